@@ -17,6 +17,13 @@ from tensocket_core._generated.functions import cross_entropy, hardtanh
 
 pytest.importorskip("tensocket_cpu")
 
+
+def gradient_of_a_product() -> Any:
+    x, y = torch.ones(1, requires_grad=True), torch.full((1,), 1e30, requires_grad=True)
+    (x * y * y).backward(torch.full((1,), 1e30))
+    return x.grad
+
+
 CASES: dict[str, tuple[Callable[[], Any], list[float]]] = {
     "exp": (lambda: torch.tensor([1e3, 0.0]).exp(), [math.inf, 1.0]),
     "exp of a number": (lambda: torch.tensor(1e3).exp().reshape(1), [math.inf]),
@@ -36,6 +43,7 @@ CASES: dict[str, tuple[Callable[[], Any], list[float]]] = {
     "bfloat16 of a larger number": (lambda: torch.tensor([1e300], dtype=torch.float64).to(torch.bfloat16), [math.inf]),
     "floor of a signaling NaN": (
         lambda: torch.tensor([0x7F800001], dtype=torch.int32).view(torch.float32).floor().isnan(), [True]),
+    "a backward pass": (lambda: gradient_of_a_product().reshape(1), [math.inf]),
     "a loss of classes": (lambda: cross_entropy(
         torch.tensor([[-3e38, 3e38]]), torch.tensor([0])).reshape(1), [math.inf]),
 }

@@ -16,6 +16,7 @@ import numpy as np
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from .. import tensors
 from ..device import BY_KEY, DeviceEntry
@@ -29,8 +30,6 @@ _Array = np.ndarray
 _PARTS: Final = AUTOGRAD | LAZY | WRAPPER
 #: Elements of a gradient up to which this pays.
 _LIMIT: Final = 4096
-#: NumPy reports flags so where warnings are errors; the general way runs kernels without warnings.
-_REFUSED: Final = (RuntimeWarning, FloatingPointError)
 Rule = Callable[..., Any]
 Plan = tuple[tuple[int, Rule, tuple[int, ...]], ...]
 
@@ -118,35 +117,33 @@ def _outputs(node: Node, host: Host, array: Any) -> list[Any] | None:
         return None
     edges = node.edges
     outputs = [None] * len(edges)
-    try:
-        for position, rule, picks in plan:
-            if edges[position] is None:
-                continue
-            if not picks:
-                output = rule(array)
-            elif len(picks) == 1:
-                value = _value(node, host, picks[0])
+    for position, rule, picks in plan:
+        if edges[position] is None:
+            continue
+        if not picks:
+            output = rule(array)
+        elif len(picks) == 1:
+            value = _value(node, host, picks[0])
+            if value is NotImplemented:
+                return None
+            output = rule(array, value)
+        else:
+            values = []
+            for pick in picks:
+                value = _value(node, host, pick)
                 if value is NotImplemented:
                     return None
-                output = rule(array, value)
-            else:
-                values = []
-                for pick in picks:
-                    value = _value(node, host, pick)
-                    if value is NotImplemented:
-                        return None
-                    values.append(value)
-                output = rule(array, *values)
-            if type(output) is not _Array:
-                if output is NotImplemented:
-                    return None
-                output = np.asarray(output)
-            outputs[position] = output
-    except _REFUSED:
-        return None
+                values.append(value)
+            output = rule(array, *values)
+        if type(output) is not _Array:
+            if output is NotImplemented:
+                return None
+            output = np.asarray(output)
+        outputs[position] = output
     return outputs
 
 
+@quiet
 def follow(state: Any, node: Node, grad: Any) -> tuple[Any, Any, int]:
     """Run a node, and as long as nothing else waits what it leads to.
 
@@ -227,8 +224,5 @@ def _add_to_leaf(leaf: Any, host: Host, array: Any, sole: bool) -> bool:
             old._version_counter = [1]
         else:
             counter[0] += 1
-        try:
-            np.add(held, array, held)
-        except _REFUSED:  # NumPy reports flags after its loop: the sum is there
-            return True
+        np.add(held, array, held)
         return True
