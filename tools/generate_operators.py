@@ -407,6 +407,12 @@ def _asked_first(operator: Operator, keyword: str) -> list[str]:
     return [f"    if overridden({values}):", f"        return asked(_{_label(operator)}, {call})"]
 
 
+def _left_to_python(call: list[str]) -> list[str]:
+    """Statements of a call that gives NotImplemented where all who override it do."""
+    return ["try:", *(f"    {line}" for line in call), "except ArgumentTypeError as error:",
+            "    return unanswered(error)"]
+
+
 def _dunder(operator: Operator, name: str) -> str:
     """A Python operator method; foreign operands give NotImplemented."""
     tensors = [p.name for p in operator.schema.parameters]
@@ -426,7 +432,8 @@ def _dunder(operator: Operator, name: str) -> str:
         call = _call_lines(operator, [right, left])
     else:
         lines, call = _key_lines(operator, python_operator=name), _call_lines(operator, [left, right])
-    return f"def {name}({left}: Any, {right}: Any) -> Any:\n{textwrap.indent(chr(10).join([*lines, *call]), '    ')}\n"
+    body = "\n".join([*lines, *_left_to_python(call)])
+    return f"def {name}({left}: Any, {right}: Any) -> Any:\n{textwrap.indent(body, '    ')}\n"
 
 
 def _records() -> list[Operator]:
@@ -441,10 +448,11 @@ def functions_source() -> str:
         _HEAD.format(title="Operator functions."),
         "from __future__ import annotations\n\n",
         "from typing import Any\n\n",
+        "from tensocket_plugins.contract.errors import ArgumentTypeError\n\n",
         "from ..dispatch.call import collected_key, key_of, scaled_form, warn_old_form\n",
         "from ..dispatch.keys import OPTIONAL, SCALAR, SCALAR_LEFT\n",
         "from ..dispatch.modes import ACTIVE, run_with_modes\n",
-        "from ..dispatch.overrides import overridden\nfrom ..dispatch.protocol import asked\n",
+        "from ..dispatch.overrides import overridden, unanswered\nfrom ..dispatch.protocol import asked\n",
         "from ..dispatch.registry import COMPOSITES, OPERATORS\n",
     ]
     functions = "".join(_function(o) for o in records)

@@ -55,7 +55,7 @@ class _Silent(TorchFunctionMode):
 def under_silent_mode() -> None:
     x = f(1)
     with _Silent():
-        x + 1
+        torch.add(x, 1)
 
 
 def hollow() -> Any:
@@ -113,7 +113,7 @@ Case = tuple[Callable[[], Any], type[TensocketError], type[Exception], str, str]
 #: What goes wrong, the class, what PyTorch raises there, the operator that is named, and the rule.
 CASES: list[Case] = [
     # subclasses, modes, libraries
-    (lambda: _Refuses([1.0]) + 1, ArgumentTypeError, TypeError, "add",
+    (lambda: torch.add(_Refuses([1.0]), 1), ArgumentTypeError, TypeError, "add",
      "one class's or mode's __torch_function__ implements the call"),
     (under_silent_mode, ArgumentTypeError, TypeError, "add",
      "one class's or mode's __torch_function__ implements the call"),

@@ -239,8 +239,49 @@ def test_subclasses_come_before_bases_and_left_before_right() -> None:
     assert order == ["C", "A", "B"]
     order.clear()
     with pytest.raises(TypeError):
-        b + a
+        F.add(b, a)
     assert order == ["B", "A"]
+    order.clear()
+    with pytest.raises(TypeError, match=r"unsupported operand type\(s\) for \+: 'B' and 'A'"):
+        b + a
+    assert order == ["B", "A", "A", "B"]  # of the left operand's method, and of the right one's
+
+
+def test_operators_that_nobody_answers_are_left_to_the_right_operand() -> None:
+    class Silent(Tensor):
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return NotImplemented
+
+    class Right(Silent):
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return func.__name__ if func is Tensor.__rpow__ else NotImplemented
+
+    class Unit:
+        __torch_function__ = Silent.__torch_function__
+
+        def __rmul__(self, other: Any) -> str:
+            return "unit"
+
+        __rmatmul__ = __gt__ = __rmul__
+
+    x = Silent([1.0])
+    assert x ** Right([1.0]) == "__rpow__"
+    assert torch.ones(1) * Unit() == x * Unit() == torch.ones(1) @ Unit() == (x < Unit()) == "unit"
+    assert (x == Silent([1.0])) is False  # Python compares by identity where nobody answers
+    with pytest.raises(TypeError, match=r"'<' not supported between instances of 'Silent' and 'Silent'"):
+        x < x  # noqa: B015  the comparison fails
+    with pytest.raises(TypeError, match=r"\[pow\] arguments of types Silent"):
+        F.pow(x, 2)
+    with pytest.raises(ArgumentTypeError, match="a real error"):
+        torch.ones(1) + Failing([1.0])
+
+
+class Failing(Tensor):
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise ArgumentTypeError("add", "a real error", "the rule", "the advice")
 
 
 def test_the_default_refuses_types_that_are_no_bases() -> None:
@@ -248,6 +289,8 @@ def test_the_default_refuses_types_that_are_no_bases() -> None:
         pass
 
     with pytest.raises(TypeError, match=r"\[add\] arguments of types Plain, Other"):
+        F.add(plain(1), Other([1.0]))
+    with pytest.raises(TypeError, match="unsupported operand"):
         plain(1) + Other([1.0])
 
     class Finer(Plain):
@@ -334,6 +377,8 @@ def test_modes_answer() -> None:
 
     x = torch.tensor([1.0])
     with pytest.raises(TypeError, match=r"\[add\] plain arguments under Silent — one class's or mode's"), Silent():
+        F.add(x, 1)
+    with pytest.raises(TypeError, match="unsupported operand"), Silent():
         x + 1
     with pytest.raises(NotImplementedError, match="TorchFunctionMode defines no __torch_function__"), (
             TorchFunctionMode()):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tensocket_plugins.contract.errors import ArgumentTypeError
+
 from ..dispatch.call import collected_key, key_of, scaled_form, warn_old_form
 from ..dispatch.keys import OPTIONAL, SCALAR, SCALAR_LEFT
 from ..dispatch.modes import ACTIVE, run_with_modes
-from ..dispatch.overrides import overridden
+from ..dispatch.overrides import overridden, unanswered
 from ..dispatch.protocol import asked
 from ..dispatch.registry import COMPOSITES, OPERATORS
 from ..ops import advanced_indexing as _advanced_indexing  # noqa: F401
@@ -1582,13 +1584,16 @@ def __add__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__add__, _add, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_add, key, (input, other))
     try:
-        run = _add_table[key]
-    except KeyError:
-        run = _add.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_add, key, (input, other))
+        try:
+            run = _add_table[key]
+        except KeyError:
+            run = _add.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def __radd__(input: Any, other: Any) -> Any:
@@ -1596,13 +1601,16 @@ def __radd__(input: Any, other: Any) -> Any:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
         return again(__radd__, _add, input, other, (other, input))
-    if ACTIVE:
-        return run_with_modes(_add, key, (other, input))
     try:
-        run = _add_table[key]
-    except KeyError:
-        run = _add.resolve(key)
-    return run(other, input)
+        if ACTIVE:
+            return run_with_modes(_add, key, (other, input))
+        try:
+            run = _add_table[key]
+        except KeyError:
+            run = _add.resolve(key)
+        return run(other, input)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = None) -> Any:
@@ -1647,13 +1655,16 @@ def __sub__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__sub__, _sub, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_sub, key, (input, other))
     try:
-        run = _sub_table[key]
-    except KeyError:
-        run = _sub.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_sub, key, (input, other))
+        try:
+            run = _sub_table[key]
+        except KeyError:
+            run = _sub.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def __rsub__(input: Any, other: Any) -> Any:
@@ -1661,13 +1672,16 @@ def __rsub__(input: Any, other: Any) -> Any:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
         return again(__rsub__, _sub, input, other, (other, input))
-    if ACTIVE:
-        return run_with_modes(_sub, key, (other, input))
     try:
-        run = _sub_table[key]
-    except KeyError:
-        run = _sub.resolve(key)
-    return run(other, input)
+        if ACTIVE:
+            return run_with_modes(_sub, key, (other, input))
+        try:
+            run = _sub_table[key]
+        except KeyError:
+            run = _sub.resolve(key)
+        return run(other, input)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def mul(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -1704,13 +1718,16 @@ def __mul__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__mul__, _mul, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_mul, key, (input, other))
     try:
-        run = _mul_table[key]
-    except KeyError:
-        run = _mul.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_mul, key, (input, other))
+        try:
+            run = _mul_table[key]
+        except KeyError:
+            run = _mul.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def __rmul__(input: Any, other: Any) -> Any:
@@ -1718,13 +1735,16 @@ def __rmul__(input: Any, other: Any) -> Any:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
         return again(__rmul__, _mul, input, other, (other, input))
-    if ACTIVE:
-        return run_with_modes(_mul, key, (other, input))
     try:
-        run = _mul_table[key]
-    except KeyError:
-        run = _mul.resolve(key)
-    return run(other, input)
+        if ACTIVE:
+            return run_with_modes(_mul, key, (other, input))
+        try:
+            run = _mul_table[key]
+        except KeyError:
+            run = _mul.resolve(key)
+        return run(other, input)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def div(input: Any, other: Any, *, rounding_mode: Any = None, out: Any = None) -> Any:
@@ -1766,13 +1786,16 @@ def __truediv__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__truediv__, _div, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_div, key, (input, other))
     try:
-        run = _div_table[key]
-    except KeyError:
-        run = _div.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_div, key, (input, other))
+        try:
+            run = _div_table[key]
+        except KeyError:
+            run = _div.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def __rtruediv__(input: Any, other: Any) -> Any:
@@ -1780,13 +1803,16 @@ def __rtruediv__(input: Any, other: Any) -> Any:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
         return again(__rtruediv__, _div, input, other, (other, input))
-    if ACTIVE:
-        return run_with_modes(_div, key, (other, input))
     try:
-        run = _div_table[key]
-    except KeyError:
-        run = _div.resolve(key)
-    return run(other, input)
+        if ACTIVE:
+            return run_with_modes(_div, key, (other, input))
+        try:
+            run = _div_table[key]
+        except KeyError:
+            run = _div.resolve(key)
+        return run(other, input)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def neg(input: Any, *, out: Any = None) -> Any:
@@ -1887,13 +1913,16 @@ def __floordiv__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__floordiv__, _floor_divide, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_floor_divide, key, (input, other))
     try:
-        run = _floor_divide_table[key]
-    except KeyError:
-        run = _floor_divide.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_floor_divide, key, (input, other))
+        try:
+            run = _floor_divide_table[key]
+        except KeyError:
+            run = _floor_divide.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def __rfloordiv__(input: Any, other: Any) -> Any:
@@ -1901,13 +1930,16 @@ def __rfloordiv__(input: Any, other: Any) -> Any:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
         return again(__rfloordiv__, _floor_divide, input, other, (other, input))
-    if ACTIVE:
-        return run_with_modes(_floor_divide, key, (other, input))
     try:
-        run = _floor_divide_table[key]
-    except KeyError:
-        run = _floor_divide.resolve(key)
-    return run(other, input)
+        if ACTIVE:
+            return run_with_modes(_floor_divide, key, (other, input))
+        try:
+            run = _floor_divide_table[key]
+        except KeyError:
+            run = _floor_divide.resolve(key)
+        return run(other, input)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def remainder(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -1944,13 +1976,16 @@ def __mod__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__mod__, _remainder, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_remainder, key, (input, other))
     try:
-        run = _remainder_table[key]
-    except KeyError:
-        run = _remainder.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_remainder, key, (input, other))
+        try:
+            run = _remainder_table[key]
+        except KeyError:
+            run = _remainder.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def __rmod__(input: Any, other: Any) -> Any:
@@ -1958,13 +1993,16 @@ def __rmod__(input: Any, other: Any) -> Any:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
         return again(__rmod__, _remainder, input, other, (other, input))
-    if ACTIVE:
-        return run_with_modes(_remainder, key, (other, input))
     try:
-        run = _remainder_table[key]
-    except KeyError:
-        run = _remainder.resolve(key)
-    return run(other, input)
+        if ACTIVE:
+            return run_with_modes(_remainder, key, (other, input))
+        try:
+            run = _remainder_table[key]
+        except KeyError:
+            run = _remainder.resolve(key)
+        return run(other, input)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def fmod(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -2181,13 +2219,16 @@ def __pow__(input: Any, exponent: Any) -> Any:
             key = input._key | exponent._key
     except AttributeError:
         return again(__pow__, _pow, input, exponent, (input, exponent))
-    if ACTIVE:
-        return run_with_modes(_pow, key, (input, exponent))
     try:
-        run = _pow_table[key]
-    except KeyError:
-        run = _pow.resolve(key)
-    return run(input, exponent)
+        if ACTIVE:
+            return run_with_modes(_pow, key, (input, exponent))
+        try:
+            run = _pow_table[key]
+        except KeyError:
+            run = _pow.resolve(key)
+        return run(input, exponent)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def __rpow__(input: Any, exponent: Any) -> Any:
@@ -2195,13 +2236,16 @@ def __rpow__(input: Any, exponent: Any) -> Any:
         key = input._key | SCALAR_LEFT[type(exponent)]
     except KeyError:
         return again(__rpow__, _pow, input, exponent, (exponent, input))
-    if ACTIVE:
-        return run_with_modes(_pow, key, (exponent, input))
     try:
-        run = _pow_table[key]
-    except KeyError:
-        run = _pow.resolve(key)
-    return run(exponent, input)
+        if ACTIVE:
+            return run_with_modes(_pow, key, (exponent, input))
+        try:
+            run = _pow_table[key]
+        except KeyError:
+            run = _pow.resolve(key)
+        return run(exponent, input)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def exp(input: Any, *, out: Any = None) -> Any:
@@ -2746,13 +2790,16 @@ def __eq__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__eq__, _eq, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_eq, key, (input, other))
     try:
-        run = _eq_table[key]
-    except KeyError:
-        run = _eq.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_eq, key, (input, other))
+        try:
+            run = _eq_table[key]
+        except KeyError:
+            run = _eq.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def ne(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -2789,13 +2836,16 @@ def __ne__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__ne__, _ne, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_ne, key, (input, other))
     try:
-        run = _ne_table[key]
-    except KeyError:
-        run = _ne.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_ne, key, (input, other))
+        try:
+            run = _ne_table[key]
+        except KeyError:
+            run = _ne.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def lt(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -2832,13 +2882,16 @@ def __lt__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__lt__, _lt, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_lt, key, (input, other))
     try:
-        run = _lt_table[key]
-    except KeyError:
-        run = _lt.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_lt, key, (input, other))
+        try:
+            run = _lt_table[key]
+        except KeyError:
+            run = _lt.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def le(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -2875,13 +2928,16 @@ def __le__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__le__, _le, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_le, key, (input, other))
     try:
-        run = _le_table[key]
-    except KeyError:
-        run = _le.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_le, key, (input, other))
+        try:
+            run = _le_table[key]
+        except KeyError:
+            run = _le.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def gt(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -2918,13 +2974,16 @@ def __gt__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__gt__, _gt, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_gt, key, (input, other))
     try:
-        run = _gt_table[key]
-    except KeyError:
-        run = _gt.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_gt, key, (input, other))
+        try:
+            run = _gt_table[key]
+        except KeyError:
+            run = _gt.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def ge(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -2961,13 +3020,16 @@ def __ge__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__ge__, _ge, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_ge, key, (input, other))
     try:
-        run = _ge_table[key]
-    except KeyError:
-        run = _ge.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_ge, key, (input, other))
+        try:
+            run = _ge_table[key]
+        except KeyError:
+            run = _ge.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def isnan(input: Any, *, out: Any = None) -> Any:
@@ -3151,13 +3213,16 @@ def __and__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__and__, _bitwise_and, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_bitwise_and, key, (input, other))
     try:
-        run = _bitwise_and_table[key]
-    except KeyError:
-        run = _bitwise_and.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_bitwise_and, key, (input, other))
+        try:
+            run = _bitwise_and_table[key]
+        except KeyError:
+            run = _bitwise_and.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def __rand__(input: Any, other: Any) -> Any:
@@ -3165,13 +3230,16 @@ def __rand__(input: Any, other: Any) -> Any:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
         return again(__rand__, _bitwise_and, input, other, (other, input))
-    if ACTIVE:
-        return run_with_modes(_bitwise_and, key, (other, input))
     try:
-        run = _bitwise_and_table[key]
-    except KeyError:
-        run = _bitwise_and.resolve(key)
-    return run(other, input)
+        if ACTIVE:
+            return run_with_modes(_bitwise_and, key, (other, input))
+        try:
+            run = _bitwise_and_table[key]
+        except KeyError:
+            run = _bitwise_and.resolve(key)
+        return run(other, input)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def bitwise_or(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -3208,13 +3276,16 @@ def __or__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__or__, _bitwise_or, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_bitwise_or, key, (input, other))
     try:
-        run = _bitwise_or_table[key]
-    except KeyError:
-        run = _bitwise_or.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_bitwise_or, key, (input, other))
+        try:
+            run = _bitwise_or_table[key]
+        except KeyError:
+            run = _bitwise_or.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def __ror__(input: Any, other: Any) -> Any:
@@ -3222,13 +3293,16 @@ def __ror__(input: Any, other: Any) -> Any:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
         return again(__ror__, _bitwise_or, input, other, (other, input))
-    if ACTIVE:
-        return run_with_modes(_bitwise_or, key, (other, input))
     try:
-        run = _bitwise_or_table[key]
-    except KeyError:
-        run = _bitwise_or.resolve(key)
-    return run(other, input)
+        if ACTIVE:
+            return run_with_modes(_bitwise_or, key, (other, input))
+        try:
+            run = _bitwise_or_table[key]
+        except KeyError:
+            run = _bitwise_or.resolve(key)
+        return run(other, input)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def bitwise_xor(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -3265,13 +3339,16 @@ def __xor__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__xor__, _bitwise_xor, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_bitwise_xor, key, (input, other))
     try:
-        run = _bitwise_xor_table[key]
-    except KeyError:
-        run = _bitwise_xor.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_bitwise_xor, key, (input, other))
+        try:
+            run = _bitwise_xor_table[key]
+        except KeyError:
+            run = _bitwise_xor.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def __rxor__(input: Any, other: Any) -> Any:
@@ -3279,13 +3356,16 @@ def __rxor__(input: Any, other: Any) -> Any:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
         return again(__rxor__, _bitwise_xor, input, other, (other, input))
-    if ACTIVE:
-        return run_with_modes(_bitwise_xor, key, (other, input))
     try:
-        run = _bitwise_xor_table[key]
-    except KeyError:
-        run = _bitwise_xor.resolve(key)
-    return run(other, input)
+        if ACTIVE:
+            return run_with_modes(_bitwise_xor, key, (other, input))
+        try:
+            run = _bitwise_xor_table[key]
+        except KeyError:
+            run = _bitwise_xor.resolve(key)
+        return run(other, input)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def bitwise_not(input: Any, *, out: Any = None) -> Any:
@@ -3565,13 +3645,16 @@ def __lshift__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__lshift__, _bitwise_left_shift, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_bitwise_left_shift, key, (input, other))
     try:
-        run = _bitwise_left_shift_table[key]
-    except KeyError:
-        run = _bitwise_left_shift.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_bitwise_left_shift, key, (input, other))
+        try:
+            run = _bitwise_left_shift_table[key]
+        except KeyError:
+            run = _bitwise_left_shift.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def __rlshift__(input: Any, other: Any) -> Any:
@@ -3579,13 +3662,16 @@ def __rlshift__(input: Any, other: Any) -> Any:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
         return again(__rlshift__, _bitwise_left_shift, input, other, (other, input))
-    if ACTIVE:
-        return run_with_modes(_bitwise_left_shift, key, (other, input))
     try:
-        run = _bitwise_left_shift_table[key]
-    except KeyError:
-        run = _bitwise_left_shift.resolve(key)
-    return run(other, input)
+        if ACTIVE:
+            return run_with_modes(_bitwise_left_shift, key, (other, input))
+        try:
+            run = _bitwise_left_shift_table[key]
+        except KeyError:
+            run = _bitwise_left_shift.resolve(key)
+        return run(other, input)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def bitwise_right_shift(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -3622,13 +3708,16 @@ def __rshift__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__rshift__, _bitwise_right_shift, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_bitwise_right_shift, key, (input, other))
     try:
-        run = _bitwise_right_shift_table[key]
-    except KeyError:
-        run = _bitwise_right_shift.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_bitwise_right_shift, key, (input, other))
+        try:
+            run = _bitwise_right_shift_table[key]
+        except KeyError:
+            run = _bitwise_right_shift.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def __rrshift__(input: Any, other: Any) -> Any:
@@ -3636,13 +3725,16 @@ def __rrshift__(input: Any, other: Any) -> Any:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
         return again(__rrshift__, _bitwise_right_shift, input, other, (other, input))
-    if ACTIVE:
-        return run_with_modes(_bitwise_right_shift, key, (other, input))
     try:
-        run = _bitwise_right_shift_table[key]
-    except KeyError:
-        run = _bitwise_right_shift.resolve(key)
-    return run(other, input)
+        if ACTIVE:
+            return run_with_modes(_bitwise_right_shift, key, (other, input))
+        try:
+            run = _bitwise_right_shift_table[key]
+        except KeyError:
+            run = _bitwise_right_shift.resolve(key)
+        return run(other, input)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def _neg_view(input: Any) -> Any:
@@ -5428,13 +5520,16 @@ def __iadd__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__iadd__, _add_, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_add_, key, (input, other))
     try:
-        run = _add__table[key]
-    except KeyError:
-        run = _add_.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_add_, key, (input, other))
+        try:
+            run = _add__table[key]
+        except KeyError:
+            run = _add_.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def method_sub_(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
@@ -5472,13 +5567,16 @@ def __isub__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__isub__, _sub_, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_sub_, key, (input, other))
     try:
-        run = _sub__table[key]
-    except KeyError:
-        run = _sub_.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_sub_, key, (input, other))
+        try:
+            run = _sub__table[key]
+        except KeyError:
+            run = _sub_.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def method_mul_(input: Any, other: Any) -> Any:
@@ -5509,13 +5607,16 @@ def __imul__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__imul__, _mul_, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_mul_, key, (input, other))
     try:
-        run = _mul__table[key]
-    except KeyError:
-        run = _mul_.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_mul_, key, (input, other))
+        try:
+            run = _mul__table[key]
+        except KeyError:
+            run = _mul_.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def method_div_(input: Any, other: Any, *, rounding_mode: Any = None) -> Any:
@@ -5550,13 +5651,16 @@ def __itruediv__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__itruediv__, _div_, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_div_, key, (input, other))
     try:
-        run = _div__table[key]
-    except KeyError:
-        run = _div_.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_div_, key, (input, other))
+        try:
+            run = _div__table[key]
+        except KeyError:
+            run = _div_.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def method_neg_(input: Any) -> Any:
@@ -5617,13 +5721,16 @@ def __ifloordiv__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__ifloordiv__, _floor_divide_, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_floor_divide_, key, (input, other))
     try:
-        run = _floor_divide__table[key]
-    except KeyError:
-        run = _floor_divide_.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_floor_divide_, key, (input, other))
+        try:
+            run = _floor_divide__table[key]
+        except KeyError:
+            run = _floor_divide_.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def method_remainder_(input: Any, other: Any) -> Any:
@@ -5654,13 +5761,16 @@ def __imod__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__imod__, _remainder_, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_remainder_, key, (input, other))
     try:
-        run = _remainder__table[key]
-    except KeyError:
-        run = _remainder_.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_remainder_, key, (input, other))
+        try:
+            run = _remainder__table[key]
+        except KeyError:
+            run = _remainder_.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def method_fmod_(input: Any, other: Any) -> Any:
@@ -5799,13 +5909,16 @@ def __ipow__(input: Any, exponent: Any) -> Any:
             key = input._key | exponent._key
     except AttributeError:
         return again(__ipow__, _pow_, input, exponent, (input, exponent))
-    if ACTIVE:
-        return run_with_modes(_pow_, key, (input, exponent))
     try:
-        run = _pow__table[key]
-    except KeyError:
-        run = _pow_.resolve(key)
-    return run(input, exponent)
+        if ACTIVE:
+            return run_with_modes(_pow_, key, (input, exponent))
+        try:
+            run = _pow__table[key]
+        except KeyError:
+            run = _pow_.resolve(key)
+        return run(input, exponent)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def method_exp_(input: Any) -> Any:
@@ -6299,13 +6412,16 @@ def __iand__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__iand__, _bitwise_and_, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_bitwise_and_, key, (input, other))
     try:
-        run = _bitwise_and__table[key]
-    except KeyError:
-        run = _bitwise_and_.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_bitwise_and_, key, (input, other))
+        try:
+            run = _bitwise_and__table[key]
+        except KeyError:
+            run = _bitwise_and_.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def method_bitwise_or_(input: Any, other: Any) -> Any:
@@ -6336,13 +6452,16 @@ def __ior__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__ior__, _bitwise_or_, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_bitwise_or_, key, (input, other))
     try:
-        run = _bitwise_or__table[key]
-    except KeyError:
-        run = _bitwise_or_.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_bitwise_or_, key, (input, other))
+        try:
+            run = _bitwise_or__table[key]
+        except KeyError:
+            run = _bitwise_or_.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def method_bitwise_xor_(input: Any, other: Any) -> Any:
@@ -6373,13 +6492,16 @@ def __ixor__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__ixor__, _bitwise_xor_, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_bitwise_xor_, key, (input, other))
     try:
-        run = _bitwise_xor__table[key]
-    except KeyError:
-        run = _bitwise_xor_.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_bitwise_xor_, key, (input, other))
+        try:
+            run = _bitwise_xor__table[key]
+        except KeyError:
+            run = _bitwise_xor_.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def method_bitwise_not_(input: Any) -> Any:
@@ -6425,13 +6547,16 @@ def __ilshift__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__ilshift__, _bitwise_left_shift_, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_bitwise_left_shift_, key, (input, other))
     try:
-        run = _bitwise_left_shift__table[key]
-    except KeyError:
-        run = _bitwise_left_shift_.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_bitwise_left_shift_, key, (input, other))
+        try:
+            run = _bitwise_left_shift__table[key]
+        except KeyError:
+            run = _bitwise_left_shift_.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def method_bitwise_right_shift_(input: Any, other: Any) -> Any:
@@ -6462,13 +6587,16 @@ def __irshift__(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         return again(__irshift__, _bitwise_right_shift_, input, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_bitwise_right_shift_, key, (input, other))
     try:
-        run = _bitwise_right_shift__table[key]
-    except KeyError:
-        run = _bitwise_right_shift_.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_bitwise_right_shift_, key, (input, other))
+        try:
+            run = _bitwise_right_shift__table[key]
+        except KeyError:
+            run = _bitwise_right_shift_.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def method_conj_physical_(input: Any) -> Any:
@@ -8470,13 +8598,16 @@ def __matmul__(input: Any, other: Any) -> Any:
         key = input._key | other._key
     except AttributeError:
         return left_to_other(_c_matmul, other, (input, other))
-    if ACTIVE:
-        return run_with_modes(_c_matmul, key, (input, other))
     try:
-        run = _c_matmul_table[key]
-    except KeyError:
-        run = _c_matmul.resolve(key)
-    return run(input, other)
+        if ACTIVE:
+            return run_with_modes(_c_matmul, key, (input, other))
+        try:
+            run = _c_matmul_table[key]
+        except KeyError:
+            run = _c_matmul.resolve(key)
+        return run(input, other)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def __rmatmul__(input: Any, other: Any) -> Any:
@@ -8484,13 +8615,16 @@ def __rmatmul__(input: Any, other: Any) -> Any:
         key = input._key | other._key
     except AttributeError:
         return left_to_other(_c_matmul, other, (other, input))
-    if ACTIVE:
-        return run_with_modes(_c_matmul, key, (other, input))
     try:
-        run = _c_matmul_table[key]
-    except KeyError:
-        run = _c_matmul.resolve(key)
-    return run(other, input)
+        if ACTIVE:
+            return run_with_modes(_c_matmul, key, (other, input))
+        try:
+            run = _c_matmul_table[key]
+        except KeyError:
+            run = _c_matmul.resolve(key)
+        return run(other, input)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def mm(input: Any, mat2: Any, *, out: Any = None) -> Any:

@@ -92,6 +92,21 @@ def overridden(*values: Any) -> bool:
     return any(overrides_functions(type(value)) for value in participants(values))
 
 
+#: How the rule ends that a call breaks where all answer NotImplemented.
+_ANSWERED: Final = "__torch_function__ implements the call"
+
+
+def unanswered(error: ArgumentTypeError) -> Any:
+    """NotImplemented for the error of a call that nobody implements: Python then asks the other operand's method.
+
+    Raises:
+        ArgumentTypeError: It is another error.
+    """
+    if not error.rule.endswith(_ANSWERED):
+        raise error
+    return NotImplemented
+
+
 def handle(name: str, function: Callable[..., Any], relevant: Iterable[Any], args: tuple[Any, ...],
            keywords: dict[str, Any]) -> Any:
     """Ask the innermost function mode, else each overriding argument in turn.
@@ -122,7 +137,7 @@ def handle(name: str, function: Callable[..., Any], relevant: Iterable[Any], arg
             return result
     kinds = f"arguments of types {', '.join(t.__name__ for t in types)}" if types else "plain arguments"
     raise ArgumentTypeError(name, f"{kinds}{under}",
-                            "one class's or mode's __torch_function__ implements the call",
+                            f"one class's or mode's {_ANSWERED}",
                             "return NotImplemented only for types that another argument's class handles")
 
 

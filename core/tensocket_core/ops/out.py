@@ -14,7 +14,7 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, 
 from ..dispatch.keys import AUTOGRAD, WRAPPER
 from ..dispatch.modes import STATE, is_grad_enabled
 from ..dispatch.operator import Operator
-from ..dispatch.overrides import overrides_functions, participants
+from ..dispatch.overrides import handle, overridden, overrides_functions, participants, unanswered
 from ..dispatch.results import OF_OUT
 from ..execute.geometry import as_strided, element_strides, is_dense, overlapping
 from ..execute.inplace import check_parts, check_writable
@@ -85,12 +85,23 @@ def again(function: Callable[[Any, Any], Any], operator: Operator, input: Any, o
     number = python_number(other)
     if number is not None:
         return function(input, number)
-    return operator(*args) if overrides_functions(type(other)) else NotImplemented
+    if not overrides_functions(type(other)):
+        return NotImplemented
+    try:
+        if hasattr(other, "_key") and overridden(input, other):
+            # The method of the left operand's class was asked before this one of the right operand's.
+            return handle(operator.name, function, (input, other), (input, other), {})
+        return operator(*args)
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def left_to_other(operator: Operator, other: Any, args: Any) -> Any:
     """A Python operator over two tensors with another operand: its own method is asked, or it overrides functions."""
-    return operator(*args) if overrides_functions(type(other)) else NotImplemented
+    try:
+        return operator(*args) if overrides_functions(type(other)) else NotImplemented
+    except ArgumentTypeError as error:
+        return unanswered(error)
 
 
 def called_again(operator: Operator, function: Callable[..., Any], input: Any, other: Any) -> Any:
