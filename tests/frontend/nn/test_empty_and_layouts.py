@@ -86,12 +86,12 @@ def test_only_batches_may_be_empty_where_borders_are_made_of_elements(mode: str,
         F.pad(torch.empty(3, 0, *[6] * dims), (1, 1) * dims, mode)
 
 
-def test_slopes_of_limits_at_nan_are_1() -> None:
-    for function in (F.hardtanh, F.relu6, F.hardsigmoid):
-        x = torch.tensor([float("nan"), 0.5, -9.0], requires_grad=True)
-        slopes = torch.autograd.grad(function(x).sum(), x)[0]
-        inner = 1 / 6 if function is F.hardsigmoid else 1.0
-        np.testing.assert_allclose(slopes.numpy(), [inner, inner, 0.0], rtol=1e-6)
+@pytest.mark.parametrize(("function", "at_nan", "inside"), [
+    (F.hardtanh, 1.0, 1.0), (F.relu6, 1.0, 1.0), (F.hardsigmoid, 0.0, 1 / 6)])
+def test_slopes_of_limits_at_nan(function: Any, at_nan: float, inside: float) -> None:
+    x = torch.tensor([float("nan"), 0.5, -9.0], requires_grad=True)
+    slopes = torch.autograd.grad(function(x).sum(), x)[0]
+    np.testing.assert_allclose(slopes.numpy(), [at_nan, inside, 0.0], rtol=1e-6)
 
 
 def test_empty_batches_leave_running_statistics_alone() -> None:
