@@ -323,7 +323,7 @@ def _refusal(made: Any, model: Var, operands: list[Var], noted: bool) -> str | N
         return "the view is fixed"
     if noted and model.buffer.leaf and not model.detached:
         return "a leaf, or a view of one"
-    if model.is_repeated() and not made.filling:
+    if model.is_repeated() and (model.conjugate or not made.filling):  # conjugates are filled by copying
         return "elements share memory"
     if made.name[0] != "[" and any(x.conjugate for x in (model, *operands)):
         return None  # conjugates are read before, but for values that are assigned by index
