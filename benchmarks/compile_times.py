@@ -99,7 +99,7 @@ class Clock:
 
 def _watch(clock: Clock) -> None:
     """Put the clock around the stages, wherever modules hold their functions."""
-    import tensocket_core.execute.programs as programs
+    import tensocket_core.launch.programs as programs
     import tensocket_cpu.code.compiler as compiler
     import tensocket_cpu.device as device
     import tensocket_cpu.native.entries as entries

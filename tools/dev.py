@@ -1,6 +1,6 @@
 """Set-up and checks of this repository. Standard library only: it makes the environments that everything else needs.
 
-Commands: quickstart, test, lint, types, soak, fuzz, clean, distclean (see the Makefile).
+Commands: quickstart, test, test-fast, lint, types, generate, soak, fuzz, clean, distclean (see the Makefile).
 """
 
 from __future__ import annotations
@@ -21,10 +21,14 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PACKAGES: Final[list[str]] = PROJECT["tool"]["tensocket"]["packages"]
 EXTRAS: Final[dict[str, list[str]]] = PROJECT["project"]["optional-dependencies"]
+#: Files and folders of the tests that ``test-fast`` runs.
+FAST_TESTS: Final[list[str]] = PROJECT["tool"]["tensocket"]["fast-tests"]
 
 MAIN_ENV: Final = ROOT / ".venv"
-#: Holds the contract and core alone; its tests prove that core needs no backend and no front end.
+#: Holds the contract and core alone; its tests prove that core needs no operators, no backend and no front end.
 CORE_ENV: Final = ROOT / ".venv-core"
+#: Holds the operators as well; their tests prove that they need no backend and no front end.
+OPERATORS_ENV: Final = ROOT / ".venv-operators"
 
 POCL: Final = "pocl-opencl-icd"
 CACHES: Final = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", "build", "dist", "out")
@@ -53,7 +57,7 @@ def must(command: Sequence[str | Path], *, quiet: bool = False) -> None:
 
 
 def tool(env: Path, name: str) -> Path:
-    """The path of a command inside a virtual environment."""
+    """Return the path of a command inside a virtual environment."""
     return env / ("Scripts" if os.name == "nt" else "bin") / name
 
 
@@ -153,6 +157,16 @@ def types() -> int:
     return 0 if run([tool(MAIN_ENV, "python"), "-m", "mypy"]) else 1
 
 
+#: The generators that write from the operator records, in order: the reference shows the docstrings of the functions.
+_GENERATORS: Final = ("generate_operators.py", "generate_stubs.py", "generate_reference.py")
+
+
+def generate() -> int:
+    """Write what follows from the operator records: functions and methods, their stubs, the reference."""
+    _install_for_checks()
+    return 0 if all(run([tool(MAIN_ENV, "python"), ROOT / "tools" / name]) for name in _GENERATORS) else 1
+
+
 def soak() -> int:
     """Run a mixed program for ten minutes, or ``TENSOCKET_SOAK`` seconds, and check that memory does not grow."""
     _install_for_checks()
@@ -166,13 +180,19 @@ def fuzz() -> int:
     return 0 if run([tool(MAIN_ENV, "python"), "tests/fuzz"]) else 1
 
 
-_CORE_TOOLS: Final = [spec for spec in EXTRAS["dev"] if spec.startswith(("pytest", "hypothesis"))]
+_ALONE_TOOLS: Final = [spec for spec in EXTRAS["dev"] if spec.startswith(("pytest", "hypothesis"))]
 
 
 def core_alone() -> int:
     """Run the tests of core where nothing but the contract and core is installed."""
-    install(CORE_ENV, ["plugins", "core[scipy]"], _CORE_TOOLS)
-    return 0 if run([tool(CORE_ENV, "python"), "-m", "pytest", "-q", "-n", "2", "tests/core"]) else 1
+    install(CORE_ENV, ["plugins", "core"], _ALONE_TOOLS)
+    return 0 if run([tool(CORE_ENV, "python"), "-m", "pytest", "-q", "tests/core"]) else 1
+
+
+def operators_alone() -> int:
+    """Run the tests of the operators where nothing but the contract, core and the operators is installed."""
+    install(OPERATORS_ENV, ["plugins", "core", "operators[scipy]"], _ALONE_TOOLS)
+    return 0 if run([tool(OPERATORS_ENV, "python"), "-m", "pytest", "-q", "-n", "2", "tests/operators"]) else 1
 
 
 def suite() -> int:
@@ -185,7 +205,9 @@ def test() -> int:
     _install_for_checks()
     provide_opencl()
     steps: list[tuple[str, Callable[[], int]]] = [
-        ("Core alone, on the device ref", core_alone), ("ruff", lint), ("mypy", types), ("Whole test suite", suite)]
+        ("Core alone, on the device ref", core_alone),
+        ("Operators alone, on the device ref", operators_alone),
+        ("ruff", lint), ("mypy", types), ("Whole test suite", suite)]
     failed = []
     for name, step in steps:
         say(name)
@@ -194,6 +216,16 @@ def test() -> int:
     if failed:
         print(f"\nFailed: {', '.join(failed)}", flush=True)
     return 1 if failed else 0
+
+
+def test_fast() -> int:
+    """Run ruff and the tests that are worth their time while one works; the list stands in pyproject.toml."""
+    _install_for_checks()
+    say("ruff")
+    clean_style = run([tool(MAIN_ENV, "python"), "-m", "ruff", "check", "."])
+    say("Fast tests")
+    passed = run([tool(MAIN_ENV, "python"), "-m", "pytest", "-q", "-n", "2", *FAST_TESTS])
+    return 0 if clean_style and passed else 1
 
 
 def clean() -> int:
@@ -208,13 +240,14 @@ def clean() -> int:
 
 def distclean() -> int:
     """Remove the virtual environments as well."""
-    for env in (MAIN_ENV, CORE_ENV):
+    for env in (MAIN_ENV, CORE_ENV, OPERATORS_ENV):
         shutil.rmtree(env, ignore_errors=True)
     return clean()
 
 
 COMMANDS: Final[dict[str, Callable[[], int]]] = {
-    command.__name__: command for command in (quickstart, test, lint, types, soak, fuzz, clean, distclean)}
+    command.__name__.replace("_", "-"): command
+    for command in (quickstart, test, test_fast, lint, types, generate, soak, fuzz, clean, distclean)}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -14,7 +14,6 @@ import os
 # Before the import: the last digits in the pages are those of native entries, whatever the environment says.
 os.environ["TENSOCKET_NATIVE"] = "1"
 
-import argparse
 import html
 import inspect
 import itertools
@@ -26,11 +25,13 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
 
-import reference_examples as examples
+import tensocket  # isort: skip  the whole package comes before the records by themselves
 
-import tensocket
+import generated_files
+import reference_examples as examples
+from operator_families import family, records
+
 from tensocket_core.dispatch.operator import Operator
-from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
 from tensocket_plugins.contract.descriptor import Profile
 
 _FOLDER: Final = Path(__file__).parents[1] / "docs" / "reference"
@@ -44,35 +45,13 @@ _KINDS: Final = {
 _BACKENDS: Final = ("cpu", "cuda", "opencl", "ref")
 
 
-def records() -> list[Operator]:
-    """Everything that users can call, in the order of definition."""
-    return [o for o in (*OPERATORS.values(), *COMPOSITES.values())
-            if (o.function or o.method) and not o.name.startswith("_")]
-
-
-def family(record: Operator) -> str:
-    """The module that defines a record."""
-    body = getattr(record, "body", None)
-    module = body.__module__ if body is not None else _MODULES.get(record.name, "")
-    return str(module).rpartition(".")[2].strip("_") or "other"
-
-
-def _modules() -> dict[str, str]:
-    """Modules of the records that are values of their families' modules."""
-    found: dict[str, str] = {}
-    for name, module in sorted(sys.modules.items()):
-        if name.startswith("tensocket_core.ops."):
-            for value in vars(module).values():
-                if isinstance(value, Operator):
-                    found.setdefault(value.name, name)
-    return found
-
-
-_MODULES: Final = _modules()
+def family_name(record: Operator) -> str:
+    """Return the family of a record as pages are called: ``pointwise``, ``nn_losses``."""
+    return "_".join(family(record)) or "tensor"
 
 
 def public_name(record: Operator) -> str:
-    """How programs write it: ``torch.linalg.det``, ``torch.Tensor.add_``."""
+    """Return how programs write it: ``torch.linalg.det``, ``torch.Tensor.add_``."""
     if not record.function:
         method = record.method if isinstance(record.method, str) else record.name
         return f"torch.Tensor.{method}"
@@ -83,7 +62,7 @@ def public_name(record: Operator) -> str:
 
 
 def target(record: Operator) -> Any:
-    """The public function."""
+    """Return the public function."""
     here: Any = tensocket
     for part in public_name(record).split(".")[1:]:
         here = getattr(here, part)
@@ -116,12 +95,12 @@ def entry(record: Operator) -> list[str]:
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    """Names and texts of all files."""
-    chosen = sorted((o for o in records() if _reachable(o)), key=family)
+    """Yield names and texts of all files."""
+    chosen = sorted((o for o in records() if _has_page(o)), key=family_name)
     titles = []
-    for name, group in itertools.groupby(chosen, family):
+    for name, group in itertools.groupby(chosen, family_name):
         members = sorted(group, key=public_name)
-        title = name.replace("_", " ").capitalize()
+        title = name.replace("nn_", "nn: ") if name.startswith("nn_") else name.capitalize()
         titles.append((title, f"{name}.md", len(members)))
         lines = [f"# {title}", "", f"<!-- {_NOTE} -->", "", "```python", "import tensocket as torch", "```", ""]
         for record in members:
@@ -135,7 +114,10 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "matrix.html", matrix_html(chosen)
 
 
-def _reachable(record: Operator) -> bool:
+def _has_page(record: Operator) -> bool:
+    """Whether programs can call a record by a public name."""
+    if record.name.startswith("_") or not (record.function or record.method):
+        return False
     try:
         target(record)
     except AttributeError:
@@ -147,7 +129,7 @@ def _reachable(record: Operator) -> bool:
 
 
 def profiles() -> dict[str, Profile]:
-    """What the project's backends declare, by name; reading it needs no device."""
+    """Return the declarations of the project's backends, by name; reading them needs no device."""
     return {e.name: e.load().tensocket_describe().profile
             for e in sorted(entry_points(group="tensocket.backends")) if e.name in _BACKENDS}
 
@@ -164,7 +146,7 @@ def cell(record: Operator, profile: Profile) -> str:
 
 
 def rows(chosen: list[Operator]) -> list[tuple[str, list[str]]]:
-    """Names with their cells, in order."""
+    """Return the names with their cells, in order."""
     known = profiles()
     return [(public_name(o), [cell(o, known[name]) for name in _BACKENDS])
             for o in sorted(chosen, key=public_name)]
@@ -176,7 +158,7 @@ _LEGEND: Final = ("b bool, i integers, f real and c complex floating point, as f
 
 
 def matrix_markdown(chosen: list[Operator]) -> str:
-    """The table in Markdown."""
+    """Return the table in Markdown."""
     lines = ["# Operators, backends, dtypes", "", f"<!-- {_NOTE} -->", "", _LEGEND, "",
              f"| operator | {' | '.join(_BACKENDS)} |", f"| --- {'| --- ' * len(_BACKENDS)}|"]
     lines += [f"| {name} | {' | '.join(cells)} |" for name, cells in rows(chosen)]
@@ -184,7 +166,7 @@ def matrix_markdown(chosen: list[Operator]) -> str:
 
 
 def matrix_html(chosen: list[Operator]) -> str:
-    """The table as a page whose rows can be filtered."""
+    """Return the table as a page whose rows can be filtered."""
     head = "".join(f"<th>{name}</th>" for name in ("operator", *_BACKENDS))
     body = "\n".join(
         f"<tr><td>{html.escape(name)}</td>" + "".join(f"<td>{c}</td>" for c in cells) + "</tr>"
@@ -213,25 +195,6 @@ find.addEventListener("input", () => {{
 """
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Write the files, or with ``--check`` compare them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="exit 1 if a file is stale")
-    check = parser.parse_args(arguments).check
-    warnings.simplefilter("error")
-    _FOLDER.mkdir(parents=True, exist_ok=True)
-    texts = dict(pages())
-    stale = [name for name, text in texts.items()
-             if not (_FOLDER / name).exists() or (_FOLDER / name).read_text("utf-8") != text]
-    gone = [path for path in _FOLDER.iterdir() if path.name not in texts]
-    if not check:
-        for name in stale:
-            (_FOLDER / name).write_text(texts[name], "utf-8")
-        for path in gone:
-            path.unlink()
-    print(f"{'stale' if check else 'written'}: {', '.join([*stale, *(path.name for path in gone)]) or 'nothing'}")
-    return 1 if check and (stale or gone) else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    warnings.simplefilter("error")
+    sys.exit(generated_files.run(None, __doc__, _FOLDER, lambda: dict(pages()), "*"))

@@ -39,7 +39,7 @@ _VALUES: Final = {
 }
 #: Calls that are tried for one operator.
 _LIMIT: Final = 600
-#: What rounding leaves of a zero, relative to the largest element.
+#: The largest rounding error of a zero, relative to the largest element.
 _NOISE: Final = 1e-6
 
 
@@ -57,7 +57,7 @@ class Example:
 
 
 def example(record: Operator, name: str, function: Any) -> Example | None:
-    """The first call that the operator takes; None if none of those tried is taken."""
+    """Return the first call that the operator takes; None if none of those tried is taken."""
     needed = [p for p in record.schema.parameters if p.default is None and not (p.optional and p.keyword_only)]
     for values in itertools.islice(_choices(needed), _LIMIT):
         found = _attempt(name, function, needed, values, record.kind == "pointwise")

@@ -1,4 +1,4 @@
-"""What a conformance case is, and what can come of it."""
+"""Conformance cases and their possible outcomes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Outcome(enum.Enum):
     EXCLUDED = "EXCLUDED"
     #: A case that this one depends on failed.
     BLOCKED = "BLOCKED"
-    #: There is no device to run it on.
+    #: No device can run it.
     NOT_RUN = "NOT_RUN"
 
 
@@ -52,6 +52,7 @@ class Case:
         refusal: Whether it checks that something undeclared is refused; passing counts as UNSUPPORTED.
         hardware: Whether it needs a device that can be opened.
         quick: Whether the quick run includes it.
+        area: The family of operators that it belongs to, such as ``reduction``; empty if it is about none.
     """
 
     id: str
@@ -61,6 +62,7 @@ class Case:
     refusal: bool = False
     hardware: bool = True
     quick: bool = False
+    area: str = ""
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):
@@ -79,7 +81,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a case.
+    """The outcome of a case.
 
     Attributes:
         case: The case.

@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="'tensocket conformance repro CASE_ID --device NAME --seed N' repeats one case.")
     parser.add_argument("device", metavar="NAME", help="the device: opencl, or opencl:1")
     parser.add_argument("--tier", choices=TIERS, default=TIERS[-1], help="highest tier to run (default: %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="a sample that takes about a minute")
+    parser.add_argument("--quick", action="store_true", help="a sample that takes less than a minute")
     parser.add_argument("--select", metavar="GLOB", help="only cases whose id matches, and what they need")
     parser.add_argument("--seed", type=int, default=0, help="changes the random values (default: %(default)s)")
     parser.add_argument("--report", metavar="FILE", type=Path, help="write a JSON report")

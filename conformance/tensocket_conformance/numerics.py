@@ -80,7 +80,7 @@ BY_NAME: Final[dict[str, Format]] = {row.name: row for row in _ROWS}
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What an operator's record allows.
+    """The error that an operator's record allows.
 
     Attributes:
         ulp: Units in the last place of the result.
@@ -159,7 +159,7 @@ def compare(got: HostArray, reference: HostArray, form: Format, tolerance: Toler
         got: The result, on the host.
         reference: The reference, of the same shape; float64 (not rounded) for floats.
         form: Element type of the result.
-        tolerance: What the operator's record allows.
+        tolerance: The error that the operator's record allows.
         condition: Conditioning of each element; see the module's docstring.
 
     Raises:
@@ -239,7 +239,9 @@ def _compare_complex(got: HostArray, reference: HostArray, form: Format, toleran
 
 def _same_special(got: HostArray, reference: HostArray, rounded: HostArray, allowed: HostArray,
                   form: Format) -> HostArray:
-    """Where both are NaN, or equal infinities, or on different sides of the overflow threshold within the bound."""
+    """Return where both are NaN, or equal infinities, or on different sides of the overflow threshold within the
+    bound.
+    """
     same = (np.isnan(got) & np.isnan(reference)) | (got == rounded)
     at_edge = np.abs(reference) + allowed >= form.largest
     overflow = np.isinf(got) & np.isfinite(reference) & at_edge & (np.sign(got) == np.sign(reference))

@@ -24,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tensocket conformance")
     group.addoption("--device", metavar="NAME", help="the device to validate: opencl, or opencl:1")
     group.addoption("--tier", default="T4", choices=("T0", "T1", "T2", "T4"), help="highest tier to run")
-    group.addoption("--quick", action="store_true", help="a sample that takes about a minute")
+    group.addoption("--quick", action="store_true", help="a sample that takes less than a minute")
     group.addoption("--conformance-select", metavar="GLOB", help="only cases whose id matches")
     group.addoption("--conformance-seed", type=int, default=0, help="changes the random values")
 
@@ -49,7 +49,7 @@ class Conformance:
         self.run: Run | None = None
 
     def select(self) -> list[Case]:
-        """The selected cases; ends the session if there is no such device or no case."""
+        """Return the selected cases; end the session if no such device or no case exists."""
         # Here, and not on top: this module is imported in runs that have nothing to do with tensors.
         from . import runner, suite
 
@@ -86,7 +86,7 @@ class Conformance:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """A run without cases, or with cases that could not be run, is no success."""
+        """Fail a run without cases, or with cases that could not run."""
         workers = hasattr(self.config, "workerinput") or getattr(self.config.option, "dist", "no") != "no"
         nothing = exitstatus == int(pytest.ExitCode.NO_TESTS_COLLECTED)
         if nothing or (exitstatus == 0 and not workers and (self.not_run or not self.collected)):

@@ -74,14 +74,14 @@ class Draw:
         return to_format(self.rng.uniform(low, high, shape), self.form)
 
     def given(self, shape: tuple[int, ...], layout: str = "plain", low: float = -4.0, high: float = 4.0) -> Given:
-        """A tensor argument of uniform values."""
+        """Return a tensor argument of uniform values."""
         array = self.values(shape, low, high)
         if layout == "expanded" and array.ndim:
             array = np.broadcast_to(array[:1], shape)
         return Given(array, self.form.short, layout)
 
     def index(self, shape: tuple[int, ...], size: int) -> Given:
-        """An int64 tensor argument of indices below ``size``."""
+        """Return an int64 tensor argument of indices below ``size``."""
         return Given(self.rng.integers(0, max(size, 1), shape), "i64")
 
 
@@ -90,7 +90,7 @@ Maker = Callable[[Draw], Sample]
 
 @dataclass(frozen=True)
 class Operator:
-    """What the suite knows of one operator.
+    """The suite's knowledge of one operator.
 
     Attributes:
         name: Name in case ids.
@@ -117,7 +117,7 @@ class Operator:
     also: tuple[str, ...] = ()
 
     def cases(self, declared: tuple[str, ...]) -> Iterator[Case]:
-        """The cases for a device that declares the element types ``declared``."""
+        """Yield the cases for a device that declares the element types ``declared``."""
         for short in self.dtypes:
             if not {short, *_names(self.result(short)), *self.also} <= set(declared):
                 yield self._refusal(short)
@@ -173,7 +173,7 @@ class Operator:
 
 
 def tolerance_for(tolerance: Tolerance, form: Format) -> Tolerance:
-    """A record's tolerance for one element type.
+    """Return a record's tolerance for one element type.
 
     The narrow floats are computed in float32 and rounded once, so two units cover what four cover in float32. The
     float64 reference has an error of its own, half as large again as that of the result.
@@ -189,7 +189,7 @@ def tolerance_for(tolerance: Tolerance, form: Format) -> Tolerance:
 
 
 def _exact(given: Given) -> HostArray:
-    """What the reference gets: floats exactly, as float64 (complex128)."""
+    """Return the argument of the reference: floats exactly, as float64 (complex128)."""
     wide = {"float": np.float64, "complex": np.complex128}.get(FORMATS[given.short].kind)
     return given.array if wide is None else given.array.astype(wide)
 
@@ -210,17 +210,17 @@ def _roundtrip(short: str) -> str:
 
 
 def same(short: str) -> str:
-    """The result has the argument's element type."""
+    """Return the argument's element type as that of the result."""
     return short
 
 
 def boolean(short: str) -> str:
-    """The result is bool."""
+    """Return bool as the result's element type."""
     return "b8"
 
 
 def int64(short: str) -> str:
-    """The result is int64."""
+    """Return int64 as the result's element type."""
     return "i64"
 
 

@@ -34,7 +34,7 @@ _COLOURS: Final = {Outcome.PASS: "green", Outcome.FAIL: "red", Outcome.UNSUPPORT
 
 
 def exit_code(results: Sequence[Result]) -> int:
-    """0 if everything ran and nothing failed, 1 after a failure, 2 if something, or everything, did not run."""
+    """Return 0 if everything ran and nothing failed, 1 after a failure, 2 if something, or everything, did not run."""
     outcomes = {result.outcome for result in results}
     if Outcome.FAIL in outcomes:
         return 1
@@ -42,18 +42,18 @@ def exit_code(results: Sequence[Result]) -> int:
 
 
 def reproduction(result: Result, subject: Subject) -> str:
-    """The command that repeats one case."""
+    """Return the command that repeats one case."""
     return f"tensocket conformance repro '{result.case.id}' --device {subject.device} --seed {subject.seed}"
 
 
 def as_dict(run: Run, results: Sequence[Result], selection: Selection, available: int,
             seconds: float) -> dict[str, Any]:
-    """The whole report.
+    """Return the whole report.
 
     Args:
         run: The finished run.
         results: Its results, in order.
-        selection: What was selected.
+        selection: The options that selected the cases.
         available: Number of cases that could have been.
         seconds: Duration of the run.
     """
@@ -94,7 +94,7 @@ def grouped(results: Sequence[Result]) -> list[tuple[str, list[str]]]:
 
 
 def _root(message: str) -> str:
-    """A message without its numbers, so that the same cause reads the same."""
+    """Return a message without its numbers, so that the same cause reads the same."""
     return re.sub(r"-?(\d+\.?\d*(e[-+]?\d+)?|inf\b|nan\b)(, -?\d+)*", "#", message)[:100]
 
 
@@ -134,7 +134,7 @@ def _environment(subject: Subject) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    """A record's attributes, or a mapping, as a dictionary; empty for None."""
+    """Return a record's attributes, or a mapping, as a dictionary; empty for None."""
     if value is None:
         return {}
     if is_dataclass(value) and not isinstance(value, type):

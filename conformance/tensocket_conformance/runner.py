@@ -25,7 +25,7 @@ class Run:
     Attributes:
         subject: The device under test.
         cases: The cases that may be run, by id.
-        results: What came of them.
+        results: Their outcomes.
         ledger: Host kernels that were used: (operator, dtype, kind) to (count, bytes).
     """
 
@@ -43,7 +43,7 @@ class Run:
         return results
 
     def one(self, case: Case) -> Result:
-        """The outcome of one case; what it depends on is run before it."""
+        """Return the outcome of one case; what it depends on is run before it."""
         if case.id not in self.results:
             self.results[case.id] = self._blocked(case) or self._execute(case)
         return self.results[case.id]
@@ -89,7 +89,7 @@ class Run:
                       kernels=_kernels(self.subject) - kernels)
 
     def _judge_ledger(self, outcome: Outcome, message: str) -> tuple[Outcome, str]:
-        """A result that another device computed is no result of this one."""
+        """Reject a result that another device computed: it says nothing about this one."""
         strangers = []
         for entry in ts.fallback_ledger():
             if str(entry.device).partition(":")[0] != self.subject.name:
@@ -106,7 +106,7 @@ class Run:
 
 
 def open_run(subject: Subject, cases: Iterable[Case]) -> Run:
-    """A run in which falling back to another device is forbidden."""
+    """Return a run in which falling back to another device is forbidden."""
     ts.set_fallback(None)
     return Run(subject, {case.id: case for case in cases})
 

@@ -12,7 +12,7 @@ import tensocket as ts
 
 from .numerics import BY_NAME, FORMATS, Failure, Format, HostArray
 
-#: What ``place`` can do to the strides of a tensor without changing its values.
+#: The ways in which ``place`` can change the strides of a tensor without changing its values.
 LAYOUTS = ("plain", "transposed", "offset", "step", "expanded")
 
 
@@ -54,16 +54,16 @@ class Subject:
         return self.state in ("available", "initialised")
 
     def rng(self, case_id: str) -> np.random.Generator:
-        """The random numbers of a case: the same for every device, run and order of cases."""
+        """Return the random numbers of a case: the same for every device, run and order of cases."""
         digest = hashlib.sha256(f"{case_id} {self.seed}".encode()).digest()
         return np.random.default_rng(int.from_bytes(digest[:8], "little"))
 
     def put(self, array: HostArray, short: str) -> Any:
-        """A contiguous tensor of element type ``short`` on the device, with the values of ``array``."""
+        """Return a contiguous tensor of element type ``short`` on the device, with the values of ``array``."""
         return host_tensor(array, short).to(self.device)
 
     def place(self, array: HostArray, short: str, layout: str = "plain") -> Any:
-        """A tensor with the values of ``array`` whose strides are as ``layout`` says.
+        """Return a tensor with the values of ``array`` whose strides are as ``layout`` says.
 
         ``expanded`` needs an array that does not vary along its first dimension.
         """
@@ -81,7 +81,7 @@ class Subject:
         return self.put(array, short)
 
     def get(self, tensor: Any) -> HostArray:
-        """The values of a tensor on the host; bfloat16 as float32.
+        """Return the values of a tensor on the host; bfloat16 as float32.
 
         Raises:
             Failure: The tensor is not where it should be.
@@ -93,12 +93,12 @@ class Subject:
 
 
 def dtype_of(short: str) -> Any:
-    """The public API's dtype of a short name."""
+    """Return the public API's dtype of a short name."""
     return getattr(ts, FORMATS[short].name)
 
 
 def format_of(tensor: Any) -> Format:
-    """The element type of a tensor.
+    """Return the element type of a tensor.
 
     Raises:
         Failure: The suite does not know it.
@@ -110,13 +110,13 @@ def format_of(tensor: Any) -> Format:
 
 
 def host_tensor(array: HostArray, short: str) -> Any:
-    """A tensor on the CPU that does not share memory with ``array``."""
+    """Return a tensor on the CPU that does not share memory with ``array``."""
     tensor = ts.from_numpy(np.array(array, FORMATS[short].numpy, order="C"))
     return tensor.to(ts.bfloat16) if short == "bf16" else tensor
 
 
 def host_array(tensor: Any) -> HostArray:
-    """The values of a tensor in host memory; bfloat16 as float32."""
+    """Return the values of a tensor in host memory; bfloat16 as float32."""
     values = tensor.detach().cpu()
     if values.dtype == ts.bfloat16:
         values = values.to(ts.float32)

@@ -6,14 +6,28 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Final
 
 import tensocket as ts
 
 from . import ops
 from .case import TIERS, Case
 from .numerics import FORMATS
+from .record import KINDS
 from .subject import Subject
 from .tiers import bad, gradients, loading, memory
+
+#: The quick run takes one in so many of the operators of a family.
+_EACH: Final = 6
+#: The class of an element type: the letter of its kind, but the narrow floats are a class of their own.
+_LETTERS: Final = {short: letter for letter, shorts in KINDS.items() for short in shorts}
+_NARROW: Final = frozenset({"f16", "bf16"})
+#: Operators of which a case builds four kernels or more on OpenCL; in the quick run others stand for their families.
+COSTLY: Final = frozenset({
+    "argsort", "bincount", "cosine_similarity", "grid_sample", "histc", "index", "index.mask", "istft",
+    "linalg.matrix_exp", "log_softmax", "logsumexp", "masked_mean", "max.dim", "median", "mode", "multi_margin_loss",
+    "multinomial", "nanmean", "nanquantile", "quantile", "sort", "sparse.coalesce", "sparse.mm.csr", "sparse.mul",
+    "sparse.to_sparse_csr", "sparse.transpose", "std", "unique", "unique_groups", "unique_rows", "var"})
 
 
 class BadProfile(Exception):
@@ -25,7 +39,7 @@ class UnknownSubject(Exception):
 
 
 def subject(device: str, seed: int = 0) -> Subject:
-    """The device called ``device``, with what its backend declares.
+    """Return the device called ``device``, with what its backend declares.
 
     Raises:
         UnknownSubject: No installed backend has this name, or the index is wrong.
@@ -61,7 +75,7 @@ def subject(device: str, seed: int = 0) -> Subject:
 
 
 def all_cases(declared: tuple[str, ...]) -> list[Case]:
-    """Every case for a device that declares the element types ``declared``, prerequisites first."""
+    """Return every case for a device that declares the element types ``declared``, prerequisites first."""
     cases = [*loading.cases(), *memory.cases(declared), *ops.cases(declared), *bad.cases(),
              *gradients.cases(declared)]
     seen: set[str] = set()
@@ -78,7 +92,7 @@ class Selection:
 
     Attributes:
         tier: The highest tier; those below it are included.
-        quick: Whether to take a sample of about a minute.
+        quick: Whether to take a sample of less than a minute.
         pattern: Shell pattern that ids must match; the cases they depend on come along.
     """
 
@@ -87,7 +101,7 @@ class Selection:
     pattern: str | None = None
 
     def apply(self, cases: list[Case]) -> list[Case]:
-        """The selected ones, in their order; empty if nothing matches."""
+        """Return the selected ones, in their order; empty if nothing matches."""
         chosen = [case for case in cases if case.tier <= self.tier]
         if self.quick:
             chosen = quick_sample(chosen)
@@ -98,40 +112,56 @@ class Selection:
 
 
 def quick_sample(cases: Iterable[Case]) -> list[Case]:
-    """All cases marked quick, one of each operator, one of another element type for every other, some gradients.
+    """Return all cases marked quick, and a few that represent the others.
 
-    Between them the operators see every sample class. On a device that compiles, a case costs a kernel, so there are no
-    more. The choice depends on nothing but the ids: it is the same in every run.
+    A device that compiles spends the time of a case on its kernels, so the sample needs few: one in ``_EACH`` operators
+    of each family, and between them every class of element types, every sample class and a refusal, if there are any.
+    The operators of ``COSTLY`` are left to the full run. The choice depends on nothing but the ids: it is the same in
+    every run.
     """
     chosen: list[Case] = []
-    families: dict[str, list[Case]] = {}
+    areas: dict[str, list[Case]] = {}
     for case in cases:
         if case.quick:
             chosen.append(case)
-        elif case.tier in ("T2", "T4"):
-            families.setdefault(case.family, []).append(case)
-    for family, members in families.items():
-        running = [case for case in members if not case.refusal]
-        dtypes = [case.dtype for case in running]
-        first = "f32" if "f32" in dtypes else dtypes[0] if dtypes else None
-        if members[0].tier == "T4" and _number(family) % 4:
-            continue
-        plain = [case for case in running if case.dtype == first]
-        grid = [case for case in plain if "/grid#" in case.id]
-        # Most defects show at special values; the others are left to the operators that draw another class.
-        chosen += grid if grid and _number(family) % 3 else _pick(family, plain)
-        if _number(family) % 2 and members[0].tier == "T2":
-            chosen += _pick(family + "+", [case for case in running if case.dtype != first])
-            chosen += _pick(family + "-", [case for case in members if case.refusal])
+        elif case.tier in ("T2", "T4") and case.family.partition(".")[2] not in COSTLY:
+            areas.setdefault(f"{case.tier} {case.area}", []).append(case)
+    drawn = {family for members in areas.values() for family in _draw(members)}
+    # Special values first, at which most defects show.
+    remaining = sorted((case for members in areas.values() for case in members),
+                       key=lambda case: ("/grid#" not in case.id, _number(case.id)))
+    marks = {case.id: _marks(case, drawn) for case in remaining}
+    missing = set[str]().union(*marks.values())
+    built: set[tuple[str, str | None]] = set()
+    while missing:
+        # Of an operator and an element type that were chosen before, the kernels are there.
+        best = max(remaining, key=lambda case: (len(marks[case.id] & missing), (case.family, case.dtype) in built))
+        chosen.append(best)
+        missing -= marks[best.id]
+        built.add((best.family, best.dtype))
     return chosen
+
+
+def _draw(cases: list[Case]) -> list[str]:
+    """Some operators of a family, with their tiers."""
+    operators = sorted({f"{case.tier}.{case.family}" for case in cases}, key=_number)
+    return operators[:max(2, len(operators) // _EACH)]
+
+
+def _marks(case: Case, drawn: set[str]) -> frozenset[str]:
+    """Return the names of the properties that a case represents."""
+    if case.refusal:
+        return frozenset({"refusal"})
+    marks = {f"{case.tier} sample {case.id.rpartition('/')[2].partition('#')[0]}"}
+    if case.dtype is not None:
+        marks.add(f"{case.tier} dtype " + ("narrow" if case.dtype in _NARROW else _LETTERS[case.dtype]))
+    if f"{case.tier}.{case.family}" in drawn:
+        marks.add(f"operator {case.tier}.{case.family}")
+    return frozenset(marks)
 
 
 def _number(key: str) -> int:
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "little")
-
-
-def _pick(key: str, cases: list[Case]) -> list[Case]:
-    return [cases[_number(key) % len(cases)]] if cases else []
 
 
 def _with_prerequisites(chosen: list[Case], by_id: dict[str, Case]) -> set[str]:

@@ -20,7 +20,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def test_case(case: Case, pytestconfig: pytest.Config) -> None:
-    """The device does what it should."""
+    """Check that the device does what it should."""
     conformance = pytestconfig.pluginmanager.get_plugin("tensocket_conformance_run")
     assert conformance is not None, "collection found it"
     conformance.check(case)

@@ -27,7 +27,7 @@ from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.contract.naming import package_name
 from tensocket_plugins.contract.registry import registry
 
-from .dispatch.keys import DEVICE_SHIFT
+from .keys import DEVICE_SHIFT
 from .meta import META, MetaDevice, NoPrograms
 from .recording import Reason
 
@@ -39,8 +39,8 @@ class DeviceEntry:
         device: Name and index as tensors report them; host-resident devices have no index, as in PyTorch.
         runtime: The backend's opened device.
         key: Its bit in dispatch keys.
-        programs: Compiled programs by structure (``execute.programs``).
-        natives: Kernels whose native form was asked for (``execute.native``).
+        programs: Compiled programs by structure (``launch.programs``).
+        natives: Kernels whose native form was asked for (``launch.entries``).
         factories: By dtype, what factories of small tensors need (``creation``).
         holds_data: Whether tensors have values; False for ``meta`` alone.
     """
@@ -69,7 +69,7 @@ class DeviceEntry:
         """The stream for work that is queued now.
 
         On a host-resident device that is the default one: of another one, whole operators are queued
-        (``execute.queues``), and whatever works on arrays besides does so when the queue is empty.
+        (``launch.host_streams``), and whatever works on arrays besides does so when the queue is empty.
         """
         streams = _THREAD.streams
         if not streams:
@@ -95,15 +95,15 @@ _LOCK: Final = held_over_forks(threading.RLock(), Rank.DEVICES)
 
 
 def _no_queues(used: bool) -> None:
-    """What is done before dispatch is there: nothing."""
+    """Do nothing, until ``launch.host_streams`` puts its function in place of this one."""
 
 
 #: Queues of functions that may have something to do, by identity; weakly, so that a stream ends with its last user.
 PENDING: Final[dict[int, weakref.ref[HostQueue]]] = {}
-#: Called with whether this thread works on a queue of functions; ``execute.queues`` puts its function here.
+#: Called with whether this thread works on a queue of functions; ``launch.host_streams`` puts its function here.
 ON_HOST_QUEUES: Final[list[Callable[[bool], None]]] = [_no_queues]
 _ENTRIES: Final[list[DeviceEntry]] = []
-#: What users pass as ``device=`` to the entry; filled on first use of each spelling.
+#: Entries by the values that users pass as ``device=``; filled on first use of each spelling.
 _BY_NAME: Final[dict[Any, DeviceEntry]] = {}
 _PROCESS_DEFAULT: Final[list[DeviceEntry]] = []
 #: The environment's device, when it answers for ``cuda``.
@@ -113,7 +113,7 @@ BY_KEY: Final[dict[int, DeviceEntry]] = {}
 
 
 def open_entry(device: Any) -> DeviceEntry:
-    """The opened device called ``device``; None is the default device.
+    """Return the opened device called ``device``; None is the default device.
 
     Raises:
         UnknownDevice, InvalidDeviceIndex, BackendUnavailable, BackendBroken, BackendIncompatible: See the registry.
@@ -148,12 +148,12 @@ def _meta_device() -> MetaDevice:
 
 
 def default_entry() -> DeviceEntry:
-    """The device that factories use without ``device=``: this thread's, else the process's."""
+    """Return the device that factories use without ``device=``: this thread's, else the process's."""
     return _THREAD.default or (_PROCESS_DEFAULT[0] if _PROCESS_DEFAULT else _first_default())
 
 
 def _first_default() -> DeviceEntry:
-    """The process's default device, from the environment as it is when the first tensor is made.
+    """Return the process's default device, from the environment as it is when the first tensor is made.
 
     A program that calls this package ``torch`` expects PyTorch's default: for it the environment says which device
     answers for ``cuda``, and one that cannot be used is refused here.
@@ -167,7 +167,10 @@ def _first_default() -> DeviceEntry:
 
 
 def selected_entry() -> DeviceEntry | None:
-    """The device that this thread selected with ``set_default_device`` or ``with device(...)``; None without one."""
+    """Return the device that this thread selected with ``set_default_device`` or ``with device(...)``.
+
+    The result is None without one.
+    """
     return _THREAD.default
 
 
@@ -203,7 +206,7 @@ SELECTION[0] = _ThreadSelection()
 
 
 def get_default_device() -> Device:
-    """The device that factories use without ``device=``."""
+    """Return the device that factories use without ``device=``."""
     return default_entry().device
 
 
@@ -211,7 +214,7 @@ def answer_for(name: str, backend: str | None) -> None:
     """Call the devices of a backend ``name`` from now on, tensors that are there included (``contract.stand_in``).
 
     Args:
-        name: What programs call the devices, for example ``cuda``.
+        name: Name of the devices in programs, for example ``cuda``.
         backend: Whose devices answer; None ends it.
     """
     with _LOCK:
@@ -265,7 +268,7 @@ def set_current(device: Any) -> None:
 
 
 def entry_of_key(operator: str, key: int) -> DeviceEntry:
-    """The one device in a key.
+    """Return the one device in a key.
 
     Raises:
         ArgumentTypeError: The key has none: no tensor was passed.
@@ -288,7 +291,7 @@ def entries() -> list[DeviceEntry]:
 
 
 def current_stream(device: Any = None) -> Stream:
-    """The stream on which this thread queues work for ``device``."""
+    """Return the stream on which this thread queues work for ``device``."""
     return open_entry(device).chosen_stream
 
 
@@ -336,7 +339,7 @@ def use_streams(streams: dict[int, Stream] | None) -> None:
 
 
 def host_queue(entry: DeviceEntry) -> HostQueue | None:
-    """The queue of functions that this thread selected for a host-resident device; None where it is the default."""
+    """Return the queue of functions that this thread selected for a host-resident device; None for the default."""
     stream = _THREAD.streams.get(entry.key)
     return stream if isinstance(stream, HostQueue) else None
 

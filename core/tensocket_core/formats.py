@@ -78,7 +78,7 @@ def _format_named(name: str) -> memory_format:
 
 
 def check_format(operator: str, value: Any) -> memory_format | None:
-    """A memory format; None stays None.
+    """Return a memory format; None stays None.
 
     Raises:
         ArgumentTypeError: It is none.

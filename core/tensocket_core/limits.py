@@ -1,4 +1,4 @@
-"""What numbers a dtype holds: ``finfo`` and ``iinfo``."""
+"""Limits of the numbers that a dtype holds: ``finfo`` and ``iinfo``."""
 
 from __future__ import annotations
 

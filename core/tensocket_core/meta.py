@@ -2,7 +2,7 @@
 
 It is an opened device like any other, so that every operator takes the code path of real devices: it allocates
 storages without memory, and its table of compiled programs answers every key with a function that does nothing, before
-any program is built. What asks for values raises ``MissingDataError``.
+any program is built. A call that asks for values raises ``MissingDataError``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ META: Final = "meta"
 
 
 def missing_data(operator: str, what: str = "a meta tensor") -> MissingDataError:
-    """The error for what needs the values of a meta tensor."""
+    """Return the error for what needs the values of a meta tensor."""
     return MissingDataError(operator, what, "Cannot copy out of meta tensor; no data!",
                             "compute it on a device that holds data, or use Module.to_empty() to give it memory")
 
@@ -33,7 +33,7 @@ class NoPrograms(dict[Any, Any]):
     """Compiled programs of a device that computes nothing: every key has one, which does nothing."""
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The function that does nothing."""
+        """Return the function that does nothing."""
         return _do_nothing
 
 
@@ -45,7 +45,7 @@ class MetaAllocator(Allocator):
     """Blocks without memory; each is an identity that views share."""
 
     def allocate(self, nbytes: int, stream: Stream) -> Block:
-        """A block that says it has ``nbytes`` bytes."""
+        """Return a block that says it has ``nbytes`` bytes."""
         return Block(None, nbytes, stream)
 
     def free(self, block: Block) -> None:
@@ -94,5 +94,5 @@ class MetaDevice(OpenDevice):
         """Nothing to wait for."""
 
     def data_ptr(self, array: Array) -> int:
-        """0: there is no memory."""
+        """0, because the device has no memory."""
         return 0

@@ -14,7 +14,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType, as_dtype
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
 
-from .dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF
+from .keys import DIM0, DTYPE_MASK, DTYPE_OF
 
 _DTYPE_VARIABLE: Final = "TENSOCKET_DEFAULT_DTYPE"
 _CATEGORY_OF_NUMBER: Final[dict[type, int]] = {bool: 0, int: 1, float: 2, complex: 3}
@@ -25,7 +25,7 @@ WIDE_UNSIGNED: Final = frozenset({dtypes.uint16, dtypes.uint32, dtypes.uint64})
 
 
 def get_default_dtype() -> DType:
-    """The dtype of floating-point factories and of Python floats."""
+    """Return the dtype of floating-point factories and of Python floats."""
     return _DEFAULT[0]
 
 
@@ -37,7 +37,7 @@ def _checked_default(operator: str, dtype: Any, given: str) -> DType:
 
 
 def _first_default() -> DType:
-    """The default dtype of a new process, from the environment."""
+    """Return the default dtype of a new process, from the environment."""
     name = os.environ.get(_DTYPE_VARIABLE, "") or "float32"
     return _checked_default(_DTYPE_VARIABLE, dtypes.BY_NAME.get(name), f"the value {name!r}")
 
@@ -71,7 +71,7 @@ def default_dtype(dtype: Any) -> Iterator[None]:
 
 @cache
 def promote_types(a: DType, b: DType) -> DType:
-    """The smallest dtype that both convert to, as ``torch.promote_types``.
+    """Return the smallest dtype that both convert to, as ``torch.promote_types``.
 
     >>> promote_types(dtypes.uint8, dtypes.int8)
     tensocket.int16
@@ -111,7 +111,7 @@ def _check_pair(a: DType, b: DType) -> None:
 
 
 def complex_dtype(dtype: DType) -> DType:
-    """The complex dtype with the precision of a float one; complex64 for the half-precision types.
+    """Return the complex dtype with the precision of a float one; complex64 for the half-precision types.
 
     Raises:
         DtypeError: float8, which no complex dtype goes with.
@@ -123,12 +123,12 @@ def complex_dtype(dtype: DType) -> DType:
 
 
 def _with_parts(dtype: DType) -> DType:
-    """The complex dtype that real numbers and a complex one promote to; complex32 for float16."""
+    """Return the complex dtype that real numbers and a complex one promote to; complex32 for float16."""
     return dtypes.complex32 if dtype is dtypes.float16 else complex_dtype(dtype)
 
 
 def number_dtype(category: int) -> DType:
-    """The dtype of a Python number of a category when no tensor decides."""
+    """Return the dtype of a Python number of a category when no tensor decides."""
     if category == 2:
         return _DEFAULT[0]
     if category == 3:
@@ -137,7 +137,7 @@ def number_dtype(category: int) -> DType:
 
 
 def result_type(operands: Iterable[Any]) -> DType:
-    """The dtype in which an operator computes on tensors and Python numbers.
+    """Return the dtype in which an operator computes on tensors and Python numbers.
 
     Raises:
         ArgumentTypeError: An operand is neither.
@@ -167,7 +167,7 @@ def result_type(operands: Iterable[Any]) -> DType:
 
 
 def _outranked(higher: DType | None, lower: DType | None) -> DType | None:
-    """What operands of a higher rank and of a lower one promote to: the lower only adds its category."""
+    """Return the dtype to which operands of a higher and a lower rank promote; the lower only adds its category."""
     if higher is None or lower is None:
         return lower if higher is None else higher
     if higher.kind == "float":
@@ -178,7 +178,7 @@ def _outranked(higher: DType | None, lower: DType | None) -> DType | None:
 
 
 def pair_type(tensor1: Any, tensor2: Any) -> DType:
-    """The dtype in which an operator computes on two operands, tensors or Python numbers: ``torch.result_type``."""
+    """Return the dtype in which an operator computes on two tensors or Python numbers: ``torch.result_type``."""
     return result_type((tensor1, tensor2))
 
 

@@ -22,7 +22,7 @@ class TreeSpec:
 
     Attributes:
         type: Class of the container; None for a leaf, ``namedtuple`` for all named tuples.
-        context: What else it takes to make the container.
+        context: Everything but the parts that is needed to rebuild the container.
         num_nodes: Number of containers and leaves.
         num_leaves: Number of leaves.
         num_children: Number of parts of the container.
@@ -48,7 +48,7 @@ class TreeSpec:
 
     @property
     def context(self) -> Any:
-        """What else than the parts it takes to make the container."""
+        """Everything but the parts that is needed to rebuild the container."""
         return self._context
 
     def is_leaf(self) -> bool:
@@ -56,15 +56,15 @@ class TreeSpec:
         return self.type is None
 
     def children(self) -> list[TreeSpec]:
-        """Structures of the parts."""
+        """Return the structures of the parts."""
         return self._children.copy()
 
     def child(self, index: int) -> TreeSpec:
-        """Structure of one part."""
+        """Return the structure of one part."""
         return self._children[index]
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
-        """The tree with these leaves.
+        """Return the tree with these leaves.
 
         Raises:
             ArgumentError: There are more or fewer leaves than the structure has.
@@ -76,7 +76,7 @@ class TreeSpec:
         return _build(iter(given), self)
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
-        """Parts of a tree that stand where this structure has leaves.
+        """Return the parts of a tree that stand where this structure has leaves.
 
         Raises:
             ArgumentError: The structure is not a prefix of the tree.
@@ -103,7 +103,7 @@ class TreeSpec:
         return hash((self.type, context, tuple(self._children)))
 
     def brief(self) -> str:
-        """The structure on one line, for messages."""
+        """Return the structure on one line, for messages."""
         if self.type is None:
             return "*"
         name = self._context.__name__ if self.type is namedtuple else self.type.__name__
@@ -153,7 +153,7 @@ def tree_is_leaf(tree: Any, is_leaf: Predicate | None = None) -> bool:
 
 
 def tree_flatten(tree: Any, is_leaf: Predicate | None = None) -> tuple[list[Any], TreeSpec]:
-    """Leaves from left to right, and the structure.
+    """Return the leaves from left to right, and the structure.
 
     Args:
         tree: The tree.
@@ -183,7 +183,7 @@ def _collect(tree: Any, leaves: list[Any], is_leaf: Predicate | None) -> TreeSpe
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
-    """The tree of a structure and its leaves, in this order or the other.
+    """Return the tree of a structure and its leaves, in this order or the other.
 
     Raises:
         ArgumentError: There are more or fewer leaves than the structure has.
@@ -222,7 +222,7 @@ def _take(spec: TreeSpec, tree: Any, found: list[Any]) -> None:
 
 
 def _parts(spec: TreeSpec, tree: Any) -> list[Any]:
-    """Children of a tree in the order of a structure.
+    """Return the children of a tree in the order of a structure.
 
     Raises:
         ArgumentError: It is another container, or one with other keys or another length.
@@ -259,17 +259,17 @@ def tree_iter(tree: Any, is_leaf: Predicate | None = None) -> Iterator[Any]:
 
 
 def tree_leaves(tree: Any, is_leaf: Predicate | None = None) -> list[Any]:
-    """Leaves from left to right."""
+    """Return the leaves from left to right."""
     return tree_flatten(tree, is_leaf)[0]
 
 
 def tree_structure(tree: Any, is_leaf: Predicate | None = None) -> TreeSpec:
-    """The structure."""
+    """Return the structure."""
     return tree_flatten(tree, is_leaf)[1]
 
 
 def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Predicate | None = None) -> Any:
-    """The tree with ``func`` of every leaf in its place; parts of further trees there are further arguments.
+    """Return the tree with ``func`` of every leaf in its place; parts of further trees there are further arguments.
 
     Raises:
         ArgumentError: The structure is not a prefix of a further tree.
@@ -279,7 +279,7 @@ def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Predicat
 
 
 def broadcast_to_and_flatten(tree: Any, treespec: TreeSpec, is_leaf: Predicate | None = None) -> list[Any] | None:
-    """Leaves of a prefix of a structure, each repeated for all that it stands for; None where it is no prefix.
+    """Return the leaves of a prefix, each repeated for the leaves that it stands for; None if it is not a prefix.
 
     >>> broadcast_to_and_flatten((0, None), tree_structure((1, [2, 3])))
     [0, None, None]

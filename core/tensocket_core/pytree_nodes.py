@@ -60,7 +60,7 @@ class SequenceKey:
         return f"[{self.idx!r}]"
 
     def get(self, sequence: Any) -> Any:
-        """The child at this position."""
+        """Return the child at this position."""
         return sequence[self.idx]
 
 
@@ -74,7 +74,7 @@ class MappingKey:
         return f"[{self.key!r}]"
 
     def get(self, mapping: Any) -> Any:
-        """The child with this key."""
+        """Return the child with this key."""
         return mapping[self.key]
 
 
@@ -88,7 +88,7 @@ class GetAttrKey:
         return f".{self.name}"
 
     def get(self, obj: Any) -> Any:
-        """The child with this name."""
+        """Return the child with this name."""
         return getattr(obj, self.name)
 
 
@@ -187,22 +187,22 @@ def _load_defaultdict(text: Any) -> Any:
 
 
 def flatten_namedtuple(tree: Any) -> tuple[Any, Any]:
-    """The fields of a named tuple, and its class."""
+    """Return the fields of a named tuple, and its class."""
     return list(tree), type(tree)
 
 
 def flatten_namedtuple_with_keys(tree: Any) -> tuple[Any, Any]:
-    """The fields of a named tuple with their names, and its class."""
+    """Return the fields of a named tuple with their names, and its class."""
     return [(GetAttrKey(name), value) for name, value in zip(type(tree)._fields, tree, strict=True)], type(tree)
 
 
 def unflatten_namedtuple(children: Iterable[Any], cls: Any) -> Any:
-    """A named tuple of a class."""
+    """Return a named tuple of a class."""
     return cls._make(children)
 
 
 def dump_namedtuple(cls: Any) -> str:
-    """The name of a class of named tuples in texts.
+    """Return the name of a class of named tuples in texts.
 
     Raises:
         UnsupportedOperator: It was given none.
@@ -215,7 +215,7 @@ def dump_namedtuple(cls: Any) -> str:
 
 
 def load_namedtuple(name: str) -> Any:
-    """The class of named tuples with a name.
+    """Return the class of named tuples with a name.
 
     Raises:
         UnsupportedOperator: There is none.

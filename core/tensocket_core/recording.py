@@ -1,4 +1,4 @@
-"""What makes recording more than storing edges and values.
+"""Features that make recording more than storing edges and values.
 
 Hooks on saved tensors, anomaly mode and streams other than the default are rare. While any thread of the process uses
 one of them, ``SPECIAL`` holds an entry, so that recording pays one truth test where nothing does.

@@ -7,19 +7,19 @@ import weakref
 from types import SimpleNamespace
 from typing import Any, Final
 
-from tensocket_core import is_grad_enabled
-from tensocket_core.autograd.delayed import DelayedError, UndefinedGrad
 from tensocket_core.autograd.engine import current_pass
 from tensocket_core.autograd.inspection import SavedTensor
 from tensocket_core.autograd.node import AccumulateGrad
 from tensocket_core.autograd.saved import hooks_are_enabled
-from tensocket_core.dispatch.keys import AUTOGRAD, WRAPPER
 from tensocket_core.dispatch.modes import STATE, thread_state, update_state
 from tensocket_core.dispatch.overrides import DisableTorchFunction, DisableTorchFunctionSubclass
 from tensocket_core.dispatch.overrides import disabled_torch_dispatch as _disabled_torch_dispatch_impl
 from tensocket_core.dispatch.overrides import disabled_torch_function as _disabled_torch_function_impl
-from tensocket_core.transforms.dual_levels import is_forward_grad_enabled as _is_fwd_grad_enabled
-from tensocket_core.transforms.dual_levels import set_forward_grad_enabled
+from tensocket_core.keys import AUTOGRAD, WRAPPER
+from tensocket_operators import is_grad_enabled
+from tensocket_operators.differentiation.delayed import DelayedError, UndefinedGrad
+from tensocket_operators.differentiation.dual_levels import is_forward_grad_enabled as _is_fwd_grad_enabled
+from tensocket_operators.differentiation.dual_levels import set_forward_grad_enabled
 
 
 class _AutoDispatchBelowAutograd(thread_state):
@@ -80,7 +80,7 @@ class _WeakTensorRef:
 
 
 def _current_graph_task_id() -> int:
-    """The number of the innermost backward pass that this thread is in; -1 where it is in none."""
+    """Return the number of the innermost backward pass that this thread is in; -1 where it is in none."""
     running = current_pass()
     return -1 if running is None else running.number
 
@@ -93,7 +93,7 @@ def _set_fwd_grad_enabled(enabled: bool) -> None:
 #: Nodes that programs make or look for.
 _functions: Final = SimpleNamespace(AccumulateGrad=AccumulateGrad, DelayedError=DelayedError,
                                     UndefinedGrad=UndefinedGrad)
-#: What programs ask about saved tensors.
+#: The names by which programs ask about saved tensors.
 _autograd: Final = SimpleNamespace(SavedTensor=SavedTensor, _saved_tensors_hooks_is_enabled=hooks_are_enabled)
 
 

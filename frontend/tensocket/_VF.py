@@ -9,5 +9,5 @@ import tensocket
 
 
 def __getattr__(name: str) -> Any:
-    """A function of the package."""
+    """Return a function of the package."""
     return getattr(tensocket, name)

@@ -6,7 +6,8 @@ import platform
 
 import numpy as np
 
-from tensocket_core import api, get_num_threads
+from tensocket_operators import device_api as api
+from tensocket_operators import get_num_threads
 
 from .version import OWN
 

@@ -11,24 +11,24 @@ import math
 from importlib import import_module
 from typing import Any as Any
 
-from tensocket_core import *
-from tensocket_core import Tensor
-from tensocket_core import UntypedStorage as Storage
-from tensocket_core import __all__ as _names_of_core
-from tensocket_core import bool_ as bool
-from tensocket_core import complex32 as chalf
-from tensocket_core import complex64 as cfloat
-from tensocket_core import complex128 as cdouble
-from tensocket_core import float16 as half
-from tensocket_core import float32 as float
-from tensocket_core import float64 as double
-from tensocket_core import int16 as short
-from tensocket_core import int32 as int
-from tensocket_core import int64 as long
-from tensocket_core import set_array_namespace as _set_array_namespace
-from tensocket_core._generated.functions import *
-from tensocket_core.dispatch.namespaces import ops
-from tensocket_core.library import Tag
+from tensocket_operators import *
+from tensocket_operators import Tensor
+from tensocket_operators import UntypedStorage as Storage
+from tensocket_operators import __all__ as _names_of_core
+from tensocket_operators import bool_ as bool
+from tensocket_operators import complex32 as chalf
+from tensocket_operators import complex64 as cfloat
+from tensocket_operators import complex128 as cdouble
+from tensocket_operators import float16 as half
+from tensocket_operators import float32 as float
+from tensocket_operators import float64 as double
+from tensocket_operators import int16 as short
+from tensocket_operators import int32 as int
+from tensocket_operators import int64 as long
+from tensocket_operators import set_array_namespace as _set_array_namespace
+from tensocket_operators.functions import *
+from tensocket_operators.library import Tag
+from tensocket_operators.namespaces import ops
 
 from . import _C as _C
 from . import (
@@ -75,11 +75,11 @@ from .amp.autocast_mode import (
 from .amp.grad_scaler import GradScaler
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .autograd.anomaly_mode import set_detect_anomaly as set_anomaly_enabled
-from .devices import available_devices
 from .errors import OutOfMemoryError
-from .foreach import FUNCTIONS as _FOREACH
 from .func import vmap
-from .legacy import (
+from .namespace.devices import available_devices
+from .namespace.foreach import FUNCTIONS as _FOREACH
+from .namespace.legacy import (
     compiled_with_cxx11_abi,
     dsmm,
     eig,
@@ -106,7 +106,7 @@ from .legacy import (
     sym_not,
     symeig,
 )
-from .losses import LOSSES as _LOSSES
+from .namespace.losses import LOSSES as _LOSSES
 from .nn.functional import celu_, rrelu_, selu_, threshold_
 from .serialization import load, save
 
@@ -158,7 +158,7 @@ def __getattr__(name: str) -> Any:
 
 
 def detach(input: Tensor) -> Tensor:
-    """The same memory, cut off from the graph."""
+    """Return the same memory, cut off from the graph."""
     return input.detach()
 
 
@@ -198,7 +198,7 @@ def is_signed(input: Tensor) -> builtins.bool:
 
 
 def numel(input: Tensor) -> builtins.int:
-    """Number of elements."""
+    """Return the number of elements."""
     return input.numel()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tensocket_core.library import get_ctx
+from tensocket_operators.library import get_ctx
 
 from ._custom_op.checks import parse_qualname, validate_namespace
 from ._custom_op.impl import CustomOp, define, find_custom_op

@@ -12,7 +12,7 @@ BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list
 
 def boolean_dispatch(arg_name: str, arg_index: int, default: bool, if_true: Callable[..., Any],
                      if_false: Callable[..., Any], module_name: str, func_name: str) -> Callable[..., Any]:
-    """A function that calls one of two others, as an argument says."""
+    """Return a function that calls one of two others, as an argument says."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         chosen = kwargs.get(arg_name, args[arg_index] if arg_index < len(args) else default)
@@ -23,7 +23,7 @@ def boolean_dispatch(arg_name: str, arg_index: int, default: bool, if_true: Call
 
 
 def _overload(func: Any) -> Any:
-    """The function itself."""
+    """Return the function itself."""
     return func
 
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 __all__ = ["Tensor"]

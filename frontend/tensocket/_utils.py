@@ -1,4 +1,4 @@
-"""What tensors in files are made with: files name these functions, as PyTorch's do.
+"""The functions that rebuild tensors from files: files name them, as PyTorch's do.
 
 Every function checks what it is given, because a file may say anything: sizes are natural numbers, elements lie within
 their storage, and no more memory is taken than the file has.
@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from tensocket.compiler import is_compiling as is_compiling  # by this name, programs of PyTorch ask, too
 from tensocket.nn.parameter import Parameter
-from tensocket_core import (
+from tensocket_core.dispatch.modes import as_leaf
+from tensocket_core.launch.fill import finish
+from tensocket_operators import (
     Tensor,
     _neg_view,
     cat,
@@ -22,11 +24,9 @@ from tensocket_core import (
     sparse_coo,
     sparse_coo_tensor,
 )
-from tensocket_core.creation.base import finish
-from tensocket_core.dispatch.modes import as_leaf
-from tensocket_core.interop.pickling import build_wrapper, own_slots
-from tensocket_core.storages import array_in, entry_of, untyped
-from tensocket_core.typed_storages import TypedStorage
+from tensocket_operators.interop.pickling import build_wrapper, own_slots
+from tensocket_operators.interop.storage import array_in, entry_of, untyped
+from tensocket_operators.interop.typed_storages import TypedStorage
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UnsupportedDtype
 
 #: Attributes of tensors that belong to a graph; files do not set them.
@@ -37,7 +37,7 @@ def _sizes(operator: str, *groups: Any) -> list[tuple[int, ...]]:
     """Shapes and strides of a file, checked.
 
     Raises:
-        ArgumentTypeError: One is no sequence of natural numbers.
+        ArgumentTypeError: One is not a sequence of natural numbers.
     """
     for group in groups:
         if not isinstance(group, (tuple, list)) or len(group) > 64 or not all(
@@ -48,7 +48,7 @@ def _sizes(operator: str, *groups: Any) -> list[tuple[int, ...]]:
 
 
 def _rebuild_tensor(storage: Any, storage_offset: int, size: Sequence[int], stride: Sequence[int]) -> Tensor:
-    """A tensor on a typed storage; offset and strides in elements."""
+    """Return a tensor on a typed storage; offset and strides in elements."""
     if not isinstance(storage, TypedStorage):
         raise ArgumentTypeError("_rebuild_tensor", f"a {type(storage).__name__}", "a tensor lies in a typed storage",
                                 "the file is damaged; get it again")
@@ -77,7 +77,7 @@ def _rebuild_tensor_v3(
     storage: Any, storage_offset: int, size: Sequence[int], stride: Sequence[int], requires_grad: bool,
     backward_hooks: Any, dtype: Any, metadata: Any = None,
 ) -> Tensor:
-    """As ``_rebuild_tensor_v2``, of a dtype for which there is no typed storage."""
+    """Rebuild a tensor as ``_rebuild_tensor_v2`` does, of a dtype without a typed storage."""
     return _finished(_placed(storage, _dtype(dtype), storage_offset, size, stride), requires_grad, metadata)
 
 
@@ -110,17 +110,17 @@ def _check_memory(tensor: Tensor) -> None:
 
 
 def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Parameter:
-    """A parameter on the memory of ``data``."""
+    """Return a parameter on the memory of ``data``."""
     return Parameter(data, requires_grad=bool(requires_grad))
 
 
 def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, backward_hooks: Any, state: Any) -> Parameter:
-    """A parameter with attributes."""
+    """Return a parameter with attributes."""
     return _with_attributes(_rebuild_parameter(data, requires_grad, backward_hooks), state)  # type: ignore[no-any-return]
 
 
 def _rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any:
-    """A tensor of a subclass, or with attributes."""
+    """Return a tensor of a subclass, or with attributes."""
     made = func(*args)
     if new_type is not type(made):
         made = made.as_subclass(new_type)
@@ -149,13 +149,13 @@ def _rebuild_wrapper_subclass(
     cls: Any, dtype: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int, layout: Any, device: Any,
     requires_grad: bool,
 ) -> Any:
-    """A tensor without memory, whose class holds the values."""
+    """Return a tensor without memory, whose class holds the values."""
     shape, steps = _sizes("_rebuild_wrapper_subclass", size, stride)
     return build_wrapper(cls, _dtype(dtype), shape, steps, storage_offset, layout, device, requires_grad)
 
 
-def _rebuild_sparse_tensor(layout: layout, data: Any) -> Tensor:
-    """A sparse tensor; its parts are checked to fit."""
+def _rebuild_sparse_tensor(layout: layout, data: Any) -> Any:
+    """Return a sparse tensor; its parts are checked to fit."""
     compressed = layout is not sparse_coo
     *parts, size = data if compressed else data[:3]
     for part in parts:
@@ -171,14 +171,14 @@ def _rebuild_sparse_tensor(layout: layout, data: Any) -> Tensor:
 def _rebuild_meta_tensor_no_storage(
     dtype: Any, size: Sequence[int], stride: Sequence[int], requires_grad: bool
 ) -> Tensor:
-    """A tensor on the device ``meta``."""
+    """Return a tensor on the device ``meta``."""
     shape, steps = _sizes("_rebuild_tensor", size, stride)
     made = empty_strided(shape, steps, dtype=_dtype(dtype), device="meta")
     return _finished(made, requires_grad, None)
 
 
 def _rebuild_device_tensor_from_cpu_tensor(data: Tensor, dtype: Any, device: str, requires_grad: bool) -> Tensor:
-    """A tensor of a device, saved as one of the host; it stays there, because the device may not be here."""
+    """Return a tensor of a device, saved as one of the host; it stays there, because the device may not be here."""
     _check_memory(data)
     return _finished(data.to(_dtype(dtype)), requires_grad, None)
 
@@ -199,7 +199,7 @@ def _element_size(dtype: dtype) -> int:
 
 
 def _flatten_dense_tensors(tensors: Sequence[Any]) -> Any:
-    """The elements of all tensors behind each other, shape ``(n,)``."""
+    """Return the elements of all tensors behind each other, shape ``(n,)``."""
     return cat([tensor.reshape(-1) for tensor in tensors])
 
 

@@ -6,13 +6,13 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from tensocket_core.transforms import vmap as _vmap
+from tensocket_operators.transforms import vmap as _vmap
 
 __all__ = ["vmap"]
 
 
 def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0) -> Callable[..., Any]:
-    """As ``func.vmap``, with a warning.
+    """Return the result of ``func.vmap``, after a warning.
 
     Args:
         func: A function of examples.

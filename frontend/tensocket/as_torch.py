@@ -76,7 +76,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Torch(Distribution):
-    """What programs that ask ``importlib.metadata`` for the version of ``torch`` are told."""
+    """The metadata of ``torch`` for programs that ask ``importlib.metadata`` for its version."""
 
     def read_text(self, filename: str) -> str | None:
         message = Message()

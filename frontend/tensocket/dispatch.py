@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-from tensocket_core import Tensor
-from tensocket_core.dispatch.keys import DEVICE_MASK
 from tensocket_core.dispatch.layers import LAYERS
-from tensocket_core.dispatch.listing import Registration
-from tensocket_core.dispatch.listing import detailed_registrations as registrations
 from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.trace import Call, Tracer
+from tensocket_core.keys import DEVICE_MASK
 from tensocket_core.recording import Reason
+from tensocket_operators import Tensor
+from tensocket_operators.explain import Explanation, Explanations, Rung, explain
+from tensocket_operators.listing import Registration
+from tensocket_operators.listing import detailed_registrations as registrations
 
 from .errors import ArgumentError
 
 
 def priorities() -> tuple[str, ...]:
-    """The layers in the order in which a call passes them; the device comes last."""
+    """Return the layers in the order in which a call passes them; the device comes last."""
     return (*(layer.name for layer in LAYERS), "device")
 
 
@@ -131,9 +132,13 @@ class trace:
 
 __all__ = [
     "Call",
+    "Explanation",
+    "Explanations",
     "Registration",
+    "Rung",
     "exclude_keys",
     "excluded_keys",
+    "explain",
     "include_keys",
     "included_keys",
     "keys_of",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tensocket_core import atleast_1d, atleast_2d, atleast_3d, broadcast_shapes
-from tensocket_core._generated.functions import (
+from tensocket_operators import atleast_1d, atleast_2d, atleast_3d, broadcast_shapes
+from tensocket_operators.functions import (
     block_diag,
     broadcast_tensors,
     cartesian_prod,

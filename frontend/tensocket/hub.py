@@ -31,13 +31,13 @@ _CHUNK: Final = 1 << 20
 
 
 def _get_torch_home() -> str:
-    """The folder under which files are kept: ``TORCH_HOME``, or ``torch`` in the user's cache folder."""
+    """Return the folder under which files are kept: ``TORCH_HOME``, or ``torch`` in the user's cache folder."""
     cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
     return os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch")))
 
 
 def get_dir() -> str:
-    """The folder in which models and weights are kept."""
+    """Return the folder in which models and weights are kept."""
     return _DIR[0] if _DIR else os.path.join(_get_torch_home(), "hub")
 
 
@@ -136,7 +136,7 @@ def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", trust
 
 def list(github: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: Any = None,
          verbose: bool = True, source: str = "github") -> Any:
-    """Names of the entry points of a ``hubconf.py``, which is run."""
+    """Return the names of the entry points of a ``hubconf.py``, which is run."""
     config = vars(_sources(github, source, force_reload))
     return [name for name, value in config.items() if callable(value) and not name.startswith("_")]
 
@@ -157,7 +157,7 @@ def _entry(config: ModuleType, model: str) -> Any:
 
 
 def _sources(repository: str, source: str, again: bool) -> ModuleType:
-    """The module ``hubconf`` of a folder or repository."""
+    """Return the module ``hubconf`` of a folder or repository."""
     if source not in ("github", "local"):
         raise ArgumentError("hub.load", f"source={source!r}", "sources are on 'github' or 'local'", "pass one of these")
     folder = Path(repository).expanduser() if source == "local" else _repository(repository, again)
@@ -174,7 +174,7 @@ def _sources(repository: str, source: str, again: bool) -> ModuleType:
 
 
 def _repository(repository: str, again: bool) -> Path:
-    """The folder with a repository's files, loaded where they are not there yet."""
+    """Return the folder with a repository's files, loaded where they are not there yet."""
     name, _, branch = repository.partition(":")
     branch = branch or "main"
     folder = Path(get_dir()) / f"{name}_{branch}".replace("/", "_")

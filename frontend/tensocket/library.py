@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tensocket_core.library import (
+from tensocket_operators.library import (
     CustomOpDef,
     Library,
     OpCheckError,
@@ -32,7 +32,7 @@ from tensocket_core.library import (
 
 @contextmanager
 def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
-    """A library that goes at the end of the block."""
+    """Provide a library that is removed at the end of the block."""
     library = Library(*args, **kwargs)
     try:
         yield library

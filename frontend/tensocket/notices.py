@@ -1,4 +1,4 @@
-"""What a program asked for and got in another way, said once each."""
+"""Notices, given once each, of requests of a program that the runtime serves in another way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-#: What compiling a function or a module does.
+#: The effect of compiling a function or a module.
 EAGER: Final = "functions and modules are not compiled yet; they run eagerly"
 
 _log = logging.getLogger("tensocket.notices")
@@ -18,7 +18,7 @@ class Notice:
 
     Attributes:
         subject: The name that was called, for example ``compile``.
-        text: What it did instead.
+        text: The action that replaced it.
     """
 
     subject: str
@@ -36,7 +36,7 @@ def note(subject: str, text: str) -> None:
 
 
 def notices() -> list[Notice]:
-    """The notices of this process, in order."""
+    """Return the notices of this process, in order."""
     return list(_NOTICES.values())
 
 

@@ -8,11 +8,11 @@ from functools import cache, wraps
 from inspect import signature
 from typing import Any, TypeVar
 
-from tensocket_core import Tensor
-from tensocket_core.dispatch.catalogue import names_of_functions
-from tensocket_core.dispatch.keys import AUTOGRAD
 from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.overrides import NOWRAP, BaseTorchFunctionMode, TorchFunctionMode, handle, overridden
+from tensocket_core.keys import AUTOGRAD
+from tensocket_operators import Tensor
+from tensocket_operators.catalogue import names_of_functions
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -83,7 +83,9 @@ def is_tensor_like(inp: Any) -> bool:
 
 
 def _namespaces() -> dict[str, Any]:
-    """Where functions that can be overridden are found, by name; the first one in which a function is names it."""
+    """Return where functions that can be overridden are found, by name; the first one in which a function is names
+    it.
+    """
     import tensocket as torch
 
     return {"torch": torch, "torch.functional": torch.functional, "torch.nn.functional": torch.nn.functional,
@@ -146,7 +148,7 @@ def get_default_nowrap_functions() -> set[Callable[..., Any]]:
 
 
 def resolve_name(f: Callable[..., Any]) -> str | None:
-    """The name of an overridable function, like ``torch.add``; None for other functions."""
+    """Return the name of an overridable function, like ``torch.add``; None for other functions."""
     return _catalogue()[1].get(f)
 
 
@@ -156,7 +158,7 @@ def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
 
 
 def _get_current_function_mode() -> Any:
-    """The innermost function mode; None where there is none."""
+    """Return the innermost function mode; None where there is none."""
     return STATE.function_modes[-1] if STATE.function_modes else None
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tensocket
-from tensocket_core.optional import require
+from tensocket_operators.optional import require
 from tensocket_plugins.contract.errors import ArgumentError
 
 _MAX_BITS: Final = 30
@@ -25,7 +25,7 @@ class SobolEngine:
 
     Attributes:
         sobolstate: Direction numbers, shape ``(dimension, MAXBIT)``.
-        shift: What all points are shifted by, shape ``(dimension,)``.
+        shift: The shift of all points, shape ``(dimension,)``.
         num_generated: How many points were drawn.
 
     Raises:
@@ -71,7 +71,7 @@ class SobolEngine:
         return points
 
     def draw(self, n: int = 1, out: Any = None, dtype: Any = None) -> Any:
-        """The next ``n`` points, of shape ``(n, dimension)``.
+        """Return the next ``n`` points, of shape ``(n, dimension)``.
 
         Args:
             n: Number of points.
@@ -87,7 +87,7 @@ class SobolEngine:
         return points if out is None else out.resize_as_(points).copy_(points)
 
     def draw_base2(self, m: int, out: Any = None, dtype: Any = None) -> Any:
-        """The next ``2 ** m`` points, where all points that were drawn stay balanced.
+        """Return the next ``2 ** m`` points, where all points that were drawn stay balanced.
 
         Raises:
             ArgumentError: The number of all points would not be a power of two.

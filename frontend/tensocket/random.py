@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tensocket_core import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from tensocket_core.device import open_entry
-from tensocket_core.random import Generator, fork_rng_states, generator_of, rng_states
+from tensocket_operators import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from tensocket_operators.random import Generator, fork_rng_states, generator_of, rng_states
 
 __all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
 
@@ -25,7 +25,7 @@ def __getattr__(name: str) -> Any:
 @contextmanager
 def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True, device_type: str | None = None
              ) -> Iterator[None]:
-    """What the block draws does not move the generators of opened devices: they go on afterwards where they were.
+    """Restore the generators of opened devices after the block: they continue as if it had drawn nothing.
 
     Args:
         devices: Accepted as in PyTorch; the generators of all opened devices are kept.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tensocket_core import TypedStorage, UntypedStorage
-from tensocket_core.storage_kinds import _LegacyStorage, storage_kind
-from tensocket_core.typed_storages import NAME_OF, Deprecation
+from tensocket_operators import TypedStorage, UntypedStorage
+from tensocket_operators.interop.storage_kinds import _LegacyStorage, storage_kind
+from tensocket_operators.interop.typed_storages import NAME_OF, Deprecation
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.dtypes import DType
@@ -29,7 +29,7 @@ _storage_classes = {
 
 
 def _dtype_to_storage_type_map() -> dict[DType, str]:
-    """Names of the classes by dtype."""
+    """Return the names of the classes by dtype."""
     return NAME_OF
 
 

@@ -12,10 +12,10 @@ _PRE: Final = re.compile(r"(?:a|b|rc|alpha|beta|dev)")
 
 
 def _key(version: Any) -> tuple[tuple[int, ...], int, str]:
-    """The numbers of a release, 0 for what comes before it, and what follows ``+``.
+    """Return the numbers of a release, 0 for what comes before it, and what follows ``+``.
 
     Raises:
-        ValueError: It is no version.
+        ValueError: It is not a version.
         TypeError: It is nothing that names one.
     """
     if not isinstance(version, (str, Iterable)):

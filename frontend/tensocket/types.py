@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import IO, TypeAlias
 
-from tensocket_core import Size as _Size
-from tensocket_core import Tensor as Tensor
-from tensocket_core import UntypedStorage as Storage
 from tensocket_core import device as _device
+from tensocket_operators import Size as _Size
+from tensocket_operators import Tensor as Tensor
+from tensocket_operators import UntypedStorage as Storage
 
 Number: TypeAlias = int | float | bool
 Device: TypeAlias = _device | str | int | None

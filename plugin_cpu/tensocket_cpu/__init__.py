@@ -26,13 +26,13 @@ DESCRIPTOR = Descriptor(
 
 @hookimpl
 def tensocket_describe() -> Descriptor:
-    """What this backend claims to do."""
+    """Return the description of the backend's abilities."""
     return DESCRIPTOR
 
 
 @hookimpl
 def tensocket_backend() -> Backend:
-    """The backend. LLVM is loaded only when the first kernel is compiled."""
+    """Return the backend. LLVM is loaded only when the first kernel is compiled."""
     from .backend import CpuBackend
 
     return CpuBackend()

@@ -14,7 +14,7 @@ from .device import CpuDevice
 
 
 def _model() -> str:
-    """The processor's name as the system tells it."""
+    """Return the processor's name as the system tells it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             for line in file:
@@ -37,14 +37,14 @@ class CpuBackend(Backend):
     """The host itself; always available, with exactly one device."""
 
     def probe(self) -> None:
-        """Nothing can be missing."""
+        """Do nothing: this backend needs nothing that could be missing."""
 
     def device_count(self) -> int:
-        """One."""
+        """Return 1."""
         return 1
 
     def device_info(self, index: int) -> DeviceInfo:
-        """The processor, its memory and the NumPy that serves it."""
+        """Return the processor, its memory and the NumPy that serves it."""
         return DeviceInfo(_model(), _memory(), f"NumPy {np.__version__}", {"cores": str(os.cpu_count() or 1)})
 
     def open(self, index: int) -> CpuDevice:

@@ -24,8 +24,8 @@ from tensocket_plugins.kit.host_kernels import register_host_kernels
 
 from . import DESCRIPTOR
 from .code.executable import make_executable
+from .code.launch_recorder import RECORDERS, constant, guard, limit
 from .code.pointers import address_of
-from .code.tapes import TAPES, constant, guard, limit
 from .kernels.attention import Attention
 from .kernels.convolution import Convolutions
 from .kernels.recurrent import Recurrences
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from .code.compiler import Compiler
     from .linear.halves import Halves
     from .linear.narrow import NarrowProducts
-    from .native import KeptCalls
+    from .native import ReplayCompiler
     from .threads.workers import Workers
 
 #: Elements from which a generated kernel beats NumPy's addition.
 HOST_LIMIT: Final = 16384
-#: What schedules are told.
+#: The device as schedules see it.
 _TARGET: Final = Target(kind="cpu", parallelism=16, wide_arithmetic=True)
 
 
@@ -84,7 +84,7 @@ class CpuDevice(OpenDevice):
         self.kernels.register("cat", moving.join)
         self.kernels.register("gather", moving.gather)
         self._compiler: Compiler | None = None
-        self._kept: KeptCalls | None = None
+        self._replays: ReplayCompiler | None = None
         self._lock = held_over_forks(threading.Lock(), Rank.COMPILERS)
 
     @property
@@ -112,7 +112,7 @@ class CpuDevice(OpenDevice):
         return make_workers(self.compiler)
 
     def _library(self) -> Library | None:
-        """The library of matrix products, with one thread; None where none is known."""
+        """Return the library of matrix products, with one thread; None where none is known."""
         library = best_library()
         if library is None or not all(library.address(f"{letter}gemm") for letter in "sdcz"):
             return None
@@ -181,13 +181,15 @@ class CpuDevice(OpenDevice):
 
     def native_entry(self, program: Program, form: NativeForm, fallback: Callable[..., Any]
                      ) -> Callable[..., Any] | None:
-        """A program as a built-in function, where the interpreter's and NumPy's objects are laid out as known."""
+        """Return a program as a built-in function, where the interpreter's and NumPy's objects are laid out as
+        known.
+        """
         from .native import LAYOUT, make_entry  # with LLVM, which most programs need late or never
 
         return None if LAYOUT is None else make_entry(self.compiler, LAYOUT, program, form, fallback)
 
     def native_product(self, form: ProductForm, fallback: Callable[..., Any]) -> Callable[..., Any] | None:
-        """A product of small matrices as a built-in function, where that works and there is a library for it."""
+        """Return a product of small matrices as a built-in function, where that works and there is a library for it."""
         from .native import LAYOUT, make_product
 
         library = None if LAYOUT is None else self._library()
@@ -197,14 +199,14 @@ class CpuDevice(OpenDevice):
 
     def keep(self, function: Callable[..., Kept | None], operands: Mapping[int, Any],
              rest: Mapping[int, Any]) -> Callable[..., Any] | None:
-        """What a function of small arrays launches, as a built-in function."""
-        if self._kept is None:
-            from .native import LAYOUT, KeptCalls
+        """Return the launches of a function of small arrays as one built-in function."""
+        if self._replays is None:
+            from .native import LAYOUT, ReplayCompiler
 
             if LAYOUT is None:
                 return None
-            self._kept = KeptCalls(lambda: self.compiler, LAYOUT)
-        return self._kept.keep(function, operands, rest)
+            self._replays = ReplayCompiler(lambda: self.compiler, LAYOUT)
+        return self._replays.compile(function, operands, rest)
 
     def limit(self, array: Any, low: int, high: int, other: int) -> None:
         """Say what was checked of an array."""
@@ -219,13 +221,13 @@ class CpuDevice(OpenDevice):
         constant(array)
 
     def empty(self, shape: tuple[int, ...], dtype: DType, stream: Stream) -> Any:
-        """An uninitialised C-contiguous array of ``dtype.numpy``.
+        """Return an uninitialised C-contiguous array of ``dtype.numpy``.
 
         Raises:
             OutOfMemoryError: There is no memory.
         """
         made = self.allocator.array(shape, dtype)
-        if TAPES:
+        if RECORDERS:
             guard(made)
         return made
 
@@ -243,7 +245,7 @@ class CpuDevice(OpenDevice):
         self.streams.synchronize()
 
     def create_stream(self, priority: int = 0) -> Stream:
-        """A new stream, with a thread of its own."""
+        """Return a new stream, with a thread of its own."""
         return self.streams.create()
 
     def close(self) -> None:
@@ -252,11 +254,11 @@ class CpuDevice(OpenDevice):
             self.streams.synchronize()
 
     def create_event(self, *, timing: bool = False) -> CpuEvent:
-        """A new event."""
+        """Return a new event."""
         return CpuEvent(timing=timing)
 
     def data_ptr(self, array: Any) -> int:
-        """The address of the first element."""
+        """Return the address of the first element."""
         return address_of(array)
 
     def set_num_threads(self, threads: int) -> None:
@@ -269,5 +271,5 @@ class CpuDevice(OpenDevice):
         set_blas_threads(threads)
 
     def get_num_threads(self) -> int:
-        """Number of threads in use."""
+        """Return the number of threads in use."""
         return self.pool.threads

@@ -27,13 +27,13 @@ DESCRIPTOR = Descriptor(
 
 @hookimpl
 def tensocket_describe() -> Descriptor:
-    """What this backend claims to do."""
+    """Return the description of the backend's abilities."""
     return DESCRIPTOR
 
 
 @hookimpl
 def tensocket_backend() -> Backend:
-    """The backend. The driver's library is looked for when it is probed."""
+    """Return the backend. The driver's library is looked for when it is probed."""
     from .backend import CudaBackend
 
     return CudaBackend()

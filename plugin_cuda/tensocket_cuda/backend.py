@@ -65,7 +65,7 @@ def load_pycuda() -> Any:
 
 
 def check_nvrtc() -> tuple[int, int]:
-    """The version of NVRTC.
+    """Return the version of NVRTC.
 
     Raises:
         Unavailable: NVRTC or its bindings are missing.
@@ -110,7 +110,7 @@ class CudaBackend(Backend):
                 f"{nvrtc[0]}.{nvrtc[1]}", f"update the NVIDIA driver to one for CUDA {nvrtc[0]}")
 
     def device_count(self) -> int:
-        """Number of devices that the driver shows."""
+        """Return the number of devices that the driver shows."""
         return int(self.driver.Device.count())
 
     def device_info(self, index: int) -> DeviceInfo:

@@ -16,7 +16,7 @@ OPTIONS: Final = ("--fmad=false", "--std=c++17")
 
 
 def _check(result: tuple[Any, ...]) -> Any:
-    """What an NVRTC function returned, without its status.
+    """Return the results of an NVRTC function without its status.
 
     Raises:
         RuntimeError: The status is an error.
@@ -43,7 +43,8 @@ def supported_architectures() -> tuple[int, ...]:
 
 
 def choose_architecture(capability: tuple[int, int], supported: Sequence[int]) -> str:
-    """What to compile for: ``sm_90``, or ``compute_`` and the newest known one for a device that is newer.
+    """Return the architecture to compile for: ``sm_90``, or ``compute_`` and the newest known one for a device that is
+    newer.
 
     Raises:
         KernelError: The device is older than everything that NVRTC knows.

@@ -78,7 +78,7 @@ class CudaKernel:
 
 
 def argument_format(args: Sequence[Any]) -> str:
-    """The ``struct`` format of arguments: addresses are ints, scalars are NumPy's.
+    """Return the ``struct`` format of arguments: addresses are ints, scalars are NumPy's.
 
     >>> argument_format([4096, np.int64(0), np.float32(1.5), np.uint8(1)])
     'PqfB'
@@ -203,11 +203,11 @@ class CudaDevice(CFamilyDevice):
             driver.Context.synchronize()
 
     def create_stream(self, priority: int = 0) -> CudaStream:
-        """A new stream; pycuda has no priorities."""
+        """Return a new stream; pycuda has no priorities."""
         return CudaStream(self)
 
     def create_event(self, *, timing: bool = False) -> CudaEvent:
-        """A new event."""
+        """Return a new event."""
         return CudaEvent(self, timing=timing)
 
     def close(self) -> None:

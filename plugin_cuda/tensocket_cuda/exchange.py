@@ -43,7 +43,7 @@ class CudaExchange(Exchange):
         return address
 
     def number(self, stream: Stream) -> int:
-        """The driver's handle."""
+        """Return the driver's handle."""
         assert isinstance(stream, CudaStream), "work of this device is queued on its streams"
         return stream.pointer
 

@@ -30,7 +30,7 @@ TYPES: Final = {"float16": (2, 68), "bfloat16": (14, 68), "float32": (0, 68), "f
 
 
 def find_library() -> ctypes.CDLL | None:
-    """The library from the NVIDIA wheels or the system; None if there is none."""
+    """Return the library from the NVIDIA wheels or the system; None if there is none."""
     packages = find_spec("nvidia")
     folders = [Path(place) for place in (packages.submodule_search_locations or () if packages else ())]
     wheels = [path for folder in folders for name in NAMES for path in sorted(folder.glob(f"*/lib/{name}"))]
@@ -58,7 +58,7 @@ class Operand:
 
 
 def operand(rows: int, columns: int, row_step: int, column_step: int) -> Operand | None:
-    """A row-major strided matrix as cuBLAS, which is column-major, sees its transpose; None if it cannot.
+    """Return a row-major strided matrix as cuBLAS, which is column-major, sees its transpose; None if it cannot.
 
     >>> operand(3, 4, 4, 1), operand(3, 4, 1, 3), operand(3, 4, 8, 2)
     (Operand(transpose=False, step=4), Operand(transpose=True, step=3), None)
@@ -97,7 +97,7 @@ class Cublas:
 
     Args:
         device: The device.
-        library: What ``find_library`` gave.
+        library: The library that ``find_library`` returned.
     """
 
     def __init__(self, device: CudaDevice, library: ctypes.CDLL) -> None:
@@ -151,7 +151,9 @@ class Cublas:
 
     def _multiply(self, out: tuple[DeviceArray, int, int], left: tuple[DeviceArray, int, int, Operand],
                   right: tuple[DeviceArray, int, int, Operand], count: int) -> None:
-        """One strided batch. Row-major C = A B is column-major C' = B' A', so that the operands change places."""
+        """Multiply one strided batch. Row-major C = A B is column-major C' = B' A', so that the operands change
+        places.
+        """
         array, base, step = out
         (m, k), n = left[0].shape[-2:], array.shape[-1]
         kind, compute = TYPES[array.dtype.name]
@@ -165,7 +167,7 @@ class Cublas:
             compute, _DEFAULT_ALGORITHM))
 
     def _prepared(self, array: DeviceArray, stream: Any) -> tuple[DeviceArray, Operand]:
-        """An operand that cuBLAS takes: the array itself, or a contiguous copy."""
+        """Return an operand that cuBLAS takes: the array itself, or a contiguous copy."""
         view = operand(*array.shape[-2:], *array.strides[-2:])
         if view is not None:
             return array, view

@@ -97,7 +97,7 @@ class Staging:
         part[...] = piece[: part.size]
 
     def _turns(self, nbytes: int) -> list[tuple[int, tuple[np.ndarray[Any, Any], CudaEvent]]]:
-        """Each piece's start with the pinned memory that it goes through, which is allocated on first use."""
+        """Return each piece's start with the pinned memory that it goes through, which is allocated on first use."""
         if not self._pieces:
             with self._device.current as driver:
                 self._pieces = [(driver.pagelocked_empty(PIECE, np.uint8), CudaEvent(self._device))

@@ -26,13 +26,13 @@ DESCRIPTOR = Descriptor(
 
 @hookimpl
 def tensocket_describe() -> Descriptor:
-    """What this backend claims to do."""
+    """Return the description of the backend's abilities."""
     return DESCRIPTOR
 
 
 @hookimpl
 def tensocket_backend() -> Backend:
-    """The backend. pyopencl is imported when it is probed, a context is made when a device is opened."""
+    """Return the backend. pyopencl is imported when it is probed, a context is made when a device is opened."""
     from .backend import OpenCLBackend
 
     return OpenCLBackend()

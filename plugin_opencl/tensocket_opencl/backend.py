@@ -51,11 +51,11 @@ class OpenCLBackend(Backend):
         self._devices = _usable(_platforms(pyopencl._cl.__file__))
 
     def device_count(self) -> int:
-        """Number of devices."""
+        """Return the number of devices."""
         return len(self._found())
 
     def device_info(self, index: int) -> DeviceInfo:
-        """What the driver says of a device."""
+        """Return the driver's description of a device."""
         device = self._found()[index]
         details = {key: str(device.facts[key]) for key in ("version", "compute_units", "local_memory")}
         return DeviceInfo(device.facts["name"], device.facts["memory"],
@@ -89,7 +89,7 @@ def _import_pyopencl() -> Any:
 
 
 def _platforms(extension: str) -> list[dict[str, Any]]:
-    """What ``listing`` finds, platform by platform."""
+    """Return the devices that ``listing`` finds, platform by platform."""
     # Isolated and without site packages, Python starts in a few milliseconds.
     command = [sys.executable, "-I", "-S", listing.__file__, extension]
     try:

@@ -38,7 +38,9 @@ class LaunchKernel:
             return cl.enqueue_nd_range_kernel(queue, self._handle, size, group)
 
     def _prepare(self, args: Sequence[Any]) -> list[Callable[[int, Any], None]]:
-        """How to pass each argument: the public ``set_arg`` tries all kinds of objects before it takes a number."""
+        """Return how to pass each argument: the public ``set_arg`` tries all kinds of objects before it takes a
+        number.
+        """
         by_value = getattr(self._handle, "_set_arg_buf", self._handle.set_arg)
         self._setters = [by_value if isinstance(arg, np.generic) else self._handle.set_arg for arg in args]
         return self._setters
@@ -73,7 +75,7 @@ class Compiler:
                                   device.version, device.driver_version, platform.machine(), platform.processor()))
 
     def compile(self, source: str, names: Sequence[str]) -> dict[str, LaunchKernel]:
-        """The kernels of a source by name.
+        """Return the kernels of a source by name.
 
         Raises:
             KernelError: With the first lines of the build log.
@@ -102,7 +104,7 @@ class Compiler:
     # the class beneath it does neither.
 
     def _load(self, binary: bytes | None) -> Any:
-        """A program from a binary; None where there is none or the driver refuses it."""
+        """Return a program from a binary; None where there is none or the driver refuses it."""
         if not binary:
             return None
         try:
@@ -122,7 +124,7 @@ class Compiler:
         return program
 
     def _log(self, program: Any) -> str:
-        """The first lines of the build log that say something."""
+        """Return the first lines of the build log that say something."""
         try:
             log = program.get_build_info(self._device, cl.program_build_info.LOG)
         except cl.Error as error:

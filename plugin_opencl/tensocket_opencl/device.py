@@ -156,7 +156,7 @@ class OpenCLDevice(CFamilyDevice):
     # ----------------------------------------------------------------------------------------- streams and events
 
     def create_stream(self, priority: int = 0) -> OpenCLStream:
-        """A new in-order queue; OpenCL knows no priorities."""
+        """Return a new in-order queue; OpenCL knows no priorities."""
         if self._forked:
             raise forked(self.name)
         stream = OpenCLStream(self._context, self.name)
@@ -164,7 +164,7 @@ class OpenCLDevice(CFamilyDevice):
         return stream
 
     def create_event(self, *, timing: bool = False) -> OpenCLEvent:
-        """A new event."""
+        """Return a new event."""
         return OpenCLEvent(self.name, timing=timing)
 
     def _record(self, stream: Stream) -> Event:
@@ -214,7 +214,7 @@ def _byte_offset(array: Array) -> int:
 
 
 def _narrowed(handle: Any) -> Profile:
-    """The backend's claims without what this device lacks."""
+    """Return the backend's claims without what this device lacks."""
     profile = DESCRIPTOR.profile
     limits = Limits(max_bytes=int(handle.max_mem_alloc_size), alignment=max(1, int(handle.mem_base_addr_align) // 8))
     if not _has_float64(handle):

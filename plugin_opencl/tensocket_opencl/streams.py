@@ -23,7 +23,7 @@ _MEMORY_CODES: Final = (cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE, cl.status_
 
 
 def translated(error: Any, operator: str, device: str) -> KernelError | OutOfMemoryError:
-    """The error of the house for one of OpenCL's."""
+    """Return the error of the house for one of OpenCL's."""
     if error.code in _MEMORY_CODES:
         return OutOfMemoryError(operator, f"{error} on {device}", "the driver has no memory left for this work",
                                 "free tensors or use smaller batches")
@@ -32,7 +32,7 @@ def translated(error: Any, operator: str, device: str) -> KernelError | OutOfMem
 
 
 def forked(device: str) -> BackendUnavailable:
-    """The error of using, in a forked child, a device that its parent opened."""
+    """Return the error of using, in a forked child, a device that its parent opened."""
     return BackendUnavailable(
         "device", f"{device} in a process forked after it was opened", "the threads of an OpenCL driver are not "
         "inherited by forked children", "start children with the multiprocessing method 'spawn', or fork before the "
@@ -40,7 +40,7 @@ def forked(device: str) -> BackendUnavailable:
 
 
 def guarded(operator: str, device: str, work: Callable[[], _Result]) -> _Result:
-    """The result of ``work``.
+    """Return the result of ``work``.
 
     Raises:
         OutOfMemoryError: OpenCL reports missing memory or resources.

@@ -80,13 +80,44 @@ def test_results_elsewhere_are_refused():
         Subject("cuda").get(Subject("cpu").put(np.zeros(1), "f32"))
 
 
-def test_quick_takes_every_family_and_sample_class():
-    quick = suite.quick_sample(CASES)
-    assert {case.family for case in quick if case.tier == "T2"} == {case.family for case in CASES if case.tier == "T2"}
-    assert len({case.id for case in quick}) == len(quick) < 1000
+def _quick():
+    return suite.quick_sample(CASES)
+
+
+def test_quick_takes_every_family_tier_and_sample_class():
+    quick = _quick()
+    for tier in {case.tier for case in CASES}:
+        areas = {case.area for case in CASES if case.tier == tier}
+        assert {case.area for case in quick if case.tier == tier} == areas
+    assert {case.area for case in quick} > {"pointwise", "reduction", "matmul", "nn", "random", "creation", "sparse"}
+    per_area = [len({case.family for case in quick if case.area == area}) for area in {case.area for case in quick}]
+    assert min(per_area) >= 2
     classes = {case.id.rpartition("/")[2].partition("#")[0] for case in quick if case.family.startswith("op.")}
     assert {"prime", "scalar", "one", "empty", "broadcast", "expanded", "transposed", "offset", "step", "large",
             "grid"} <= classes
+
+
+def test_quick_takes_every_class_of_element_types():
+    operators = [case for case in _quick() if case.tier == "T2" and case.dtype is not None]
+    for shorts in ({"b8"}, {"i8", "i16", "i32", "i64", "u8"}, {"f32"}, {"f64"}, {"f16", "bf16"}, {"c64", "c128"},
+                   {"u16", "u32", "u64"}):
+        assert shorts & {case.dtype for case in operators}, shorts
+
+
+def test_quick_takes_few_cases_and_the_same_in_any_order():
+    ids = [case.id for case in _quick()]
+    assert len(set(ids)) == len(ids) < 300
+    assert {case.id for case in suite.quick_sample(CASES[::-1])} == set(ids)
+
+
+def test_quick_leaves_costly_operators_to_the_full_run():
+    assert {f"op.{name}" for name in suite.COSTLY} <= {case.family for case in CASES}
+    assert not {f"op.{name}" for name in suite.COSTLY} & {case.family for case in _quick()}
+
+
+def test_quick_takes_a_refusal_where_element_types_are_missing():
+    partial = suite.all_cases(("b8", "i64", "f32"))
+    assert any(case.refusal and case.tier == "T2" for case in suite.quick_sample(partial))
 
 
 def test_selection_brings_prerequisites():

@@ -79,7 +79,7 @@ def test_children_of_a_process_whose_threads_compile_and_compute():
 
 
 def test_children_of_a_process_in_which_another_thread_looks_what_to_keep():
-    from tensocket_core.execute import kept
+    from tensocket_core.launch import replay as kept
 
     inside, stop = threading.Event(), threading.Event()
 

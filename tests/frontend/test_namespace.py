@@ -296,7 +296,8 @@ def test_only_core_and_contract_are_imported_from_below(path):
             [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else [])
         for name in names:
             top = name.partition(".")[0]
-            assert not top.startswith("tensocket_") or top in ("tensocket_core", "tensocket_plugins")
+            assert not top.startswith("tensocket_") or top in (
+                "tensocket_core", "tensocket_operators", "tensocket_plugins")
 
 
 def test_aliases_and_constants():

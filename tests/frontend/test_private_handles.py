@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tensocket as torch
-from tensocket_core.execute.private import own, private
+from tensocket_core.launch.private import own, private
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
 #: A tensor that has a large array and a small one in turn, which is what a program sees when threads exchange it.
@@ -121,7 +121,7 @@ def test_a_dtype_that_changes_meanwhile_is_refused():
 def test_indices_that_change_meanwhile_stay_within_the_tensor():
     # As if another thread wrote to the index between the check and the kernel.
     from tensocket_core.dispatch.call import call
-    from tensocket_core.ops.indexing import gather_valid, scatter_valid
+    from tensocket_operators.indexing.gather_scatter import gather_valid, scatter_valid
 
     x, far = torch.arange(12.0, device="cpu").reshape(3, 4), torch.tensor([[1 << 40, -(1 << 40), 1, 0]], device="cpu")
     assert call(gather_valid, x, 0, far).tolist() == [[8, 1, 6, 3]]
@@ -131,8 +131,8 @@ def test_indices_that_change_meanwhile_stay_within_the_tensor():
 
 def test_operands_that_stopped_fitting_since_they_were_checked_are_refused():
     from tensocket_core.dispatch.call import call
-    from tensocket_core.ops.convolution import Window, convolve, convolve_input, convolve_weight
-    from tensocket_core.ops.indexing import gather_valid, scatter_valid, sum_at
+    from tensocket_operators.indexing.gather_scatter import gather_valid, scatter_valid, sum_at
+    from tensocket_operators.nn.convolution.convolution import Window, convolve, convolve_input, convolve_weight
 
     index, x = torch.zeros(3, 2, dtype=torch.int64), torch.ones(2, 2)
     for wrong in (lambda: call(gather_valid, x, 1, index), lambda: call(gather_valid, torch.ones(2), 0, index),

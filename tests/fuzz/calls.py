@@ -17,8 +17,8 @@ from tensocket_conformance.numerics import BY_NAME, FORMATS
 from tensocket_conformance.ops import operators as conformance_operators
 from tensocket_conformance.record import Draw, Given
 from tensocket_conformance.record import Operator as Sampled
-from tensocket_core.dispatch.catalogue import names_of_functions
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
+from tensocket_operators.catalogue import names_of_functions
 
 #: Operators that are not asked: they answer about memory or the process, or wait, or need other objects.
 _EXCLUDED = """

@@ -24,7 +24,7 @@ from tensocket_conformance.numerics import Failure, compare
 from tensocket_conformance.record import tolerance_for
 from tensocket_conformance.subject import format_of, host_array
 from tensocket_core.dispatch.registry import clear_tables
-from tensocket_core.execute import native
+from tensocket_core.launch import entries as native
 
 #: Calls of one kind, which is enough for launches to be kept and kernels to be native.
 REPEATS = 7

@@ -24,7 +24,8 @@ ENTRY_POINTS = {
     ("conformance", "pytest11", "tensocket_conformance", "tensocket_conformance.plugin"),
 }
 NAMES = {
-    "plugins": "tensocket-plugins", "core": "tensocket-core", "frontend": "tensocket", "plugin_cpu": "tensocket-cpu",
+    "plugins": "tensocket-plugins", "core": "tensocket-core", "operators": "tensocket-operators",
+    "frontend": "tensocket", "plugin_cpu": "tensocket-cpu",
     "plugin_opencl": "tensocket-opencl", "plugin_cuda": "tensocket-cuda", "conformance": "tensocket-conformance",
 }
 
@@ -65,7 +66,7 @@ def test_minor_versions_are_pinned(distributions):
             for name, spec in _own_requirements(item.project)}
     assert set(pins.values()) == {MINOR_PIN}, pins
     assert {name for folder, name in pins if folder == "frontend"} == {
-        "tensocket-core", "tensocket-cpu", "tensocket-plugins"}
+        "tensocket-core", "tensocket-cpu", "tensocket-operators", "tensocket-plugins"}
     assert {name for folder, name in pins if folder.startswith("plugin_")} == {"tensocket-plugins"}
 
 

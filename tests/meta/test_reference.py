@@ -20,6 +20,6 @@ def test_most_operators_have_an_example(root):
 
 
 def test_losses_of_the_main_namespace_show_their_own_defaults(root):
-    page = (root / "docs" / "reference" / "margins.md").read_text("utf-8")
+    page = (root / "docs" / "reference" / "nn_losses.md").read_text("utf-8")
     assert "Tensor input2, Tensor target, float margin=0.0, any reduction=0) -> Tensor" in page
     assert "`torch.nn.functional.margin_ranking_loss` has `reduction='mean'`." in page

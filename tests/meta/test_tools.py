@@ -10,13 +10,17 @@ import sys
 import pytest
 
 
-@pytest.fixture
-def dev(root):
-    """A fresh copy of tools/dev.py as a module."""
-    spec = importlib.util.spec_from_file_location("dev_under_test", root / "tools" / "dev.py")
+def _loaded(root, name):
+    """A fresh copy of a file in tools as a module."""
+    spec = importlib.util.spec_from_file_location(f"{name}_under_test", root / "tools" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def dev(root):
+    return _loaded(root, "dev")
 
 
 def _find_python(root, tmp_path, minimum, **env):
@@ -99,8 +103,57 @@ def test_a_failing_step_fails_the_gate_and_the_others_still_run(dev, monkeypatch
     ran = []
     monkeypatch.setattr(dev, "_install_for_checks", lambda: None)
     monkeypatch.setattr(dev, "provide_opencl", lambda: False)
-    for name, status in (("core_alone", 0), ("lint", 1), ("types", 0), ("suite", 0)):
+    monkeypatch.setattr(dev, "run", lambda *_, **__: pytest.fail("a step is not replaced"))
+    steps = {"core_alone": 0, "operators_alone": 0, "lint": 1, "types": 0, "suite": 0}
+    for name, status in steps.items():
         monkeypatch.setattr(dev, name, lambda name=name, status=status: ran.append(name) or status)
     assert dev.test() == 1
-    assert ran == ["core_alone", "lint", "types", "suite"]
+    assert ran == list(steps)
     assert "Failed: ruff" in capsys.readouterr().out
+
+
+def test_generators_run_in_order_until_one_fails(dev, monkeypatch):
+    ran = []
+    monkeypatch.setattr(dev, "_install_for_checks", lambda: None)
+    monkeypatch.setattr(dev, "run", lambda command: ran.append(command[-1].name) or "stubs" not in command[-1].name)
+    assert dev.generate() == 1
+    assert ran == ["generate_operators.py", "generate_stubs.py"]
+    monkeypatch.setattr(dev, "run", lambda command: ran.append(command[-1].name) or True)
+    assert dev.generate() == 0
+    assert ran[-1] == "generate_reference.py"
+
+
+def test_generated_files_are_written_where_they_differ_and_removed_where_they_are_gone(root, tmp_path, capsys):
+    tool = _loaded(root, "generated_files")
+    (tmp_path / "same.py").write_text("same", "utf-8")
+    (tmp_path / "changed.py").write_text("before", "utf-8")
+    (tmp_path / "gone.py").write_text("", "utf-8")
+
+    def run(*arguments):
+        texts = {"same.py": "same", "changed.py": "after", "new.py": "new"}
+        return tool.run(list(arguments), "", tmp_path, lambda: texts, "*.py"), capsys.readouterr().out
+
+    assert run("--check") == (1, "stale: changed.py, new.py, gone.py\n")
+    assert (tmp_path / "changed.py").read_text("utf-8") == "before"
+    assert run() == (0, "written: changed.py, new.py, gone.py\n")
+    assert {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()} == {
+        "same.py": "same", "changed.py": "after", "new.py": "new"}
+    assert run("--check") == (0, "stale: nothing\n")
+
+
+def test_fast_tests_are_there_and_from_every_area(dev, root):
+    assert [name for name in dev.FAST_TESTS if not (root / name.partition("::")[0]).exists()] == []
+    assert len(set(dev.FAST_TESTS)) == len(dev.FAST_TESTS)
+    areas = {"core", "plugins", "ir", "operators", "paths", "frontend", "plugin_cpu", "plugin_opencl", "conformance",
+             "meta"}
+    assert {name.split("/")[1] for name in dev.FAST_TESTS} == areas
+
+
+@pytest.mark.parametrize(("fails", "status"), [((), 0), (("ruff",), 1), (("pytest",), 1)])
+def test_fast_tests_run_after_ruff_whatever_it_says(dev, monkeypatch, fails, status):
+    ran = []
+    monkeypatch.setattr(dev, "_install_for_checks", lambda: None)
+    monkeypatch.setattr(dev, "run", lambda command, **_: ran.append(command) or command[2] not in fails)
+    assert dev.main(["test-fast"]) == status
+    assert [command[2] for command in ran] == ["ruff", "pytest"]
+    assert ran[1][-len(dev.FAST_TESTS):] == dev.FAST_TESTS

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from tensocket_cpu.code.tapes import recorded
+from tensocket_cpu.code.launch_recorder import record_launches
 from tensocket_cpu.linear.blas import best_library, host_features
 from tensocket_cpu.linear.gemm import Products
 from tensocket_cpu.linear.narrow import NarrowProducts
@@ -196,10 +196,10 @@ def test_without_elements(floats, left, right):
     assert (result == 0).all()
 
 
-def test_products_are_not_for_tapes(floats):
+def test_products_are_not_for_recordings(floats):
     products, dtype = floats
-    _, tape = recorded(lambda: products(narrow(np.ones((3, 4)), dtype), narrow(np.ones((4, 5)), dtype)))
-    assert not tape.whole
+    _, recorder = record_launches(lambda: products(narrow(np.ones((3, 4)), dtype), narrow(np.ones((4, 5)), dtype)))
+    assert not recorder.whole
 
 
 @pytest.mark.parametrize(("left", "right"), [((2, 3), (4, 5)), ((2, 2, 3), (3, 3, 4))])

@@ -15,8 +15,8 @@ import pytest
 
 import tensocket as torch
 import tensocket_cpu.native as native
-from tensocket_core.dispatch.keys import DIM0
 from tensocket_core.dispatch.registry import OPERATORS
+from tensocket_core.keys import DIM0
 from tensocket_cpu.device import CpuDevice
 from tensocket_cpu.native.boxes import slot_offsets
 from tensocket_plugins.contract import dtypes

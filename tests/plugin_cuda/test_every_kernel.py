@@ -62,6 +62,6 @@ def test_nvrtc_compiles_every_kernel_of_the_sample(make_distribution, tmp_path):
                            str(report)], capture_output=True, text=True, timeout=600, check=False)
     assert report.exists(), done.stdout + done.stderr
     result = json.loads(report.read_text("utf-8"))
-    assert result["build_stats"]["kernels"] > 100
-    assert result["totals"]["PASS"] > 250
+    assert result["build_stats"]["kernels"] > 50
+    assert result["totals"]["PASS"] > 150
     assert [case["id"] for case in result["cases"] if case["outcome"] == "FAIL"] == [], done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..case import Case
 from ..record import Operator
@@ -36,13 +37,15 @@ _FAMILIES = (pointwise, inplace, reduction, matmul, movement, indexing, nn, cast
 
 
 def operators() -> list[Operator]:
-    """Every record."""
+    """Return every record."""
     return [operator for family in _FAMILIES for operator in family.OPERATORS]
 
 
 def cases(declared: tuple[str, ...]) -> Iterator[Case]:
-    """The operator cases of tier T2 for a device that declares the element types ``declared``."""
-    for operator in operators():
-        yield from operator.cases(declared)
-    yield from creation.cases(declared)
-    yield from random.cases(declared)
+    """Yield the operator cases of tier T2 for a device that declares the element types ``declared``."""
+    for family in _FAMILIES:
+        area = family.__name__.rpartition(".")[2]
+        for operator in family.OPERATORS:
+            yield from (replace(case, area=area) for case in operator.cases(declared))
+    yield from (replace(case, area="creation") for case in creation.cases(declared))
+    yield from (replace(case, area="random") for case in random.cases(declared))

@@ -68,7 +68,7 @@ def _reached() -> dict[str, Maker]:
 
 
 def _runs(x: HostArray) -> tuple[HostArray, HostArray, HostArray]:
-    """The first element of every run, the run of every element, and the lengths."""
+    """Return the first element of every run, the run of every element, and the lengths."""
     flat = x.reshape(-1)
     starts = [k for k in range(flat.size) if k == 0 or flat[k] != flat[k - 1]]
     lengths = np.diff([*starts, flat.size]).astype(np.int64)

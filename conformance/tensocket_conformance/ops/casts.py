@@ -26,7 +26,7 @@ def _values(target: str) -> Maker:
 
 
 def _grid(target: str) -> Maker:
-    """Every special value, as far as the conversion is specified: no integer out of range."""
+    """Return every special value, as far as the conversion is specified: no integer out of range."""
     def make(draw: Draw) -> Sample:
         values = value_grid(draw.form)
         if draw.form.kind == "float" and FORMATS[target].kind == "int":
@@ -48,7 +48,7 @@ def _convert(target: str) -> Callable[[HostArray], HostArray]:
     return lambda x: (np.trunc(x.real) if x.dtype.kind in "fc" else x).astype(FORMATS[target].numpy)
 
 
-#: What complex numbers and wide unsigned integers are converted to; every further pair is a kernel.
+#: The dtypes that complex numbers and wide unsigned integers are converted to; every further pair costs a kernel.
 _TARGETS = ("b8", "i64", "f32", "f64", "c64", "c128")
 
 

@@ -40,7 +40,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
 
 
 def cases(declared: tuple[str, ...]) -> Iterator[Case]:
-    """The creation cases for a device that declares the element types ``declared``."""
+    """Yield the creation cases for a device that declares the element types ``declared``."""
     for label, call, reference, letters in _ROWS:
         name, _, sample = label.partition("/")
         for short, form in FORMATS.items():
@@ -71,7 +71,7 @@ def _case(case_id: str, call: Callable[[dict[str, Any]], Any], reference: Callab
 
 
 def _default_dtypes(subject: Subject) -> None:
-    """What Python values become without a dtype."""
+    """Check the dtypes that Python values get where none is given."""
     for value, short in (([1.5], "f32"), ([1], "i64"), ([True], "b8")):
         if short in subject.dtypes:
             tensor = ts.tensor(value, device=subject.device)

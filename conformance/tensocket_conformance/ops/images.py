@@ -32,7 +32,7 @@ def _convolved(shape: Numbers, weight: Numbers, *rest: Any, layout: str = "plain
 
 
 def _tap(weight: HostArray, mine: slice, place: Numbers) -> HostArray:
-    """The weights of some channels at one place of the kernel."""
+    """Return the weights of some channels at one place of the kernel."""
     index: tuple[Any, ...] = (mine, slice(None), *place)
     return np.asarray(weight[index])
 
@@ -72,7 +72,7 @@ def _transposed(x: HostArray, w: HostArray, bias: None, stride: Numbers, pad: Nu
 
 
 def _scaled(reference: Callable[..., Any]) -> Callable[..., Any]:
-    """The sum of the magnitudes of the terms."""
+    """Return the sum of the magnitudes of the terms."""
     return lambda *args: reference(*[np.abs(a) if isinstance(a, np.ndarray) else a for a in args])
 
 
@@ -161,7 +161,7 @@ def _keys(x: HostArray) -> HostArray:
 
 
 def _weights(n: int, m: int, align: bool, kernel: Callable[[HostArray], HostArray]) -> HostArray:
-    """What every output takes of every element; elements beyond the edge are the edge's."""
+    """Return the weight of every element in every output; elements beyond the edge count as the edge's."""
     at = np.arange(m) * ((n - 1) / max(m - 1, 1)) if align else (np.arange(m) + 0.5) * (n / m) - 0.5
     result = np.zeros((m, n))
     for place in range(-3, n + 3):

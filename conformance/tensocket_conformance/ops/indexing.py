@@ -21,7 +21,7 @@ def _take(name: str, call: Callable[..., Any], reference: Callable[..., Any], sa
 
 
 def _indexed(shape: tuple[int, ...], *indices: tuple[tuple[int, ...], int], layout: str = "plain") -> Maker:
-    """A tensor, and an index tensor of each given shape below each given size."""
+    """Return a tensor, and an index tensor of each given shape below each given size."""
     return lambda draw: Sample((draw.given(shape, layout), *(draw.index(*row) for row in indices)))
 
 

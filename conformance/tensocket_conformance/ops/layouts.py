@@ -19,7 +19,7 @@ Restrict = Callable[[int, HostArray], HostArray]
 
 @dataclass(frozen=True)
 class Domain:
-    """What a pointwise operator may be given.
+    """The values that a pointwise operator may be given.
 
     Attributes:
         ranges: One range for each argument.
@@ -32,7 +32,7 @@ class Domain:
     grid: float = float("inf")
 
     def given(self, draw: Draw, position: int, shape: tuple[int, ...], layout: str = "plain") -> Given:
-        """The argument at ``position``."""
+        """Return the argument at ``position``."""
         low, high = self.ranges[position]
         return self.kept(position, draw.given(shape, layout, low, high))
 
@@ -44,7 +44,7 @@ class Domain:
 
 
 def value_grid(form: Format, largest: float = float("inf")) -> HostArray:
-    """The values at which implementations go wrong: zeros, halves, subnormals, limits, infinities, NaN."""
+    """Return the values at which implementations go wrong: zeros, halves, subnormals, limits, infinities, NaN."""
     if form.kind == "bool":
         return np.array([False, True])
     if form.kind == "int":
@@ -86,7 +86,7 @@ _MIXED: Final[tuple[tuple[str, tuple[int, ...], str, tuple[int, ...], str], ...]
 
 
 def pointwise_samples(domain: Domain) -> dict[str, Maker]:
-    """All samples of a pointwise operator with as many arguments as the domain has ranges."""
+    """Return all samples of a pointwise operator with as many arguments as the domain has ranges."""
     rows = _PLAIN if len(domain.ranges) == 1 else _PLAIN + _MIXED
     samples: dict[str, Maker] = {row[0]: _plain(domain, *row[1:]) for row in rows}
     samples["grid#0"] = lambda draw: Sample(_grid(domain, draw.form))

@@ -58,7 +58,7 @@ def _vectors(*shapes: tuple[int, ...]) -> Maker:
 
 def _sums(name: str, call: Callable[..., Any], reference: Callable[..., Any], *shapes: tuple[int, ...],
           dtypes: tuple[str, ...] = (*_FLOATS, "c64", "c128")) -> Operator:
-    """An operator of sums of products."""
+    """Return an operator of sums of products."""
     def scale(*arrays: Any) -> Any:
         return math.prod(max(float(np.abs(x).max()), 1.0) for x in arrays) * max(x.size for x in arrays)
 

@@ -41,7 +41,7 @@ def _samples(first: str, second: str) -> dict[str, Maker]:
 
 
 def _loss(name: str, terms: Terms, first: str = "numbers", second: str = "numbers", **arguments: Any) -> Operator:
-    """A loss of two tensors of one shape."""
+    """Return a loss of two tensors of one shape."""
     function = ts.kl_div if name == "kl_div" else getattr(_F, name)  # the other one warns of means
 
     def run(x: Any, y: Any, reduction: str) -> Any:

@@ -18,7 +18,7 @@ def record(name: str, reference: Callable[..., Any], letters: str = "f", arity: 
            result: Callable[[str], str] = same, ulp: float = 0.0, restrict: Any = None, grid: float = float("inf"),
            condition: Callable[..., Any] | None = None, dtypes: tuple[str, ...] | None = None,
            span: float = 4.0) -> Operator:
-    """An operator that gets all pointwise samples of uniform values up to ``span``."""
+    """Return an operator that gets all pointwise samples of uniform values up to ``span``."""
     domain = Domain(((-span, span),) * arity, restrict, grid)
     return Operator(name, call or getattr(ts, name), reference, pointwise_samples(domain), dtypes or kinds(letters),
                     result, Tolerance(ulp, 1.0 if condition else 0.0, True), condition)

@@ -32,7 +32,7 @@ def _record(name: str, reference: Callable[..., Any], letters: str, arity: int =
 
 def _method(name: str, reference: Callable[..., Any], letters: str, arity: int, call: Callable[..., Any],
             result: Callable[[str], str] = same) -> Operator:
-    """A second way to call an operator: a few samples are enough."""
+    """Return a second way to call an operator: a few samples are enough."""
     def make(draw: Draw) -> Sample:
         return Sample(tuple(draw.given((7, 13)) for _ in range(arity)))
 
@@ -53,7 +53,7 @@ def _sigmoid(x: HostArray) -> HostArray:
 
 
 def _near_poles(x: HostArray) -> HostArray | float:
-    """How much an error of a complex argument is magnified near the function's poles."""
+    """Return how much an error of a complex argument is magnified near the function's poles."""
     return np.abs(x * _sigmoid(x) * (1 - _sigmoid(x))) if x.dtype.kind == "c" else 0.0
 
 
@@ -113,7 +113,7 @@ def _clamp(x: HostArray, low: int | None, high: int | None) -> HostArray:
 
 
 def _number(value: float, whole: int) -> Maker:
-    """A tensor and a Python number as the second argument."""
+    """Return a tensor and a Python number as the second argument."""
     def make(draw: Draw) -> Sample:
         return Sample((draw.given((6, 11), "transposed"), value if draw.form.kind == "float" else whole))
 

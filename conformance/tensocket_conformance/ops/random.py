@@ -185,7 +185,7 @@ def _without_replacement(subject: Subject) -> None:
 
 
 def cases(declared: tuple[str, ...]) -> Iterator[Case]:
-    """The random cases for a device that declares the element types ``declared``."""
+    """Yield the random cases for a device that declares the element types ``declared``."""
     def case(label: str, check: Callable[[Subject], None], short: str) -> Case:
         return Case(f"T2.op.{label}", check, requires=(f"T1.memory.roundtrip/{short}/values",), dtype=short)
 

@@ -32,7 +32,7 @@ def _nan_sample(draw: Draw) -> Sample:
 
 
 def _samples(several: bool, empty: bool, full: bool = True, low: float = -4.0, high: float = 4.0) -> dict[str, Maker]:
-    """The samples of a reduction.
+    """Return the samples of a reduction.
 
     Args:
         several: Whether it takes several dimensions at once.

@@ -1,6 +1,7 @@
 """Sparse tensors: how they are made of positions and dense tensors, products, sums and arithmetic.
 
-What is not stored is 0 in the references. Results are compared as dense tensors, except where layouts are the point.
+Elements that are not stored are 0 in the references. Results are compared as dense tensors, except where layouts are
+the point.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Sizes = tuple[int, int]
 
 
 def _thin(draw: Draw, shape: tuple[int, ...], share: float = 0.3) -> Given:
-    """A tensor argument of which a share of the elements is not 0."""
+    """Return a tensor argument of which a share of the elements is not 0."""
     values = draw.values(shape, -2.0, 2.0)
     return Given(np.where(draw.rng.random(shape) < share, values, 0).astype(values.dtype), draw.form.short)
 
@@ -32,7 +33,7 @@ def _placed(count: int, sizes: Sizes, keep: int = 0) -> Maker:
 
 
 def _pair(first: Sizes, second: Sizes, share: float = 0.3, *, thin: bool = False) -> Maker:
-    """A sparse and a dense operand, or two sparse ones."""
+    """Return a sparse and a dense operand, or two sparse ones."""
     return lambda draw: Sample((_thin(draw, first, share),
                                 _thin(draw, second) if thin else draw.given(second, "plain", -2.0, 2.0)))
 

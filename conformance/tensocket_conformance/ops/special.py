@@ -30,7 +30,7 @@ def _each(function: Callable[..., float]) -> Callable[..., HostArray]:
 
 
 def _mean(x: HostArray, integrand: Callable[[HostArray], HostArray]) -> HostArray:
-    """The mean over 0 .. pi, block by block."""
+    """Return the mean over 0 .. pi, block by block."""
     flat = np.asarray(x).reshape(-1, 1)
     blocks = [integrand(flat[k:k + 4096]).mean(1) for k in range(0, max(len(flat), 1), 4096)]
     return np.asarray(np.concatenate(blocks).reshape(np.shape(x)))
@@ -104,7 +104,7 @@ def _ones(*arguments: HostArray) -> HostArray:
 
 
 def _inverse(x: HostArray) -> HostArray:
-    """The inverse of erf by Newton's method on erf."""
+    """Return the inverse of erf by Newton's method on erf."""
     y = np.zeros_like(x)
     for _ in range(60):
         y = y - (_each(math.erf)(y) - x) * (math.sqrt(math.pi) / 2) * np.exp(y * y)

@@ -136,7 +136,7 @@ def _device(name: Callable[[Subject], str], classes: str) -> Callable[[Subject],
 
 
 def _partial(subject: Subject) -> None:
-    """A refused in-place operation has not written a part of its result."""
+    """Check that a refused in-place operation has not written a part of its result."""
     x = ts.ones(4, 3, device=subject.device)
     _raises(subject, lambda: x.add_(ts.ones(5, device=subject.device)), "ShapeError", "add", "")
     if np.any(subject.get(x) != 1.0):
@@ -144,7 +144,7 @@ def _partial(subject: Subject) -> None:
 
 
 def cases() -> Iterator[Case]:
-    """The cases with bad input."""
+    """Yield the cases with bad input."""
     for name, act, classes, operator, fragment in _ROWS:
         yield _row(f"T2.bad.{name}", act, classes, operator, fragment)
     checks: tuple[tuple[str, Callable[[Subject], None]], ...] = (

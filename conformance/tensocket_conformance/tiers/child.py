@@ -21,7 +21,7 @@ NO_ENTRY_POINT: Final = "the backend was added by this process and has no entry 
 
 
 def entry_points_of(name: str) -> list[EntryPoint]:
-    """The installed entry points of a device name: one, unless something is wrong."""
+    """Return the installed entry points of a device name: one, unless something is wrong."""
     return [point for point in entry_points(group=GROUP) if point.name == name]
 
 

@@ -46,7 +46,7 @@ _ALLOWED: Final = {"f32": 2e-4, "f64": 1e-7}
 
 
 def cases(declared: tuple[str, ...]) -> Iterator[Case]:
-    """The cases of tier T4 for a device that declares the element types ``declared``."""
+    """Yield the cases of tier T4 for a device that declares the element types ``declared``."""
     for record in operators():
         for label in CHECKED.get(record.name, ()):
             for short in (name for name in _ALLOWED if name in declared and name in record.dtypes):

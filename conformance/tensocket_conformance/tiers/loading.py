@@ -127,7 +127,7 @@ def _probe(subject: Subject) -> None:
 
 
 def _fork(subject: Subject) -> None:
-    """A probe that initialises a driver's runtime leaves forked children without it."""
+    """Check that a forked child can use the device: a probe that initialises a driver's runtime leaves it without."""
     if not sys.platform.startswith("linux"):
         raise Excluded("there is no fork on this system")
     code = ("import os, sys, tensocket\nlist(tensocket.backends())\nchild = os.fork()\n"
@@ -159,7 +159,7 @@ def _disabled(subject: Subject) -> None:
 
 
 def _reason(subject: Subject) -> None:
-    """A device that can't be used says why, in the form of every error."""
+    """Check that a device that can't be used says why, in the form of every error."""
     if subject.usable:
         raise Excluded("the device is available")
     try:
@@ -177,7 +177,7 @@ def _open(subject: Subject) -> None:
 
 
 def cases() -> Iterator[Case]:
-    """The cases of tier T0."""
+    """Yield the cases of tier T0."""
     def case(name: str, check: Callable[[Subject], None], *requires: str, hardware: bool = False) -> Case:
         return Case(f"T0.load.{name}", check, tuple(f"T0.load.{other}" for other in requires), hardware=hardware,
                     quick=name not in ("first", "silent", "fork"))

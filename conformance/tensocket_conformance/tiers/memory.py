@@ -84,7 +84,7 @@ def _layouts(subject: Subject, form: Format, rng: np.random.Generator) -> None:
 
 
 def _partial(subject: Subject, form: Format, rng: np.random.Generator) -> None:
-    """A copy into a part leaves the rest alone, on every side."""
+    """Check that a copy into a part leaves the rest alone, on every side."""
     around, inner = _random(form, rng, (9, 8)), _random(form, rng, (4, 3))
     for source in ("host", subject.device):
         target = subject.put(around, form.short)
@@ -270,7 +270,7 @@ def _exit(subject: Subject) -> None:
 
 
 def cases(declared: tuple[str, ...]) -> Iterator[Case]:
-    """The cases of tier T1 for a device that declares the element types ``declared``."""
+    """Yield the cases of tier T1 for a device that declares the element types ``declared``."""
     per_dtype: tuple[tuple[str, _Check], ...] = (
         ("roundtrip", _roundtrip), ("special", _special), ("layouts", _layouts), ("partial", _partial))
     for short, form in FORMATS.items():

@@ -11,11 +11,11 @@ import numpy as np
 from tensocket_plugins.contract.arrays import is_contiguous
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 
-from .. import tensors
-from ..dispatch.keys import AUTOGRAD, DIM0, LAZY, OPTIONS, WRAPPER
 from ..dispatch.modes import ACTIVE, STATE, set_grad_enabled
-from ..execute.geometry import element_strides
+from ..geometry import element_strides
+from ..keys import AUTOGRAD, DIM0, LAZY, OPTIONS, WRAPPER
 from ..recording import SPECIAL
+from ..tensor import Tensor
 
 #: Leaves share a few locks: one each would cost memory, one for all would make threads wait.
 LOCKS: Final = tuple([held_over_forks(threading.RLock(), Rank.GRADIENTS) for _ in range(16)])
@@ -39,7 +39,7 @@ SOLE: Final = _measure()
 def accumulate(leaf: Any, grad: Any, create_graph: bool, sole: bool = False) -> None:
     """Add ``grad`` to ``leaf.grad``.
 
-    The first gradient becomes ``leaf.grad`` as it is if nobody else knows it and it lies in memory like the leaf;
+    The first gradient becomes ``leaf.grad`` as it is if nobody else knows it and it has the layout of the leaf;
     otherwise it is copied. Further ones are added in place, so that whoever holds ``leaf.grad`` sees them, except
     where the sum itself is to be differentiated, or ``leaf.grad`` is sparse and what is added is dense.
 
@@ -71,7 +71,7 @@ def became_first(leaf: Any, grad: Any) -> bool:
         leaf: An edge.
         grad: Its gradient, without recording; two variables refer to it: the caller's and this one.
     """
-    if not isinstance(leaf, tensors.Tensor) or leaf._grad is not None or (
+    if not isinstance(leaf, Tensor) or leaf._grad is not None or (
             leaf._extras is not None or leaf._base is not None):
         return False
     x, y = leaf._array, grad._array
@@ -103,8 +103,8 @@ def added(old: Any, grad: Any, create_graph: bool) -> Any:
     array owns its memory: hooks, users, saved tensors and views all refer to one of the two.
 
     Args:
-        old: What came first; the caller holds it no longer.
-        grad: What is added, of the same shape.
+        old: The earlier gradient; the caller no longer holds it.
+        grad: Summand, of the same shape.
         create_graph: Whether the sum is to be differentiated.
     """
     array = old._array
@@ -173,7 +173,7 @@ def _dense(leaf: Any) -> bool:
 
 
 def laid_out(grad: Any, leaf: Any) -> Any:
-    """A copy of ``grad`` that lies in memory like the leaf where that is dense, else row by row."""
+    """Return a copy of ``grad`` in the layout of the leaf where that is dense, else row-major."""
     x, y = leaf._array, grad._array
     if type(x) is type(y) is np.ndarray and x.flags.c_contiguous and not grad._key & _PARTS and not SPECIAL:
         copy = grad._cut()

@@ -70,7 +70,7 @@ class set_detect_anomaly:
         _set(mode, check_nan)
 
     def __enter__(self) -> None:
-        """The mode is on since the object was made."""
+        """Do nothing; the mode is on since the object was made."""
 
     def __exit__(self, *error: object) -> None:
         _set(*self._before)

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import complex32, complex64, complex128
 
-from ..dispatch.keys import SCALAR, SCALAR_LEFT, dtype_bit
-from .derivative import Derivative
+from ..dispatch.derivative import Derivative
+from ..keys import SCALAR, SCALAR_LEFT, dtype_bit
 
 #: Keys with one of these bits have a complex operand.
 COMPLEX: Final = (dtype_bit(complex32) | dtype_bit(complex64) | dtype_bit(complex128) | SCALAR[complex]
@@ -30,7 +30,7 @@ def wirtinger(derivative: Derivative) -> Derivative:
 
 
 def for_key(derivative: Derivative, key: int) -> Derivative:
-    """The derivative for a key: the rules themselves, or for complex operands their conjugates."""
+    """Return the derivative for a key: the rules themselves, or for complex operands their conjugates."""
     if not key & COMPLEX:
         return derivative
     twin = _TWINS.get(derivative)
@@ -44,7 +44,7 @@ def for_key(derivative: Derivative, key: int) -> Derivative:
 
 
 def conjugate(value: Any) -> Any:
-    """The conjugate of a complex tensor; anything else as it is, gradients in a tuple or list one by one."""
+    """Return the conjugate of a complex tensor; anything else as it is, gradients in a tuple or list one by one."""
     if isinstance(value, (tuple, list)):
         return type(value)(map(conjugate, value))
     return value.conj_physical() if value is not None and value.dtype.kind == "complex" else value

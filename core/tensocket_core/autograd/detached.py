@@ -41,7 +41,7 @@ class DetachedCounter:
 
 
 def detached_counter(counter: Any) -> Any:
-    """The counter of a tensor that is being detached in place, for the counter that it has now."""
+    """Return the counter of a tensor that is being detached in place, for the counter that it has now."""
     if counter is None:
         return DetachedCounter([0])
     return DetachedCounter(counter) if type(counter) is list else counter

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError, DtypeError, ShapeError
 
 from ..dispatch.call import collected_key
-from ..dispatch.keys import AUTOGRAD
 from ..dispatch.modes import ACTIVE, STATE
 from ..dispatch.overrides import handle, overridden
+from ..keys import AUTOGRAD
 from ..warned import warn_once
 from .edges import edge_from_place, target_of
 from .engine import run_pass
@@ -21,7 +21,7 @@ BATCHED: Final[list[Callable[[Callable[..., Any]], Callable[..., Any]]]] = []
 
 
 def _edge(operator: str, value: Any, role: str) -> Any:
-    """The edge to a tensor or of a gradient edge; None where it has no gradient."""
+    """Return the edge to a tensor or of a gradient edge; None where it has no gradient."""
     if isinstance(value, GradientEdge):
         return edge_from_place(value.node, value.output_nr)
     if not hasattr(value, "_key"):
@@ -50,7 +50,7 @@ def _dual(value: Any) -> RecordedDual | None:
 
 
 def _recorded(value: Any) -> Any:
-    """The tensor that takes part in autograd for one of a dual level; every other one itself."""
+    """Return the tensor that takes part in autograd for one of a dual level; every other one itself."""
     dual = _dual(value)
     return value if dual is None else dual.primal
 
@@ -142,7 +142,7 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
     Raises:
         AutogradError: A tensor does not require grad, has several elements and no gradient, or the graph was freed.
         ShapeError: A gradient's shape is not its tensor's.
-        ArgumentTypeError: Something is no tensor.
+        ArgumentTypeError: Something is not a tensor.
     """
     if any(transform.functional for transform in STATE.transforms):
         raise AutogradError("backward", "a function that is transformed", "backward() called inside a functorch "
@@ -187,7 +187,7 @@ def _wanted(operator: str, inputs: tuple[Any, ...]) -> list[Any]:
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
          create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,
          is_grads_batched: bool = False, materialize_grads: bool = False) -> Any:
-    """Gradients of ``outputs`` with respect to ``inputs``, without touching ``grad`` attributes.
+    """Return the gradients of ``outputs`` with respect to ``inputs``, without touching ``grad`` attributes.
 
     Args:
         outputs: A tensor or an iterable of several; gradient edges as well.
@@ -247,7 +247,7 @@ def computed(roots: tuple[Any, ...], inputs: Any, grad_outputs: Any = None, reta
 
 
 def _zeros(tensor: Any, lead: tuple[int, ...], create_graph: bool) -> Any:
-    """Zeros in place of a missing gradient.
+    """Return zeros in place of a missing gradient.
 
     Raises:
         AutogradError: It is the gradient of an edge, whose shape is not known.
@@ -266,7 +266,7 @@ def _single(starts: list[tuple[Any, Any]], edges: list[Any], retain_graph: bool 
 
 def _with_tangents(pair: Callable[[Any, Any], Any], results: list[Any], starts: tuple[Sequence[Any], Sequence[Any]],
                    edges: list[Any], retain_graph: bool | None, create_graph: bool) -> list[Any]:
-    """Gradients of dual tensors as duals.
+    """Return the gradients of dual tensors as duals.
 
     Second derivatives are symmetric: how a gradient changes along a direction is the gradient of the outputs' tangents,
     and, where first gradients change, what comes of their tangents.

@@ -8,10 +8,10 @@ from typing import Any
 from tensocket_plugins.contract.errors import AutogradError
 
 from ..device import BY_KEY
-from ..dispatch.keys import DEVICE_MASK, DTYPE_MASK, DTYPE_OF, OPTIONS
+from ..keys import DEVICE_MASK, DTYPE_MASK, DTYPE_OF, OPTIONS
 from .node import AccumulateGrad, MultiNode, Node, Output
 
-#: What identifies the target of an edge: the node or leaf, and which output.
+#: Identity of the target of an edge: the node or leaf, and the output's index.
 Target = tuple[int, int]
 
 
@@ -28,7 +28,7 @@ def sum_to(grad: Any, shape: tuple[int, ...]) -> Any:
 
 
 def fit(grad: Any, shape: tuple[int, ...], options: int) -> Any:
-    """A gradient with the shape, dtype and device of what it is the gradient of."""
+    """Return a gradient with the shape, dtype and device of what it is the gradient of."""
     if grad._array.shape != shape:
         grad = sum_to(grad, shape)
     if grad._key & OPTIONS != options:
@@ -40,12 +40,12 @@ def fit(grad: Any, shape: tuple[int, ...], options: int) -> Any:
 
 
 def target_of(edge: Any) -> Target:
-    """What identifies an edge's target."""
+    """Return the identity of an edge's target."""
     return (id(edge.node), edge.index) if type(edge) is Output else (id(edge), 0)
 
 
 def node_of(edge: Any) -> Node | None:
-    """The node behind an edge; None for leaves."""
+    """Return the node behind an edge; None for leaves."""
     if type(edge) is Output:
         return edge.node
     return edge if isinstance(edge, Node) else None
@@ -64,13 +64,13 @@ def place_of(edge: Any) -> tuple[tuple[int, ...], int]:
 
 
 def fit_to(edge: Any, grad: Any) -> Any:
-    """A gradient as an edge's target takes it; None stays None."""
+    """Return a gradient as an edge's target takes it; None stays None."""
     if edge is None or grad is None:
         return None
     return fit(grad, *place_of(edge))
 
 def edge_from_place(node: Any, index: int) -> Any:
-    """The edge to an output of a node, as ``next_functions`` and gradient edges show it."""
+    """Return the edge to an output of a node, as ``next_functions`` and gradient edges show it."""
     if isinstance(node, AccumulateGrad):
         return node.variable
     return Output(node, index) if index else node

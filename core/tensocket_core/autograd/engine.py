@@ -20,8 +20,8 @@ from typing import Any, Final
 from tensocket_plugins.contract.errors import AutogradError
 
 from ..device import thread_streams, use_streams
-from ..dispatch.keys import AUTOGRAD, OPTIONS, WRAPPER
 from ..dispatch.modes import ACTIVE, INHERITED, STATE, set_grad_enabled
+from ..keys import AUTOGRAD, OPTIONS, WRAPPER
 from ..recording import REPLACED, SPECIAL
 from . import anomaly
 from .accumulate import SOLE, accumulate, added, became_first
@@ -396,7 +396,7 @@ def _place(x: Any) -> tuple[tuple[int, ...], int]:
 
 
 def _wrapped(grads: list[Any]) -> bool:
-    """Whether a gradient is no plain tensor."""
+    """Whether a gradient is not a plain tensor."""
     bits = 0
     for grad in grads:
         if grad is not None:
@@ -405,14 +405,14 @@ def _wrapped(grads: list[Any]) -> bool:
 
 
 def _taken(values: list[Any], index: int) -> Any:
-    """An element, which the list no longer holds."""
+    """Return an element, which the list no longer holds."""
     value = values[index]
     values[index] = None
     return value
 
 
 def _only_node(edges: tuple[Any, ...], outputs: list[Any]) -> Node | None:
-    """The node that all gradients of a node go to, if it is one with one output and the first edge leads there."""
+    """Return the node that all gradients of a node go to, if it has one output and the first edge leads there."""
     first = edges[0]
     if type(first) is not Node or outputs[0] is None:
         return None
@@ -453,7 +453,7 @@ def run_pass(roots: Sequence[tuple[Any, Any]], edges: list[Any] | None, retain_g
 
 
 def current_pass() -> _Pass | None:
-    """The innermost backward pass that this thread is in."""
+    """Return the innermost backward pass that this thread is in."""
     return _CURRENT.running
 
 

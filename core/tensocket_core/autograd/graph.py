@@ -8,16 +8,14 @@ from typing import Any, NamedTuple
 
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError
 
-from ..dispatch.keys import AUTOGRAD
+from ..keys import AUTOGRAD
 from .engine import current_pass
-from .mutation import allow_mutation_on_saved_tensors
 from .node import Node, gradient_place
 from .saved import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 
 __all__ = [
     "GradientEdge",
     "Node",
-    "allow_mutation_on_saved_tensors",
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
@@ -42,7 +40,7 @@ class GradientEdge(NamedTuple):
 
 
 def get_gradient_edge(tensor: Any) -> GradientEdge:
-    """The gradient edge of a tensor, for ``backward`` and ``grad``.
+    """Return the gradient edge of a tensor, for ``backward`` and ``grad``.
 
     Raises:
         AutogradError: The tensor does not require grad.
@@ -117,7 +115,7 @@ class _Collector:
         self._passes: dict[int, dict[int, Any]] = {}
 
     def hook(self, index: int) -> Callable[[Any], None]:
-        """The hook on one of the tensors."""
+        """Return the hook on one of the tensors."""
 
         def collect(grad: Any) -> None:
             self._collect(index, grad)

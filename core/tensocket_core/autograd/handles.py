@@ -18,12 +18,12 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
-from .. import tensors
 from ..device import BY_KEY, DeviceEntry
-from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, OPTIONS, WRAPPER
-from ..execute import direct
+from ..dispatch.derivative import Derivative
+from ..keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, OPTIONS, WRAPPER
+from ..launch import host_kernels as direct
+from ..tensor import Tensor, wrap
 from .accumulate import LOCKS, SOLE
-from .derivative import Derivative
 from .node import Node
 
 _Array = np.ndarray
@@ -58,7 +58,7 @@ class Host:
         self.plans: dict[Derivative, Plan | None] = {}
 
     def resolve(self, derivative: Derivative) -> Plan | None:
-        """The functions of a derivative, with kernels in place of their names."""
+        """Return the functions of a derivative, with kernels in place of their names."""
         plan: list[tuple[int, Rule, tuple[int, ...]]] | None = [] if derivative.arrays else None
         for position, (rule, picks) in enumerate(zip(derivative.arrays, derivative.picks, strict=False)):
             if isinstance(rule, str):
@@ -73,7 +73,7 @@ class Host:
         return found
 
     def number(self, value: Any) -> Any:
-        """A Python number as an array."""
+        """Return a Python number as an array."""
         try:
             return self.numbers[value]
         except KeyError:
@@ -95,7 +95,7 @@ def _host(options: int) -> Host | None:
 
 
 def _value(node: Node, host: Host, position: int) -> Any:
-    """A saved array or other value; NotImplemented where the general way looks at it."""
+    """Return a saved array or other value; NotImplemented where the general way looks at it."""
     value, version = node.saved[position], node.versions[position]  # type: ignore[index]  # asked for where not freed
     if version < 0:
         if version != -1:
@@ -108,7 +108,7 @@ def _value(node: Node, host: Host, position: int) -> Any:
 
 
 def _outputs(node: Node, host: Host, array: Any) -> list[Any] | None:
-    """Gradients of a node's arguments; None where they are left to the general way."""
+    """Return the gradients of a node's arguments; None where they are left to the general way."""
     try:
         plan = host.plans[node.derivative]
     except KeyError:
@@ -167,7 +167,7 @@ def follow(state: Any, node: Node, grad: Any) -> tuple[Any, Any, int]:
     while True:
         outputs = _outputs(node, host, array)
         if outputs is None:
-            return node, tensors.wrap(array, options), sequence
+            return node, wrap(array, options), sequence
         sequence, edges = node.sequence, node.edges
         if not state.retain_graph and node.saved and node.derivative.frees:
             node.saved = None
@@ -179,7 +179,7 @@ def follow(state: Any, node: Node, grad: Any) -> tuple[Any, Any, int]:
             return None, None, sequence
         array, node = outputs[0], first
         if node.extras is not None or node.options != options or array.shape != node.shape:
-            return node, tensors.wrap(array, options), sequence
+            return node, wrap(array, options), sequence
 
 
 def _pass_on(state: Any, host: Host, edges: tuple[Any, ...], outputs: list[Any]) -> None:
@@ -189,12 +189,12 @@ def _pass_on(state: Any, host: Host, edges: tuple[Any, ...], outputs: list[Any])
             continue
         # Before anything else refers to it.
         sole = sys.getrefcount(array) == SOLE
-        if isinstance(edge, tensors.Tensor) and edge._key & _PARTS == AUTOGRAD and edge._extras is None and (
+        if isinstance(edge, Tensor) and edge._key & _PARTS == AUTOGRAD and edge._extras is None and (
                 edge._key & OPTIONS == host.options):
             kept = _add_to_leaf(edge, host, array, sole)
             if kept:
                 continue
-        state.give(edge, tensors.wrap(array, host.options))
+        state.give(edge, wrap(array, host.options))
 
 
 def _add_to_leaf(leaf: Any, host: Host, array: Any, sole: bool) -> bool:
@@ -213,7 +213,7 @@ def _add_to_leaf(leaf: Any, host: Host, array: Any, sole: bool) -> bool:
                 return False
             flags = array.flags
             # What others know or have a part of is copied.
-            leaf._grad = tensors.wrap(array if sole and flags.owndata and flags.c_contiguous else array.copy(),
+            leaf._grad = wrap(array if sole and flags.owndata and flags.c_contiguous else array.copy(),
                                       host.options)
             return True
         held = old._array

@@ -1,4 +1,4 @@
-"""What few tensors and nodes have: hooks on gradients, kept gradients, streams, where they were made."""
+"""Parts that few tensors and nodes have: hooks on gradients, kept gradients, streams, the place of the call."""
 
 from __future__ import annotations
 
@@ -105,13 +105,13 @@ class Extras:
         return _add(hooks, hook)
 
     def add_to_gradient(self, index: int, hook: Callable[..., Any]) -> RemovableHandle:
-        """A hook on the gradient of one output."""
+        """Return a hook on the gradient of one output."""
         if self.gradient is None:
             self.gradient = {}
         return _add(self.gradient.setdefault(index, OrderedDict()), hook)
 
     def run_gradient(self, index: int, grad: Any) -> Any:
-        """What the hooks on an output make of its gradient; then it is kept where that was asked for."""
+        """Run the hooks on an output's gradient and return their result; keep it for ``retain_grad``."""
         if self.gradient is not None:
             for hook in tuple(self.gradient.get(index, {}).values()):
                 replaced = hook(grad)
@@ -125,7 +125,7 @@ class Extras:
         return grad
 
     def run_before(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What the node's hooks make of the gradients of its outputs."""
+        """Run the node's hooks on the gradients of its outputs and return their result."""
         for hook in tuple((self.before or {}).values()):
             replaced = hook(grads)
             if replaced is not None:
@@ -133,7 +133,7 @@ class Extras:
         return grads
 
     def run_after(self, inputs: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What the node's hooks make of the gradients of its inputs."""
+        """Run the node's hooks on the gradients of its inputs and return their result."""
         for hook in tuple((self.after or {}).values()):
             replaced = hook(inputs, outputs)
             if replaced is not None:
@@ -142,7 +142,7 @@ class Extras:
 
 
 def extras_of(owner: Any, attribute: str) -> Extras:
-    """The extras of a node (``extras``) or a leaf (``_extras``), made on first use."""
+    """Return the extras of a node (``extras``) or a leaf (``_extras``), made on first use."""
     extras: Extras | None = getattr(owner, attribute)
     if extras is None:
         extras = Extras()
@@ -157,15 +157,15 @@ def _add(hooks: Hooks, hook: Callable[..., Any]) -> RemovableHandle:
 
 
 def name_of(hook: Callable[..., Any]) -> str:
-    """A function's name, for messages."""
+    """Return a function's name, for messages."""
     return str(getattr(hook, "__name__", type(hook).__name__))
 
 
 def check_replacement(hook: Callable[..., Any], grad: Any, replaced: Any) -> None:
-    """A hook's gradient fits in place of the old one.
+    """Refuse a hook's gradient that does not fit in place of the old one.
 
     Raises:
-        ArgumentTypeError: It is no tensor.
+        ArgumentTypeError: It is not a tensor.
         ShapeError: It has another shape.
         DtypeError: It has another dtype or device.
     """
@@ -196,10 +196,10 @@ def check_replacement(hook: Callable[..., Any], grad: Any, replaced: Any) -> Non
 
 
 def as_gradients(hook: Callable[..., Any], given: tuple[Any, ...], replaced: Any) -> tuple[Any, ...]:
-    """What a node's hook returned, checked.
+    """Return the result of a node's hook after checks.
 
     Raises:
-        AutogradError: It is no tuple of as many gradients.
+        AutogradError: It is not a tuple of as many gradients.
     """
     values = replaced if isinstance(replaced, tuple) else (replaced,)
     if len(values) != len(given):

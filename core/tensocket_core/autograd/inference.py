@@ -81,7 +81,7 @@ def detached(alias: Any) -> Any:
 
 
 def mark(result: Any) -> Any:
-    """What inference mode makes of an operator's result: new tensors become inference tensors.
+    """Turn an operator's result into one of inference mode: new tensors become inference tensors.
 
     Tensors that already count changes are views or arguments of the operator and stay what they are; views of inference
     tensors have no base.
@@ -104,7 +104,7 @@ class inference_mode:
     """
 
     def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
-        """A context, or a decorated function."""
+        """Return a context, or a decorated function."""
         return object.__new__(cls) if isinstance(mode, bool) else cls()(mode)
 
     def __init__(self, mode: bool = True) -> None:

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.errors import AutogradError
 
-from ..dispatch.keys import AUTOGRAD, DIFFERENTIABLE
-from .derivative import Derivative
+from ..dispatch.derivative import Derivative
+from ..keys import AUTOGRAD, DIFFERENTIABLE
 from .node import PACKED
 from .rebase import adopt_views, follow, renew, renew_hooked, unrecorded
 from .record import attach, edge_of, move_retained, retained_by, version_of

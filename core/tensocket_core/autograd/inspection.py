@@ -1,4 +1,4 @@
-"""What users read from a node: the name of its class, and what it has saved, by the names of parameters."""
+"""Attributes of a node for users: the name of its class, and its saved values by the names of parameters."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
 
+from ..dispatch.derivative import RESULT, RESULTS, SHAPE, UNUSED, WANTED
 from ..dispatch.modes import STATE
 from . import saved as saving
-from .derivative import RESULT, RESULTS, SHAPE, UNUSED, WANTED
 
 #: "Version" of a saved value that a hook packed.
 PACKED: Final = -2
@@ -20,7 +20,7 @@ _CLASSES: Final[dict[tuple[type, str], type]] = {}
 
 
 def named(node: Any) -> Any:
-    """A node whose class has the name of its operation: ``type(node).__name__ == "AddBackward0"``.
+    """Return a node whose class has the name of its operation: ``type(node).__name__ == "AddBackward0"``.
 
     Only nodes that somebody looks at get such a class, so that recording does not pay for it.
     """
@@ -73,7 +73,7 @@ class Inspected:
                 yield from [f"_raw_saved_{name}" for name in names[-1:]]
 
     def _value_names(self, position: int) -> tuple[str, ...]:
-        """Names of the value at a position of the derivative, PyTorch's last."""
+        """Return the names of the value at a position of the derivative, PyTorch's last."""
         names = self.derivative.names
         if position >= 0:
             return (names[position], *(("self",) if position == 0 else ()))
@@ -104,7 +104,7 @@ class SavedTensor:
 
     @classmethod
     def of(cls, node: Any, index: int) -> SavedTensor:
-        """The one at this place among a node's saved values."""
+        """Return the one at this place among a node's saved values."""
         made = object.__new__(cls)
         made._node, made._index = node, index
         return made

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
 
-from ..dispatch.keys import AUTOGRAD, WRAPPER
+from ..dispatch.derivative import RESULT, RESULTS
 from ..dispatch.modes import STATE, set_grad_enabled
-from .derivative import RESULT, RESULTS
+from ..keys import AUTOGRAD, WRAPPER
 from .detached import AfterDetach, DetachedCounter
 from .hooks import RemovableHandle, extras_of
 from .inspection import PACKED as PACKED
@@ -132,7 +132,7 @@ class Node(Inspected):
                       for position, value in zip(positions, saved, strict=True)])
 
     def attached(self, result: Any, index: int) -> Any:
-        """A saved result as an output of this node, for gradients of gradients."""
+        """Return a saved result as an output of this node, for gradients of gradients."""
         alias = result._cut()
         alias._grad_fn = Output(self, index) if index else self
         alias._key |= AUTOGRAD
@@ -141,7 +141,7 @@ class Node(Inspected):
     # ------------------------------------------------------------------------------------------ running
 
     def apply(self, grad: Any, edges: tuple[Any, ...], differentiable: bool) -> list[Any]:
-        """Gradients of the tensor arguments, one per edge (None where not needed).
+        """Return the gradients of the tensor arguments, one per edge (None where not needed).
 
         Args:
             grad: Gradient of the result; of several results a tuple.
@@ -197,7 +197,7 @@ class Node(Inspected):
             self.saved = None
 
     def __call__(self, *grads: Any) -> Any:
-        """Gradients of the inputs from those of the outputs, outside of an engine's pass.
+        """Return the gradients of the inputs from those of the outputs, outside of an engine's pass.
 
         Raises:
             ArgumentTypeError: There is another number of gradients than outputs.
@@ -235,7 +235,7 @@ class Output:
 
 
 class AccumulateGrad(Node):
-    """What stands for a leaf in ``next_functions``; made when somebody looks.
+    """Node that stands for a leaf in ``next_functions``; made on first access.
 
     Attributes:
         variable: The leaf.
@@ -266,7 +266,7 @@ class AccumulateGrad(Node):
 
 
 def gradient_place(edge: Any) -> tuple[Any, int]:
-    """The node and output behind an edge; of leaves their ``AccumulateGrad``."""
+    """Return the node and output behind an edge; of leaves their ``AccumulateGrad``."""
     if edge is None:
         return None, 0
     if isinstance(edge, Node):

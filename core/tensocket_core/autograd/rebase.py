@@ -14,13 +14,13 @@ from typing import Any, Final
 from tensocket_plugins.contract.arrays import is_contiguous
 from tensocket_plugins.contract.errors import AutogradError
 
-from .._generated import functions
-from ..dispatch.keys import AUTOGRAD, DIFFERENTIABLE, LAZY
+from .. import functions
+from ..dispatch.derivative import Derivative
+from ..dispatch.lazy import turned
 from ..dispatch.modes import NOTE_VIEW
 from ..dispatch.schema import parse_schema
-from ..execute.geometry import Shape, element_strides, memory_offset
-from ..execute.lazy import turned
-from .derivative import Derivative
+from ..geometry import Shape, element_strides, memory_offset
+from ..keys import AUTOGRAD, DIFFERENTIABLE, LAZY
 from .node import gradient_place
 from .record import attach, edge_of, move_retained, retained_by
 
@@ -40,7 +40,7 @@ def positions(like: Any, shape: Shape, strides: Shape, offset: int) -> Any:
 
 
 def extent(shape: Shape, strides: Shape) -> int:
-    """Elements from the first to the last one in memory."""
+    """Return the number of elements from the first to the last one in memory."""
     return 0 if 0 in shape else sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1
 
 
@@ -55,7 +55,7 @@ def overlaps(shape: Shape, strides: Shape) -> bool:
 
 
 def added_up(grad: Any, strides: Shape, offset: int, base: tuple[Shape, Shape]) -> Any:
-    """Gradients of a view of any geometry, added up where its elements lie, as the base lies in memory."""
+    """Return the gradients of a view of any geometry, added up where its elements lie, as the base lies in memory."""
     size = extent(*base)
     # The view may reach out of its base, to both sides.
     low, high = min(0, offset), max(size, offset + extent(tuple(grad.shape), strides))
@@ -71,7 +71,7 @@ def added_up(grad: Any, strides: Shape, offset: int, base: tuple[Shape, Shape]) 
 
 
 def _region(grad: Any, base: tuple[Shape, Shape], view: tuple[Shape, Shape, int]) -> Any:
-    """The part of a base's gradient that belongs to a view."""
+    """Return the part of a base's gradient that belongs to a view."""
     shape, strides = base
     if is_contiguous(shape, strides):
         memory = grad.contiguous().reshape(-1)
@@ -84,7 +84,7 @@ def _region(grad: Any, base: tuple[Shape, Shape], view: tuple[Shape, Shape, int]
 
 
 def _remainder(grad: Any, base: tuple[Shape, Shape], view: tuple[Shape, Shape, int]) -> Any:
-    """A base's gradient with zeros where a view was written."""
+    """Return a base's gradient with zeros where a view was written."""
     marks = (grad.detach() != grad.detach()).new_zeros(extent(*base))
     marks.as_strided(*view).fill_(True)
     return grad.masked_fill(marks.as_strided(*base), 0)
@@ -107,7 +107,7 @@ def _typed(grad: Any, is_complex: bool) -> Any:
 
 
 def _lazy(of_base: bool, of_view: bool) -> tuple[Derivative, Derivative]:
-    """The two rules where memory holds conjugates or negatives: gradients are those of what is in memory.
+    """Return the two rules where memory holds conjugates or negatives: gradients are those of what is in memory.
 
     ``bits`` are those of the keys of base and view.
     """
@@ -136,7 +136,9 @@ _LAZY: Final = {(of_base, of_view): _lazy(of_base, of_view) for of_base in (Fals
 
 
 def _mixed(of_base: bool) -> tuple[Derivative, Derivative]:
-    """The two rules where either the base or the view is complex and the other one real: all geometry is of parts."""
+    """Return the two rules where either the base or the view is complex and the other one real: all geometry is of
+    parts.
+    """
     read = Derivative(input=lambda grad, base, view: _typed(added_up(_parts(grad), view[1], view[2], base), of_base))
     write = Derivative(
         input=lambda grad, base, view: _typed(_remainder(_parts(grad), base, view), of_base),
@@ -166,7 +168,7 @@ NOTE_VIEW.append(note_view)
 
 
 def unrecorded(tensor: Any) -> Any:
-    """The base of a tensor, or itself, if it is no part of a graph; None if it is.
+    """Return the base of a tensor, or itself, if it is not part of a graph; None if it is.
 
     Asked before a recorded in-place change, for ``adopt_views``.
     """
@@ -192,13 +194,13 @@ def adopt_views(base: Any, changed: Any) -> None:
 def require_with_views(base: Any, holders: int) -> None:
     """Before a tensor starts to require a gradient: let views that were made when it did not require one, too.
 
-    They are no part of its history, so that they cannot be modified while gradients are recorded, and gradients of
+    They are not part of its history, so that they cannot be modified while gradients are recorded, and gradients of
     them lead nowhere. Views hold the version counter and the tensor; the garbage collector is asked for them only
     where others hold both.
 
     Args:
         base: The tensor.
-        holders: References to it that are no view's.
+        holders: References to it that do not come from a view.
     """
     if sys.getrefcount(base._version_counter) <= _OWN_COUNTER or sys.getrefcount(base) <= holders:
         return
@@ -234,7 +236,7 @@ def _place(tensor: Any, parts: bool) -> tuple[Shape, Shape, int]:
 
 
 def _geometry(view: Any, base: Any) -> tuple[Any, ...]:
-    """What the rules are given: base and view as they lie in memory, and their bits where either is lazy."""
+    """Return the arguments of the rules: the layouts of base and view, and their bits where either is lazy."""
     mixed = base.is_complex() is not view.is_complex()
     shape, strides, start = _place(base, mixed)
     *seen, offset = _place(view, mixed)
@@ -255,7 +257,7 @@ def reread(base: Any, changed: Any = None) -> None:
     """After a recorded in-place change of a base: its recorded views, except ``changed``, read the new value."""
     for ref in base._views:
         view = ref()
-        # A part that ``unsafe_split`` made is no longer a view of its base.
+        # A part that ``unsafe_split`` made does not count as a view of its base any more.
         if view is None or view is changed or view._base is not base:
             continue
         if view._fixed_view is not None:
@@ -290,7 +292,7 @@ class LostHistory:
     Every use raises: recording asks for the truth value of a history before it becomes an edge.
 
     Args:
-        reason: What makes it such a view, as ``_fixed_view`` has it.
+        reason: Why it is such a view, as in ``_fixed_view``.
     """
 
     __slots__ = ("_reason",)

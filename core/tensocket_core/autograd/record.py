@@ -5,15 +5,15 @@ from __future__ import annotations
 import weakref
 from typing import Any, Final
 
-from ..dispatch.keys import AUTOGRAD, DIFFERENTIABLE, OPTIONS
+from ..dispatch.derivative import RESULT, RESULTS, SHAPE, UNUSED, WANTED, Derivative
+from ..keys import AUTOGRAD, DIFFERENTIABLE, OPTIONS
 from ..recording import SPECIAL
-from .derivative import RESULT, RESULTS, SHAPE, UNUSED, WANTED, Derivative
 from .hooks import extras_of
 from .node import SEQUENCE, MultiNode, Node, Output, gradient_place
 from .saved import complete
 
 _new = object.__new__
-#: Stands for the version of what is no tensor.
+#: Stands for the version of a value that is not a tensor.
 _NO_COUNTER: Final = (-1,)
 
 
@@ -105,7 +105,7 @@ def make_outputs(node: MultiNode, results: Any) -> None:
 
 
 def retained_by(tensor: Any) -> dict[int, weakref.ref[Any]] | None:
-    """The table of its node through which a tensor keeps its gradient; None where it does not."""
+    """Return the table of its node through which a tensor keeps its gradient; None where it does not."""
     if tensor._grad_fn is None:
         return None
     node, index = gradient_place(tensor._grad_fn)

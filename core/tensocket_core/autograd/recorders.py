@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..dispatch.keys import AUTOGRAD, OPTIONS, SCALAR_MASK
+from ..dispatch.derivative import RESULT, SHAPE, UNUSED, Derivative
+from ..dispatch.layers import RECORDERS
+from ..keys import AUTOGRAD, OPTIONS, SCALAR_MASK
 from ..recording import SPECIAL
-from .derivative import RESULT, SHAPE, UNUSED, Derivative
+from .conjugate import for_key
 from .node import SEQUENCE, Node
 from .record import attach, attach_all, edge_of
 from .saved import complete
@@ -17,6 +19,7 @@ _new = object.__new__
 
 def recorder(derivative: Derivative, below: Callable[..., Any], key: int) -> Callable[..., Any]:
     """``below`` with recording, for a key; specialised to operators of one and two arguments, which are most calls."""
+    derivative = for_key(derivative, key)
     if derivative.joint is not None:
         return _list_recorder(derivative, below) if derivative.lists else _joint_recorder(derivative, below)
     if derivative.parameters == 1 and not derivative.multiple:
@@ -45,6 +48,9 @@ def recorder(derivative: Derivative, below: Callable[..., Any], key: int) -> Cal
         return results
 
     return record_all if derivative.multiple else record
+
+
+RECORDERS.append(recorder)
 
 
 def _ternary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:

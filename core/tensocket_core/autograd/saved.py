@@ -11,12 +11,12 @@ from typing import Any, Final
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
 
 from ..device import thread_streams
-from ..dispatch.keys import AUTOGRAD, OPTIONS
+from ..dispatch.derivative import Derivative
 from ..dispatch.modes import INHERITED
+from ..keys import AUTOGRAD, OPTIONS
 from ..recording import Reason
 from . import anomaly
 from . import node as nodes
-from .derivative import Derivative
 from .hooks import Extras
 
 _new = object.__new__
@@ -65,7 +65,7 @@ class Packed:
             )
 
     def unpack(self, node: Any) -> Any:
-        """The tensor, with its place in the graph."""
+        """Return the tensor, with its place in the graph."""
         value = self._unpack(self._stored)
         if not hasattr(value, "_key"):
             raise ArgumentTypeError(
@@ -89,7 +89,7 @@ _IDENTITY.name, _IDENTITY.picks = "UnpackBackward0", ((),)
 
 
 def _passed_on(value: Any, edge: Any) -> Any:
-    """An edge that a tensor can have: of a leaf, a node that passes gradients on to it."""
+    """Return an edge that a tensor can have: of a leaf, a node that passes gradients on to it."""
     if not hasattr(edge, "_key"):
         return edge
     node = _new(nodes.Node)
@@ -118,7 +118,7 @@ def pack_values(saved: tuple[Any, ...], versions: tuple[int, ...]) -> tuple[tupl
 
 
 def complete(node: Any) -> None:
-    """What recording adds to a new node while ``recording.SPECIAL`` holds something."""
+    """Complete a new node while ``recording.SPECIAL`` holds something."""
     if node.saved:
         node.saved, node.versions = pack_values(node.saved, node.versions)
     streams = thread_streams()

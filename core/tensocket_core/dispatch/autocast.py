@@ -18,19 +18,40 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError
 
 from ..device import BY_KEY, DeviceEntry
+from ..keys import AUTOCAST, AUTOGRAD, DEVICE_MASK, WRAPPER
 from .call import key_of
-from .keys import AUTOCAST, AUTOGRAD, DEVICE_MASK, WRAPPER
 from .modes import ACTIVE, INHERITED, STATE, run_with_modes, thread_state, update_state
-from .precisions import ACCELERATOR, AS_GIVEN, HOST, LOW, REFUSED, RESULT, WIDE
 
 if TYPE_CHECKING:
     from .operator import Operator
 
 Rule = tuple[str, str | DType]
 
+#: The lowest precision that the device is set to.
+LOW: Final = "low"
+#: float32.
+WIDE: Final = "float32"
+#: float32 where any argument is, else the low precision.
+WIDEST: Final = "widest"
+#: Results in float32: computed so by the operator, which has a parameter ``dtype``.
+RESULT: Final = "float32 result"
+#: As called, including what the operator calls: those that are made of products here, and are not in PyTorch.
+AS_GIVEN: Final = "as given"
+#: Not defined: values outside of the low precision's range occur in it.
+REFUSED: Final = "refused"
+#: Rules by operator name: of devices whose memory is the host's, and of others.
+_HOST: Final[dict[str, str]] = {}
+_ACCELERATOR: Final[dict[str, str]] = {}
+
+
+def use_rules(host: dict[str, str], accelerator: dict[str, str]) -> None:
+    """Say which precision serves operators best, by their names; the operators call this when they are imported."""
+    _HOST.update(host)
+    _ACCELERATOR.update(accelerator)
+
 
 class _Precision(threading.local):
-    """What a thread chose.
+    """Choices of a thread.
 
     Attributes:
         enabled: Low precisions of the device types for which it is on.
@@ -71,7 +92,7 @@ def _enable(enabled: dict[str, DType]) -> None:
 
 
 def choices() -> tuple[dict[str, DType], bool]:
-    """What this thread chose, for ``chosen``."""
+    """Return the choices of this thread, for ``chosen``."""
     return PRECISION.enabled, PRECISION.caching
 
 
@@ -117,11 +138,11 @@ def _entries(key: int) -> Iterable[DeviceEntry]:
 
 
 def _table(entry: DeviceEntry) -> dict[str, str]:
-    return HOST if entry.runtime.profile.host_resident else ACCELERATOR
+    return _HOST if entry.runtime.profile.host_resident else _ACCELERATOR
 
 
 def layer(operator: Operator, key: int) -> Callable[..., Any]:
-    """An operator's closure for a key with ``AUTOCAST``."""
+    """Return an operator's closure for a key with ``AUTOCAST``."""
     below, rules = operator.below(key & ~AUTOCAST), rules_of(operator, key)
     if not rules:
         return below
@@ -138,7 +159,7 @@ def layer(operator: Operator, key: int) -> Callable[..., Any]:
 
 
 def applied(operator: Operator, args: tuple[Any, ...]) -> Callable[[], Any] | None:
-    """The call with converted arguments, for tensors that are no plain ones; None where nothing is to be converted."""
+    """Return the call with converted arguments, for tensors that are not plain; None where none needs conversion."""
     if STATE.include & ~STATE.exclude & AUTOCAST:
         for kind, rule in rules_of(operator, key_of(operator, args)):
             dtype = PRECISION.enabled.get(kind)
@@ -175,7 +196,7 @@ def _with_dtype(operator: Operator, args: tuple[Any, ...], kind: str) -> tuple[A
 
 
 def _eligible(value: Any, kind: str) -> bool:
-    """Whether a value is converted: float64 and what is no float, and tensors of other devices, stay as they are."""
+    """Whether a value is converted; float64, values that are not floats, and tensors of other devices are not."""
     return (hasattr(value, "_key") and value.dtype.is_floating_point and value.dtype is not dtypes.float64
             and bool(value.device.type == kind))
 
@@ -204,7 +225,7 @@ def _converted(value: Any, kind: str, to: DType, low: DType) -> Any:
 
 
 def _kept(parameter: Any, to: DType) -> Any:
-    """A parameter's conversion, from an earlier call if it did not change since."""
+    """Return a parameter's conversion, from an earlier call if it did not change since."""
     place = id(parameter), STATE.grad_enabled, to
     counter = parameter._version_counter
     version = 0 if counter is None else counter[0]

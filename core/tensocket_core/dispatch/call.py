@@ -9,7 +9,7 @@ import numpy as np
 
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
-from .keys import SCALAR, SCALAR_LEFT, WRAPPER
+from ..keys import SCALAR, SCALAR_LEFT, WRAPPER
 from .modes import ACTIVE, STATE, run_with_modes
 from .overrides import DEEPEST, endless, overrides_functions
 
@@ -23,7 +23,7 @@ _SCALED: Final = 3
 def argument_key(operator: str, value: Any, numbers: dict[type, int] = SCALAR) -> int:
     """Key bits of one argument; ``numbers`` are those of Python numbers in its place.
 
-    A NumPy scalar is left to the layer of what is no plain tensor, which calls again with a Python number.
+    A NumPy scalar goes to the layer for tensors that are not plain, which calls again with a Python number.
 
     Raises:
         ArgumentTypeError: It is neither a tensor nor a Python number.
@@ -47,7 +47,7 @@ def tensor_key(operator: str, value: Any) -> int:
     """Key bits of an element of a list of tensors.
 
     Raises:
-        ArgumentTypeError: It is no tensor.
+        ArgumentTypeError: It is not a tensor.
     """
     if not hasattr(value, "_key"):
         if overrides_functions(type(value)):
@@ -58,8 +58,8 @@ def tensor_key(operator: str, value: Any) -> int:
 
 
 def collected_key(values: Any, depth: int = 0) -> int:
-    """The dispatch key of a call with any arguments: that of tensors that are not plain ones, and of objects that
-    override functions, among them and in their tuples and lists.
+    """Return the dispatch key of a call with any arguments: that of tensors that are not plain ones, and of objects
+    that override functions, among them and in their tuples and lists.
 
     Raises:
         ArgumentTypeError: A list holds itself.
@@ -88,7 +88,7 @@ def scaled_form(operator: str, given: tuple[Any, ...]) -> tuple[Any, ...]:
 
     Args:
         operator: Its name.
-        given: What was given by position, then None. Of a method, the tensor itself comes first.
+        given: Positional arguments, then None. Of a method, the tensor itself comes first.
 
     Returns:
         beta, alpha, and the three tensors.
@@ -108,7 +108,7 @@ def scaled_form(operator: str, given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def key_of(operator: Operator, args: tuple[Any, ...]) -> int:
-    """The dispatch key of a call.
+    """Return the dispatch key of a call.
 
     Raises:
         ArgumentTypeError: An argument that must be a tensor or number is not.

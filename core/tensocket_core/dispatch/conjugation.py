@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from ..execute import lazy
+from ..keys import LAZY
+from . import lazy
 from .call import call
-from .keys import LAZY
 from .registry import COMPOSITES
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _LISTS: Final = (list, tuple)
 
 
 def layer(operator: Operator, key: int) -> Callable[..., Any]:
-    """The closure of an operator for a key with a lazy operand."""
+    """Return the closure of an operator for a key with a lazy operand."""
     if operator.makes_views or operator.body is not None:
         return operator.resolve_device(key)
     below = operator.below(key & ~LAZY)
@@ -39,7 +39,7 @@ def layer(operator: Operator, key: int) -> Callable[..., Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value with its lazy tensors resolved, also in a list; unrecorded."""
+    """Return a value with its lazy tensors resolved, also in a list; unrecorded."""
     if getattr(value, "_key", 0) & LAZY:
         return lazy.resolved(value)
     return [_plain(x) for x in value] if type(value) in _LISTS and _has_lazy(value) else value
@@ -50,7 +50,9 @@ def _has_lazy(values: Any) -> bool:
 
 
 def resolving(body: Callable[..., Any], *, writes: bool = False) -> Callable[..., Any]:
-    """A composite's body on resolved tensors, which is recorded; one that ``writes`` has its first argument written."""
+    """Return a composite's body on resolved tensors, which is recorded; one that ``writes`` has its first argument
+    written.
+    """
 
     def run(*args: Any, **keywords: Any) -> Any:
         given = [_resolved(x) for x in args]

@@ -38,7 +38,7 @@ def decorate(context: Context, function: Any) -> Any:
 
 
 def _resumed(context: Context, steps: Generator[Any, Any, Any] | Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """What ``steps`` yields, each step in a context of its own."""
+    """Yield the values of ``steps``, each step in a context of its own."""
     resume: Callable[[], Any] = lambda: steps.send(None)  # noqa: E731  the first step has no value
     try:
         while True:

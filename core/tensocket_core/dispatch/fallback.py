@@ -113,7 +113,7 @@ def reset_fallback_ledger() -> None:
 
 
 def with_alternatives(operator: Operator, device: str, build: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
-    """The closure of an operator on a device, and what runs where that raises UnsupportedOperator.
+    """Return the closure of an operator on a device, and what runs where that raises UnsupportedOperator.
 
     In this order: the operator's decomposition, the device's boxed fallback, the fallback device.
 

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ..autograd.conjugate import for_key
-from ..autograd.recorders import recorder
+from ..keys import AUTOCAST, AUTOGRAD, LAZY, WRAPPER
 from . import autocast, conjugation, protocol
 from .fallback import FALLBACKS
-from .keys import AUTOCAST, AUTOGRAD, LAZY, WRAPPER
 
 if TYPE_CHECKING:
-    from ..autograd.derivative import Derivative
+    from .derivative import Derivative
     from .operator import Operator
 
 
@@ -37,9 +35,14 @@ class Layer:
     build: Callable[[Operator, int], Callable[..., Any]]
 
 
+#: ``recorder(derivative, below, key) -> closure`` that records a call for gradients; autograd, which stands on this
+#: package, puts its own here.
+RECORDERS: Final[list[Callable[[Derivative, Callable[..., Any], int], Callable[..., Any]]]] = []
+
+
 def record(derivative: Derivative | None, below: Callable[..., Any], key: int) -> Callable[..., Any]:
     """``below``, the closure for a key, with recording; as it is where nothing is recorded."""
-    return below if derivative is None else recorder(for_key(derivative, key), below, key)
+    return below if derivative is None else RECORDERS[-1](derivative, below, key)
 
 
 def FALLTHROUGH(*args: Any) -> Any:  # noqa: N802  a marker, though callable
@@ -61,13 +64,13 @@ _BITS: Final = WRAPPER | AUTOCAST | AUTOGRAD | LAZY
 
 
 def highest(key: int) -> Layer | None:
-    """The first layer of a key; None where only the device is left."""
+    """Return the first layer of a key; None where only the device is left."""
     if not key & _BITS:
         return None
     return next(layer for layer in LAYERS if key & layer.bit)
 
 
 def fallback_for(operator: Operator, name: str) -> Callable[..., Any] | None:
-    """The boxed fallback of a layer, bound to an operator; None where there is none."""
+    """Return the boxed fallback of a layer, bound to an operator; None where there is none."""
     boxed = FALLBACKS.get(name)
     return boxed if boxed is None or boxed is FALLTHROUGH else partial(boxed, operator)

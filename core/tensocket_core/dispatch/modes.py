@@ -10,9 +10,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from ..keys import AUTOGRAD, DIFFERENTIABLE, WRAPPER
 from . import trace
 from .decorate import decorate
-from .keys import AUTOGRAD, DIFFERENTIABLE, WRAPPER
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,7 +47,7 @@ class _Busy:
 
 
 class _ThreadState(threading.local):
-    """What belongs to a thread.
+    """Dispatch state of a thread.
 
     Attributes:
         include: Key bits that every call gets.
@@ -57,7 +57,7 @@ class _ThreadState(threading.local):
         before_dispatch: ``exclude`` as it was when the innermost ``__torch_dispatch__`` was called.
         overrides_off: Whether ``__torch_function__`` of subclasses is not asked.
         transforms: Running transforms, innermost last; while there are any, ``include`` has ``WRAPPER``.
-        inference: What inference mode does with results; None outside of it.
+        inference: Function of inference mode for results; None outside of it.
         tracer: Where calls are noted; None where they are not.
     """
 
@@ -69,7 +69,7 @@ class _ThreadState(threading.local):
     overrides_off = False
     transforms: tuple[Any, ...] = ()
     inference: Callable[[Any], Any] | None = None
-    #: What keys are masked with where that is all that the state does; None where it does more.
+    #: Mask of keys where masking is all that the state does; None where it does more.
     mask: int | None = None if trace.ENABLED else -1
     tracer: trace.Tracer | None = trace.DEFAULT
     _busy: _Busy | None = None
@@ -116,7 +116,7 @@ class thread_state:
 
 
 def untransformed() -> thread_state:
-    """A context in which operators on real tensors go past the running transforms."""
+    """Return a context in which operators on real tensors go past the running transforms."""
     return thread_state(transforms=(), include=STATE.include & ~WRAPPER)
 
 
@@ -160,7 +160,7 @@ def _given(args: tuple[Any, ...]) -> list[Any]:
 def _note_unrecorded(result: Any, args: tuple[Any, ...]) -> None:
     """Mark unrecorded views as fixed, and let them require a gradient where their base does, as in PyTorch.
 
-    A base that is no part of a graph may become one later, by a recorded change. An argument that is the result, as of
+    A base that is not part of a graph may become one later, by a recorded change. An argument that is the result, as of
     ``contiguous``, is what it was made as.
     """
     for view in result if type(result) is tuple else (result,):
@@ -176,7 +176,7 @@ def _note_unrecorded(result: Any, args: tuple[Any, ...]) -> None:
 
 
 def of_data(tensor: Any) -> Any:
-    """A tensor that was made of given data, by no operator: in inference mode, an inference tensor."""
+    """Return a tensor that was made of given data, by no operator: in inference mode, an inference tensor."""
     return tensor if STATE.inference is None else STATE.inference(tensor)
 
 
@@ -261,7 +261,7 @@ class _Mode:
     mode: bool
 
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
-        """A context, or the function decorated."""
+        """Return a context, or the function decorated."""
         mode = object.__new__(cls)
         return mode if function is None else mode(function)
 

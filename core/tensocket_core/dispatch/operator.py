@@ -2,7 +2,7 @@
 
 An operator is a record: schema, documentation, derivative, and a ``build`` that makes the closure for a key that has
 nothing but a device, dtypes and kinds of numbers. ``resolve`` peels the key in the order of ``layers.LAYERS``: tensors
-that are no plain ones, automatic precision, autograd; what is left is the device.
+that are not plain, automatic precision, autograd; what is left is the device.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, UnsupportedDtype, UnsupportedOperator
 
-from ..autograd.derivative import Derivative
 from ..device import BY_KEY, DeviceEntry, entry_of_key
+from ..keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, DTYPE_OF
 from . import layers, protocol
 from .call import key_of
+from .derivative import Derivative
 from .fallback import with_alternatives
-from .keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, DTYPE_OF
 from .modes import ACTIVE, run_with_modes
 from .packets import Packet
 from .registry import OPERATORS
@@ -51,8 +51,10 @@ class Operator(Packet):
     kind = "operator"
     #: Name of the parameter that collects positional arguments, of composites that have one.
     variadic = ""
-    #: What a composite runs.
+    #: Function that a composite runs.
     body: Callable[..., Any] | None = None
+    #: Makes a composite's shortcut, which may hold the closure of another operator.
+    direct: Direct | None = None
     #: The generated public function.
     public: Callable[..., Any] | None = None
 
@@ -94,7 +96,7 @@ class Operator(Packet):
         return closure
 
     def below(self, key: int) -> Callable[..., Any]:
-        """The closure for what is left of a key when a layer took its bit away."""
+        """Return the closure for what is left of a key when a layer took its bit away."""
         return self.table.get(key) or self.resolve(key)
 
     def _closure(self, key: int) -> Callable[..., Any]:
@@ -113,7 +115,7 @@ class Operator(Packet):
         return "" if entry is None else str(entry.device.type)
 
     def recorded(self, key: int) -> Callable[..., Any]:
-        """The closure for a key with ``AUTOGRAD``; without a derivative, nothing is recorded."""
+        """Return the closure for a key with ``AUTOGRAD``; without a derivative, nothing is recorded."""
         return self.recording(self.below(key & ~AUTOGRAD), key)
 
     @property
@@ -126,7 +128,7 @@ class Operator(Packet):
         return layers.record(self.derivative, below, key)
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
-        """The closure for a key without layers.
+        """Return the closure for a key without layers.
 
         Raises:
             ArgumentError: A list of tensors is empty.
@@ -155,17 +157,21 @@ class Operator(Packet):
         return self.invoke(self.below(key), given)
 
     def gathered(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
-        """Arguments of a closure's call in schema order: the inverse of ``invoke``."""
+        """Return the arguments of a closure's call in schema order: the inverse of ``invoke``."""
         return (*args, *[keywords[name] for name in self.schema.names[len(args):]])
 
     def run_function_mode(self, args: tuple[Any, ...]) -> Any:
         """Hand a call to the innermost function mode."""
         return protocol.run_function_mode(self, args)
 
+    def rungs(self, key: int, entry: DeviceEntry) -> list[tuple[str, Callable[..., Any]]]:
+        """Names and closures of the ways to run calls with a key without layers, fastest first."""
+        return [(self.how(entry, DTYPE_OF[1 << (key & DTYPE_MASK).bit_length() - 1]), self.build(key, entry))]
+
     # ------------------------------------------------------------------------------------------ listing
 
     def path(self, key: int) -> str:
-        """What a call with this key passes through, ``autograd > cpu direct``."""
+        """Return the steps of a call with this key, such as ``autograd > cpu direct``."""
         steps = []
         while (layer := layers.highest(key)) is not None:
             steps.append(layer.name.lower() + (" (override)" if layer.name in self.overrides else ""))
@@ -198,7 +204,7 @@ def check_dtype(operator: str, entry: DeviceEntry, dtype: DType) -> None:
 
 
 def missing_primitive(operator: str, entry: DeviceEntry, dtype: DType, primitive: str) -> UnsupportedOperator:
-    """The error for an operator that a device cannot run."""
+    """Return the error for an operator that a device cannot run."""
     return UnsupportedOperator(
         operator, f"{dtype.name} on {entry.device}", f"the backend registers no kernel for the primitive {primitive!r}",
         "use another device, or allow copies to the host with tensocket.set_fallback('cpu')")

@@ -1,7 +1,7 @@
 """``__torch_function__``: classes and modes that see calls of public functions with all their arguments.
 
-Operators come here through their key (``protocol``). Functions that are no operators (factories, conversions to Python)
-ask ``overridden`` and hand their call to ``handle``.
+Operators come here through their key (``protocol``). Functions that are not operators (factories, conversions to
+Python) ask ``overridden`` and hand their call to ``handle``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
-from .. import tensors
-from .keys import WRAPPER
+from ..keys import WRAPPER
+from ..tensor import Tensor, tensor_methods
 from .modes import ACTIVE, STATE, thread_state, update_state
 
 
@@ -47,7 +47,7 @@ DEEPEST: Final = 256
 
 
 def endless(operator: str = "arguments") -> ArgumentTypeError:
-    """The error for a list that holds itself."""
+    """Return the error for a list that holds itself."""
     return ArgumentTypeError(operator, "lists with too many dimensions", "self-referential lists are incompatible with "
                              "tensors", "pass lists of numbers or tensors")
 
@@ -112,8 +112,8 @@ def handle(name: str, function: Callable[..., Any], relevant: Iterable[Any], arg
     """Ask the innermost function mode, else each overriding argument in turn.
 
     Args:
-        name: What errors call the function.
-        function: What the user called.
+        name: Name of the function in errors.
+        function: The function that the user called.
         relevant: The arguments that may override it.
         args: Positional arguments as the user passed them.
         keywords: Keyword arguments as the user passed them.
@@ -142,10 +142,10 @@ def handle(name: str, function: Callable[..., Any], relevant: Iterable[Any], arg
 
 
 def converted(result: Any, cls: Any) -> Any:
-    """Tensors in a function's result, as tensors of a class on the same memory."""
-    if cls is tensors.Tensor:
+    """Return tensors in a function's result, as tensors of a class on the same memory."""
+    if cls is Tensor:
         return result
-    if isinstance(result, tensors.Tensor):
+    if isinstance(result, Tensor):
         return result if isinstance(result, cls) else result.as_subclass(cls)
     if isinstance(result, (tuple, list)):
         values = [converted(value, cls) for value in result]
@@ -158,7 +158,7 @@ def default_torch_function(cls: Any, func: Callable[..., Any], types: Iterable[t
     """Run the function as for plain tensors, and convert its results to the class.
 
     Returns:
-        NotImplemented if a type that takes part is no superclass of this one.
+        NotImplemented if a type among the arguments is not a superclass of this one.
     """
     if not all(issubclass(cls, kind) for kind in types):
         return NotImplemented
@@ -168,7 +168,7 @@ def default_torch_function(cls: Any, func: Callable[..., Any], types: Iterable[t
 
 
 def version_counter(tensor: Any) -> list[int]:
-    """The version counter of a tensor, made on first use."""
+    """Return the version counter of a tensor, made on first use."""
     if tensor._version_counter is None:
         tensor._version_counter = [0]
     counter: list[int] = tensor._version_counter
@@ -246,3 +246,13 @@ class BaseTorchFunctionMode(TorchFunctionMode):
                            kwargs: dict[str, Any] | None = None) -> Any:
         """Call the function."""
         return func(*args, **(kwargs or {}))
+
+
+@tensor_methods
+class OverrideProtocol:
+    """Default protocol of tensor classes: they see functions, and take no calls below autograd."""
+
+    __slots__ = ()
+
+    __torch_function__ = classmethod(default_torch_function)
+    __torch_dispatch__ = staticmethod(disabled_torch_dispatch)

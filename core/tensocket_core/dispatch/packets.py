@@ -1,4 +1,4 @@
-"""What PyTorch's operator objects offer besides being called; records and factories offer it too."""
+"""Attributes of PyTorch's operator objects besides calls; records and factories have them too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors that are no plain ones: overriding subclasses, modes, and tensors of transforms.
+"""Tensors that are not plain: overriding subclasses, modes, and tensors of transforms.
 
 Order of a call with such an argument: ``__torch_function__`` (modes first, then subclasses), then automatic precision,
 then the innermost running transform (which calls the operator again for the next one), then autograd, then
@@ -14,9 +14,9 @@ import numpy as np
 
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
+from ..keys import AUTOGRAD, WRAPPER
 from .autocast import applied
 from .call import call, key_of
-from .keys import AUTOGRAD, WRAPPER
 from .modes import STATE, thread_state
 from .overrides import DEEPEST, PushedMode, endless, handle, overrides_functions, participants, version_counter
 
@@ -44,7 +44,7 @@ def tensors_in(values: Iterable[Any], depth: int = 0) -> Iterator[Any]:
 
 
 def public_function(operator: Operator) -> Callable[..., Any]:
-    """What users call; the record itself for operators that have no public function."""
+    """Return the function that users call; the record itself for operators without a public function."""
     return operator.public or operator
 
 
@@ -98,7 +98,7 @@ def _is_default(source: str, value: Any) -> bool:
 
 
 def run_wrapped(operator: Operator, *args: Any, **keywords: Any) -> Any:
-    """Run a call in which a tensor takes part that is no plain one, or under a dispatch mode."""
+    """Run a call that has a tensor that is not plain among its arguments, or that is under a dispatch mode."""
     if keywords or operator.variadic:
         args = operator.gathered(args, keywords)
     if any(isinstance(value, np.generic) for value in args):
@@ -162,14 +162,14 @@ def run_dispatch(operator: Operator, args: tuple[Any, ...]) -> Any:
 
 def ask_dispatch(function: Any, name: str, args: tuple[Any, ...],
                  pack: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]], rules: dict[type, Any]) -> Any:
-    """The answer of the innermost dispatch mode, else of a dispatching class; ``UNSEEN`` where there is neither.
+    """Return the answer of the innermost dispatch mode, else of a dispatching class; ``UNSEEN`` where there is neither.
 
     Args:
         function: The record that they are given.
-        name: What errors call it.
+        name: Name of the function in errors.
         args: All arguments.
         pack: Makes positional and keyword arguments as a user passes them.
-        rules: What is registered for this function and some modes and classes from outside.
+        rules: Overrides of this function for some modes and classes, registered from outside.
 
     Raises:
         ArgumentTypeError: All answered NotImplemented.

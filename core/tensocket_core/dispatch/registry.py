@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from .composite import Composite
     from .operator import Operator
 
 #: Composite operators by name; a composite may have the name of the operator that does its work.
-COMPOSITES: Final[dict[str, Composite]] = {}
+COMPOSITES: Final[dict[str, Operator]] = {}
 #: All other operators by name.
 OPERATORS: Final[dict[str, Operator]] = {}
 

@@ -16,7 +16,7 @@ _WITHOUT_OUT: Final = ("histogramdd",)
 
 
 def named_result(name: str, fields: tuple[str, ...]) -> Any:
-    """The class of an operator's results, a named tuple that is printed as PyTorch prints it."""
+    """Return the class of an operator's results, a named tuple that is printed as PyTorch prints it."""
     made = _named(name, fields)
     if name not in _WITHOUT_OUT:
         OF_OUT[made] = _named(f"{name}_out", fields)

@@ -131,7 +131,7 @@ def _parameter(name: str, text: str, keyword_only: bool) -> Parameter:
 
 
 def unknown(kind: str) -> str:
-    """What to say of a name that is not a type."""
+    """Return the end of an error message on a name that is not a type."""
     return f": unknown type specifier {kind!r}" + (f". Use {_OF_C[kind]}" if kind in _OF_C else "")
 
 
@@ -148,7 +148,7 @@ def check_types(schema: Schema) -> None:
 
 
 def _default(text: str | None) -> str | None:
-    """A default in Python's form; bare names of constants become strings."""
+    """Return a default in Python's form; bare names of constants become strings."""
     if text is None:
         return None
     try:
@@ -186,7 +186,7 @@ def _collected(schema: Schema, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def bound(schema: Schema, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
-    """Arguments of a call in schema order, with defaults.
+    """Return the arguments of a call in schema order, with defaults.
 
     Raises:
         TypeError: An argument is missing, unknown or given twice.

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ..keys import describe_key
 from ..recording import Reason
-from .keys import describe_key
 
 #: Whether all calls of the process are traced.
 ENABLED: Final = os.environ.get("TENSOCKET_SHOW_DISPATCH_TRACE", "") not in ("", "0")
@@ -54,7 +54,7 @@ _DEPTH: Final = _Depth()
 
 
 def describe(value: Any) -> str:
-    """An argument in few words.
+    """Return an argument in few words.
 
     >>> describe(2.5), describe("mean"), describe([1, 2])
     ('2.5', "'mean'", '[1, 2]')
@@ -67,7 +67,7 @@ def describe(value: Any) -> str:
 
 
 class Tracer:
-    """What happens to traced calls.
+    """Receiver of traced calls.
 
     Attributes:
         calls: They are collected here, if not None.
@@ -93,7 +93,7 @@ class Tracer:
             _DEPTH.value = depth
 
     def operator(self, operator: Any, key: int, kernel: Any, args: tuple[Any, ...]) -> Any:
-        """A resolved call of an operator."""
+        """Return a resolved call of an operator."""
         return self.step("call", operator.name, describe_key(key), operator.path(key), args,
                          lambda: operator.invoke(kernel, args))
 

@@ -16,12 +16,12 @@ from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.dtypes import int64
 from tensocket_plugins.contract.errors import TransformError
 
-from ..creation import from_values
 from ..dispatch.call import call
-from ..dispatch.keys import LAZY
+from ..dispatch.lazy import turned
 from ..dispatch.modes import untransformed
-from ..execute.lazy import turned
-from ..ops.indexing import gather_valid, scatter_valid
+from ..dispatch.registry import OPERATORS
+from ..keys import LAZY
+from ..launch.fill import from_values
 from .levels import LevelTensor
 
 _new = object.__new__
@@ -33,7 +33,7 @@ class AliasTensor(LevelTensor):
     Attributes:
         _content: The content; of a view, as it was when the root had the generation ``_seen``.
         _generation: How often a root's content was replaced.
-        _parent: What a view is a view of; None for roots.
+        _parent: The tensor that a view is a view of; None for roots.
         _replay: Makes the view's content of its parent's.
     """
 
@@ -57,7 +57,7 @@ class AliasTensor(LevelTensor):
 
 
 def root_of(tensor: Any) -> Any:
-    """The tensor that a view shows a part of; itself for others."""
+    """Return the tensor that a view shows a part of; itself for others."""
     while tensor._parent is not None:
         tensor = tensor._parent
     return tensor
@@ -71,7 +71,7 @@ def make_view(view: Any, parent: Any, replay: Callable[[Any], Any]) -> None:
 
 
 def content(tensor: Any) -> Any:
-    """The content as of now."""
+    """Return the content as of now."""
     if tensor._parent is not None:
         root = root_of(tensor)
         if tensor._seen != root._generation:
@@ -108,7 +108,7 @@ def replace(tensor: Any, new: Any, blank: Callable[[Any], Any]) -> None:
 
 
 def _places(array: DeviceArray) -> np.ndarray[Any, Any]:
-    """Positions in memory of all elements, row by row."""
+    """Return the positions in memory of all elements, row by row."""
     place = np.array(array.offset, np.int64)
     for size, stride in zip(array.shape, array.strides, strict=True):
         place = place[..., None] + np.arange(size, dtype=np.int64) * stride
@@ -125,7 +125,7 @@ def _positions(like: Any, root: DeviceArray, view: DeviceArray) -> Any:
 
 
 def written(whole: Any, root: DeviceArray, view: DeviceArray, new: Any) -> Any:
-    """A root's content with another one where a view shows it, out of place.
+    """Return a root's content with another one where a view shows it, out of place.
 
     Args:
         whole: The root's content.
@@ -134,10 +134,10 @@ def written(whole: Any, root: DeviceArray, view: DeviceArray, new: Any) -> Any:
         new: The view's content.
     """
     value = new.to(whole.dtype).expand(view.shape).reshape(-1)
-    flat = call(scatter_valid, whole.reshape(-1), 0, _positions(whole, root, view), value, False)
+    flat = call(OPERATORS["scatter_valid"], whole.reshape(-1), 0, _positions(whole, root, view), value, False)
     return flat.reshape(tuple(whole.shape))
 
 
 def shown(whole: Any, root: DeviceArray, view: DeviceArray) -> Any:
-    """The part of a root's content that a view shows, out of place."""
-    return call(gather_valid, whole.reshape(-1), 0, _positions(whole, root, view)).reshape(view.shape)
+    """Return the part of a root's content that a view shows, out of place."""
+    return call(OPERATORS["gather_valid"], whole.reshape(-1), 0, _positions(whole, root, view)).reshape(view.shape)

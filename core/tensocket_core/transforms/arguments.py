@@ -10,10 +10,10 @@ from ..pytree import tree_leaves
 
 
 def chosen(name: str, args: tuple[Any, ...], argnums: Any) -> frozenset[int]:
-    """Positions of the differentiated arguments, not negative; None means all.
+    """Return the positions of the differentiated arguments, not negative; None means all.
 
     Raises:
-        AutogradError: ``argnums`` is no int or tuple of ints, names an argument twice or one that is not given.
+        AutogradError: ``argnums`` is not an int or a tuple of ints, or names an argument twice or one that is missing.
     """
     if argnums is None:
         return frozenset(range(len(args)))
@@ -34,14 +34,14 @@ def chosen(name: str, args: tuple[Any, ...], argnums: Any) -> frozenset[int]:
 
 
 def picked(args: tuple[Any, ...], argnums: Any) -> Any:
-    """The differentiated arguments: all, one, or a tuple in the order of ``argnums``."""
+    """Return the differentiated arguments: all, one, or a tuple in the order of ``argnums``."""
     if argnums is None:
         return args
     return tuple(args[k] for k in argnums) if isinstance(argnums, tuple) else args[argnums]
 
 
 def replaced(args: tuple[Any, ...], argnums: Any, new: Any) -> tuple[Any, ...]:
-    """The arguments with other differentiated ones; the inverse of ``picked``."""
+    """Return the arguments with other differentiated ones; the inverse of ``picked``."""
     if argnums is None:
         return tuple(new)
     result = list(args)
@@ -51,11 +51,11 @@ def replaced(args: tuple[Any, ...], argnums: Any, new: Any) -> tuple[Any, ...]:
 
 
 def split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
-    """What is differentiated, and the rest.
+    """Split a result into the part to differentiate and the rest.
 
     Args:
         name: The call, as errors show it.
-        result: What the function returned.
+        result: Result of the function.
         has_aux: Whether that is a pair.
 
     Raises:

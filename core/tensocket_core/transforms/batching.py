@@ -9,7 +9,7 @@ from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.errors import AutogradError, TransformError
 
 from ..dispatch.call import call
-from ..dispatch.keys import DIM0
+from ..keys import DIM0
 from .levels import LevelTensor, Transform, geometry, level_tensor, lowered
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -101,7 +101,7 @@ class Batching(Transform):
         self.randomness = randomness
 
     def wrap(self, value: Any) -> Any:
-        """A batch along dimension 0 as one example."""
+        """Return a batch along dimension 0 as one example."""
         tensor = level_tensor(BatchTensor, value, self)
         array = tensor._array
         tensor._array = DeviceArray(array.storage, array.dtype, array.shape[1:], array.strides[1:], array.offset)
@@ -114,7 +114,7 @@ class Batching(Transform):
         return tensor
 
     def wrap_like(self, tensor: Any, value: Any) -> Any:
-        """A copy for every example."""
+        """Return a copy for every example."""
         with lowered(depth=self.level - 1):
             return self.wrap(value.expand((self.batch_size, *value.shape)).clone())
 
@@ -164,7 +164,7 @@ class Batching(Transform):
         return self.wrapped(args, outputs, out_dims)
 
     def wrapped(self, args: tuple[Any, ...], outputs: Any, out_dims: Any) -> Any:
-        """What a rule returned, as examples; views of arguments have their base."""
+        """Wrap the results of a rule as examples; views of arguments get their base."""
         if isinstance(outputs, (tuple, list)):
             dims = out_dims if isinstance(out_dims, (tuple, list)) else (out_dims,) * len(outputs)
             parts = [self.wrapped(args, value, dim) for value, dim in zip(outputs, dims, strict=True)]
@@ -194,7 +194,7 @@ class Batching(Transform):
 
 
 class Info:
-    """What rules know of a call.
+    """Facts about a call that rules receive.
 
     Attributes:
         batch_size: Number of examples.
@@ -239,12 +239,12 @@ KINDS: Final[list[tuple[Callable[[Any], bool], Callable[..., Any]]]] = []
 
 
 def rule_of(operator: Any) -> Callable[..., Any]:
-    """The rule of an operator's kind; the last one fits all."""
+    """Return the rule of an operator's kind; the last one fits all."""
     return next(rule for fits, rule in KINDS if fits(operator))
 
 
 def logical(value: Any, dim: Any) -> DeviceArray:
-    """Geometry of an argument as the function of one example sees it."""
+    """Return the geometry of an argument as the function of one example sees it."""
     array = geometry(value)
     if dim is None:
         return array
@@ -252,12 +252,12 @@ def logical(value: Any, dim: Any) -> DeviceArray:
 
 
 def rank(value: Any, dim: Any) -> int:
-    """Number of dimensions that the function of one example sees."""
+    """Return the number of dimensions that the function of one example sees."""
     return int(value.ndim) - (dim is not None)
 
 
 def aligned(value: Any, dim: Any, wanted: int) -> Any:
-    """A batched tensor with dimensions of size 1 after the batch, so that examples have a rank."""
+    """Return a batched tensor with dimensions of size 1 after the batch, so that examples have a rank."""
     missing = wanted - rank(value, dim)
     if dim is None or missing <= 0:
         return value
@@ -265,6 +265,6 @@ def aligned(value: Any, dim: Any, wanted: int) -> Any:
 
 
 def spread(info: Info, value: Any, dim: Any) -> Any:
-    """A tensor with the batch in front, repeated where all examples share it."""
+    """Return a tensor with the batch in front, repeated where all examples share it."""
     return value if dim is not None else value.expand((info.batch_size, *value.shape))
 

@@ -13,8 +13,8 @@ from ..dispatch.modes import INHERITED
 from ..pytree import tree_flatten, tree_map, tree_unflatten
 from .aliasing import AliasTensor, content, make_view, replace, root_of
 from .arguments import check_outputs, split_aux
-from .forward_rules import inplace_tangent, tangent_of
 from .levels import Transform, level_tensor, lowered, map_tensors
+from .tangents import inplace_tangent, tangent_of
 
 #: The call, as errors show it.
 _CALL: Final = "jvp(f, primals, tangents)"
@@ -73,7 +73,7 @@ class Forward(Transform):
         super().__exit__(*error)
 
     def dual(self, primal: Any, tangent: Any) -> Any:
-        """A lower tensor with a tangent."""
+        """Return a lower tensor with a tangent."""
         tensor = level_tensor(self.kind, primal, self)
         tensor._content = tangent
         return tensor
@@ -83,11 +83,11 @@ class Forward(Transform):
         return tensor if self.lenient else self.lift(tensor)
 
     def tangent(self, tensor: Any) -> Any:
-        """The tangent of a tensor; None for zeros."""
+        """Return the tangent of a tensor; None for zeros."""
         return content(tensor) if self.owns(tensor) else None
 
     def _tangents(self, value: Any) -> Any:
-        """Tangents of tensors in the structure of lists; None for everything else."""
+        """Return the tangents of tensors in the structure of lists; None for everything else."""
         if hasattr(value, "_key"):
             return self.tangent(value)
         if isinstance(value, (tuple, list)) and any(hasattr(item, "_key") for item in value):
@@ -160,7 +160,7 @@ class Forward(Transform):
         return target
 
     def own(self, tangent: Any, given: list[Any]) -> Any:
-        """A result's tangent, which may share memory with those given: nobody writes into tangents."""
+        """Return a result's tangent, which may share memory with those given: nobody writes into tangents."""
         return tangent
 
     def move(self, target: Any, tangent: Any) -> None:
@@ -179,7 +179,7 @@ class Forward(Transform):
 
 
 def check_tangent(name: str, primal: Any, tangent: Any) -> None:
-    """Refuse what is no pair of a tensor and its tangent.
+    """Refuse all but pairs of a tensor and its tangent.
 
     Raises:
         ArgumentError: One is not a tensor, or its dtype has no derivatives.
@@ -202,7 +202,7 @@ def push_forward(name: str, func: Callable[..., Any], args: tuple[Any, ...], tan
     """Run a function on duals.
 
     Args:
-        name: What errors call the transform.
+        name: Name of the transform in errors.
         func: The function.
         args: Its arguments, trees of tensors.
         tangents: For every leaf its tangent, or None for zeros.
@@ -233,7 +233,7 @@ def push_forward(name: str, func: Callable[..., Any], args: tuple[Any, ...], tan
 
 
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
-    """The value of a function and its derivative in a direction.
+    """Return the value of a function and its derivative in a direction.
 
     Args:
         func: A function of tensors, or trees of them, that returns a tree of tensors.
@@ -246,8 +246,8 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
         ``(result, derivative)``, with ``has_aux`` also the something else.
 
     Raises:
-        AutogradError: The primals are no tuple, the tangents have another structure, or as said for ``strict``.
-        ArgumentError: A primal or tangent is no tensor of a dtype with derivatives.
+        AutogradError: The primals are not a tuple, the tangents have another structure, or as said for ``strict``.
+        ArgumentError: A primal or tangent is not a tensor of a dtype with derivatives.
         ShapeError: A tangent has not its primal's shape.
 
     >>> import tensocket_core as tc

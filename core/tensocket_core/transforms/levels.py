@@ -18,11 +18,11 @@ from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.errors import TransformError
 
 from ..dispatch.call import call
-from ..dispatch.keys import AUTOGRAD, WRAPPER
 from ..dispatch.modes import STATE, update_state
 from ..dispatch.overrides import disabled_torch_function
-from ..execute.geometry import element_strides, memory_nbytes, memory_offset
-from ..tensors import Tensor
+from ..geometry import element_strides, memory_nbytes, memory_offset
+from ..keys import AUTOGRAD, WRAPPER
+from ..tensor import Tensor
 
 _new = object.__new__
 
@@ -37,7 +37,7 @@ class LevelTensor(Tensor):
 
     __slots__ = ()
     #: Not one of the overriding classes: transforms come after these.
-    __torch_function__ = disabled_torch_function  # type: ignore[assignment]
+    __torch_function__ = disabled_torch_function
     #: How it is printed.
     label: ClassVar[str] = "LevelTensor"
     _value: Any
@@ -66,7 +66,7 @@ class LevelTensor(Tensor):
         return value
 
     def _like(self, tensor: Any) -> Any:
-        """A new real tensor as one of this tensor's levels, with a copy for every example of batches."""
+        """Return a new real tensor as one of this tensor's levels, with a copy for every example of batches."""
         value = self._value._like(tensor) if self._value._level else tensor
         return self._transform.wrap_like(self, value)
 
@@ -86,14 +86,14 @@ class LevelTensor(Tensor):
     def _cut(self) -> Tensor:
         return self._transform.wrap(self._value)  # type: ignore[no-any-return]
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
         inner = "\n    ".join(repr(self._value).splitlines())
         return f"{self.label}(lvl={self._level}, value=\n    {inner}\n)"
 
 
 
 class Extent:
-    """What a level tensor's handle has in place of a storage: it knows how much memory there is, and has none."""
+    """Stand-in for the storage of a level tensor's handle: it knows the size of the memory, but has none."""
 
     __slots__ = ("_array",)
 
@@ -107,7 +107,7 @@ class Extent:
 
 
 def geometry(tensor: Any) -> DeviceArray:
-    """A handle with the geometry of a tensor and without memory."""
+    """Return a handle with the geometry of a tensor and without memory."""
     array = tensor._array
     storage = array.storage if tensor._level else Extent(array)
     offset = 0 if type(array) is np.ndarray and array.base is None else memory_offset(array)
@@ -115,7 +115,7 @@ def geometry(tensor: Any) -> DeviceArray:
 
 
 def level_tensor(kind: type[LevelTensor], value: Any, transform: Transform) -> Any:
-    """A tensor of a transform over a lower one; changes in place count for both."""
+    """Return a tensor of a transform over a lower one; changes in place count for both."""
     tensor = _new(kind)
     tensor._array = geometry(value)
     tensor._key = value._key & ~AUTOGRAD | WRAPPER
@@ -172,7 +172,7 @@ class Transform:
     """One transform while it runs a function: ``with transform:``.
 
     Attributes:
-        name: What errors call it.
+        name: Name of it in errors.
         kind: Class of its tensors.
         level: Place in the stack, from 1.
         transparent: How many callers let its tensors stand for their values after its end.
@@ -209,15 +209,15 @@ class Transform:
         return bool(tensor._level) and tensor._transform is self
 
     def wrap(self, value: Any) -> Any:
-        """A lower tensor as one of this transform."""
+        """Return a lower tensor as one of this transform."""
         return level_tensor(self.kind, value, self)
 
     def wrap_like(self, tensor: Any, value: Any) -> Any:
-        """A new lower tensor as one of this transform, made after ``tensor``."""
+        """Return a new lower tensor as one of this transform, made after ``tensor``."""
         return self.wrap(value)
 
     def lift(self, tensor: Any) -> Any:
-        """A tensor as one of this transform, if it is not already."""
+        """Return a tensor as one of this transform, if it is not already."""
         return tensor if self.owns(tensor) else self.wrap(tensor)
 
     def unwrap(self, tree: Any) -> Any:
@@ -225,7 +225,7 @@ class Transform:
         return map_tensors(lambda t: t._value if self.owns(t) else t, tree)
 
     def created(self, tensor: Any, drawn: bool = False) -> Any:
-        """What a factory's tensor is here. ``drawn``: it has one draw per example along dimension 0."""
+        """Return a factory's tensor at this level. ``drawn``: it has one draw per example along dimension 0."""
         return self.lift(tensor)
 
     def copies(self, operator: str) -> int | None:
@@ -236,7 +236,7 @@ class Transform:
         """Refuse a tensor of this transform as the parameter of a distribution, if need be."""
 
     def released(self, operator: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Arguments of a call after this transform's end, its tensors replaced by their values.
+        """Return the arguments of a call after this transform's end, its tensors replaced by their values.
 
         Raises:
             TransformError: Nobody let that happen.
@@ -284,12 +284,12 @@ class transparent:
 
 
 def results_of(args: tuple[Any, ...], result: Any, wrap: Callable[[Any], Any]) -> Any:
-    """Results of a lower call as tensors of a level.
+    """Return the results of a lower call as tensors of a level.
 
     Args:
         args: The arguments, tensors of the level.
-        result: What the lower call returned: a tensor that is an argument's value is that argument again, a view of
-            one has its base.
+        result: Result of the lower call. A tensor that is an argument's value becomes that argument again; a view of
+            one gets its base.
         wrap: Makes a tensor of the level.
     """
     given: list[Any] = []

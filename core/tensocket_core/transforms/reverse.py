@@ -10,8 +10,8 @@ from tensocket_plugins.contract.errors import ArgumentError, AutogradError, Shap
 from ..autograd.differentiate import grad as engine_grad
 from ..autograd.rebase import note_view
 from ..dispatch.call import key_of
-from ..dispatch.keys import AUTOGRAD
 from ..dispatch.modes import STATE, as_leaf, is_grad_enabled, update_state
+from ..keys import AUTOGRAD
 from ..pytree import tree_flatten, tree_map, tree_unflatten
 from .arguments import check_outputs, chosen, picked, split_aux
 from .levels import LevelTensor, Transform, call_lower, map_tensors, results_of, transparent
@@ -46,10 +46,10 @@ class Reverse(Transform):
         return self
 
     def leaf(self, value: Any) -> Any:
-        """A lower tensor as a leaf of this level that requires a gradient.
+        """Return a lower tensor as a leaf of this level that requires a gradient.
 
         Raises:
-            ArgumentError: It is no tensor.
+            ArgumentError: It is not a tensor.
             AutogradError: Its dtype has no gradients.
         """
         if not hasattr(value, "_key"):
@@ -97,7 +97,7 @@ class Pullback:
         self._spec = spec
 
     def __call__(self, cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        """Gradients of the arguments, in their structure; zeros where the result does not depend on them.
+        """Return the gradients of the arguments, in their structure; zeros where the result does not depend on them.
 
         Args:
             cotangents: Gradients of the results, in their structure.
@@ -117,7 +117,7 @@ class Pullback:
         return self._gradients(pairs, retain_graph, create_graph)
 
     def of(self, index: int, cotangent: Any) -> Any:
-        """Gradients of one result."""
+        """Return the gradients of one result."""
         return self._gradients([(self._outputs[index], cotangent)], True, None)
 
     def _gradients(self, pairs: list[tuple[Any, Any]], retain_graph: bool, create_graph: bool | None) -> Any:
@@ -149,7 +149,7 @@ def pull_back(name: str, func: Callable[..., Any], args: tuple[Any, ...], argnum
     """Run a function and record it.
 
     Args:
-        name: What errors call the transform.
+        name: Name of the transform in errors.
         func: The function.
         args: Its arguments, trees of tensors.
         argnums: Positions of those that are differentiated, or None for all.
@@ -183,7 +183,7 @@ def pull_back(name: str, func: Callable[..., Any], args: tuple[Any, ...], argnum
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """The value of a function and its transposed derivative.
+    """Return the value of a function and its transposed derivative.
 
     Args:
         func: A function of tensors, or trees of them, that returns a tree of tensors.
@@ -207,7 +207,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 
 def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """A function that returns gradients and the value of ``func``, which returns one number.
+    """Return a function that returns gradients and the value of ``func``, which returns one number.
 
     Args:
         func: Returns a tensor of one element and no dimensions.
@@ -239,7 +239,7 @@ def _check_number(value: Any) -> None:
 
 
 def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """A function that returns the gradients of ``func``, which returns one number; see ``grad_and_value``.
+    """Return a function that returns the gradients of ``func``, which returns one number; see ``grad_and_value``.
 
     >>> import tensocket_core as tc
     >>> grad(lambda x: x ** 3)(tc.tensor(2.0)).item()

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 from tensocket_plugins.contract.errors import ArgumentError, DimensionError
 
-from .._generated import functions
+from .. import functions
 from ..autograd.differentiate import BATCHED
 from ..pytree import TreeSpec, broadcast_to_and_flatten, tree_flatten, tree_leaves, tree_structure, tree_unflatten
-from ..random.state import go_to_states, rng_states
 from .batching import Batching
 
 _IS_DIM = (int, type(None))
@@ -19,7 +18,7 @@ _IS_DIM = (int, type(None))
 
 def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *,
          chunk_size: int | None = None) -> Callable[..., Any]:
-    """A function of batches that gives what ``func`` gives for every example, by one call of each operator.
+    """Return a function of batches that gives what ``func`` gives for every example, by one call of each operator.
 
     Args:
         func: A function of examples: trees of tensors in, a tree of tensors out.
@@ -33,7 +32,7 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
 
     Raises:
         ArgumentError: ``randomness`` or ``chunk_size`` is not one of these. When the function is called: dims do not
-            fit the arguments or results, sizes differ, there is no batched argument, or a result is not a tensor.
+            fit the arguments or results, sizes differ, no argument is batched, or a result is not a tensor.
         TransformError: When it is called: the function's control flow or shapes depend on data.
 
     >>> import tensocket_core as tc
@@ -108,7 +107,7 @@ def _check_randomness(randomness: str) -> None:
 
 
 def _name(func: Any) -> str:
-    """What errors call a function."""
+    """Return the name of a function for errors."""
     if isinstance(func, partial):
         return f"functools.partial({_name(func.func)}, ...)"
     return str(getattr(func, "__name__", None) or repr(func))
@@ -165,7 +164,7 @@ def _batched(func: Any, in_dims: Any, args: tuple[Any, ...], out_dims: Any) -> _
 
 
 def _front(func: Any, value: Any, dim: Any) -> Any:
-    """An argument with its batch in front."""
+    """Return an argument with its batch in front."""
     if dim is None:
         return value
     if not isinstance(dim, int):
@@ -216,7 +215,7 @@ def _out_dims(func: Any, out_dims: Any, spec: TreeSpec) -> list[Any]:
 
 
 def _output(func: Any, transform: Batching, value: Any, dim: Any) -> Any:
-    """A result with its batch where it is wanted."""
+    """Return a result with its batch where it is wanted."""
     if dim is None:
         if hasattr(value, "_key") and transform.owns(value):
             raise ArgumentError("vmap", f"out_dims=None for a result of {_name(func)}",
@@ -242,11 +241,11 @@ def _in_chunks(func: Callable[..., Any], batch: _Batch, kwargs: dict[str, Any], 
     """One call per chunk, results joined; chunks that draw the same numbers begin where the first one did."""
     parts: list[list[Any]] = []
     out_spec = batch.spec
-    states = rng_states() if randomness == "same" else {}
+    states = functions.rng_states() if randomness == "same" else {}
     for start in range(0, batch.size, chunk_size):
         count = min(chunk_size, batch.size - start)
         chunk = [x if d is None else x.narrow(0, start, count) for x, d in zip(batch.leaves, batch.dims, strict=True)]
-        go_to_states(states)
+        functions.go_to_states(states)
         outputs, out_spec = tree_flatten(
             _run(func, _Batch(chunk, batch.dims, batch.spec, count), kwargs, out_dims, randomness))
         parts.append(outputs)

@@ -6,12 +6,12 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tensocket_core import Tensor
-from tensocket_core.autograd.function import Function
-from tensocket_core.dispatch.keys import AUTOGRAD
 from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.schema import bound
+from tensocket_core.keys import AUTOGRAD
 from tensocket_core.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from tensocket_operators import Tensor
+from tensocket_operators.differentiation.function import Function
 from tensocket_plugins.contract.errors import ArgumentError, AutogradError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _below(operator: Any, args: tuple[Any, ...]) -> Any:
-    """The operator without the layer that records gradients."""
+    """Run the operator without the layer that records gradients."""
     parameters = operator.schema.parameters
     count = sum(not p.keyword_only for p in parameters)
     names = [p.name for p in parameters[count:]]
@@ -56,7 +56,7 @@ def _named(op: CustomOp, values: Any) -> Any:
 
 
 def record(op: CustomOp, args: tuple[Any, ...]) -> Any:
-    """The operator's results with one node behind them that runs the registered ``backward``."""
+    """Return the operator's results with one node behind them that runs the registered ``backward``."""
     flat, spec = tree_flatten(list(args))
     shapes: list[Any] = []
 

@@ -74,7 +74,7 @@ def is_view(schema: Schema) -> bool:
 
 
 def parse_functional(name: str, text: str) -> Schema:
-    """The schema of an operator of the former interface.
+    """Return the schema of an operator of the former interface.
 
     Raises:
         SchemaSyntaxError: The text is not a schema.

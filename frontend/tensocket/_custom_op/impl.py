@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from tensocket_core.dispatch.namespaces import ops
-from tensocket_core.library import Library, LibraryOperator, infer_schema
-from tensocket_core.library.libraries import add_kernel
+from tensocket_operators.library import Library, LibraryOperator, infer_schema
+from tensocket_operators.library.libraries import add_kernel
+from tensocket_operators.namespaces import ops
 from tensocket_plugins.contract.errors import ArgumentError
 
 from .autograd import autograd_kernel
@@ -35,7 +35,8 @@ class CustomOp:
     Attributes:
         operator: Its record.
         qualname: ``ns::name``.
-        impls: What is registered: ``cpu``, ``cuda``, ``abstract``, ``factory``, ``backward``, ``save_for_backward``.
+        impls: Registered functions by name: ``cpu``, ``cuda``, ``abstract``, ``factory``, ``backward``,
+            ``save_for_backward``.
         differentiable: For each result, whether it has a gradient; None means all tensors.
 
     Raises:
@@ -69,7 +70,7 @@ class CustomOp:
         self.impls[kind] = function
 
     def impl(self, device_types: str | Iterable[str]) -> Callable[[Function], Function]:
-        """A decorator for the kernel of devices.
+        """Return a decorator for the kernel of devices.
 
         Raises:
             ArgumentError: A device is unknown, or has a kernel.
@@ -91,7 +92,7 @@ class CustomOp:
         return register
 
     def impl_factory(self) -> Callable[[Function], Function]:
-        """A decorator for the kernel of calls without tensors."""
+        """Return a decorator for the kernel of calls without tensors."""
         def register(function: Function) -> Function:
             self._register("factory", function)
             self._library._undo.append(add_kernel(self.operator, "cpu", function))
@@ -100,7 +101,7 @@ class CustomOp:
         return register
 
     def impl_abstract(self) -> Callable[[Function], Function]:
-        """A decorator for the function of shapes.
+        """Return a decorator for the function of shapes.
 
         Raises:
             ArgumentError: There is one, or the operator is a function over others.
@@ -136,7 +137,7 @@ class CustomOp:
         self._register(kind, function)
 
     def impl_save_for_backward(self) -> Callable[[Function], Function]:
-        """A decorator for ``save(inputs, output)``, which returns what ``backward`` is given."""
+        """Return a decorator for ``save(inputs, output)``, which returns what ``backward`` is given."""
         def register(function: Function) -> Function:
             self._half("save_for_backward", function)
             return function
@@ -144,7 +145,7 @@ class CustomOp:
         return register
 
     def impl_backward(self, output_differentiability: Any = None) -> Callable[[Function], Function]:
-        """A decorator for ``backward(ctx, saved, *grads)``, which returns a dict of gradients by argument.
+        """Return a decorator for ``backward(ctx, saved, *grads)``, which returns a dict of gradients by argument.
 
         Args:
             output_differentiability: For each result, whether it has a gradient.
@@ -170,7 +171,7 @@ class CustomOp:
 
 
 def define(qualname: str, schema: str) -> CustomOp:
-    """A new operator with a functional schema ``(Tensor x) -> Tensor``.
+    """Return a new operator with a functional schema ``(Tensor x) -> Tensor``.
 
     Raises:
         ArgumentError: The name or schema is not allowed, or the operator exists.
@@ -190,7 +191,7 @@ def define(qualname: str, schema: str) -> CustomOp:
 
 
 def custom_op(qualname: str, manual_schema: str | None = None) -> Callable[[Function], CustomOp]:
-    """A decorator that defines an operator with the name and parameters of a function, which is not called.
+    """Return a decorator that defines an operator with the name and parameters of a function, which is not called.
 
     Raises:
         ArgumentError: The name, the function or the schema is not allowed.
@@ -213,7 +214,7 @@ def custom_op(qualname: str, manual_schema: str | None = None) -> Callable[[Func
 
 
 def get_op(qualname: str) -> Any:
-    """The record of an operator.
+    """Return the record of an operator.
 
     Raises:
         ArgumentError: There is none.
@@ -226,7 +227,7 @@ def get_op(qualname: str) -> Any:
 
 
 def find_custom_op(qualname: str, also_check_torch_library: bool = False) -> CustomOp:
-    """An operator of this interface, or one of ``torch.library`` that it completes.
+    """Return an operator of this interface, or one of ``torch.library`` that it completes.
 
     Raises:
         ArgumentError: There is none.

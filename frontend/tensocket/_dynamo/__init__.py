@@ -26,20 +26,20 @@ run = skip = disable
 
 
 def optimize(backend: Any = "inductor", **options: Any) -> Callable[[Any], Any]:
-    """A decorator with which functions and modules run eagerly, as ``compile`` says."""
+    """Return a decorator with which functions and modules run eagerly, as ``compile`` says."""
     return lambda model: compile(model, backend=backend)
 
 
 def graph_break(msg: str = "") -> None:
-    """Nothing: there is no graph that could break."""
+    """Do nothing: no graph exists that could break."""
 
 
 def mark_dynamic(t: Any, index: Any, **bounds: Any) -> None:
-    """Nothing: sizes may always change."""
+    """Do nothing: sizes may always change."""
 
 
 def mark_static(t: Any, index: Any = None) -> None:
-    """Nothing: code is not made for certain sizes."""
+    """Do nothing: code is not made for certain sizes."""
 
 
 maybe_mark_dynamic = mark_dynamic

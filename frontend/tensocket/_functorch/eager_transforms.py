@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket_core.transforms import (
+from tensocket_core.transforms.arguments import chosen, picked
+from tensocket_operators.transforms import (
     functionalize,
     grad,
     grad_and_value,
@@ -15,11 +16,10 @@ from tensocket_core.transforms import (
     linearize,
     vjp,
 )
-from tensocket_core.transforms.arguments import chosen, picked
 
 
 def _slice_argnums(args: tuple[Any, ...], argnums: int | tuple[int, ...], as_tuple: bool = True) -> Any:
-    """The arguments at these positions; of one position, a tuple with one argument or the argument itself.
+    """Return the arguments at these positions; of one position, a tuple with one argument or the argument itself.
 
     Raises:
         AutogradError: ``argnums`` is not an int or a tuple of ints, names an argument twice or one that is not given.

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tensocket_core.transforms import chunk_vmap, restore_vmap, vmap
+from tensocket_operators.transforms import chunk_vmap, restore_vmap, vmap
 
 __all__ = ["chunk_vmap", "restore_vmap", "vmap"]

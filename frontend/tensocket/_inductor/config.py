@@ -1,4 +1,4 @@
-"""What programs set about PyTorch's code generator: any name can be set; these can be read before."""
+"""The settings of PyTorch's code generator: programs can set any name, and read these before they set them."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import tensocket
-from tensocket_core import Tensor
-from tensocket_core.library import infer_schema
+from tensocket_operators import Tensor
+from tensocket_operators.library import infer_schema
 
 _NUMBER: Final = int | float | bool
 _BASES: Final[dict[Any, str]] = {Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool", str: "str",

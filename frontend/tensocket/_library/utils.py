@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tensocket._custom_op.checks import is_functional_schema
-from tensocket_core.library.libraries import find_operator
+from tensocket_operators.library.libraries import find_operator
 
 
 def lookup_op(qualname: str) -> Any:
-    """The record of ``ns::name`` or ``ns::name.overload``."""
+    """Return the record of ``ns::name`` or ``ns::name.overload``."""
     return find_operator(qualname)
 
 

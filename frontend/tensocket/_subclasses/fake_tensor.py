@@ -15,15 +15,16 @@ from functools import cache
 from typing import Any, Final
 
 from tensocket.utils.weak import WeakIdKeyDictionary
-from tensocket_core import Tensor, device, empty
+from tensocket_core import device
 from tensocket_core.device import DeviceEntry, default_entry, open_entry
-from tensocket_core.dispatch.factories import Factory
-from tensocket_core.dispatch.keys import DIM0, dtype_bit
 from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.overrides import version_counter
 from tensocket_core.dispatch.protocol import TorchDispatchMode
+from tensocket_core.keys import DIM0, dtype_bit
 from tensocket_core.promotion import get_default_dtype
 from tensocket_core.pytree import tree_leaves, tree_map
+from tensocket_operators import Tensor, empty
+from tensocket_operators.creation.record import Factory
 from tensocket_plugins.contract.errors import (
     ArgumentError,
     DeviceMismatch,
@@ -59,7 +60,7 @@ class FakeTensor(Tensor):
     constant: Tensor | None
 
     def __new__(cls, fake_mode: FakeTensorMode, elem: Any, device: Any, constant: Any = None) -> FakeTensor:
-        """A tensor on ``device`` with the memory of ``elem``, a meta tensor."""
+        """Return a tensor on ``device`` with the memory of ``elem``, a meta tensor."""
         entry = open_entry(device)
         made = _new(cls)
         made._array = elem._array
@@ -102,12 +103,12 @@ class FakeTensor(Tensor):
     __str__ = __repr__
 
     def tolist(self) -> Any:
-        """The values as numbers, where they are known."""
+        """Return the values as numbers, where they are known."""
         return self._host().tolist()
 
 
 def _values(self: FakeTensor) -> Any:
-    """The values of a constant.
+    """Return the values of a constant.
 
     Raises:
         DataDependentOutputException: The tensor has none.
@@ -119,12 +120,12 @@ def _values(self: FakeTensor) -> Any:
 
 
 # Making the class gave it another one, as it does to all classes with __torch_dispatch__.
-FakeTensor._host = _values  # type: ignore[method-assign, assignment]
+FakeTensor._host = _values  # type: ignore[method-assign]
 
 
 @cache
 def _fake_entry(place: device) -> DeviceEntry:
-    """The device meta by another name."""
+    """Return the device meta by another name."""
     entry = copy.copy(open_entry("meta"))
     entry.device = place
     return entry
@@ -137,14 +138,14 @@ class FakeTensorConverter:
         self.tensor_memo: Any = WeakIdKeyDictionary()
 
     def from_real_tensor(self, fake_mode: FakeTensorMode, t: Any) -> FakeTensor:
-        """The fake tensor of a tensor: with its geometry, dtype, device, gradient and parameter's class."""
+        """Return the fake tensor of a tensor: with its geometry, dtype, device, gradient and parameter's class."""
         if t not in self.tensor_memo:
             self.tensor_memo[t] = self._convert(fake_mode, t)
         found: FakeTensor = self.tensor_memo[t]
         return found
 
     def from_meta_and_device(self, fake_mode: FakeTensorMode, t: Any, device: Any) -> FakeTensor:
-        """The fake tensor on ``device`` of a meta tensor."""
+        """Return the fake tensor on ``device`` of a meta tensor."""
         if t not in self.tensor_memo:
             self.tensor_memo[t] = FakeTensor(fake_mode, t, device)
         found: FakeTensor = self.tensor_memo[t]
@@ -195,7 +196,7 @@ class FakeTensorMode(TorchDispatchMode):
         self._constants: dict[int, weakref.ref[FakeTensor]] = {}
 
     def from_tensor(self, tensor: Any, *, static_shapes: bool | None = None, **ignored: Any) -> FakeTensor:
-        """The fake tensor of a tensor.
+        """Return the fake tensor of a tensor.
 
         Raises:
             ArgumentError: It is one of another mode.
@@ -221,7 +222,7 @@ class FakeTensorMode(TorchDispatchMode):
     # ------------------------------------------------------------------------------------------------ dispatch
 
     def dispatch(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """The results of an operator as fake tensors.
+        """Return the results of an operator as fake tensors.
 
         Raises:
             DataDependentOutputException: The operator asks for values.
@@ -244,7 +245,7 @@ class FakeTensorMode(TorchDispatchMode):
             return self._on_meta(func, args, kwargs, fakes, known)
 
     def _faked(self, name: str, value: Any) -> Any:
-        """An argument, a real tensor as a fake one where that is allowed."""
+        """Return an argument, a real tensor as a fake one where that is allowed."""
         if isinstance(value, FakeTensor):
             self._check(value)
         elif isinstance(value, Tensor) and value.device.type != "meta":  # functions over others make meta tensors
@@ -256,7 +257,7 @@ class FakeTensorMode(TorchDispatchMode):
         return value
 
     def _of_values(self, func: Factory, args: Any, kwargs: dict[str, Any]) -> FakeTensor:
-        """A tensor of values that were given; a constant where it is a single one."""
+        """Return a tensor of values that were given; a constant where it is a single one."""
         target = kwargs.pop("device", None)
         real = func(*args, **kwargs)
         if device(target or real.device).type == "meta":
@@ -334,7 +335,7 @@ class FakeTensorMode(TorchDispatchMode):
 
     @staticmethod
     def _viewed(made: FakeTensor, fakes: Sequence[FakeTensor]) -> FakeTensor:
-        """A result; one that lies in the memory of an operand is its view."""
+        """Return a result; one that lies in the memory of an operand is its view."""
         fields: Any = made
         for fake in fakes:
             if fake._array.storage is fields._array.storage:
@@ -344,7 +345,7 @@ class FakeTensorMode(TorchDispatchMode):
 
     def _target(self, func: Any, args: Any, kwargs: dict[str, Any],
                 fakes: Sequence[FakeTensor]) -> tuple[Any, Any, dict[str, Any]]:
-        """The device of results, and the arguments with ``meta`` in its place."""
+        """Return the device of results, and the arguments with ``meta`` in its place."""
         entries = [x for x in tree_leaves(args) if isinstance(x, DeviceEntry)]
         if entries:
             meta = open_entry("meta")
@@ -357,7 +358,7 @@ class FakeTensorMode(TorchDispatchMode):
 
     @staticmethod
     def _common(name: str, fakes: Sequence[FakeTensor]) -> device:
-        """The device of operands; numbers on the CPU go with any other.
+        """Return the device of operands; numbers on the CPU go with any other.
 
         Raises:
             DeviceMismatch: There are several.
@@ -376,7 +377,7 @@ class FakeTensorMode(TorchDispatchMode):
 
 
 def _meta(fake: FakeTensor) -> Tensor:
-    """The meta tensor in whose memory a fake tensor lies."""
+    """Return the meta tensor in whose memory a fake tensor lies."""
     made: Any = _new(Tensor)
     made._array = fake._array
     made._key = open_entry("meta").key | dtype_bit(fake.dtype) | (0 if fake.shape else DIM0)

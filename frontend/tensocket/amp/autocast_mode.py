@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket_core import Tensor, bfloat16, float16, is_available
 from tensocket_core.dispatch.autocast import PRECISION, forget_conversions, switch
 from tensocket_core.dispatch.decorate import decorate
+from tensocket_operators import Tensor, bfloat16, float16, is_available
 from tensocket_plugins.contract.devices import HOST_DEVICE, parse_device
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.registry import registry
@@ -20,15 +20,15 @@ from ..errors import ArgumentError, ArgumentTypeError, DeviceError
 _LOW: Final = (bfloat16, float16)
 #: Device types that programs name whether or not a backend for them is installed.
 _FOREIGN: Final = frozenset({"cuda", "hpu", "mps", "mtia", "xla", "xpu"})
-#: What functions without a device type are about, as in PyTorch.
+#: The device type of functions that do not take one, as in PyTorch.
 _UNNAMED: Final = "cuda"
 
 
 def _kind(device_type: Any) -> str:
-    """A device type of an installed backend, or one that PyTorch has.
+    """Return a device type of an installed backend, or one that PyTorch has.
 
     Raises:
-        ArgumentError: It is no string.
+        ArgumentError: It is not a string.
         DeviceError: There is no such device, or it does not compute.
     """
     if not isinstance(device_type, str):
@@ -50,7 +50,7 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 def get_autocast_dtype(device_type: str) -> DType:
-    """The low precision of a device type: what was set, else bfloat16 on the host and float16 elsewhere."""
+    """Return the low precision of a device type: what was set, else bfloat16 on the host and float16 elsewhere."""
     kind = _kind(device_type)
     return PRECISION.chosen.get(kind) or (bfloat16 if kind == HOST_DEVICE else float16)
 
@@ -158,7 +158,7 @@ class autocast:
         cache_enabled: Whether parameters are converted once per outermost block; as outside if not given.
 
     Raises:
-        ArgumentError: The device type is no string.
+        ArgumentError: The device type is not a string.
         DeviceError: There is no such backend.
     """
 
@@ -230,7 +230,7 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str, cast_
             runs in the mode of its caller.
 
     Raises:
-        ArgumentError: The device type is no string.
+        ArgumentError: The device type is not a string.
     """
     kind = _kind(device_type)
     if fwd is None:
@@ -257,7 +257,7 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> An
         device_type: The device type that the function computes on.
 
     Raises:
-        ArgumentError: The device type is no string.
+        ArgumentError: The device type is not a string.
     """
     kind = _kind(device_type)
     if bwd is None:

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
-from tensocket_core import Tensor, float16, float32, full, int32, is_available, no_grad
-from tensocket_core.execute.list_reductions import FINITE
+from tensocket_operators import Tensor, float16, float32, full, int32, is_available, no_grad
+from tensocket_operators.kinds.foreach_reductions import FINITE
 
-from .. import foreach
 from ..errors import ArgumentError, ArgumentTypeError, DtypeError, ScalerError, StateDictError
+from ..namespace import foreach
 from ..optim.optimizer import Optimizer
 
 
@@ -25,7 +25,7 @@ class OptState(Enum):
 
 
 class _Progress:
-    """What is known of an optimizer since the last ``update``: its stage, and by device whether infs were found."""
+    """The state of an optimizer since the last ``update``: its stage, and by device whether infs were found."""
 
     def __init__(self) -> None:
         self.stage = OptState.READY
@@ -189,7 +189,7 @@ class GradScaler:
         return result
 
     def _step_itself(self, optimizer: Any, progress: _Progress, args: Any, kwargs: dict[str, Any]) -> Any:
-        """A step of an optimizer that takes the scale and what was found."""
+        """Return a step of an optimizer that takes the scale and what was found."""
         if "grad_scaler" in inspect.signature(optimizer.step).parameters:
             return optimizer.step(*args, **kwargs, grad_scaler=self)
         if progress.stage is OptState.READY:
@@ -282,7 +282,7 @@ class GradScaler:
         return self._scale
 
     def get_scale(self) -> float:
-        """The scale; 1.0 where the scaler is switched off."""
+        """Return the scale; 1.0 where the scaler is switched off."""
         if not self._enabled:
             return 1.0
         return self._init_scale if self._scale is None else float(self._scale.item())
@@ -293,7 +293,7 @@ class GradScaler:
         return self._init_growth_tracker if self._growth_tracker is None else int(self._growth_tracker.item())
 
     def get_growth_factor(self) -> float:
-        """What the scale is multiplied by after good steps."""
+        """Return the factor of the scale after good steps."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
@@ -301,7 +301,7 @@ class GradScaler:
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """What the scale is multiplied by after a bad step."""
+        """Return the factor of the scale after a bad step."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
@@ -378,7 +378,7 @@ def _note(found: dict[Any, Tensor], gradients: list[Tensor]) -> None:
 
 
 def _values(parameter: Any) -> Tensor:
-    """The numbers of a gradient: of a sparse one, those of distinct indices."""
+    """Return the numbers of a gradient: of a sparse one, those of distinct indices."""
     gradient = parameter.grad
     if not gradient.is_sparse:
         return gradient  # type: ignore[no-any-return]
@@ -387,7 +387,7 @@ def _values(parameter: Any) -> Tensor:
 
 
 def _combined(found: list[Tensor]) -> Tensor:
-    """1.0 where any flag is, on the device of the first one."""
+    """Return 1.0 where any flag is, on the device of the first one."""
     first = found[0]
     for flag in found[1:]:
         first = first.maximum(flag if flag.device == first.device else flag.to(first.device))

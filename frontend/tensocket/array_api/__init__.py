@@ -1,15 +1,15 @@
 """The Python array API standard, version 2024.12: functions over tensors with the standard's names and rules.
 
-Arrays are tensors. What a tensor does by itself (operators, indexing, attributes) is PyTorch's, which differs from the
-standard in a few places; docs/array-api.md lists them.
+Arrays are tensors. Operators, indexing and attributes of a tensor behave as in PyTorch, which differs from the standard
+in a few places; docs/array-api.md lists them.
 """
 
 from __future__ import annotations
 
 import math
 
-from tensocket_core import bool_ as bool
-from tensocket_core import (
+from tensocket_operators import bool_ as bool
+from tensocket_operators import (
     complex64,
     complex128,
     float32,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensocket_core as core
+import tensocket_operators as core
 from tensocket_plugins.contract.errors import ArgumentError
 
 from .promotion import is_array
@@ -34,7 +34,7 @@ def _joined(obj: Any) -> Any:
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Any:
-    """An array, a number, nested sequences, or an object of the buffer protocol as an array.
+    """Return an array, a number, nested sequences, or an object of the buffer protocol as an array.
 
     Args:
         obj: The data.
@@ -51,12 +51,12 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
 
 
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """An uninitialised array."""
+    """Return an uninitialised array."""
     return core.empty(_shape(shape), dtype=dtype, device=device)
 
 
 def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
-    """An uninitialised array of another's shape."""
+    """Return an uninitialised array of another's shape."""
     return core.empty_like(x, dtype=dtype, device=device)
 
 
@@ -70,17 +70,17 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = N
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
-    """An array on the memory of an object that speaks DLPack."""
+    """Return an array on the memory of an object that speaks DLPack."""
     return core.from_dlpack(x, device=device, copy=copy)
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """One value everywhere."""
+    """Return one value everywhere."""
     return core.full(_shape(shape), fill_value, dtype=dtype, device=device)
 
 
 def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """One value everywhere, with another array's shape."""
+    """Return one value everywhere, with another array's shape."""
     return core.full_like(x, fill_value, dtype=dtype, device=device)
 
 
@@ -115,12 +115,12 @@ def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
 
 
 def tril(x: Any, /, *, k: int = 0) -> Any:
-    """The lower triangles of matrices, up to the k-th diagonal."""
+    """Return the lower triangles of matrices, up to the k-th diagonal."""
     return core.tril(x, k)
 
 
 def triu(x: Any, /, *, k: int = 0) -> Any:
-    """The upper triangles of matrices, from the k-th diagonal on."""
+    """Return the upper triangles of matrices, from the k-th diagonal on."""
     return core.triu(x, k)
 
 

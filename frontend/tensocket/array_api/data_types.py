@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import tensocket_core as core
+import tensocket_operators as core
 from tensocket_plugins.contract.dtypes import BY_NAME, DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
@@ -14,7 +14,7 @@ from .promotion import KINDS, common, is_array, promoted
 
 @dataclass(frozen=True, slots=True)
 class FloatLimits:
-    """What ``finfo`` tells.
+    """The result of ``finfo``.
 
     Attributes:
         bits: Size of one real number.
@@ -35,7 +35,7 @@ class FloatLimits:
 
 @dataclass(frozen=True, slots=True)
 class IntegerLimits:
-    """What ``iinfo`` tells.
+    """The result of ``iinfo``.
 
     Attributes:
         bits: Size of one number.
@@ -59,7 +59,7 @@ def _dtype(value: Any) -> DType:
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    """An array with another dtype; with ``copy=False`` itself where nothing changes."""
+    """Return an array with another dtype; with ``copy=False`` itself where nothing changes."""
     source = core.real(x) if x.dtype.is_complex and dtype.kind == "float" else x
     return source.to(x.device if device is None else device, dtype, copy=copy)
 
@@ -79,7 +79,7 @@ def finfo(type: Any, /) -> FloatLimits:
     """Limits of a floating-point dtype; those of the parts of a complex one.
 
     Raises:
-        ArgumentTypeError: It is no floating-point dtype.
+        ArgumentTypeError: It is not a floating-point dtype.
     """
     info = core.finfo(_dtype(type))
     return FloatLimits(info.bits, info.eps, info.max, info.min, info.smallest_normal, BY_NAME[info.dtype])
@@ -89,7 +89,7 @@ def iinfo(type: Any, /) -> IntegerLimits:
     """Limits of an integer dtype.
 
     Raises:
-        ArgumentTypeError: It is no integer dtype.
+        ArgumentTypeError: It is not an integer dtype.
     """
     info = core.iinfo(_dtype(type))
     return IntegerLimits(info.bits, info.max, info.min, BY_NAME[info.dtype])
@@ -111,5 +111,5 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
-    """The dtype that arrays, dtypes and numbers promote to."""
+    """Return the dtype that arrays, dtypes and numbers promote to."""
     return common(*arrays_and_dtypes)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import tensocket_core as core
+import tensocket_operators as core
 
 from .promotion import common, is_array, together
 
@@ -49,12 +49,12 @@ def _sign(x: Any) -> Any:
 
 
 def _copied(x: Any) -> Any:
-    """A copy."""
+    """Return a copy."""
     return x.clone()
 
 
 def _floor_divide(x: Any, y: Any) -> Any:
-    """The standard's quotients of infinities; PyTorch has NaN, and -1 of a negative number by infinity."""
+    """Return the standard's quotients of infinities; PyTorch has NaN, and -1 of a negative number by infinity."""
     result = core.floor_divide(x, y)
     if not x.dtype.is_floating_point:
         return result
@@ -138,7 +138,7 @@ subtract = _binary(core.sub, "subtract")
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
-    """Limited to the range from min to max, which are numbers or arrays; None is no limit. The dtype is that of x."""
+    """Limit x to the range from min to max, which are numbers or arrays; None sets no limit. The dtype is that of x."""
     limits = [_limit(x, limit) for limit in (min, max)]
     if limits == [None, None]:
         return x.clone()
@@ -151,7 +151,7 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
 
 
 def _limit(x: Any, limit: Any) -> Any:
-    """A limit as an array of the dtype of x, or None where it cannot be reached."""
+    """Return a limit as an array of the dtype of x, or None where it cannot be reached."""
     if limit is None:
         return None
     if is_array(limit):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket_core import functions as f
-from tensocket_core.ops import fourier
+from tensocket_operators import functions as f
+from tensocket_operators.signal import fourier
 
 
 def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
@@ -69,7 +69,7 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None
 
 
 def fftshift(x: Any, /, *, axes: Any = None) -> Any:
-    """Elements rolled so that frequency 0 is in the middle."""
+    """Return the elements rolled so that frequency 0 is in the middle."""
     return f.fft_fftshift(x, axes)
 
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensocket_core as core
+import tensocket_operators as core
 from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.dtypes import DType
 
-from ..devices import available_devices
+from ..namespace.devices import available_devices
 from .promotion import DTYPES, KINDS
 
 
 class NamespaceInfo:
-    """What ``__array_namespace_info__()`` returns."""
+    """The result of ``__array_namespace_info__()``."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Optional behaviour: all of it is there, and there is no limit on axes but NumPy's."""
+        """Return the optional behaviour: all of it is supported, and only NumPy limits the number of axes."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Any:
-        """The device of factories."""
+        """Return the device of factories."""
         return core.get_default_device()
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
@@ -30,12 +30,12 @@ class NamespaceInfo:
                 "integral": core.int64, "indexing": core.int64}
 
     def devices(self) -> list[Any]:
-        """The devices that can be used."""
+        """Return the devices that can be used."""
         names = [name.partition(":")[0] if name.startswith(f"{HOST_DEVICE}:") else name for name in available_devices()]
         return [core.device(name) for name in names]
 
     def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:
-        """The standard's dtypes that a device has, by name.
+        """Return the standard's dtypes that a device has, by name.
 
         Args:
             device: The device, by default the one of factories.
@@ -48,5 +48,5 @@ class NamespaceInfo:
 
 
 def __array_namespace_info__() -> NamespaceInfo:  # noqa: N807  the standard's name
-    """What this namespace can do."""
+    """Return the abilities of this namespace."""
     return NamespaceInfo()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import tensocket_core as core
-from tensocket_core import functions as f
+import tensocket_operators as core
+from tensocket_operators import functions as f
 
 from .manipulation import broadcast_shapes
 from .promotion import together
@@ -19,7 +19,7 @@ def matmul(x1: Any, x2: Any, /) -> Any:
 
 
 def matrix_transpose(x: Any, /) -> Any:
-    """The last two axes exchanged."""
+    """Return the last two axes exchanged."""
     return x.mT
 
 
@@ -94,7 +94,7 @@ def matrix_power(x: Any, n: int, /) -> Any:
 
 
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
-    """Number of singular values above rtol times the largest."""
+    """Return the number of singular values above rtol times the largest."""
     return f.linalg_matrix_rank(x, rtol=rtol)
 
 
@@ -114,7 +114,7 @@ def qr(x: Any, /, *, mode: str = "reduced") -> Any:
 
 
 class SignLogDet(NamedTuple):
-    """What ``slogdet`` returns."""
+    """The result of ``slogdet``."""
 
     sign: Any
     logabsdet: Any

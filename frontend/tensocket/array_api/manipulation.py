@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensocket_core as core
+import tensocket_operators as core
 from tensocket_plugins.contract.errors import ArgumentError, DimensionError
 
 from .promotion import is_array, together
@@ -20,13 +20,13 @@ def broadcast_arrays(*arrays: Any) -> list[Any]:
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The common shape of shapes."""
+    """Return the common shape of shapes."""
     arrays = [core.empty((), device="meta").expand(tuple(shape)) for shape in shapes]
     return tuple(core.broadcast_tensors(*arrays)[0].shape) if arrays else ()
 
 
 def broadcast_to(x: Any, /, shape: tuple[int, ...]) -> Any:
-    """An array expanded to a shape."""
+    """Return an array expanded to a shape."""
     return core.broadcast_to(x, tuple(shape))
 
 
@@ -56,7 +56,7 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Any:
 
 
 def flip(x: Any, /, *, axis: Any = None) -> Any:
-    """Elements in reverse order along axes, by default all."""
+    """Return the elements in reverse order along axes, by default all."""
     return core.flip(x, *(range(x.ndim) if axis is None else _axes(axis)))
 
 
@@ -71,7 +71,7 @@ def permute_dims(x: Any, /, axes: tuple[int, ...]) -> Any:
 
 
 def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
-    """Every element (or slice along an axis) repeated."""
+    """Return every element (or slice along an axis) repeated."""
     if is_array(repeats):
         size = x.numel() if axis is None else x.shape[axis]
         repeats = repeats.reshape(-1).expand(size) if repeats.numel() == 1 else repeats
@@ -79,7 +79,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
 
 
 def reshape(x: Any, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Any:
-    """The same elements in another shape.
+    """Return the same elements in another shape.
 
     Raises:
         ShapeError: ``copy`` is False and the elements cannot be shown in that shape without one.
@@ -91,7 +91,7 @@ def reshape(x: Any, /, shape: tuple[int, ...], *, copy: bool | None = None) -> A
 
 
 def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
-    """Elements moved along axes, those beyond the end to the start."""
+    """Return the elements moved along axes, those beyond the end to the start."""
     if axis is None or x.ndim == 0:
         return core.roll(x, sum(_axes(shift)))
     shifts, axes = _axes(shift), _axes(axis)
@@ -122,5 +122,5 @@ def tile(x: Any, repetitions: tuple[int, ...], /) -> Any:
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
-    """The slices along an axis."""
+    """Return the slices along an axis."""
     return tuple(core.unbind(x, axis))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import tensocket_core as core
+import tensocket_operators as core
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
@@ -25,7 +25,7 @@ KINDS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def promoted(a: DType, b: DType) -> DType:
-    """The dtype that two dtypes promote to: of signed and unsigned integers the signed one that holds both.
+    """Return the dtype that two dtypes promote to: of signed and unsigned integers the signed one that holds both.
 
     Raises:
         DtypeError: There is none, as for uint64 with signed integers.
@@ -51,10 +51,10 @@ def is_array(value: Any) -> bool:
 
 
 def number_type(value: Any, dtype: DType) -> DType:
-    """The dtype of a number next to an array of ``dtype``: that one, or the default one of a higher kind.
+    """Return the dtype of a number next to an array of ``dtype``: that one, or the default one of a higher kind.
 
     Raises:
-        ArgumentTypeError: It is no number.
+        ArgumentTypeError: It is not a number.
     """
     category = _CATEGORY.get(type(value))
     if category is None:
@@ -70,7 +70,7 @@ def number_type(value: Any, dtype: DType) -> DType:
 
 
 def common(*values: Any) -> DType:
-    """The dtype that arrays, dtypes and numbers promote to.
+    """Return the dtype that arrays, dtypes and numbers promote to.
 
     Raises:
         ArgumentTypeError: There is neither an array nor a dtype.

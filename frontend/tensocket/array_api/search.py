@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import tensocket_core as core
+import tensocket_operators as core
 from tensocket_core.dispatch.call import call
-from tensocket_core.ops.distinct import groups
+from tensocket_operators.sorting.unique import groups
 from tensocket_plugins.contract.errors import ArgumentError
 
 from .promotion import common, is_array, together
@@ -20,7 +20,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
 
 
 def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
-    """Elements at positions along an axis, one position for each element of the result."""
+    """Return the elements at positions along an axis, one position for each element of the result."""
     return core.take_along_dim(x, _from_start(indices, x.shape[axis]), axis)
 
 
@@ -48,7 +48,7 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any
 
 
 def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """Number of elements that are not zero."""
+    """Return the number of elements that are not zero."""
     hit = (x != 0).to(core.int64)
     return hit if axis == () else core.sum(hit, axis, keepdims)
 
@@ -84,7 +84,7 @@ def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool
 
 
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """Elements in order along an axis."""
+    """Return the elements in order along an axis."""
     return core.sort(x, axis, descending, stable=stable).values
 
 
@@ -94,7 +94,7 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
 
 
 class UniqueAll(NamedTuple):
-    """What ``unique_all`` returns."""
+    """The result of ``unique_all``."""
 
     values: Any
     indices: Any
@@ -103,14 +103,14 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """What ``unique_counts`` returns."""
+    """The result of ``unique_counts``."""
 
     values: Any
     counts: Any
 
 
 class UniqueInverse(NamedTuple):
-    """What ``unique_inverse`` returns."""
+    """The result of ``unique_inverse``."""
 
     values: Any
     inverse_indices: Any

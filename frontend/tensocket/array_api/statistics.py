@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-import tensocket_core as core
+import tensocket_operators as core
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError
 

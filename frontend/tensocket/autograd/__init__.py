@@ -5,14 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from tensocket_core.autograd import (
-    Function,
-    backward,
-    detect_anomaly,
-    grad,
-    set_detect_anomaly,
-)
 from tensocket_core.autograd.inspection import SavedTensor
+from tensocket_operators.autograd import Function, backward, detect_anomaly, grad, set_detect_anomaly
 
 from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, variable
 from .grad_mode import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensocket_core.transforms.dual_levels import (
+from tensocket_operators.differentiation.dual_levels import (
     UnpackedDualTensor,
     current_level,
     dual_level,

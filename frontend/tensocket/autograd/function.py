@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensocket_core.autograd.function import Function, FunctionCtx, once_differentiable
+from tensocket_operators.differentiation.function import Function, FunctionCtx, once_differentiable
 
 #: A name from before functions could say which arguments they change.
 InplaceFunction = Function

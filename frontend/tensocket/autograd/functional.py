@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tensocket_core.autograd.functional import hessian, hvp, jacobian, jvp, vhp, vjp
+from tensocket_operators.differentiation.functional import hessian, hvp, jacobian, jvp, vhp, vjp
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

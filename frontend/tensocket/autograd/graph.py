@@ -5,7 +5,6 @@ from __future__ import annotations
 from tensocket_core.autograd.graph import (
     GradientEdge,
     Node,
-    allow_mutation_on_saved_tensors,
     disable_saved_tensors_hooks,
     get_gradient_edge,
     increment_version,
@@ -13,6 +12,7 @@ from tensocket_core.autograd.graph import (
     save_on_cpu,
     saved_tensors_hooks,
 )
+from tensocket_operators.differentiation.mutation import allow_mutation_on_saved_tensors
 
 __all__ = [
     "GradientEdge",

@@ -67,7 +67,7 @@ class profile:
                                           max_shapes_column_width, header, top_level_events_only)
 
     def total_average(self) -> FunctionEventAvg:
-        """The sum of all events."""
+        """Return the sum of all events."""
         return self.function_events.total_average()
 
     def export_chrome_trace(self, path: str, metadata: dict[str, str] | None = None,

@@ -1,4 +1,4 @@
-"""What profiles consist of, at PyTorch's place."""
+"""The parts of profiles, at PyTorch's place."""
 
 from __future__ import annotations
 

@@ -6,15 +6,15 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from tensocket_core import Tensor, empty
 from tensocket_core.autograd.engine import queue_callback
+from tensocket_operators import Tensor, empty
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
 __all__ = ["Variable"]
 
 
 class _Engine:
-    """What programs use of PyTorch's engine object."""
+    """The part of PyTorch's engine object that programs use."""
 
     @staticmethod
     def queue_callback(callback: Callable[[], Any]) -> None:
@@ -33,16 +33,16 @@ class Variable(metaclass=_VariableType):
     Args:
         data: A tensor; none gives an empty one.
         requires_grad: Whether gradients are computed for it.
-        volatile: What ``no_grad`` is now: has no effect, and is warned of.
+        volatile: The predecessor of ``no_grad``; it has no effect and causes a warning.
 
     Raises:
-        ArgumentTypeError: ``data`` is no tensor.
+        ArgumentTypeError: ``data`` is not a tensor.
     """
 
     _execution_engine = _Engine()
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = False, volatile: bool = False) -> Any:
-        """The tensor."""
+        """Return the tensor."""
         if data is None:
             data = empty(0)
         if not isinstance(data, Tensor):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from tensocket_core import api
+from tensocket_operators import device_api as api
 from tensocket_plugins.contract.states import BackendRecord
 
 from . import cpu, cuda, cudnn, cusparselt, mha, mkl, mkldnn, mps, openmp, opt_einsum
@@ -19,7 +19,7 @@ from . import cpu, cuda, cudnn, cusparselt, mha, mkl, mkldnn, mps, openmp, opt_e
 
 class _Backends(ModuleType):
     def __call__(self) -> list[BackendRecord]:
-        """All installed backends with their states; loads and probes each."""
+        """Return all installed backends with their states; loads and probes each."""
         return api.backends()
 
 

@@ -1,4 +1,4 @@
-"""What programs choose about CUDA: precision of products, and which form of attention runs."""
+"""The choices that programs make about CUDA: precision of products, and which form of attention runs."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def enable_cudnn_sdp(enabled: bool) -> None:
 
 
 def is_flash_attention_available() -> bool:
-    """False: the one form of attention is not flash attention."""
+    """Return False: the one form of attention is not flash attention."""
     return False
 
 
 def can_use_flash_attention(params: Any, debug: bool = False) -> bool:
-    """False: the one form of attention is not flash attention."""
+    """Return False: the one form of attention is not flash attention."""
     return False
 
 
@@ -92,7 +92,7 @@ def sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_e
 
 
 def preferred_linalg_library(backend: str | None = None) -> str:
-    """Which library decomposes matrices; accepted as in PyTorch, the device's backend decides."""
+    """Return which library decomposes matrices; accepted as in PyTorch, the device's backend decides."""
     return "default"
 
 

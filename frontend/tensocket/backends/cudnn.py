@@ -9,12 +9,12 @@ from .flags import Flags
 
 
 def is_available() -> bool:
-    """False: no backend uses the library."""
+    """Return False: no backend uses the library."""
     return False
 
 
 def version() -> int | None:
-    """None: no backend uses the library."""
+    """Return None: no backend uses the library."""
     return None
 
 

@@ -8,7 +8,7 @@ from .flags import Flags
 
 
 def is_available() -> bool:
-    """False: no backend uses the library."""
+    """Return False: no backend uses the library."""
     return False
 
 

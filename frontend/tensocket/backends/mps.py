@@ -4,15 +4,15 @@ from __future__ import annotations
 
 
 def is_available() -> bool:
-    """False: no backend uses it."""
+    """Return False: no backend uses it."""
     return False
 
 
 def is_built() -> bool:
-    """False: there is no backend for it."""
+    """Return False: tensocket has no backend for it."""
     return False
 
 
 def is_macos13_or_newer(minor: int = 0) -> bool:
-    """False: there is no backend for it."""
+    """Return False: tensocket has no backend for it."""
     return False

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def is_available() -> bool:
-    """False: no backend uses it."""
+    """Return False: no backend uses it."""
     return False

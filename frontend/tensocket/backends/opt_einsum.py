@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-#: What programs set; products are contracted from left to right whatever it is.
+#: Settings of programs; products are contracted from left to right, whatever their values.
 enabled = True
 strategy: str | None = None
 
 
 def is_available() -> bool:
-    """False: no package is asked for the order."""
+    """Return False: no package is asked for the order."""
     return False

@@ -70,7 +70,7 @@ def _complain(name: str, problem: str, code: int) -> int:
 
 
 def find_extensions() -> dict[str, Extension]:
-    """The commands of other distributions, and those that are known but not installed."""
+    """Return the commands of other distributions, and those that are known but not installed."""
     found: dict[str, tuple[Offer, ...]] = dict.fromkeys(KNOWN, ())
     for offer in offers(GROUP):
         if offer.name not in BUILT_IN:

@@ -25,7 +25,7 @@ class Outcome:
     Attributes:
         passed: Whether the device computed the right numbers.
         summary: One line.
-        output: What the process printed on stderr if it failed.
+        output: The output of the process on stderr if it failed.
     """
 
     passed: bool

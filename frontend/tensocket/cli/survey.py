@@ -1,4 +1,4 @@
-"""What there is to say about every backend and its devices, collected for the commands to print."""
+"""The facts about every backend and its devices, collected for the commands to print."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DeviceRow:
     Attributes:
         name: ``opencl:0``, or the name of a backend without usable devices.
         record: Its backend's record.
-        info: What the device says of itself; None if there is none or it did not answer.
+        info: The device's description of itself; None if it has none or did not answer.
         reason: Why it is not usable, or did not answer.
         advice: The next step.
     """
@@ -48,12 +48,12 @@ class DeviceRow:
 
 
 def survey(registry: Registry) -> list[DeviceRow]:
-    """All devices of all backends; loads every backend that the environment does not exclude. Never raises."""
+    """Return all devices of all backends; loads every backend that the environment does not exclude. Never raises."""
     return [row for name in registry.names() for row in backend_rows(registry, name)]
 
 
 def backend_rows(registry: Registry, name: str) -> list[DeviceRow]:
-    """The devices of one backend, or one row for a backend that is not usable.
+    """Return the devices of one backend, or one row for a backend that is not usable.
 
     Raises:
         UnknownDevice: No backend has this name.

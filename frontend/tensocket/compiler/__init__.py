@@ -12,7 +12,7 @@ _Value = TypeVar("_Value")
 
 
 def is_compiling() -> bool:
-    """False: nothing is being compiled."""
+    """Return False: nothing is being compiled."""
     return False
 
 
@@ -21,7 +21,7 @@ is_exporting = is_compiling
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """The function itself, which is not compiled; a decorator where none is given.
+    """Return the function itself, which is not compiled; a decorator where none is given.
 
     Args:
         fn: A function.
@@ -32,22 +32,22 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def allow_in_graph(fn: _Value) -> _Value:
-    """The function, or functions, themselves."""
+    """Return the function, or functions, themselves."""
     return fn
 
 
 def assume_constant_result(fn: _Value) -> _Value:
-    """The function itself."""
+    """Return the function itself."""
     return fn
 
 
 def substitute_in_graph(original_fn: Any, **options: Any) -> Callable[[_Value], _Value]:
-    """A decorator that leaves its function as it is: functions are called, not captured."""
+    """Return a decorator that leaves its function as it is: functions are called, not captured."""
     return lambda function: function
 
 
 def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of tensors that calls ``fn`` with arrays and makes tensors of the arrays it returns."""
+    """Return a function of tensors that calls ``fn`` with arrays and makes tensors of the arrays it returns."""
     import numpy as np
 
     import tensocket
@@ -62,15 +62,15 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reset() -> None:
-    """Nothing: no compiled code is kept."""
+    """Do nothing: no compiled code is kept."""
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Nothing: no graphs of kernels are kept."""
+    """Do nothing: no graphs of kernels are kept."""
 
 
 def list_backends(exclude_tags: tuple[str, ...] = ("debug", "experimental")) -> list[str]:
-    """The one way in which functions run."""
+    """Return the one way in which functions run."""
     return ["eager"]
 
 

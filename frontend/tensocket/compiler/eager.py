@@ -1,4 +1,4 @@
-"""What ``compile`` returns: the function or module itself, called eagerly."""
+"""The objects that ``compile`` returns: the function or module itself, called eagerly."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OptimizedModule(Module):
 
 
 def eager(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that calls ``function``, which ``_torchdynamo_orig_callable`` tells.
+    """Return a function that calls ``function``, which ``_torchdynamo_orig_callable`` tells.
 
     Raises:
         ArgumentTypeError: It cannot be called.
@@ -75,15 +75,15 @@ def eager(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = "inductor",
             mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False) -> Any:
-    """The function or module as it is, to be called eagerly; a decorator where none is given. Noted once.
+    """Return the function or module as it is, to be called eagerly; a decorator where none is given. Noted once.
 
     Args:
         model: A function or a module.
         fullgraph: Accepted as in PyTorch, as are the others.
         dynamic: Whether sizes may change.
         backend: A compiler.
-        mode: What it should aim at.
-        options: What it should do.
+        mode: The goal of the compilation.
+        options: Options of the compilation.
         disable: Whether to leave the function alone.
 
     Raises:

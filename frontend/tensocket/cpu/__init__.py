@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket_core import get_device_module
+from tensocket_operators import get_device_module
 
 from . import amp as amp
 from .memory import max_memory_reserved as max_memory_reserved
@@ -18,5 +18,5 @@ from .streams import stream as stream
 
 
 def __getattr__(name: str) -> Any:
-    """A function of the device module."""
+    """Return a function of the device module."""
     return getattr(get_device_module("cpu"), name)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from tensocket_core import api
+from tensocket_operators import device_api as api
 from tensocket_plugins.contract.devices import HOST_DEVICE
 
 from ..cuda.memory import named
 
 
 def memory_stats(device: Any = None) -> OrderedDict[str, int]:
-    """What the allocator counts, by PyTorch's names.
+    """Return the allocator's counts, by PyTorch's names.
 
     Args:
         device: Accepted as in PyTorch; there is one.
@@ -26,7 +26,7 @@ def max_memory_reserved(device: Any = None) -> int:
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """The allocator's numbers as a table.
+    """Return the allocator's numbers as a table.
 
     Args:
         device: Accepted as in PyTorch; there is one.

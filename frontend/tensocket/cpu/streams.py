@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket_core import api
 from tensocket_core.device import open_entry
+from tensocket_operators import device_api as api
 from tensocket_plugins.contract.devices import HOST_DEVICE
 
 
@@ -47,12 +47,12 @@ class StreamContext:
 
 
 def stream(stream: api.Stream | None) -> StreamContext:
-    """A context manager in which this thread's work goes to ``stream``; None changes nothing."""
+    """Return a context manager in which this thread's work goes to ``stream``; None changes nothing."""
     return StreamContext(stream)
 
 
 def current_stream(device: Any = None) -> Stream:
-    """The stream on which this thread queues work.
+    """Return the stream on which this thread queues work.
 
     Args:
         device: Accepted as in PyTorch; there is one.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket_core.typenames import kinds_on
+from tensocket_operators.interop.typenames import kinds_on
 from tensocket_plugins.contract.errors import OutOfMemoryError
 
 from . import amp, memory, nvtx, random, streams

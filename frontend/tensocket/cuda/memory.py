@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tensocket_core import api
+from tensocket_operators import device_api as api
 
 from .names import device_of_argument, entry_of, get_device_properties, is_available, opened
 
@@ -22,19 +22,19 @@ STATISTICS: Final = {
 
 
 def named(numbers: Mapping[str, int]) -> OrderedDict[str, int]:
-    """An allocator's numbers by PyTorch's names."""
+    """Return an allocator's numbers by PyTorch's names."""
     return OrderedDict((name, numbers[key]) for name, key in STATISTICS.items() if key in numbers)
 
 
 def _numbers(device: Any) -> dict[str, int]:
-    """The allocator's own numbers; empty while no device is open, which then has allocated nothing."""
+    """Return the allocator's own numbers; empty while no device is open, which then has allocated nothing."""
     if not is_available() or not opened():
         return {}
     return dict(entry_of(device).runtime.allocator.stats().as_dict())
 
 
 def memory_stats(device: Any = None) -> OrderedDict[str, int]:
-    """What the allocator counts, by PyTorch's names; empty where there is no device."""
+    """Return the allocator's counts, by PyTorch's names; empty without a device."""
     return named(_numbers(device))
 
 
@@ -73,11 +73,11 @@ reset_max_memory_cached = reset_peak_memory_stats
 
 
 def reset_accumulated_memory_stats(device: Any = None) -> None:
-    """Nothing: numbers of allocations are kept for the life of the process."""
+    """Do nothing: numbers of allocations are kept for the life of the process."""
 
 
 def empty_cache() -> None:
-    """Return unused memory to the driver; nothing where there is no device."""
+    """Return unused memory to the driver; do nothing without a device."""
     if is_available() and opened():
         entry_of().runtime.allocator.empty_cache()
 
@@ -89,7 +89,7 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """The allocator's numbers as a table.
+    """Return the allocator's numbers as a table.
 
     Args:
         device: Whose.
@@ -104,13 +104,13 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
     """Let this process reserve a part of a device's memory at most.
 
     Raises:
-        ArgumentError: It is no part, or the device's allocator has no limit of its own.
+        ArgumentError: It is not a fraction, or the device's allocator has no limit of its own.
     """
     api.set_memory_fraction(entry_of(device).device, fraction)
 
 
 def memory_usage(device: Any = None) -> int:
-    """How many percent of a device's memory this process holds."""
+    """Return how many percent of a device's memory this process holds."""
     free, total = mem_get_info(device)
     return 100 * (total - free) // total if total else 0
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tensocket_core import api
 from tensocket_core.device import DeviceEntry, entries, open_entry, set_current
+from tensocket_operators import device_api as api
 from tensocket_plugins.contract.devices import HOST_DEVICE, Device, parse_device
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
-#: What programs call it. Another backend can answer for it: see ``tensocket.as_torch``.
+#: The name that programs use. Another backend can answer for it: see ``tensocket.as_torch``.
 NAME: Final = "cuda"
 
 
 def backend_name() -> str:
-    """What the name stands for: ``cuda`` itself, or ``cpu`` where the host answers for it."""
+    """Return the backend that the name stands for: ``cuda`` itself, or ``cpu`` where the host answers for it."""
     return parse_device(NAME).type
 
 
@@ -25,12 +25,12 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """Number of devices that can be used under the name ``cuda``."""
+    """Return the number of devices that can be used under the name ``cuda``."""
     return api.device_count(backend_name()) if is_available() else 0
 
 
 def device_of_argument(device: Any) -> Device:
-    """What a ``device`` argument means here: None is the current device, a number an index.
+    """Return the device that a ``device`` argument means here: None is the current device, a number an index.
 
     Raises:
         ArgumentTypeError: It is a device of another kind.
@@ -47,7 +47,7 @@ def device_of_argument(device: Any) -> Device:
 
 
 def entry_of(device: Any = None) -> DeviceEntry:
-    """The opened device of a ``device`` argument."""
+    """Return the opened device of a ``device`` argument."""
     return open_entry(device_of_argument(device))
 
 
@@ -107,7 +107,7 @@ class device_of(device):
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """What a device says of itself; ``major`` and ``minor`` are 0 where it has no compute capability."""
+    """A device's description of itself; ``major`` and ``minor`` are 0 where it has no compute capability."""
 
     name: str
     total_memory: int
@@ -127,12 +127,12 @@ def get_device_properties(device: Any = None) -> DeviceProperties:
 
 
 def get_device_name(device: Any = None) -> str:
-    """The device's model."""
+    """Return the device's model."""
     return get_device_properties(device).name
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
-    """The compute capability; ``(0, 0)`` for devices that have none."""
+    """Return the compute capability; ``(0, 0)`` for devices that have none."""
     properties = get_device_properties(device)
     return properties.major, properties.minor
 
@@ -152,7 +152,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def is_tf32_supported() -> bool:
-    """False: products of float32 matrices are float32."""
+    """Return False: products of float32 matrices are float32."""
     return False
 
 
@@ -174,9 +174,9 @@ def get_gencode_flags() -> str:
 
 
 def ipc_collect() -> None:
-    """Nothing: memory is not shared between processes."""
+    """Do nothing: memory is not shared between processes."""
 
 
 def is_current_stream_capturing() -> bool:
-    """False: streams are not captured."""
+    """Return False: streams are not captured."""
     return False

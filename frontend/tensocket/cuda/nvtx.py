@@ -29,7 +29,7 @@ def mark(msg: str) -> None:
 
 @contextmanager
 def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
-    """A stretch that is as long as the block."""
+    """Mark a range that lasts as long as the block."""
     range_push(msg.format(*args, **kwargs))
     try:
         yield

@@ -7,16 +7,16 @@ from contextlib import contextmanager
 
 
 def start() -> None:
-    """Nothing."""
+    """Do nothing."""
 
 
 def stop() -> None:
-    """Nothing."""
+    """Do nothing."""
 
 
 @contextmanager
 def profile() -> Iterator[None]:
-    """A block that would be profiled."""
+    """Run a block without profiling it."""
     yield
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tensocket_core import Tensor
-from tensocket_core.random import Generator, generator_of
+from tensocket_operators import Tensor
+from tensocket_operators.random import Generator, generator_of
 
 from .names import device_count, entry_of, is_available
 
@@ -45,7 +45,7 @@ def seed_all() -> None:
 
 
 def initial_seed() -> int:
-    """The seed of the current device's generator."""
+    """Return the seed of the current device's generator."""
     return generator_of(entry_of()).initial_seed()
 
 

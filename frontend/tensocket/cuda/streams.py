@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket_core import api
 from tensocket_core.device import set_stream as set_backend_stream
+from tensocket_operators import device_api as api
 
 from .names import entry_of
 
@@ -62,18 +62,18 @@ class StreamContext:
 
 
 def stream(stream: api.Stream | None) -> StreamContext:
-    """A context manager in which this thread's work goes to ``stream``; None changes nothing."""
+    """Return a context manager in which this thread's work goes to ``stream``; None changes nothing."""
     return StreamContext(stream)
 
 
 def current_stream(device: Any = None) -> Stream:
-    """The stream on which this thread queues work for a device."""
+    """Return the stream on which this thread queues work for a device."""
     entry = entry_of(device)
     return Stream._of(entry, entry.chosen_stream)
 
 
 def default_stream(device: Any = None) -> Stream:
-    """The stream that a device has from the start."""
+    """Return the stream that a device has from the start."""
     entry = entry_of(device)
     return Stream._of(entry, entry.runtime.default_stream)
 

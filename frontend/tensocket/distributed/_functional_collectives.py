@@ -6,7 +6,7 @@ from typing import Any
 
 
 def all_reduce(self: Any, reduceOp: str, group: Any, tag: str = "") -> Any:
-    """The sum over ranks: the tensor of the only one."""
+    """Return the sum over ranks: the tensor of the only one."""
     return self.clone()
 
 
@@ -21,5 +21,5 @@ def reduce_scatter_tensor(self: Any, reduceOp: str, scatter_dim: int, group: Any
 
 
 def wait_tensor(tensor: Any) -> Any:
-    """The tensor, which is there."""
+    """Return the tensor, which is there."""
     return tensor

@@ -11,7 +11,7 @@ from .distributed_c10d import ReduceOp, Work, _member, _only
 
 
 def _same(operator: str, lists: Sequence[Any]) -> Any:
-    """The one element of a list with one for each rank.
+    """Return the one element of a list with one for each rank.
 
     Raises:
         ProcessGroupError: It has not one element.

@@ -37,19 +37,19 @@ class DeviceMesh:
         return len(self.shape)
 
     def size(self, mesh_dim: int | None = None) -> int:
-        """Number of devices."""
+        """Return the number of devices."""
         return 1
 
     def get_group(self, mesh_dim: Any = None) -> Any:
-        """The group of a dimension."""
+        """Return the group of a dimension."""
         return GroupMember.WORLD
 
     def get_rank(self) -> int:
-        """0."""
+        """Return 0."""
         return 0
 
     def get_local_rank(self, mesh_dim: Any = None) -> int:
-        """0."""
+        """Return 0."""
         return 0
 
     def __getitem__(self, names: str | tuple[str, ...]) -> DeviceMesh:
@@ -59,7 +59,7 @@ class DeviceMesh:
 
 def init_device_mesh(device_type: str, mesh_shape: Sequence[int], *, mesh_dim_names: Sequence[str] | None = None,
                      backend_override: Any = None) -> DeviceMesh:
-    """A mesh, after making the group of all processes where there is none."""
+    """Return a mesh, after making the group of all processes where there is none."""
     mesh = DeviceMesh(device_type, mesh_shape, mesh_dim_names)
     if not is_initialized():
         init_process_group()

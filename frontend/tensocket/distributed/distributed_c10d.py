@@ -46,17 +46,17 @@ class Work:
         self._result = result
 
     def wait(self, timeout: Any = None) -> bool:
-        """True: it is done."""
+        """Return True: it is done."""
         return True
 
     def is_completed(self) -> bool:
-        """True: it is done."""
+        """Return True: it is done."""
         return True
 
     is_success = is_completed
 
     def result(self) -> Any:
-        """What was computed."""
+        """Return the result of the work."""
         return self._result
 
     def get_future(self) -> Work:
@@ -77,11 +77,11 @@ class ProcessGroup:
         self.backend = Backend(backend)
 
     def rank(self) -> int:
-        """0."""
+        """Return 0."""
         return 0
 
     def size(self) -> int:
-        """1."""
+        """Return 1."""
         return 1
 
 
@@ -97,7 +97,7 @@ _GROUPS: Final[list[ProcessGroup]] = []
 
 
 def _member(group: Any, operator: str) -> ProcessGroup:
-    """The group that is meant.
+    """Return the group that is meant.
 
     Raises:
         ProcessGroupError: There is none.
@@ -110,7 +110,7 @@ def _member(group: Any, operator: str) -> ProcessGroup:
 
 
 def _get_default_group() -> ProcessGroup:
-    """The group of all processes."""
+    """Return the group of all processes."""
     return _member(None, "get_default_group")
 
 
@@ -127,7 +127,7 @@ def _only(operator: str, rank: Any) -> None:
 # ------------------------------------------------------------------------------------------------------------ groups
 
 def is_available() -> bool:
-    """True: programs for several processes run, with one."""
+    """Return True: programs for several processes run, with one."""
     return True
 
 
@@ -137,7 +137,7 @@ def is_initialized() -> bool:
 
 
 def _false() -> bool:
-    """False: nothing carries messages."""
+    """Return False: nothing carries messages."""
     return False
 
 
@@ -145,7 +145,7 @@ is_nccl_available = is_mpi_available = is_ucc_available = is_xccl_available = is
 
 
 def is_gloo_available() -> bool:
-    """True: a group of one needs nothing that carries messages."""
+    """Return True: a group of one needs nothing that carries messages."""
     return True
 
 
@@ -225,33 +225,33 @@ def new_subgroups(group_size: int | None = None, group: Any = None, *args: Any, 
 
 
 def get_rank(group: Any = None) -> int:
-    """Number of this process: 0, or -1 if it is not in the group."""
+    """Return the number of this process: 0, or -1 if it is not in the group."""
     return -1 if group is GroupMember.NON_GROUP_MEMBER else _member(group, "get_rank").rank()
 
 
 def get_world_size(group: Any = None) -> int:
-    """Number of processes: 1, or -1 if this one is not in the group."""
+    """Return the number of processes: 1, or -1 if this one is not in the group."""
     return -1 if group is GroupMember.NON_GROUP_MEMBER else _member(group, "get_world_size").size()
 
 
 def get_backend(group: Any = None) -> Backend:
-    """Name of what would carry messages."""
+    """Return the name of what would carry messages."""
     return _member(group, "get_backend").backend
 
 
 def get_process_group_ranks(group: Any) -> list[int]:
-    """The members."""
+    """Return the members."""
     return [_member(group, "get_process_group_ranks").rank()]
 
 
 def get_global_rank(group: Any, group_rank: int) -> int:
-    """A member's number in the world."""
+    """Return a member's number in the world."""
     _only("get_global_rank", group_rank)
     return 0
 
 
 def get_group_rank(group: Any, global_rank: int) -> int:
-    """A process's number in a group."""
+    """Return a process's number in a group."""
     _only("get_group_rank", global_rank)
     return 0
 

@@ -8,7 +8,7 @@ from .distributed_c10d import ReduceOp, get_world_size
 
 
 def all_reduce(tensor: Any, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Any:
-    """The sum over ranks: the tensor of the only one."""
+    """Return the sum over ranks: the tensor of the only one."""
     get_world_size(group)
     return tensor.view_as(tensor)
 
@@ -19,12 +19,12 @@ def all_gather(tensor: Any, group: Any = None) -> tuple[Any, ...]:
 
 
 def broadcast(tensor: Any, src: int, group: Any = None) -> Any:
-    """The tensor of rank ``src``, which is the only one."""
+    """Return the tensor of rank ``src``, which is the only one."""
     return all_reduce(tensor, group=group)
 
 
 def reduce(tensor: Any, dst: int, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Any:
-    """The sum over ranks: the tensor of the only one."""
+    """Return the sum over ranks: the tensor of the only one."""
     return all_reduce(tensor, op, group)
 
 

@@ -93,7 +93,7 @@ class Bernoulli(ExponentialFamily):
         return bernoulli_entropy(self.logits, self.probs)
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        """0 and 1."""
+        """Return 0 and 1."""
         like = given_parameter(self)
         values = torch.arange(2, dtype=like.dtype, device=like.device)
         values = values.view((-1,) + (1,) * len(self._batch_shape))

@@ -62,7 +62,7 @@ class Beta(ExponentialFamily):
         return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """The first of two probabilities."""
+        """Return the first of two probabilities."""
         return self._dirichlet.rsample(sample_shape).select(-1, 0)
 
     def log_prob(self, value: Any) -> Any:

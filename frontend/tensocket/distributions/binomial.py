@@ -95,7 +95,7 @@ class Binomial(Distribution):
         return choices + value * self.logits - n * torch.nn.functional.softplus(self.logits)
 
     def entropy(self) -> Any:
-        """The sum over all counts.
+        """Return the sum over all counts.
 
         Raises:
             NoClosedForm: The numbers of trials differ.
@@ -112,7 +112,7 @@ class Binomial(Distribution):
         return largest
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        """All counts.
+        """Return all counts.
 
         Raises:
             NoClosedForm: The numbers of trials differ.

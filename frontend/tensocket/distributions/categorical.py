@@ -68,7 +68,7 @@ class Categorical(Distribution):
 
     @property
     def mean(self) -> Any:
-        """NaN: categories are no numbers."""
+        """Return NaN: categories are not numbers."""
         return self._nan()
 
     @property
@@ -78,7 +78,7 @@ class Categorical(Distribution):
 
     @property
     def variance(self) -> Any:
-        """NaN: categories are no numbers."""
+        """Return NaN: categories are not numbers."""
         return self._nan()
 
     def _nan(self) -> Any:
@@ -100,12 +100,12 @@ class Categorical(Distribution):
         return self.logits.expand((*shape, self._num_events)).gather(-1, index).squeeze(-1)
 
     def entropy(self) -> Any:
-        """The sum of -p log p."""
+        """Return the sum of -p log p."""
         logits = self.logits.clamp(min=torch.finfo(self.logits.dtype).min)
         return -(logits * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        """All categories."""
+        """Return all categories."""
         values = torch.arange(self._num_events, dtype=torch.long, device=self._param.device)
         values = values.view((-1,) + (1,) * len(self._batch_shape))
         return values.expand((-1, *self._batch_shape)) if expand else values

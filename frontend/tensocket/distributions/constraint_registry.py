@@ -20,7 +20,7 @@ class ConstraintRegistry:
         """Register a function for a class of constraints, or that of an object; also a decorator.
 
         Raises:
-            ArgumentTypeError: It is no constraint.
+            ArgumentTypeError: It is not a constraint.
         """
         if factory is None:
             return lambda given: self.register(constraint, given)
@@ -33,7 +33,7 @@ class ConstraintRegistry:
         return factory
 
     def __call__(self, constraint: Any) -> Any:
-        """The transform for a constraint.
+        """Return the transform for a constraint.
 
         Raises:
             NoClosedForm: None is registered.

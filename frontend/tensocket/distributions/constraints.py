@@ -26,7 +26,7 @@ class Constraint:
     event_dim: Any = 0
 
     def check(self, value: Any) -> Any:
-        """Which events are in the set.
+        """Return which events are in the set.
 
         Raises:
             NotImplementedError: The subclass does not say.
@@ -68,7 +68,7 @@ class _Dependent(Constraint):
         return self._event_dim
 
     def __call__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> Any:
-        """The same with other properties."""
+        """Return the same with other properties."""
         return _Dependent(is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
                           event_dim=self._event_dim if event_dim is NotImplemented else event_dim)
 

@@ -124,7 +124,7 @@ class ContinuousBernoulli(ExponentialFamily):
         return torch.where(value <= 0, 0.0, torch.where(value >= 1, 1.0, inside))
 
     def icdf(self, value: Any) -> Any:
-        """The inverse of ``cdf``."""
+        """Return the inverse of ``cdf``."""
         p = self._cut_probs()
         exact = ((-p + value * (2 * p - 1)).log1p() - (-p).log1p()) / (p.log() - (-p).log1p())
         return torch.where(self._outside_unstable_region(), exact, value)

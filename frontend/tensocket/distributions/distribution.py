@@ -1,4 +1,4 @@
-"""What all distributions have."""
+"""The base class of all distributions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Distribution:
         """Check parameters and values of distributions made from now on, or do not.
 
         Raises:
-            ArgumentError: It is no bool.
+            ArgumentError: It is not a bool.
         """
         if value not in (True, False):
             raise ArgumentError("set_default_validate_args", f"{value!r}", "the default is True or False",
@@ -103,7 +103,7 @@ class Distribution:
         return torch.Size((*torch.Size(sample_shape), *self._batch_shape, *self._event_shape))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distributions, repeated to a larger batch shape without copies."""
+        """Return the same distributions, repeated to a larger batch shape without copies."""
         batch_shape = torch.Size(batch_shape)
         new = self._get_checked_instance(type(self), _instance)
         domains = {**self.arg_constraints, **self._expanded}
@@ -128,7 +128,7 @@ class Distribution:
     _parts: ClassVar[tuple[str, ...]] = ()
 
     def _get_checked_instance(self, cls: Any, _instance: Any = None) -> Any:
-        """A new object of this class without parameters, or the one that a subclass made."""
+        """Return a new object of this class without parameters, or the one that a subclass made."""
         return self.__new__(type(self)) if _instance is None else _instance
 
     # ---------------------------------------------------------------------------------------------- formulas
@@ -180,11 +180,11 @@ class Distribution:
         raise self._unknown("cdf")
 
     def icdf(self, value: Any) -> Any:
-        """The value up to which there is this probability."""
+        """Return the value up to which there is this probability."""
         raise self._unknown("icdf")
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        """All values, along a new first dimension.
+        """Return all values, along a new first dimension.
 
         Args:
             expand: Whether they are expanded to the batch shape.
@@ -192,18 +192,18 @@ class Distribution:
         raise self._unknown("enumerate_support")
 
     def entropy(self) -> Any:
-        """The entropy in nats."""
+        """Return the entropy in nats."""
         raise self._unknown("entropy")
 
     def perplexity(self) -> Any:
-        """The exponential of the entropy."""
+        """Return the exponential of the entropy."""
         return torch.exp(self.entropy())
 
     def _validate_sample(self, value: Any) -> None:
         """Require a value of this distribution.
 
         Raises:
-            ArgumentError: It is no tensor, does not broadcast, or is outside of the support.
+            ArgumentError: It is not a tensor, does not broadcast, or is outside of the support.
         """
         name = type(self).__name__
         if not isinstance(value, torch.Tensor):

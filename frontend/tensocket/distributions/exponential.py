@@ -59,7 +59,7 @@ class Exponential(ExponentialFamily):
         return self.rate.log() - self.rate * value
 
     def cdf(self, value: Any) -> Any:
-        """1 - exp(-rate x)."""
+        """Return 1 - exp(-rate x)."""
         if self._validate_args:
             self._validate_sample(value)
         return -torch.expm1(-self.rate * value)
@@ -69,7 +69,7 @@ class Exponential(ExponentialFamily):
         return -torch.log1p(-value) / self.rate
 
     def entropy(self) -> Any:
-        """1 - log rate."""
+        """Return 1 - log rate."""
         return 1.0 - torch.log(self.rate)
 
     @property

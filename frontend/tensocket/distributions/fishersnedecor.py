@@ -51,7 +51,7 @@ class FisherSnedecor(Distribution):
         return torch.where(self.df2 > 4, value, math.nan)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """By its definition."""
+        """Draw by the distribution's definition."""
         tiny = torch.finfo(self.df2.dtype).tiny
         first, second = self._gamma1.rsample(sample_shape), self._gamma2.rsample(sample_shape)
         return (first / second.clamp(min=tiny)).clamp(min=tiny)

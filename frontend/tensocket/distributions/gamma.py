@@ -60,13 +60,13 @@ class Gamma(ExponentialFamily):
                 - self.rate * value - torch.lgamma(self.concentration))
 
     def cdf(self, value: Any) -> Any:
-        """The regularised lower incomplete gamma function of a and rate x."""
+        """Return the regularised lower incomplete gamma function of a and rate x."""
         if self._validate_args:
             self._validate_sample(value)
         return torch.special.gammainc(self.concentration, self.rate * value)
 
     def entropy(self) -> Any:
-        """A - log rate + log Gamma(a) + (1 - a) psi(a)."""
+        """Return A - log rate + log Gamma(a) + (1 - a) psi(a)."""
         a = self.concentration
         return a - torch.log(self.rate) + torch.lgamma(a) + (1.0 - a) * torch.digamma(a)
 

@@ -66,7 +66,7 @@ class GeneralizedPareto(Distribution):
         return torch.log1p(-self.log_survival_function(value).exp())
 
     def cdf(self, value: Any) -> Any:
-        """1 - (1 + k z)**(-1 / k)."""
+        """Return 1 - (1 + k z)**(-1 / k)."""
         return -torch.expm1(self.log_survival_function(value))
 
     def icdf(self, value: Any) -> Any:

@@ -55,13 +55,13 @@ class HalfNormal(TransformedDistribution):
         return torch.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
     def cdf(self, value: Any) -> Any:
-        """2 F(x) - 1."""
+        """Return 2 F(x) - 1."""
         if self._validate_args:
             self._validate_sample(value)
         return 2 * self.base_dist.cdf(value) - 1
 
     def icdf(self, prob: Any) -> Any:
-        """The inverse of ``cdf``."""
+        """Return the inverse of ``cdf``."""
         return self.base_dist.icdf((prob + 1) / 2)
 
     def entropy(self) -> Any:

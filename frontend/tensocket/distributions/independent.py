@@ -39,7 +39,7 @@ class Independent(Distribution):
         super().__init__(shape[:len(shape) - dims], shape[len(shape) - dims:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distributions, repeated to a larger batch shape."""
+        """Return the same distributions, repeated to a larger batch shape."""
         new = super().expand(batch_shape, _instance)
         new.base_dist = self.base_dist.expand(
             (*torch.Size(batch_shape), *self._event_shape[:self.reinterpreted_batch_ndims]))
@@ -86,11 +86,11 @@ class Independent(Distribution):
         return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value: Any) -> Any:
-        """The sum over an event."""
+        """Return the sum over an event."""
         return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 
     def entropy(self) -> Any:
-        """The sum over an event."""
+        """Return the sum over an event."""
         return sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
 
     def enumerate_support(self, expand: bool = True) -> Any:

@@ -56,6 +56,6 @@ class InverseGamma(TransformedDistribution):
         return torch.where(a > 2, self.rate.square() / ((a - 1).square() * (a - 2)), torch.inf)
 
     def entropy(self) -> Any:
-        """A + log rate + log Gamma(a) - (1 + a) psi(a)."""
+        """Return A + log rate + log Gamma(a) - (1 + a) psi(a)."""
         a = self.concentration
         return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()

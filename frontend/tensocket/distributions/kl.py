@@ -17,7 +17,7 @@ def register_kl(type_p: Any, type_q: Any) -> Callable[[Callable[[Any, Any], Any]
     """Decorate ``kl(p, q)`` for two classes and their subclasses.
 
     Raises:
-        ArgumentTypeError: One is no class of distributions.
+        ArgumentTypeError: One is not a class of distributions.
     """
     for kind in (type_p, type_q):
         if not isinstance(kind, type) or not issubclass(kind, Distribution):
@@ -37,7 +37,7 @@ def _distance(kind: type, base: type) -> int:
 
 
 def _find(p: type, q: type) -> Callable[[Any, Any], Any]:
-    """The function for the nearest superclasses: of p first, then of q.
+    """Return the function for the nearest superclasses: of p first, then of q.
 
     Raises:
         NoClosedForm: There is none.
@@ -51,7 +51,7 @@ def _find(p: type, q: type) -> Callable[[Any, Any], Any]:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Any:
-    """The divergence of p from q: the mean of log p - log q under p, one for each of the batch.
+    """Return the divergence of p from q: the mean of log p - log q under p, one for each of the batch.
 
     Raises:
         NoClosedForm: None is known for these classes.

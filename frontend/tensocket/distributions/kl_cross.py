@@ -35,7 +35,7 @@ def _xlogx(x: Any) -> Any:
 
 
 def _uniform_log(low: Any, high: Any) -> Any:
-    """The mean of the logarithm of a uniform number."""
+    """Return the mean of the logarithm of a uniform number."""
     return (_xlogx(high) - _xlogx(low)) / (high - low) - 1
 
 

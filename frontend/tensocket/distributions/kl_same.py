@@ -97,7 +97,7 @@ def _exponential(p: Any, q: Any) -> Any:
 
 @register_kl(ExponentialFamily, ExponentialFamily)
 def _exponential_family(p: Any, q: Any) -> Any:
-    """The Bregman divergence of log-normalisers."""
+    """Return the Bregman divergence of log-normalisers."""
     if type(p) is not type(q):
         raise NoClosedForm("kl_divergence", f"{type(p).__name__} and {type(q).__name__}",
                            "a Bregman divergence is that of one exponential family", "register one with register_kl")

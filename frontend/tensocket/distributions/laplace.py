@@ -71,10 +71,10 @@ class Laplace(Distribution):
         return 0.5 - 0.5 * offset.sign() * torch.expm1(-offset.abs() / self.scale)
 
     def icdf(self, value: Any) -> Any:
-        """The inverse of ``cdf``."""
+        """Return the inverse of ``cdf``."""
         term = value - 0.5
         return self.loc - self.scale * term.sign() * torch.log1p(-2 * term.abs())
 
     def entropy(self) -> Any:
-        """1 + log(2 scale)."""
+        """Return 1 + log(2 scale)."""
         return 1 + torch.log(2 * self.scale)

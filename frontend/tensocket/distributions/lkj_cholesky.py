@@ -48,7 +48,7 @@ class LKJCholesky(Distribution):
         self._beta = Beta(first, (like + 0.5 * (self.dim - 2)).unsqueeze(-1) - 0.5 * offset)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distributions, repeated to a larger batch shape."""
+        """Return the same distributions, repeated to a larger batch shape."""
         new = super().expand(batch_shape, _instance)
         new._make_beta()
         return new

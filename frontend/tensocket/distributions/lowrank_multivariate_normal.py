@@ -15,7 +15,7 @@ from .utils import lazy_property, standard_normal
 
 
 def capacitance_tril(factor: Any, diagonal: Any) -> Any:
-    """The Cholesky factor of I + W^T D^-1 W."""
+    """Return the Cholesky factor of I + W^T D^-1 W."""
     rank = factor.size(-1)
     scaled = factor.mT / diagonal.unsqueeze(-2)
     return torch.linalg.cholesky(torch.matmul(scaled, factor) + torch.eye(rank, dtype=factor.dtype,

@@ -21,7 +21,7 @@ class MixtureSameFamily(Distribution):
         validate_args: Whether values are checked.
 
     Raises:
-        ArgumentError: The arguments are no such distributions, or their shapes do not fit.
+        ArgumentError: The arguments are not such distributions, or their shapes do not fit.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
@@ -48,7 +48,7 @@ class MixtureSameFamily(Distribution):
         super().__init__(batch_shape=batch, event_shape=event_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same mixtures, repeated to a larger batch shape."""
+        """Return the same mixtures, repeated to a larger batch shape."""
         batch_shape = torch.Size(batch_shape)
         new = super().expand(batch_shape, _instance)
         new._component_distribution = self._component_distribution.expand((*batch_shape, self._num_component))
@@ -76,7 +76,7 @@ class MixtureSameFamily(Distribution):
         return probs.reshape((*probs.shape, *(1,) * self._event_ndims))
 
     def _over(self, values: Any) -> Any:
-        """The weighted sum over components."""
+        """Return the weighted sum over components."""
         return (self._weights() * values).sum(-1 - self._event_ndims)
 
     @property
@@ -92,7 +92,7 @@ class MixtureSameFamily(Distribution):
         return self._over(self._component_distribution.variance) + self._over((means - centre).pow(2.0))
 
     def cdf(self, x: Any) -> Any:
-        """The mean of those of the components."""
+        """Return the mean of those of the components."""
         values = self._component_distribution.cdf(self._pad(x))
         return (values * self._mixture_distribution.probs).sum(-1)
 
@@ -104,7 +104,7 @@ class MixtureSameFamily(Distribution):
         return torch.logsumexp(values + torch.log_softmax(self._mixture_distribution.logits, -1), dim=-1)
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """A sample of a random component."""
+        """Return a sample of a random component."""
         with torch.no_grad():
             chosen = self._mixture_distribution.expand(self._batch_shape).sample(sample_shape)
             values = self._component_distribution.sample(sample_shape)

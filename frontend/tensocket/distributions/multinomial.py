@@ -24,7 +24,7 @@ class Multinomial(Distribution):
         validate_args: Whether parameters and values are checked.
 
     Raises:
-        ArgumentError: Both or none are given, or the number is no int.
+        ArgumentError: Both or none are given, or the number is not an int.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.simplex, "logits": constraints.real_vector}

@@ -30,7 +30,7 @@ def batch_mv(matrix: Any, vector: Any) -> Any:
 
 
 def precision_to_scale_tril(precision: Any) -> Any:
-    """The Cholesky factor of the inverse of a matrix, by that of the matrix with reversed rows and columns."""
+    """Return the Cholesky factor of the inverse of a matrix, by that of the matrix with reversed rows and columns."""
     reversed_factor = torch.linalg.cholesky(precision.flip((-2, -1)))
     inverse = reversed_factor.flip((-2, -1)).mT
     identity = torch.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)

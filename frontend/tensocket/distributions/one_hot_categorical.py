@@ -84,11 +84,11 @@ class OneHotCategorical(Distribution):
         return self._categorical.log_prob(value.argmax(-1))
 
     def entropy(self) -> Any:
-        """The sum of -p log p."""
+        """Return the sum of -p log p."""
         return self._categorical.entropy()
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        """All vectors."""
+        """Return all vectors."""
         count = self._event_shape[0]
         values = torch.eye(count, dtype=self._param.dtype, device=self._param.device)
         values = values.view((count,) + (1,) * len(self._batch_shape) + (count,))

@@ -18,7 +18,7 @@ _BETA_TERMS = 10_000
 
 
 def _proposed(shape: Any) -> tuple[Any, Any]:
-    """A number for each shape parameter from 1 on, and whether it is accepted (G. Marsaglia, W. Tsang, "A simple
+    """Return a number for each shape parameter from 1 on, and whether it is accepted (G. Marsaglia, W. Tsang, "A simple
     method for generating gamma variables", 2000), as at least 95 of 100 are.
     """
     d = shape - 1 / 3
@@ -149,7 +149,7 @@ class _StandardDirichlet(Function):
 
 
 def dirichlet_backward(sample: Any, concentration: Any, grad: Any) -> Any:
-    """The gradient of the concentrations that random probabilities were drawn with."""
+    """Return the gradient of the concentrations that random probabilities were drawn with."""
     total = concentration.sum(-1, True).expand_as(concentration)
     return dirichlet_gradient(sample, concentration, total) * (grad - (sample * grad).sum(-1, True))
 

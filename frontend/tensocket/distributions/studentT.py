@@ -52,7 +52,7 @@ class StudentT(Distribution):
         return torch.where(self.df > 2, finite, torch.where(self.df > 1, math.inf, math.nan).to(finite.dtype))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """By its definition."""
+        """Draw by the distribution's definition."""
         drawn = standard_normal(self._extended_shape(sample_shape), self.df)
         return self.loc + self.scale * drawn * torch.rsqrt(self._chi2.rsample(sample_shape) / self.df)
 

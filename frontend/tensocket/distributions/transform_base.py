@@ -1,4 +1,4 @@
-"""What all transforms have: calls, inverses, a cache of the last pair of values."""
+"""The base class of all transforms: calls, inverses, a cache of the last pair of values."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Transform:
     Subclasses define ``_call``, ``_inverse`` and ``log_abs_det_jacobian``.
 
     Attributes:
-        domain: What it takes.
-        codomain: What it gives.
+        domain: Constraint on its arguments.
+        codomain: Constraint on its results.
         bijective: Whether it is one-to-one.
         sign: 1 or -1 where it is monotone.
 
@@ -74,7 +74,7 @@ class Transform:
         raise NoClosedForm(type(self).__name__, "sign", "a transform with a sign is monotone", "do not ask for it")
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """The same with a cache.
+        """Return the same with a cache.
 
         Raises:
             NoClosedForm: A subclass has a constructor of its own, but no ``with_cache``.
@@ -93,7 +93,7 @@ class Transform:
         return id(self)
 
     def __call__(self, x: Any) -> Any:
-        """The value of the function."""
+        """Return the value of the function."""
         if not self._cache_size:
             return self._call(x)
         old_x, old_y = self._cached_x_y
@@ -174,7 +174,7 @@ class _InverseTransform(Transform):
         return self.__dict__
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """The same with a cache."""
+        """Return the same with a cache."""
         return self._inv.with_cache(cache_size).inv
 
     def __eq__(self, other: object) -> bool:

@@ -35,7 +35,7 @@ class ComposeTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
-        """What the first part takes, over as many dimensions as the others need."""
+        """The domain of the first part, over as many dimensions as the others need."""
         if not self.parts:
             return constraints.real
         domain = self.parts[0].domain
@@ -47,7 +47,7 @@ class ComposeTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
-        """What the last part gives, over as many dimensions as the others have."""
+        """The codomain of the last part, over as many dimensions as the others have."""
         if not self.parts:
             return constraints.real
         codomain = self.parts[-1].codomain
@@ -81,17 +81,17 @@ class ComposeTransform(Transform):
         return known
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """The same with a cache."""
+        """Return the same with a cache."""
         return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size=cache_size)
 
     def __call__(self, x: Any) -> Any:
-        """The value of the last part."""
+        """Return the value of the last part."""
         for part in self.parts:
             x = part(x)
         return x
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """The sum of the parts'."""
+        """Return the sum of the parts'."""
         if not self.parts:
             return torch.zeros_like(x)
         values = [x]
@@ -139,7 +139,7 @@ class IndependentTransform(Transform):
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """The same with a cache."""
+        """Return the same with a cache."""
         if self._cache_size == cache_size:
             return self
         return IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size=cache_size)
@@ -177,7 +177,7 @@ class IndependentTransform(Transform):
         return self.base_transform.inv(self._checked(y, self.codomain.event_dim))
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """The sum over an event."""
+        """Return the sum over an event."""
         return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
 
     def __repr__(self) -> str:
@@ -232,7 +232,7 @@ class CatTransform(_Joined):
         return sum(self.lengths)
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """The same with a cache."""
+        """Return the same with a cache."""
         if self._cache_size == cache_size:
             return self
         return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
@@ -285,7 +285,7 @@ class StackTransform(_Joined):
         self.dim = dim
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """The same with a cache."""
+        """Return the same with a cache."""
         return self if self._cache_size == cache_size else StackTransform(self.transforms, self.dim, cache_size)
 
     def _parts(self, value: Any) -> list[Any]:

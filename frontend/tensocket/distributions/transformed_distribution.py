@@ -23,7 +23,7 @@ class TransformedDistribution(Distribution):
         validate_args: Whether parameters and values are checked.
 
     Raises:
-        ArgumentError: Something is no transform, or x has too few dimensions.
+        ArgumentError: Something is not a transform, or x has too few dimensions.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
@@ -54,7 +54,7 @@ class TransformedDistribution(Distribution):
         super().__init__(forward_shape[:cut], forward_shape[cut:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distributions, repeated to a larger batch shape."""
+        """Return the same distributions, repeated to a larger batch shape."""
         new = super().expand(batch_shape, _instance)
         new.transforms = self.transforms
         shape = torch.Size((*torch.Size(batch_shape), *self._event_shape))
@@ -105,7 +105,7 @@ class TransformedDistribution(Distribution):
         return result + sum_rightmost(self.base_dist.log_prob(y), dims - len(self.base_dist.event_shape))
 
     def _monotonize_cdf(self, value: Any) -> Any:
-        """1 - value where the transforms fall."""
+        """Return 1 - value where the transforms fall."""
         sign: Any = 1
         for transform in self.transforms:
             sign = sign * transform.sign

@@ -55,7 +55,7 @@ class ReshapeTransform(Transform):
         return constraints.independent(constraints.real, len(self.out_shape))
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """The same with a cache."""
+        """Return the same with a cache."""
         if self._cache_size == cache_size:
             return self
         return ReshapeTransform(self.in_shape, self.out_shape, cache_size=cache_size)
@@ -131,7 +131,7 @@ class PowerTransform(Transform):
         self.exponent = exponent if isinstance(exponent, torch.Tensor) else torch.tensor(float(exponent))
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """The same with a cache."""
+        """Return the same with a cache."""
         return self if self._cache_size == cache_size else PowerTransform(self.exponent, cache_size=cache_size)
 
     @property
@@ -267,7 +267,7 @@ class AffineTransform(Transform):
         return constraints.independent(constraints.real, self.event_dim) if self.event_dim else constraints.real
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """The same with a cache."""
+        """Return the same with a cache."""
         if self._cache_size == cache_size:
             return self
         return AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
@@ -414,7 +414,7 @@ class StickBreakingTransform(_Plain):
         return first.log() - left.log() + self._offset(first)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """The sum of log(1 - part) + log y."""
+        """Return the sum of log(1 - part) + log y."""
         x = x - self._offset(x)
         return (-x + functional.logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
@@ -425,11 +425,11 @@ class StickBreakingTransform(_Plain):
         return torch.Size((*shape[:-1], shape[-1] + by))
 
     def forward_shape(self, shape: Any) -> Any:
-        """One element more."""
+        """Return one element more."""
         return self._more(shape, 1)
 
     def inverse_shape(self, shape: Any) -> Any:
-        """One element less."""
+        """Return one element less."""
         return self._more(shape, -1)
 
 
@@ -488,11 +488,11 @@ class CumulativeDistributionTransform(Transform):
         return self.distribution.icdf(y)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """The logarithm of the density."""
+        """Return the logarithm of the density."""
         return self.distribution.log_prob(x)
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """The same with a cache."""
+        """Return the same with a cache."""
         if self._cache_size == cache_size:
             return self
         return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)

@@ -73,7 +73,7 @@ class Uniform(Distribution):
         return torch.log(inside.to(self.low.dtype)) - torch.log(self.high - self.low)
 
     def cdf(self, value: Any) -> Any:
-        """The part of the interval below."""
+        """Return the part of the interval below."""
         if self._validate_args:
             self._validate_sample(value)
         return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)

@@ -38,7 +38,7 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
 
 
 def batch_shape_of(given: tuple[Any, ...], tensor: Any) -> Any:
-    """The batch shape of scalar parameters: none where all were numbers."""
+    """Return the batch shape of scalar parameters: none where all were numbers."""
     return torch.Size() if all(isinstance(v, (int, float)) for v in given) else tensor.size()
 
 
@@ -86,7 +86,7 @@ def given_parameter(distribution: Any) -> Any:
 
 
 def sum_rightmost(value: Any, count: int) -> Any:
-    """The sum over the last ``count`` dimensions."""
+    """Return the sum over the last ``count`` dimensions."""
     return value if not count else value.reshape((*value.shape[:value.dim() - count], -1)).sum(-1)
 
 
@@ -113,7 +113,7 @@ class lazy_property:
 
 
 def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Any:
-    """Elements of lower triangles up to a diagonal, row by row, in one dimension.
+    """Return the elements of lower triangles up to a diagonal, row by row, in one dimension.
 
     Raises:
         ArgumentError: There is no such diagonal.
@@ -127,7 +127,7 @@ def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Any:
 
 
 def vec_to_tril_matrix(vec: Any, diag: int = 0) -> Any:
-    """The inverse of ``tril_matrix_to_vec``: zeros above the diagonal.
+    """Return the inverse of ``tril_matrix_to_vec``: zeros above the diagonal.
 
     Raises:
         ArgumentError: No triangle has so many elements.

@@ -16,7 +16,7 @@ from .utils import lazy_property, standard_normal
 
 
 def _multidigamma(x: Any, p: int) -> Any:
-    """The derivative of log of the multivariate gamma function."""
+    """Return the derivative of log of the multivariate gamma function."""
     return (x.unsqueeze(-1) - torch.arange(p, dtype=x.dtype, device=x.device) / 2).digamma().sum(-1)
 
 
@@ -77,7 +77,7 @@ class Wishart(ExponentialFamily):
             self._unbroadcasted_scale_tril = precision_to_scale_tril(precision_matrix)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distributions, repeated to a larger batch shape."""
+        """Return the same distributions, repeated to a larger batch shape."""
         new = self._get_checked_instance(Wishart, _instance)
         new._event_shape = self._event_shape
         return super().expand(batch_shape, new)

@@ -1,4 +1,4 @@
-"""What ``import torch`` finds first in a process that was started by one with ``as_torch``: it installs that again."""
+"""The module that ``import torch`` finds first in a child of a process with ``as_torch``, which it installs again."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensocket_core.transforms import (
+from tensocket_operators.transforms import (
     functionalize,
     grad,
     grad_and_value,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tensocket.errors import ArgumentError, ArgumentTypeError, AutogradError, ModuleAttributeError, StateDictError
 from tensocket.nn.modules.module import Module
-from tensocket_core import Tensor, stack
+from tensocket_operators import Tensor, stack
 
 State = Mapping[str, Tensor]
 #: Stands for an attribute that does not exist.
@@ -95,7 +95,7 @@ def _named(module: Module) -> dict[str, Tensor]:
 
 
 def _tied(tensors: dict[str, Tensor]) -> list[set[str]]:
-    """Names grouped by the tensor that they name."""
+    """Return the names grouped by the tensor that they name."""
     groups: dict[int, set[str]] = {}
     for name, tensor in tensors.items():
         groups.setdefault(id(tensor), set()).add(name)

@@ -41,7 +41,7 @@ def _warn(name: str, new: str) -> None:
 
 
 def _moved(name: str, new: str) -> Any:
-    """A function of ``func`` that warns of its former name."""
+    """Return a function of ``func`` that warns of its former name."""
     function = getattr(func, name)
 
     @wraps(function)
@@ -60,7 +60,7 @@ hessian, functionalize = _moved("hessian", "torch.func.hessian"), _moved("functi
 
 
 def make_functional(model: Any, disable_autograd_tracking: bool = False) -> Any:
-    """A function of the parameters of a module and its arguments, and the parameters.
+    """Return a function of the parameters of a module and its arguments, and the parameters.
 
     Args:
         model: A module without buffers; it stays as it is.
@@ -74,7 +74,7 @@ def make_functional(model: Any, disable_autograd_tracking: bool = False) -> Any:
 
 
 def make_functional_with_buffers(model: Any, disable_autograd_tracking: bool = False) -> Any:
-    """A function of the parameters and buffers of a module and its arguments, the parameters and the buffers.
+    """Return a function of the parameters and buffers of a module and its arguments, the parameters and the buffers.
 
     Args:
         model: The module, which stays as it is.
@@ -85,7 +85,7 @@ def make_functional_with_buffers(model: Any, disable_autograd_tracking: bool = F
 
 
 def combine_state_for_ensemble(models: Sequence[Any]) -> Any:
-    """A function of one of several modules of a class, their stacked parameters and their stacked buffers.
+    """Return a function of one of several modules of a class, their stacked parameters and their stacked buffers.
 
     Args:
         models: The modules; with ``vmap``, the function runs them all.
@@ -98,7 +98,7 @@ def combine_state_for_ensemble(models: Sequence[Any]) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """The version."""
+    """Return the version."""
     if name == "__version__":
         return version.current()
     raise AttributeError(f"module 'functorch' has no attribute {name!r}")

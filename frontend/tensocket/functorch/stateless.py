@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from tensocket.errors import ArgumentError, AutogradError
 from tensocket.func.modules import replaced
 from tensocket.nn import Module, Parameter
-from tensocket_core import Tensor, empty_like, stack
+from tensocket_operators import Tensor, empty_like, stack
 
 Tensors = tuple[Tensor, ...]
 Names = tuple[str, ...]
@@ -109,7 +109,7 @@ def _spread(names: dict[str, list[str]], tensors: Tensors) -> dict[str, Any]:
 
 
 def make_functional(model: Module, disable_autograd_tracking: bool = False) -> tuple[FunctionalModule, Tensors]:
-    """As ``functorch.make_functional``, without its warning.
+    """Do the same as ``functorch.make_functional``, without its warning.
 
     Raises:
         AutogradError: The module has buffers.
@@ -123,7 +123,7 @@ def make_functional(model: Module, disable_autograd_tracking: bool = False) -> t
 
 def make_functional_with_buffers(model: Module, disable_autograd_tracking: bool = False) -> tuple[
         FunctionalModuleWithBuffers, Tensors, Tensors]:
-    """As ``functorch.make_functional_with_buffers``, without its warning."""
+    """Do the same as ``functorch.make_functional_with_buffers``, without its warning."""
     return FunctionalModuleWithBuffers._create_from(model, disable_autograd_tracking)
 
 
@@ -132,7 +132,7 @@ def _stacked(groups: Iterable[Tensors]) -> Tensors:
 
 
 def combine_state_for_ensemble(models: Sequence[Module]) -> tuple[FunctionalModuleWithBuffers, Tensors, Tensors]:
-    """As ``functorch.combine_state_for_ensemble``, without its warning.
+    """Do the same as ``functorch.combine_state_for_ensemble``, without its warning.
 
     Raises:
         AutogradError: There are no modules, they are of several classes, or some train and some do not.
@@ -163,7 +163,7 @@ def _state(model: Module) -> tuple[FunctionalModuleWithBuffers, Tensors, Tensors
 
 def functional_init(model_class: Callable[..., Module], ensemble_shape: tuple[int, ...] = (),
                     device: Any = "cpu") -> Callable[..., Any]:
-    """A function that makes modules of a class and returns ``(weights, function, names)``.
+    """Return a function that makes modules of a class and returns ``(weights, function, names)``.
 
     Args:
         model_class: The class, of modules without buffers.

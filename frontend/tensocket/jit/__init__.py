@@ -27,7 +27,7 @@ _Value = TypeVar("_Value")
 
 
 class Error(RuntimeError):
-    """What a script raises in PyTorch; never raised here."""
+    """The error that a script raises in PyTorch; never raised here."""
 
 
 class Attribute(NamedTuple):
@@ -44,18 +44,18 @@ class Future:
         self._value = value
 
     def wait(self) -> Any:
-        """The result."""
+        """Return the result."""
         return self._value
 
     def done(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     value = wait
 
 
 def is_scripting() -> bool:
-    """False: nothing is translated."""
+    """Return False: nothing is translated."""
     return False
 
 
@@ -63,12 +63,12 @@ is_tracing = is_scripting
 
 
 def annotate(the_type: Any, the_value: _Value) -> _Value:
-    """The value."""
+    """Return the value."""
     return the_value
 
 
 def export(fn: _Value) -> _Value:
-    """The function itself."""
+    """Return the function itself."""
     return fn
 
 
@@ -76,7 +76,7 @@ script_method = unused = interface = script_if_tracing = export
 
 
 def ignore(drop: Any = False, **options: Any) -> Any:
-    """The function itself; a decorator that leaves functions as they are where a flag is given."""
+    """Return the function itself; a decorator that leaves functions as they are where a flag is given."""
     return drop if callable(drop) else export
 
 
@@ -91,12 +91,12 @@ def _is(obj: Any, kind: Any) -> bool:
 
 
 def freeze(mod: _Value, preserved_attrs: Any = None, optimize_numerics: bool = True) -> _Value:
-    """The module itself."""
+    """Return the module itself."""
     return mod
 
 
 def optimize_for_inference(mod: _Value, other_methods: Any = None) -> _Value:
-    """The module itself."""
+    """Return the module itself."""
     return mod
 
 
@@ -106,7 +106,7 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
 
 
 def wait(future: Future) -> Any:
-    """The result of ``fork``.
+    """Return the result of ``fork``.
 
     Raises:
         ArgumentError: It is None.
@@ -120,7 +120,7 @@ def save(m: Any, f: str | os.PathLike[str] | Any, _extra_files: dict[str, Any] |
     """Write a module or function to a file, which names its classes and does not hold their code.
 
     Args:
-        m: What ``script`` or ``trace`` returned.
+        m: The object that ``script`` or ``trace`` returned.
         f: A path or an open file.
         _extra_files: Accepted only if empty.
 

@@ -1,4 +1,4 @@
-"""What ``script`` and ``trace`` return: the function or module itself, called eagerly."""
+"""The objects that ``script`` and ``trace`` return: the function or module itself, called eagerly."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _scripted_class(kind: type[Module]) -> type[Any]:
 
 
 def scripted(module: Module) -> ScriptModule:
-    """The same module as an instance of ``ScriptModule``: parameters, submodules and mode are shared."""
+    """Return the same module as an instance of ``ScriptModule``: parameters, submodules and mode are shared."""
     if isinstance(module, ScriptModule):
         return module
     kind = _scripted_class(type(module))
@@ -113,7 +113,7 @@ def scripted(module: Module) -> ScriptModule:
 
 
 def original(module: Module) -> Module:
-    """The module that was passed to ``script``, or one that stands for it."""
+    """Return the module that was passed to ``script``, or one that stands for it."""
     kind: type[Module] | None = getattr(module, "_of", None)
     if kind is None:
         return module
@@ -123,10 +123,10 @@ def original(module: Module) -> Module:
 
 
 def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
-    """A function, module or class as it is, to be called eagerly. Noted once.
+    """Return a function, module or class as it is, to be called eagerly. Noted once.
 
     Args:
-        obj: What would be translated.
+        obj: The function or module that PyTorch would translate.
         optimize: Accepted as in PyTorch, as is what follows.
         example_inputs: Inputs from which types could be seen.
 
@@ -152,10 +152,10 @@ def trace(func: Any, example_inputs: Any = None, optimize: Any = None, check_tra
           check_inputs: Any = None, check_tolerance: float = 1e-5, strict: bool = True, _force_outplace: bool = False,
           _module_class: Any = None, _compilation_unit: Any = None, example_kwarg_inputs: Any = None,
           _store_inputs: bool = True) -> Any:
-    """A function or module as it is, to be called eagerly, after one call with the example inputs. Noted once.
+    """Return a function or module as it is, to be called eagerly, after one call with the example inputs. Noted once.
 
     Args:
-        func: What would be recorded.
+        func: The function or module that PyTorch would record.
         example_inputs: A tensor, or positional arguments.
         optimize: Accepted as in PyTorch, as are the others.
         check_trace: Whether to compare.
@@ -175,7 +175,7 @@ def trace(func: Any, example_inputs: Any = None, optimize: Any = None, check_tra
 
 
 def trace_module(mod: Module, inputs: dict[str, Any], *args: Any, **options: Any) -> Any:
-    """A module as it is, after one call of each method that ``inputs`` names. Noted once."""
+    """Return a module as it is, after one call of each method that ``inputs`` names. Noted once."""
     for name, given in inputs.items():
         getattr(mod, name)(*(given if isinstance(given, (tuple, list)) else (given,)))
     return trace(mod)

@@ -5,31 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket_core import tensor
-from tensocket_core._generated import functions
-from tensocket_core._generated.functions import masked_amax as amax
-from tensocket_core._generated.functions import masked_amin as amin
-from tensocket_core._generated.functions import masked_argmax as argmax
-from tensocket_core._generated.functions import masked_argmin as argmin
-from tensocket_core._generated.functions import masked_cumprod as cumprod
-from tensocket_core._generated.functions import masked_cumsum as cumsum
-from tensocket_core._generated.functions import masked_log_softmax as log_softmax
-from tensocket_core._generated.functions import masked_logaddexp as logaddexp
-from tensocket_core._generated.functions import masked_logsumexp as logsumexp
-from tensocket_core._generated.functions import masked_mean as mean
-from tensocket_core._generated.functions import masked_median as median
-from tensocket_core._generated.functions import masked_norm as norm
-from tensocket_core._generated.functions import masked_normalize as normalize
-from tensocket_core._generated.functions import masked_prod as prod
-from tensocket_core._generated.functions import masked_softmax as softmax
-from tensocket_core._generated.functions import masked_softmin as softmin
-from tensocket_core._generated.functions import masked_std as std
-from tensocket_core._generated.functions import masked_sum as sum
-from tensocket_core._generated.functions import masked_var as var
-from tensocket_core.execute.geometry import normalize_axes
 from tensocket_core.formats import strided
-from tensocket_core.ops.masked import IDENTITIES, identity_of
-from tensocket_core.sparse.masked import canonical_mask, where_masked
+from tensocket_core.geometry import normalize_axes
+from tensocket_operators import functions, tensor
+from tensocket_operators.functions import masked_amax as amax
+from tensocket_operators.functions import masked_amin as amin
+from tensocket_operators.functions import masked_argmax as argmax
+from tensocket_operators.functions import masked_argmin as argmin
+from tensocket_operators.functions import masked_cumprod as cumprod
+from tensocket_operators.functions import masked_cumsum as cumsum
+from tensocket_operators.functions import masked_log_softmax as log_softmax
+from tensocket_operators.functions import masked_logaddexp as logaddexp
+from tensocket_operators.functions import masked_logsumexp as logsumexp
+from tensocket_operators.functions import masked_mean as mean
+from tensocket_operators.functions import masked_median as median
+from tensocket_operators.functions import masked_norm as norm
+from tensocket_operators.functions import masked_normalize as normalize
+from tensocket_operators.functions import masked_prod as prod
+from tensocket_operators.functions import masked_softmax as softmax
+from tensocket_operators.functions import masked_softmin as softmin
+from tensocket_operators.functions import masked_std as std
+from tensocket_operators.functions import masked_sum as sum
+from tensocket_operators.functions import masked_var as var
+from tensocket_operators.reductions.masked import IDENTITIES, identity_of
+from tensocket_operators.sparse.masked import canonical_mask, where_masked
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, UnsupportedOperator
 
@@ -43,7 +42,7 @@ _COUNTING: Final = frozenset(("mean", "var", "std"))
 
 
 def _name_of(name: str, op: Any) -> str:
-    """The name of an operation.
+    """Return the name of an operation.
 
     Raises:
         ArgumentError: It is not a function.
@@ -63,7 +62,7 @@ def _canonical_dim(dim: Any, ndim: int) -> tuple[int, ...]:
 
 
 def _reduction_identity(op_name: str, input: Any, *args: Any) -> Any:
-    """The identity of an operation on elements of ``input``, as a tensor; None where elements are counted.
+    """Return the identity of an operation on elements of ``input``, as a tensor; None where elements are counted.
 
     Args:
         op_name: Name of the operation.
@@ -89,7 +88,7 @@ def _where(mask: Any, input: Any, fill_value: Any) -> Any:
     Args:
         mask: Bools.
         input: A tensor of the mask's shape and layout.
-        fill_value: What stands for elements that the mask leaves out.
+        fill_value: The value in place of elements that the mask leaves out.
     """
     if mask.layout is strided:
         return functions.where(mask, input, fill_value)
@@ -100,7 +99,7 @@ _sparse_coo_where = _sparse_csr_where = where_masked
 
 
 def _input_mask(input: Any, *args: Any, mask: Any = None, **kwargs: Any) -> Any:
-    """The mask as bools in the shape and the layout of the input.
+    """Return the mask as bools in the shape and the layout of the input.
 
     Raises:
         ArgumentError: There is no mask.
@@ -112,7 +111,7 @@ def _input_mask(input: Any, *args: Any, mask: Any = None, **kwargs: Any) -> Any:
 
 
 def _output_mask(op: Callable[..., Any], input: Any, *args: Any, **kwargs: Any) -> Any:
-    """The mask of the result of a masked operation on these arguments.
+    """Return the mask of the result of a masked operation on these arguments.
 
     Raises:
         ArgumentError: ``op`` is not a function of ``tensocket.masked``.
@@ -131,7 +130,8 @@ def _output_mask(op: Callable[..., Any], input: Any, *args: Any, **kwargs: Any) 
 
 
 def _combine_input_and_mask(op: Callable[..., Any], input: Any, mask: Any, *args: Any) -> Any:
-    """The input with the identity of an operation where the mask does not hold; a masked tensor has its own mask.
+    """Return the input with the identity of an operation where the mask does not hold; a masked tensor has its own
+    mask.
 
     Args:
         op: A function of ``tensocket.masked`` or of ``tensocket`` of that name.

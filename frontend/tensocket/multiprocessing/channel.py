@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensocket.errors import OutOfMemoryError
-from tensocket_core import Tensor
-from tensocket_core.interop.sending import packed_parts
-from tensocket_core.interop.shared import ALIGNMENT, Segment
+from tensocket_operators import Tensor
+from tensocket_operators.interop.sending import packed_parts
+from tensocket_operators.interop.shared import ALIGNMENT, Segment
 
 Bytes = NDArray[np.uint8]
 
@@ -53,7 +53,7 @@ class Channel:
         self._returned: deque[int] = deque()
 
     def fileno(self) -> int:
-        """The socket's descriptor."""
+        """Return the socket's descriptor."""
         return self._socket.fileno()
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class Channel:
         segment.close()
 
     def _pickled(self, message: object) -> list[Bytes]:
-        """The pickle and the memory that it refers to."""
+        """Return the pickle and the memory that it refers to."""
         buffers: list[pickle.PickleBuffer] = []
         returned, dropped = list(self._returned), self._pool.dropped
         text = io.BytesIO()
@@ -112,7 +112,7 @@ class Channel:
     # ------------------------------------------------------------------------------------------------ receiving
 
     def receive(self) -> Any:
-        """The next object; waits for it.
+        """Return the next object; waits for it.
 
         Raises:
             EOFError: The other side ended the connection, or is gone.
@@ -134,7 +134,7 @@ class Channel:
         return message
 
     def _head(self, descriptors: list[int]) -> bytes:
-        """A header, and the descriptor that came with it."""
+        """Return a header, and the descriptor that came with it."""
         try:
             head, received, _, _ = socket.recv_fds(self._socket, _HEADER.size, 1)
         except ConnectionError:
@@ -198,7 +198,7 @@ class _Pool:
     """The segments of a sender, by numbers from 1.
 
     Attributes:
-        dropped: What the receiver has to forget.
+        dropped: Entries that the receiver has to forget.
     """
 
     def __init__(self) -> None:
@@ -208,7 +208,7 @@ class _Pool:
         self.dropped: list[int] = []
 
     def take(self, nbytes: int) -> tuple[int, Segment, bool]:
-        """Number and segment for a message of ``nbytes``, and whether it is new."""
+        """Return the number and segment for a message of ``nbytes``, and whether it is new."""
         for number in self._free:
             if nbytes <= self._known[number].nbytes <= 2 * nbytes:
                 self._free.remove(number)
@@ -229,7 +229,7 @@ class _Pool:
 
 
 def _places(sizes: Iterable[int]) -> tuple[list[int], int]:
-    """Where pieces start in a segment, and the end of the last one."""
+    """Return where pieces start in a segment, and the end of the last one."""
     places, end = [], 0
     for size in sizes:
         places.append(end)

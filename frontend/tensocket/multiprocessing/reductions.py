@@ -13,9 +13,9 @@ from weakref import WeakValueDictionary
 
 from tensocket.errors import ArgumentError
 from tensocket.nn.parameter import Parameter
-from tensocket_core import Tensor
-from tensocket_core.interop.sending import attributes, on_host, on_memory, place_parts, segment_of
-from tensocket_core.interop.shared import Segment
+from tensocket_operators import Tensor
+from tensocket_operators.interop.sending import attributes, on_host, on_memory, place_parts, segment_of
+from tensocket_operators.interop.shared import Segment
 
 STRATEGIES: Final = ("file_descriptor", "file_system")
 _STRATEGY: Final = ["file_descriptor"]
@@ -24,7 +24,7 @@ _RECEIVED: Final[WeakValueDictionary[tuple[int, int], Segment]] = WeakValueDicti
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """How this process holds memory that it receives from other processes.
+    """Set how this process holds memory that it receives from other processes.
 
     Args:
         new_strategy: ``"file_descriptor"`` holds a descriptor for all memory, so that it can be sent on as shared
@@ -41,17 +41,17 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
 
 def get_sharing_strategy() -> str:
-    """How this process holds memory that it receives from other processes."""
+    """Return how this process holds memory that it receives from other processes."""
     return _STRATEGY[0]
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """What ``set_sharing_strategy`` takes."""
+    """Return the names that ``set_sharing_strategy`` takes."""
     return set(STRATEGIES)
 
 
 def reduce_tensor(tensor: Any) -> Any:
-    """What goes to another process instead of a tensor.
+    """Return the object that another process receives in place of a tensor.
 
     Raises:
         AutogradError: An operator made the tensor.

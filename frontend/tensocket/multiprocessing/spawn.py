@@ -21,7 +21,7 @@ class ProcessException(TensocketError, RuntimeError):
     """A process that failed.
 
     Attributes:
-        msg: What happened.
+        msg: Description of the failure.
         error_index: Number of the process, from 0.
         pid: Its process id.
     """
@@ -59,7 +59,7 @@ class ProcessExitedException(ProcessException):
 
 
 def _run(fn: Callable[..., Any], index: int, args: tuple[Any, ...], report: Any) -> None:
-    """The life of a started process."""
+    """Run the function of a started process."""
     try:
         fn(index, *args)
     except KeyboardInterrupt:

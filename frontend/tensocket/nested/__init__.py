@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 from . import attention as attention
 from . import encoder as encoder
@@ -18,7 +18,7 @@ from .padding import padded
 
 
 def to_padded_tensor(input: Any, padding: float, output_size: Any = None, out: Tensor | None = None) -> Tensor:
-    """A dense tensor with the components in its corners.
+    """Return a dense tensor with the components in its corners.
 
     Args:
         input: A nested tensor.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket_core._generated import functions
+from tensocket_operators import functions
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
 from .padding import joined

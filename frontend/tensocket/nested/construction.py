@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-import tensocket_core as core
-from tensocket_core import Tensor
+import tensocket_operators as core
 from tensocket_core.formats import jagged, strided
 from tensocket_core.promotion import get_default_dtype
+from tensocket_operators import Tensor
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
 
 from .padding import joined, offsets_of
@@ -68,7 +68,7 @@ def _list_of(operator: str, given: Any) -> list[Any]:
 
 def nested_tensor(tensor_list: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
                   requires_grad: bool = False, pin_memory: bool = False) -> Any:
-    """A nested tensor of copies of tensors or lists of numbers: a leaf.
+    """Return a nested tensor of copies of tensors or lists of numbers: a leaf.
 
     Args:
         tensor_list: The components.
@@ -138,7 +138,7 @@ def _from_dense(tensor: Tensor, dtype: Any, device: Any, layout: Any) -> Any:
 def nested_tensor_from_jagged(values: Tensor, offsets: Tensor | None = None, lengths: Tensor | None = None,
                               jagged_dim: int | None = None, min_seqlen: int | None = None,
                               max_seqlen: int | None = None) -> Any:
-    """A view of a dense tensor in which components follow one another.
+    """Return a view of a dense tensor in which components follow one another.
 
     Args:
         values: The components, one after the other.
@@ -165,7 +165,7 @@ def nested_tensor_from_jagged(values: Tensor, offsets: Tensor | None = None, len
 
 
 def narrow(tensor: Tensor, dim: int, start: Any, length: Any, layout: Any = None) -> Any:
-    """A view of a part of each entry of a dense tensor, from ``start`` on; start and length may differ by entry.
+    """Return a view of a part of each entry of a dense tensor, from ``start`` on; start and length may differ by entry.
 
     Args:
         tensor: A dense tensor.
@@ -205,7 +205,7 @@ def narrow(tensor: Tensor, dim: int, start: Any, length: Any, layout: Any = None
 
 
 def masked_select(tensor: Tensor, mask: Tensor) -> Any:
-    """The elements of each row of a dense tensor at which ``mask`` is true, as a nested tensor of layout jagged.
+    """Return the elements of each row of a dense tensor at which ``mask`` is true, as a nested tensor of layout jagged.
 
     Args:
         tensor: A dense tensor of 2 dimensions or more.

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-import tensocket_core as core
-from tensocket_core import Tensor
+import tensocket_operators as core
+from tensocket_operators import Tensor
 from tensocket_plugins.contract.errors import ShapeError
 
 from .padding import joined

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import tensocket_core as core
-from tensocket_core import Tensor
+import tensocket_operators as core
+from tensocket_operators import Tensor
 from tensocket_plugins.contract.errors import ArgumentError, UnsupportedOperator
 
 from ..nn import functional as F
@@ -25,7 +25,7 @@ def _dense(tensor: Any) -> Any:
 
 
 def _padding_mask(tensor: Any, size: int) -> Any:
-    """Where a padded tensor has no elements of its components."""
+    """Return where a padded tensor has no elements of its components."""
     lengths = core.tensor(_lengths(tensor), device=tensor.device)
     return core.arange(size, device=tensor.device).unsqueeze(0) >= lengths.unsqueeze(1)
 
@@ -33,7 +33,7 @@ def _padding_mask(tensor: Any, size: int) -> Any:
 @rule(Nested, "_multi_head_attention")
 def nested_attention(query: Any, module: Any, key: Any, value: Any, masks: tuple[Any, Any], need_weights: bool,
                      average_attn_weights: bool) -> tuple[Any, Any]:
-    """What ``nn.MultiheadAttention`` does with nested tensors (batch, ragged, width); weights are padded.
+    """Compute ``nn.MultiheadAttention`` of nested tensors (batch, ragged, width); weights are padded.
 
     Raises:
         ArgumentError: A tensor is dense, there is a mask, or batches do not come first.
@@ -80,7 +80,7 @@ def _native_multi_head_attention(
         qkv_bias: (3 E).
         proj_weight: (E, E).
         proj_bias: (E).
-        mask: What is left out (bool), or added to scores.
+        mask: Positions to leave out (bool), or numbers to add to scores.
         need_weights: Whether weights are returned.
         average_attn_weights: Whether they are averaged over heads.
         mask_type: 0 for a mask (L, S), 1 for padding of keys (N, S), 2 for both together (N, heads, L, S).

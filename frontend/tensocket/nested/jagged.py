@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import tensocket_core as core
-from tensocket_core import Tensor
-from tensocket_core.execute.geometry import normalize_axis
+import tensocket_operators as core
+from tensocket_core.geometry import normalize_axis
+from tensocket_operators import Tensor
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError, UnsupportedOperator
 
 from . import shared
@@ -50,7 +50,7 @@ def _refused(name: str, first: Any, other: Any) -> ShapeError:
 
 
 def sizes_of(tensor: Any) -> tuple[Any, ...]:
-    """The shape, as errors show it."""
+    """Return the shape, as errors show it."""
     return tuple(tensor.shape) if isinstance(tensor, NestedTensor) or not isinstance(tensor, Nested) else ("nested",)
 
 
@@ -63,7 +63,7 @@ def _fits(first: Any, other: Any) -> bool:
 
 
 def _fitted(name: str, first: Any, dense: Any) -> Any:
-    """A dense operand as it broadcasts with the dense tensor behind a nested one."""
+    """Return a dense operand as it broadcasts with the dense tensor behind a nested one."""
     ndim, axis = first.ndim, first._structure.axis
     if dense.dim() > ndim:
         raise _refused(name, first, dense)
@@ -88,7 +88,7 @@ def _fitted(name: str, first: Any, dense: Any) -> Any:
 
 
 def _inner(name: str, input: Any, dim: int) -> int:
-    """A dimension of the dense tensor.
+    """Return a dimension of the dense tensor.
 
     Raises:
         UnsupportedOperator: It is that of the batch, or the ragged one.
@@ -100,7 +100,7 @@ def _inner(name: str, input: Any, dim: int) -> int:
 
 
 def not_along(name: str, axis: int) -> UnsupportedOperator:
-    """The error for the dimension of the batch, and for the ragged one."""
+    """Return the error for the dimension of the batch, and for the ragged one."""
     return UnsupportedOperator(name, f"dimension {axis}", f"{name}(): not supported for NestedTensor on dim={axis}",
                                "pass another dimension, or use unbind()")
 
@@ -192,21 +192,21 @@ def _side(name: str, input: Any, new: list[Any], old: tuple[int, ...]) -> list[i
 
 @rule(NestedTensor, "view", "_unsafe_view")
 def view(input: Any, *shape: Any) -> Any:
-    """The components in other shapes; the ragged dimension is -1 or its symbol."""
+    """Return the components in other shapes; the ragged dimension is -1 or its symbol."""
     sizes, structure = _target("view", input, shape)
     return nested(plain(input).view(sizes), structure)
 
 
 @rule(NestedTensor, "reshape")
 def reshape(input: Any, *shape: Any) -> Any:
-    """The components in other shapes; a view where memory allows."""
+    """Return the components in other shapes; a view where memory allows."""
     sizes, structure = _target("reshape", input, shape)
     return nested(plain(input).reshape(sizes), structure)
 
 
 @rule(NestedTensor, "reshape_as", "view_as")
 def reshape_as(input: Any, other: Any) -> Any:
-    """The components in the shapes of another nested tensor."""
+    """Return the components in the shapes of another nested tensor."""
     return reshape(input, *other.shape)
 
 
@@ -228,7 +228,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 @rule(NestedTensor, "unflatten")
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
-    """One dimension as several."""
+    """Return one dimension as several."""
     at = _inner("unflatten", input, dim)
     values = plain(input).unflatten(at, sizes)
     axis = input._structure.axis
@@ -276,7 +276,7 @@ def expand(input: Any, *sizes: Any) -> Any:
 
 @rule(NestedTensor, "select")
 def select(input: Any, dim: int, index: int) -> Any:
-    """A component, or the entry of all components at an index."""
+    """Return a component, or the entry of all components at an index."""
     axis = normalize_axis("select", dim, input.ndim)
     if axis == 0:
         return shared.select(input, 0, index)
@@ -287,7 +287,7 @@ def select(input: Any, dim: int, index: int) -> Any:
 
 @rule(NestedTensor, "slice", "narrow")
 def narrow(input: Any, dim: int, start: int, length: int) -> Any:
-    """A part of a dimension."""
+    """Return a part of a dimension."""
     return nested(plain(input).narrow(_inner("narrow", input, dim), start, length), input._structure)
 
 

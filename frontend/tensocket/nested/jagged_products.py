@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import tensocket_core as core
-from tensocket_core import Tensor
-from tensocket_core._generated import functions
-from tensocket_core.execute.geometry import normalize_axis
+import tensocket_operators as core
+from tensocket_core.geometry import normalize_axis
+from tensocket_operators import Tensor, functions
 from tensocket_plugins.contract.errors import ShapeError, UnsupportedOperator
 
 from .jagged import not_along, sizes_of
@@ -17,7 +16,7 @@ from .rules import nested_in, rule
 from .sizes import NestedInt
 from .tensors import Nested, NestedTensor, components, nested, plain
 
-#: What components are padded with where a reduction runs over the ragged dimension.
+#: The values that pad components where a reduction runs over the ragged dimension.
 _NEUTRAL = {"sum": 0, "mean": 0, "prod": 1, "amax": -math.inf, "amin": math.inf, "any": 0, "all": 1}
 
 
@@ -68,7 +67,7 @@ for _name in ("var", "std"):
 
 
 def _reduced(name: str, input: Any, dim: Any, keepdim: bool, keywords: dict[str, Any]) -> Any:
-    """A reduction over dimensions, or over everything.
+    """Return a reduction over dimensions, or over everything.
 
     Raises:
         ShapeError: It runs over the batch and not over the ragged dimension, or over that and others without the batch.
@@ -96,7 +95,7 @@ def _reduced(name: str, input: Any, dim: Any, keepdim: bool, keywords: dict[str,
 
 
 def _reduced_ragged(name: str, function: Any, input: Any, keepdim: bool, keywords: dict[str, Any]) -> Any:
-    """A reduction of each component along the ragged dimension: dense."""
+    """Return a reduction of each component along the ragged dimension: dense."""
     axis = input._structure.axis
     if name not in _NEUTRAL:
         parts = [function(x, axis - 1, keepdim=keepdim, **keywords) for x in components(input)]
@@ -200,7 +199,7 @@ def _rejoined(parts: list[Any], example: Any) -> Any:
 
 @rule(NestedTensor, "masked_select")
 def masked_select(input: Any, mask: Any) -> Any:
-    """The elements at which ``mask`` is true, in one line."""
+    """Return the elements at which ``mask`` is true, in one line."""
     return plain(input).masked_select(plain(mask))
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-import tensocket_core as core
-from tensocket_core import Tensor
+import tensocket_operators as core
+from tensocket_operators import Tensor
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
 from .structures import Pieces, Ragged
@@ -37,7 +37,7 @@ def offsets_of(lengths: list[int], like: Tensor) -> Any:
 
 
 def extended(tensor: Nested, made: Any, trailing: tuple[int, ...]) -> Any:
-    """A fresh dense tensor that has dimensions behind those of a contiguous nested tensor, as a nested one."""
+    """Return a fresh dense tensor that has dimensions behind those of a contiguous nested tensor, as a nested one."""
     structure = tensor._structure
     if isinstance(structure, Ragged):
         return nested(made, structure.moved(structure.axis, structure.ndim + len(trailing)))
@@ -46,7 +46,7 @@ def extended(tensor: Nested, made: Any, trailing: tuple[int, ...]) -> Any:
 
 
 def padded(tensor: Any, padding: float, output_size: Any = None) -> Any:
-    """The components in the corners of a dense tensor that is filled with ``padding``.
+    """Return the components in the corners of a dense tensor that is filled with ``padding``.
 
     Raises:
         ArgumentError: ``tensor`` is not nested.
@@ -119,7 +119,7 @@ def _padded_rows(tensor: Any, padding: float, shape: tuple[int, ...]) -> Any:
 
 
 def cut(dense: Any, structure: Ragged) -> Any:
-    """A padded tensor as a nested one of a ragged structure without gaps."""
+    """Return a padded tensor as a nested one of a ragged structure without gaps."""
     axis = structure.axis
     lengths = structure.bounds()[1]
     rows = dense.movedim(axis, 1)

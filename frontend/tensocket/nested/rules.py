@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from tensocket_core import Tensor
 from tensocket_core.dispatch.modes import thread_state
 from tensocket_core.dispatch.registry import OPERATORS
+from tensocket_operators import Tensor
 from tensocket_plugins.contract.errors import UnsupportedOperator
 
 from .tensors import HANDLERS, Nested, NestedTensor, StridedNested
@@ -61,7 +61,7 @@ def elementwise(kind: type) -> Callable[[F], F]:
 
 
 def name_of(function: Any) -> str:
-    """The name by which a public function is looked up."""
+    """Return the name by which a public function is looked up."""
     name = str(getattr(function, "__name__", None) or getattr(function, "name", function))
     return name.removeprefix("method_")
 
@@ -117,7 +117,7 @@ def replaced(values: Any, change: Callable[[Tensor], Any]) -> Any:
 
 
 def each(result: Any, change: Callable[[Any], Any]) -> Any:
-    """What becomes of a result that is a tensor, or of the tensors of one that holds several."""
+    """Return the result after ``change``, or, of a result that holds several tensors, after a change of each."""
     if isinstance(result, Tensor):
         return change(result)
     values = [change(value) for value in result]

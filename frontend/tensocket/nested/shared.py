@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensocket_core as core
-from tensocket_core import Tensor
-from tensocket_core._generated import functions
+import tensocket_operators as core
 from tensocket_core.autograd import differentiate
-from tensocket_core.execute.geometry import normalize_axis
 from tensocket_core.formats import check_format, contiguous_format, preserve_format
+from tensocket_core.geometry import normalize_axis
+from tensocket_operators import Tensor, functions
 from tensocket_plugins.contract.errors import ArgumentError, DimensionError, ShapeError, UnsupportedOperator
 
 from . import padding
@@ -20,7 +19,7 @@ from .tensors import Nested, components, gradient_for, like, nested, plain, plai
 
 @rule(Nested, "unbind")
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
-    """The components.
+    """Return the components.
 
     Raises:
         UnsupportedOperator: ``dim`` is not that of the batch.
@@ -33,13 +32,13 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
 
 @rule(Nested, "detach", "detach_")
 def detach(input: Any) -> Any:
-    """A nested tensor on the same memory that is cut off from the graph."""
+    """Return a nested tensor on the same memory that is cut off from the graph."""
     return like(input, plain(input).detach())
 
 
 @rule(Nested, "alias", "view_as_self")
 def alias(input: Any) -> Any:
-    """A nested tensor on the same memory."""
+    """Return a nested tensor on the same memory."""
     return shaped_like(input, input)
 
 
@@ -57,7 +56,7 @@ def exchanged(input: Any, dim0: int, dim1: int, refused: str) -> tuple[int, int]
 
 @rule(Nested, "clone")
 def clone(input: Any, *, memory_format: Any = None) -> Any:
-    """A copy; components lie where they lay, or side by side for ``contiguous_format``.
+    """Return a copy; components lie where they lay, or side by side for ``contiguous_format``.
 
     Raises:
         UnsupportedOperator: The format is another one.
@@ -76,7 +75,7 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
 
 @rule(Nested, "contiguous")
 def contiguous(input: Any, memory_format: Any = None) -> Any:
-    """The tensor itself where its components lie side by side, else a copy of which they do."""
+    """Return the tensor itself where its components lie side by side, else a copy of which they do."""
     check_format("contiguous", memory_format)
     if input.is_contiguous():
         return input
@@ -237,13 +236,13 @@ def _returned(tensor: Any, value: Any) -> Any:
 
 @rule(Nested, "to_padded_tensor")
 def to_padded_tensor(input: Any, padding_value: float = 0.0, output_size: Any = None) -> Any:
-    """The components in a dense tensor; see ``nested.to_padded_tensor``."""
+    """Return the components in a dense tensor; see ``nested.to_padded_tensor``."""
     return padding.padded(input, padding_value, output_size)
 
 
 @rule(Nested, "__getitem__")
 def get_item(input: Any, index: Any) -> Any:
-    """A component, or an element or part of one.
+    """Return a component, or an element or part of one.
 
     Raises:
         DimensionError: There is no such component.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any, Final
 
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 from tensocket_plugins.contract.errors import ArgumentError
 
 _NUMBERS: Final = itertools.count()
@@ -24,7 +24,7 @@ class NestedInt(SymInt):
 
     Attributes:
         number: Which ragged structure it belongs to.
-        factor: What it is multiplied by.
+        factor: Its factor.
     """
 
     __slots__ = ("factor", "number")
@@ -71,7 +71,9 @@ class NestedInt(SymInt):
 
 
 def size_of(source: Tensor) -> NestedInt:
-    """The symbol of the ragged structure that a tensor of offsets or lengths describes: one for each tensor object."""
+    """Return the symbol of the ragged structure that a tensor of offsets or lengths describes: one for each tensor
+    object.
+    """
     known = source.__dict__.get("_nested_int")
     if known is None:
         known = source.__dict__["_nested_int"] = NestedInt(next(_NUMBERS))

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tensocket_core import Tensor
-from tensocket_core.execute.geometry import normalize_axis
+from tensocket_core.geometry import normalize_axis
+from tensocket_operators import Tensor
 from tensocket_plugins.contract.errors import DimensionError, ShapeError, UnsupportedOperator
 
 from . import shared
@@ -73,11 +73,11 @@ def _check_partners(name: str, args: tuple[Any, ...]) -> None:
 
 
 def viewed(tensor: Any, view: Callable[[Any], Any]) -> Any:
-    """A view of every component, as a nested tensor on the same memory.
+    """Return a view of every component, as a nested tensor on the same memory.
 
     Args:
         tensor: A nested tensor.
-        view: What a component becomes; the geometry of what it returns is taken, on the same memory.
+        view: Function from a component to its view; the result takes the geometry of that view, on the same memory.
     """
     line = plain_geometry(tensor)
     first = line.storage_offset()
@@ -141,14 +141,14 @@ def unsqueeze(input: Any, dim: int) -> Any:
 
 @rule(StridedNested, "view")
 def view(input: Any, *shape: Any) -> Any:
-    """The components in other shapes; -1 takes over an old size, or is inferred behind the old dimensions."""
+    """Return the components in other shapes; -1 takes over an old size, or is inferred behind the old dimensions."""
     sizes = _target("view", input, shape)
     return viewed(input, lambda x: x.view(_sizes_of("view", x, sizes, input.ndim)))
 
 
 @rule(StridedNested, "reshape")
 def reshape(input: Any, *shape: Any) -> Any:
-    """The components in other shapes; a view where they lie side by side."""
+    """Return the components in other shapes; a view where they lie side by side."""
     sizes = _target("reshape", input, shape)
     if input.is_contiguous():
         return viewed(input, lambda x: x.view(_sizes_of("reshape", x, sizes, input.ndim)))
@@ -170,7 +170,9 @@ def _target(name: str, input: Any, shape: tuple[Any, ...]) -> list[int]:
 
 
 def _sizes_of(name: str, part: Any, sizes: list[int], ndim: int) -> list[int]:
-    """The target of one component: -1 in the place of an old dimension is its size where another one is inferred."""
+    """Return the target of one component: -1 in the place of an old dimension is its size where another one is
+    inferred.
+    """
     unknown = [k for k, n in enumerate(sizes) if n == -1]
     old = ndim - 1
     if len(unknown) > 1:
@@ -203,14 +205,14 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 @rule(StridedNested, "unflatten")
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
-    """One dimension of all components as several."""
+    """Return one dimension of all components as several."""
     axis = _inner("unflatten", dim, input.ndim)
     return viewed(input, lambda x: x.unflatten(axis, sizes))
 
 
 @rule(StridedNested, "select")
 def select(input: Any, dim: int, index: int) -> Any:
-    """A component, or the entry of all components at an index."""
+    """Return a component, or the entry of all components at an index."""
     axis = normalize_axis("select", dim, input.ndim)
     if axis == 0:
         return shared.select(input, 0, index)
@@ -245,7 +247,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """Equal parts of the last dimension.
 
     Raises:
-        UnsupportedOperator: ``dim`` is another one, or its size is no multiple of ``chunks``.
+        UnsupportedOperator: ``dim`` is another one, or its size is not a multiple of ``chunks``.
         ShapeError: The tensor is not contiguous.
     """
     size = _last("chunk", "Chunk for nested tensors is currently only supported for the last dimension.", input, dim)

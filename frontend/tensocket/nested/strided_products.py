@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket_core._generated import functions
-from tensocket_core.execute.geometry import normalize_axis
+from tensocket_core.geometry import normalize_axis
+from tensocket_operators import functions
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError, UnsupportedOperator
 
 from . import shared
@@ -96,7 +96,9 @@ def _rows(name: str, function: Any, input: Any, dim: int, dtype: Any) -> Any:
 
 
 def _rows_of(input: Any) -> Any:
-    """The line of a contiguous nested tensor as rows of its last dimension; None where components differ in it."""
+    """Return the line of a contiguous nested tensor as rows of its last dimension; None where components differ in
+    it.
+    """
     sizes = {shape[-1] for shape in input._structure.shapes}
     if len(sizes) != 1 or not input.numel():
         return None

@@ -34,7 +34,7 @@ class Pieces:
         return len(self.shapes)
 
     def numel(self) -> int:
-        """Number of elements of all components."""
+        """Return the number of elements of all components."""
         return sum(_count(shape) for shape in self.shapes)
 
     def is_contiguous(self, line: Any) -> bool:
@@ -43,7 +43,7 @@ class Pieces:
                 and all(is_contiguous(shape, steps) for shape, steps in zip(self.shapes, self.strides, strict=True)))
 
     def parts(self, line: Any) -> list[Any]:
-        """The components as views of the line."""
+        """Return the components as views of the line."""
         if self.is_contiguous(line):
             counts = [_count(shape) for shape in self.shapes]
             return [x.view(shape) for x, shape in zip(line.split(counts), self.shapes, strict=True)] if counts else []
@@ -52,7 +52,7 @@ class Pieces:
                 for shape, steps, start in zip(self.shapes, self.strides, self.starts, strict=True)]
 
     def places(self, line: Any) -> list[int]:
-        """Where each component begins in memory."""
+        """Return where each component begins in memory."""
         return self.starts
 
     def lies_like(self, other: Any) -> bool:
@@ -88,7 +88,7 @@ class Ragged:
         self._longest = longest
 
     def moved(self, axis: int, ndim: int) -> Ragged:
-        """The same components, with the ragged dimension at another place."""
+        """Return the same components, with the ragged dimension at another place."""
         other = Ragged(self.offsets, self.lengths, axis, ndim, self._shortest, self._longest)
         other._bounds = self._bounds
         return other
@@ -129,7 +129,7 @@ class Ragged:
             a + n == b for a, n, b in zip(starts, lengths, starts[1:], strict=False))
 
     def parts(self, values: Any) -> list[Any]:
-        """The components as views of the dense tensor.
+        """Return the components as views of the dense tensor.
 
         Raises:
             ShapeError: The structure does not fit the dense tensor.
@@ -148,7 +148,7 @@ class Ragged:
         return [values.narrow(axis, a, n) for a, n in zip(starts, lengths, strict=True)]
 
     def places(self, values: Any) -> list[int]:
-        """Where each component begins in memory."""
+        """Return where each component begins in memory."""
         step = values.stride(self.axis - 1)
         return [start * step for start in self.bounds()[0]]
 
@@ -171,7 +171,7 @@ def _count(shape: Shape) -> int:
 
 
 def _running(shapes: list[Shape]) -> list[int]:
-    """Where components begin that lie side by side."""
+    """Return where components begin that lie side by side."""
     starts, at = [], 0
     for shape in shapes:
         starts.append(at)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-import tensocket_core as core
-from tensocket_core import Size, Tensor
+import tensocket_operators as core
 from tensocket_core.autograd import differentiate
 from tensocket_core.dispatch.modes import thread_state
-from tensocket_core.dispatch.subclasses import Subclassed, retyped
-from tensocket_core.execute.geometry import normalize_axis
 from tensocket_core.formats import jagged, strided
 from tensocket_core.formats import layout as Layout
+from tensocket_core.geometry import normalize_axis
+from tensocket_operators import Size, Tensor
+from tensocket_operators.tensor_methods.subclasses import SubclassHooks, retyped
 from tensocket_plugins.contract.errors import ArgumentError, AutogradError, UnsupportedOperator
 
 from .sizes import NestedInt, size_of
@@ -24,7 +24,7 @@ from .structures import Pieces, Ragged
 
 T = TypeVar("T", bound="Nested")
 
-#: What handles a call of a function with a nested tensor; set by ``rules``, which import this module.
+#: The handler of calls of functions with a nested tensor; set by ``rules``, which imports this module.
 HANDLERS: Final[list[Callable[..., Any]]] = []
 
 
@@ -51,7 +51,7 @@ class Nested(Tensor):
         return int(self._structure.ndim)
 
     def dim(self) -> int:
-        """Number of dimensions, with that of the batch."""
+        """Return the number of dimensions, with that of the batch."""
         return self.ndim
 
     ndimension = dim
@@ -75,7 +75,7 @@ class Nested(Tensor):
         return matrix([tuple(x.stride()) for x in described(self)])
 
     def _nested_tensor_storage_offsets(self) -> Any:
-        """Where each component begins."""
+        """Return where each component begins."""
         return matrix(self._structure.places(plain_geometry(self)))
 
     def is_same_size(self, other: Any) -> bool:
@@ -120,7 +120,7 @@ class Nested(Tensor):
         differentiate.backward((self,), (gradient,), retain_graph, create_graph, inputs=inputs)
 
     def _root(self, gradient: Any) -> tuple[Any, Any]:
-        """The dense tensor behind this one, and the gradient in its shape."""
+        """Return the dense tensor behind this one, and the gradient in its shape."""
         if gradient is None:
             raise AutogradError("backward", "a nested tensor without a gradient",
                                 "grad can be implicitly created only for scalar outputs", "pass a nested tensor")
@@ -140,7 +140,7 @@ class Nested(Tensor):
         return _rebuilt, state
 
     def to_padded_tensor(self, padding: float, output_size: Any = None) -> Any:
-        """A dense tensor with the components in its corners; see ``nested.to_padded_tensor``."""
+        """Return a dense tensor with the components in its corners; see ``nested.to_padded_tensor``."""
         return HANDLERS[0](Nested.to_padded_tensor, (self, padding, output_size), {})
 
     def _multi_head_attention(self, *args: Any) -> Any:
@@ -148,7 +148,7 @@ class Nested(Tensor):
         return HANDLERS[0](Nested._multi_head_attention, (self, *args), {})
 
     def tolist(self) -> list[Any]:
-        """A list of the components' nested lists."""
+        """Return a list of the components' nested lists."""
         return [x.tolist() for x in components(self)]
 
 
@@ -173,7 +173,7 @@ class StridedNested(Nested):
                                   "Internal error: NestedTensorImpl doesn't support sizes", "use size(dim) or unbind()")
 
     def size(self, dim: int | None = None) -> Any:
-        """The size of a dimension in which all components are alike.
+        """Return the size of a dimension in which all components are alike.
 
         Raises:
             UnsupportedOperator: No dimension is given.
@@ -200,13 +200,13 @@ class StridedNested(Nested):
                                   "Internal error: NestedTensorImpl doesn't support strides", "use unbind()")
 
     def numel(self) -> int:
-        """Number of elements of all components."""
+        """Return the number of elements of all components."""
         return self._structure.numel()
 
     nelement = numel
 
     def values(self) -> Any:
-        """All elements, as they lie in memory."""
+        """Return all elements, as they lie in memory."""
         return plain(self)
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
@@ -230,7 +230,7 @@ class NestedTensor(Nested):
     _structure: Ragged
 
     def __new__(cls, values: Tensor, offsets: Tensor, *, lengths: Tensor | None = None, **keywords: Any) -> Any:
-        """A nested tensor on the memory of ``values``."""
+        """Return a nested tensor on the memory of ``values``."""
         cache = keywords.get("_metadata_cache") or {}
         structure = Ragged(offsets, lengths, keywords.get("_ragged_idx", 1), values.dim() + 1,
                            cache.get("min_seqlen"), cache.get("max_seqlen"))
@@ -250,7 +250,7 @@ class NestedTensor(Nested):
         return tuple.__new__(Size, [len(structure), *sizes])
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or the size of one dimension."""
+        """Return the shape, or the size of one dimension."""
         return self.shape if dim is None else self.shape[normalize_axis("size", dim, self.ndim)]
 
     def stride(self, dim: int | None = None) -> Any:
@@ -261,11 +261,11 @@ class NestedTensor(Nested):
         return steps if dim is None else steps[normalize_axis("stride", dim, self.ndim)]
 
     def values(self) -> Any:
-        """The dense tensor in which the components follow one another."""
+        """Return the dense tensor in which the components follow one another."""
         return plain(self)
 
     def offsets(self) -> Any:
-        """Where each component begins, and where the last one ends."""
+        """Return where each component begins, and where the last one ends."""
         return self._structure.offsets
 
     def lengths(self) -> Any:
@@ -317,21 +317,21 @@ def _rebuilt(cls: Any, values: Tensor, structure: Any, requires_grad: bool) -> A
 def view_of(tensor: Tensor) -> Any:
     """Another tensor on the same memory, with the same history, as an ordinary one."""
     with thread_state(overrides_off=True, function_modes=()):
-        return Subclassed.as_subclass(tensor, Tensor)
+        return SubclassHooks.as_subclass(tensor, Tensor)
 
 
 def plain(tensor: Any) -> Any:
-    """The dense tensor behind a nested tensor: a view of it that gradients pass."""
+    """Return the dense tensor behind a nested tensor: a view of it that gradients pass."""
     return view_of(tensor) if isinstance(tensor, Nested) else tensor
 
 
 def plain_geometry(tensor: Nested) -> Any:
-    """The dense tensor behind a nested tensor, for its shape and strides only."""
+    """Return the dense tensor behind a nested tensor, for its shape and strides only."""
     return Tensor._cut(tensor)
 
 
 def nested(values: Any, structure: Any) -> Any:
-    """A tensor that nobody else holds, as a nested tensor of the given structure."""
+    """Return a tensor that nobody else holds, as a nested tensor of the given structure."""
     cls = StridedNested if isinstance(structure, Pieces) else NestedTensor
     if isinstance(structure, Pieces) and not values.is_contiguous():
         values = values.contiguous()
@@ -341,27 +341,27 @@ def nested(values: Any, structure: Any) -> Any:
 
 
 def like(tensor: Nested, values: Any) -> Any:
-    """A fresh dense tensor with the structure of a nested tensor."""
+    """Return a fresh dense tensor with the structure of a nested tensor."""
     return nested(values, tensor._structure)
 
 
 def shaped_like(tensor: Nested, values: Any) -> Any:
-    """A view of a dense tensor that others may hold, with the structure of a nested tensor."""
+    """Return a view of a dense tensor that others may hold, with the structure of a nested tensor."""
     return nested(view_of(values), tensor._structure)
 
 
 def components(tensor: Nested) -> list[Any]:
-    """The components, as views of the dense tensor that gradients pass."""
+    """Return the components, as views of the dense tensor that gradients pass."""
     return list(tensor._structure.parts(plain(tensor)))
 
 
 def described(tensor: Nested) -> list[Any]:
-    """The components, for their shapes and strides only."""
+    """Return the components, for their shapes and strides only."""
     return list(tensor._structure.parts(plain_geometry(tensor)))
 
 
 def gradient_for(tensor: Nested, gradient: Any) -> Any:
-    """The gradient of the dense tensor behind a nested tensor.
+    """Return the gradient of the dense tensor behind a nested tensor.
 
     Raises:
         AutogradError: ``gradient`` is not nested, or has components of other shapes.
@@ -389,5 +389,5 @@ def matrix(rows: list[Any]) -> Any:
 
 
 def ragged_size(tensor: NestedTensor) -> NestedInt:
-    """The symbol of the ragged dimension."""
+    """Return the symbol of the ragged dimension."""
     return size_of(tensor._structure.source)

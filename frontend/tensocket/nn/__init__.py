@@ -13,7 +13,8 @@ from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedPara
 
 
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
-    """The arguments ``device``, ``dtype`` and ``memory_format`` of a layer, of which some may be in ``factory_kwargs``.
+    """Return the arguments ``device``, ``dtype`` and ``memory_format`` of a layer, of which some may be in
+    ``factory_kwargs``.
 
     Raises:
         ArgumentTypeError: There are others, or one is given twice.
@@ -31,7 +32,7 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def __getattr__(name: str) -> Any:
-    """What few programs need, imported when it is first asked for."""
+    """Import a name that few programs need, at its first use."""
     if name in ("_reduction", "attention", "common_types", "grad", "parallel"):
         return import_module(f"tensocket.nn.{name}")
     if name == "DataParallel":

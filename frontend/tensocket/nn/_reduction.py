@@ -8,7 +8,7 @@ _NUMBERS = {"none": 0, "mean": 1, "elementwise_mean": 1, "sum": 2}
 
 
 def get_enum(reduction: str) -> int:
-    """The number of ``none``, ``mean`` or ``sum``.
+    """Return the number of ``none``, ``mean`` or ``sum``.
 
     Raises:
         ArgumentError: It is none of these.
@@ -19,12 +19,12 @@ def get_enum(reduction: str) -> int:
 
 
 def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> str:
-    """The reduction that two old arguments mean, None being True."""
+    """Return the reduction that two old arguments mean, None being True."""
     if reduce is False:
         return "none"
     return "sum" if size_average is False else "mean"
 
 
 def legacy_get_enum(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> int:
-    """The number of the reduction that two old arguments mean."""
+    """Return the number of the reduction that two old arguments mean."""
     return get_enum(legacy_get_string(size_average, reduce))

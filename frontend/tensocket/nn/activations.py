@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import warnings
 
-from tensocket_core import Tensor, is_grad_enabled
-from tensocket_core import dtype as DType
-from tensocket_core import functions as ops
-from tensocket_core.autograd.delayed import without_way_back
+from tensocket_operators import Tensor, is_grad_enabled
+from tensocket_operators import dtype as DType
+from tensocket_operators import functions as ops
+from tensocket_operators.differentiation.delayed import without_way_back
 
 
 def _source(input: Tensor, inplace: bool) -> Tensor:
-    """What an activation is computed from: gradients of most need the values that are about to be overwritten."""
+    """Return the operand of an activation: most gradients need the values that are about to be overwritten."""
     return input.clone() if inplace and input.requires_grad and is_grad_enabled() else input
 
 
 def _placed(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
-    """The result, or the input with the result's elements."""
+    """Return the result, or the input with the result's elements."""
     return input.copy_(result) if inplace else result
 
 
@@ -65,7 +65,7 @@ def selu_(input: Tensor) -> Tensor:
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """The first half along ``dim`` times the sigmoid of the second.
+    """Return the first half along ``dim`` times the sigmoid of the second.
 
     Raises:
         ShapeError: The dimension has an odd size.
@@ -74,7 +74,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """0 from ``-lambd`` to ``lambd``, ``input`` elsewhere."""
+    """Return 0 from ``-lambd`` to ``lambd``, ``input`` elsewhere."""
     return ops.hardshrink(input, lambd)
 
 
@@ -208,7 +208,7 @@ def sigmoid(input: Tensor) -> Tensor:
 
 
 def tanh(input: Tensor) -> Tensor:
-    """The hyperbolic tangent."""
+    """Return the hyperbolic tangent."""
     return ops.tanh(input)
 
 
@@ -223,7 +223,9 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
-    """The logarithm of ``softmax``, computed without overflow. Without ``dim``, one is guessed with a warning."""
+    """Return the logarithm of ``softmax``, computed without overflow. Without ``dim``, one is guessed with a
+    warning.
+    """
     return ops.log_softmax(input, _dimension("log_softmax", input.dim(), dim), dtype=dtype)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, TypeVar
 
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 T = TypeVar("T")
 

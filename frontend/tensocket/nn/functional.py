@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from tensocket_core import Tensor
-from tensocket_core import functions as ops
+from tensocket_operators import Tensor
+from tensocket_operators import functions as ops
 
 from . import grad as grad
 from .activations import (

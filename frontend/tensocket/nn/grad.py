@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tensocket_core import Tensor, enable_grad
-from tensocket_core import autograd as engine
-from tensocket_core import functions as ops
+from tensocket_operators import Tensor, enable_grad
+from tensocket_operators import autograd as engine
+from tensocket_operators import functions as ops
 
 Numbers = int | Sequence[int]
 
@@ -37,37 +37,37 @@ def _weight(convolve: Callable[..., Tensor], input: Tensor, size: Sequence[int],
 
 def conv1d_input(input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Numbers = 1,
                  padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Tensor:
-    """The gradient of ``conv1d`` with respect to its input of the given size."""
+    """Return the gradient of ``conv1d`` with respect to its input of the given size."""
     return _input(ops.conv1d, input_size, weight, grad_output, stride, padding, dilation, groups)
 
 
 def conv1d_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Numbers = 1,
                   padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Tensor:
-    """The gradient of ``conv1d`` with respect to its weight of the given size."""
+    """Return the gradient of ``conv1d`` with respect to its weight of the given size."""
     return _weight(ops.conv1d, input, weight_size, grad_output, stride, padding, dilation, groups)
 
 
 def conv2d_input(input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Numbers = 1,
                  padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Tensor:
-    """The gradient of ``conv2d`` with respect to its input of the given size."""
+    """Return the gradient of ``conv2d`` with respect to its input of the given size."""
     return _input(ops.conv2d, input_size, weight, grad_output, stride, padding, dilation, groups)
 
 
 def conv2d_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Numbers = 1,
                   padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Tensor:
-    """The gradient of ``conv2d`` with respect to its weight of the given size."""
+    """Return the gradient of ``conv2d`` with respect to its weight of the given size."""
     return _weight(ops.conv2d, input, weight_size, grad_output, stride, padding, dilation, groups)
 
 
 def conv3d_input(input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Numbers = 1,
                  padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Tensor:
-    """The gradient of ``conv3d`` with respect to its input of the given size."""
+    """Return the gradient of ``conv3d`` with respect to its input of the given size."""
     return _input(ops.conv3d, input_size, weight, grad_output, stride, padding, dilation, groups)
 
 
 def conv3d_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Numbers = 1,
                   padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Tensor:
-    """The gradient of ``conv3d`` with respect to its weight of the given size."""
+    """Return the gradient of ``conv3d`` with respect to its weight of the given size."""
     return _weight(ops.conv3d, input, weight_size, grad_output, stride, padding, dilation, groups)
 
 

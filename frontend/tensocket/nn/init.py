@@ -13,8 +13,19 @@ from typing import Any, Final, Literal
 
 from tensocket.errors import ArgumentError, ShapeError
 from tensocket.linalg import qr
-from tensocket_core import Generator, Tensor, bool_, empty, empty_like, no_grad, ones_like, random, randperm, where
-from tensocket_core import eye as identity
+from tensocket_operators import (
+    Generator,
+    Tensor,
+    bool_,
+    empty,
+    empty_like,
+    no_grad,
+    ones_like,
+    random,
+    randperm,
+    where,
+)
+from tensocket_operators import eye as identity
 
 FanMode = Literal["fan_in", "fan_out"]
 
@@ -29,7 +40,7 @@ _GAINS: Final[dict[str, float]] = {
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The recommended gain of a nonlinearity.
+    """Return the recommended gain of a nonlinearity.
 
     Args:
         nonlinearity: Its name in ``nn.functional``.
@@ -133,7 +144,7 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """The normal counterpart of ``kaiming_uniform_``."""
+    """Return the normal counterpart of ``kaiming_uniform_``."""
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", UserWarning, stacklevel=2)
         return tensor
@@ -192,7 +203,7 @@ def eye_(tensor: Tensor) -> Tensor:
     """Fill a matrix with the identity.
 
     Raises:
-        ShapeError: ``tensor`` is no matrix.
+        ShapeError: ``tensor`` is not a matrix.
     """
     _check_dimensions("eye_", tensor, (2,), "Only tensors with 2 dimensions are supported")
     with no_grad():
@@ -263,7 +274,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
         generator: Source of randomness; the device's default one if not given.
 
     Raises:
-        ShapeError: ``tensor`` is no matrix.
+        ShapeError: ``tensor`` is not a matrix.
     """
     _check_dimensions("sparse_", tensor, (2,), "Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape
@@ -280,7 +291,7 @@ _calculate_fan_in_and_fan_out = calculate_fans
 
 
 def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
-    """The fan that a mode chooses."""
+    """Return the fan that a mode chooses."""
     mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
         raise ArgumentError("init", f"mode {mode!r}", "mode is 'fan_in' or 'fan_out'", "pass one of the two")
@@ -288,7 +299,7 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 
 
 def _older(current: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A function under its older name, without the underscore."""
+    """Return a function under its older name, without the underscore."""
     name = str(getattr(current, "__name__", ""))
 
     @wraps(current)

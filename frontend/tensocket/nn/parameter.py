@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final, cast
 
 from tensocket.errors import AutogradError, UninitializedError, UninitializedOperator
-from tensocket_core import Tensor, empty
-from tensocket_core.dispatch.keys import WRAPPER
 from tensocket_core.dispatch.overrides import disabled_torch_function
+from tensocket_core.keys import WRAPPER
+from tensocket_operators import Tensor, empty
 
 
 class _ParameterType(type):
@@ -32,7 +32,7 @@ class Parameter(Tensor, metaclass=_ParameterType):
     """
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
-        """A parameter that shares the storage of ``data``."""
+        """Return a parameter that shares the storage of ``data``."""
         given: Any = empty(0) if data is None else data
         if type(given) is Tensor or type(given) is Parameter or not isinstance(given, Tensor) or cls is not Parameter:
             return cls._make_subclass(given.detach(), requires_grad)  # type: ignore[no-any-return]
@@ -80,7 +80,7 @@ class Buffer(Tensor, metaclass=_BufferType):
     persistent: bool
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
-        """A buffer that shares the storage of ``data``."""
+        """Return a buffer that shares the storage of ``data``."""
         data = empty(0) if data is None else data
         buffer: Any = data.detach().requires_grad_(data.requires_grad)
         buffer.persistent, buffer._is_buffer = persistent, True
@@ -90,7 +90,7 @@ class Buffer(Tensor, metaclass=_BufferType):
 class UninitializedTensorMixin:
     """A tensor without shape and values yet, which ``materialize`` gives it."""
 
-    #: What an instance is once it has values.
+    #: The class of an instance once it has values.
     cls_to_become: type[Tensor]
     _uninitialized_device: Any = None
     _uninitialized_dtype: Any = None
@@ -122,7 +122,7 @@ class UninitializedTensorMixin:
                                  "parameter or buffer", "call forward() of its module once to initialize it")
 
     def share_memory_(self) -> Any:
-        """As ``shape``: there is no memory yet."""
+        """Raise as ``shape`` does: the parameter has no memory yet."""
         raise UninitializedError("share_memory_", f"an {type(self).__name__}", "Can't share memory on an uninitialized "
                                  "parameter or buffer", "call forward() of its module once to initialize it")
 
@@ -166,7 +166,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
     cls_to_become = Parameter
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> UninitializedParameter:
-        """A parameter without values."""
+        """Return a parameter without values."""
         made: UninitializedParameter = cls._make_subclass(empty(0, device=device, dtype=dtype), requires_grad)
         return made
 
@@ -193,7 +193,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
     ) -> UninitializedBuffer:
-        """A buffer without values."""
+        """Return a buffer without values."""
         buffer: UninitializedBuffer = cls._make_subclass(empty(0, device=device, dtype=dtype), requires_grad)
         buffer.persistent = persistent
         return buffer

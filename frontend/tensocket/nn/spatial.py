@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tensocket_core import Tensor
-from tensocket_core import functions as ops
+from tensocket_operators import Tensor
+from tensocket_operators import functions as ops
 
 Numbers = int | Sequence[int]
 
@@ -58,19 +58,23 @@ def _max_pool(dims: int, return_indices: bool, *args: Any) -> Any:
 
 def max_pool1d(input: Tensor, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0,
                dilation: Numbers = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
-    """The largest element of every window of (N, C, L) or (C, L); with ``return_indices`` also its position."""
+    """Return the largest element of every window of (N, C, L) or (C, L); with ``return_indices`` also its position."""
     return _max_pool(1, return_indices, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def max_pool2d(input: Tensor, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0,
                dilation: Numbers = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
-    """The largest element of every window of (N, C, H, W) or (C, H, W); with ``return_indices`` also its position."""
+    """Return the largest element of every window of (N, C, H, W) or (C, H, W); with ``return_indices`` also its
+    position.
+    """
     return _max_pool(2, return_indices, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def max_pool3d(input: Tensor, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0,
                dilation: Numbers = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
-    """The largest element of every window of (N, C, D, H, W) or (C, D, H, W); with ``return_indices`` its position."""
+    """Return the largest element of every window of (N, C, D, H, W) or (C, D, H, W); with ``return_indices`` its
+    position.
+    """
     return _max_pool(3, return_indices, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 

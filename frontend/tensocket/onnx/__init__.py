@@ -6,7 +6,7 @@ from typing import Any
 
 from tensocket.errors import ExportError
 
-#: What PyTorch calls such errors.
+#: PyTorch's name for such errors.
 OnnxExporterError = ExportError
 
 
@@ -21,7 +21,7 @@ def export(model: Any, args: Any = (), f: Any = None, **options: Any) -> None:
 
 
 def is_in_onnx_export() -> bool:
-    """False: no model is being written."""
+    """Return False: no model is being written."""
     return False
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket import foreach
 from tensocket.errors import ArgumentError, DtypeError
-from tensocket_core import Tensor, finfo
-from tensocket_core._generated.functions import linalg_vector_norm
+from tensocket.namespace import foreach
+from tensocket_operators import Tensor, finfo
+from tensocket_operators.functions import linalg_vector_norm
 
 from .batch import Batch, ListOptimizer, start_with_zeros, update_lists
 from .checks import check_range, ranges
@@ -87,7 +87,7 @@ class Adafactor(ListOptimizer):
 
 
 def _squares(gradient: Tensor, state: dict[str, Any], share: float, floor: float) -> Tensor:
-    """The running squares of the gradient, from those of rows and columns if it is a matrix."""
+    """Return the running squares of the gradient, from those of rows and columns if it is a matrix."""
     squared = gradient.square()
     if gradient.ndim < 2:
         result: Tensor = state["variance"].lerp_(squared, share).clone()
@@ -108,7 +108,7 @@ def adafactor(
     grad_scale: Tensor | None = None, found_inf: Tensor | None = None, has_complex: bool = False, *, d: float,
     lr: float | Tensor, beta2_decay: float, weight_decay: float, eps1: float, eps2: float, maximize: bool,
 ) -> None:
-    """One step of ``Adafactor`` over lists: parameters and states are changed in place.
+    """Run one step of ``Adafactor`` over lists: parameters and states are changed in place.
 
     Arguments that are not options of ``Adafactor`` or parts of its state (flags about the lists and about speed) change
     nothing.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tensocket import foreach
 from tensocket.errors import ArgumentError, DtypeError
-from tensocket_core import Tensor, addmm, bfloat16
-from tensocket_core.execute.lists import ListFunction
+from tensocket.namespace import foreach
+from tensocket_operators import Tensor, addmm, bfloat16
+from tensocket_operators.kinds.foreach import ListFunction
 
 from .batch import Batch, ListOptimizer, rate_of, start_with_zeros, update_lists
 from .checks import ranges
@@ -38,7 +38,7 @@ class Muon(ListOptimizer):
             ``lr * sqrt(max(1, A / B))``, ``"match_rms_adamw"`` is ``lr * 0.2 * sqrt(max(A, B))`` (Liu et al., 2025).
 
     Raises:
-        ArgumentError: An option is out of its range, or a parameter is no matrix.
+        ArgumentError: An option is out of its range, or a parameter is not a matrix.
     """
 
     _counts = False
@@ -94,14 +94,14 @@ _MOVE: Final = ListFunction("muon", lambda p, direction, keep, rate: (p * keep -
 
 
 def _adjustment(kind: str | None, rows: int, columns: int) -> float:
-    """What the rate is multiplied by for a matrix of this shape."""
+    """Return the factor of the rate for a matrix of this shape."""
     if kind == "match_rms_adamw":
         return float(0.2 * max(rows, columns) ** 0.5)
     return float(max(1.0, rows / columns) ** 0.5)
 
 
 def _orthogonal(matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
-    """A matrix of the same singular vectors, whose singular values are about 1."""
+    """Return a matrix of the same singular vectors, whose singular values are about 1."""
     if steps >= TOO_MANY_STEPS:
         raise ArgumentError("Muon.step", f"ns_steps={steps}", "there are less than 100 iterations", "pass 5")
     if len(coefficients) != 3:
@@ -124,7 +124,7 @@ def muon(
     lr: float, weight_decay: float, momentum: float, nesterov: bool, ns_coefficients: tuple[float, float, float],
     ns_steps: int, eps: float, adjust_lr_fn: str | None, has_complex: bool,
 ) -> None:
-    """One step of ``Muon`` over lists: parameters and momenta are changed in place.
+    """Run one step of ``Muon`` over lists: parameters and momenta are changed in place.
 
     Raises:
         ArgumentError: The lists have different lengths, or gradients are sparse.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from tensocket_core import Tensor
-from tensocket_core.execute.lists import ListFunction
+from tensocket_operators import Tensor
+from tensocket_operators.kinds.foreach import ListFunction
 
 from .batch import Batch, ListOptimizer, decay_factor, decay_of, decayed, moved, rate_of, start_with_zeros, update_lists
 from .checks import ranges
@@ -78,7 +78,7 @@ def adadelta(
     state_steps: list[Tensor], capturable: bool = False, foreach: bool | None = None, differentiable: bool = False,
     has_complex: bool = False, *, lr: float, rho: float, eps: float, weight_decay: float, maximize: bool,
 ) -> None:
-    """One step of ``Adadelta`` over lists: parameters and states are changed in place.
+    """Run one step of ``Adadelta`` over lists: parameters and states are changed in place.
 
     Arguments that are not options of ``Adadelta`` or parts of its state (flags about the lists and about speed) change
     nothing.

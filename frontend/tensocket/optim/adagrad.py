@@ -6,8 +6,8 @@ from functools import cache
 from math import inf
 from typing import Any
 
-from tensocket_core import Tensor, full_like
-from tensocket_core.execute.lists import ListFunction
+from tensocket_operators import Tensor, full_like
+from tensocket_operators.kinds.foreach import ListFunction
 
 from .batch import (
     Batch,
@@ -119,7 +119,7 @@ def adagrad(
     has_sparse_grad: bool = False, foreach: bool | None = None, differentiable: bool = False, has_complex: bool = False,
     *, lr: float, weight_decay: float, lr_decay: float, eps: float, maximize: bool,
 ) -> None:
-    """One step of ``Adagrad`` over lists: parameters and states are changed in place.
+    """Run one step of ``Adagrad`` over lists: parameters and states are changed in place.
 
     Arguments that are not options of ``Adagrad`` or parts of its state (flags about the lists and about speed) change
     nothing.

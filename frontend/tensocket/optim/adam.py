@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from tensocket_core import Tensor
-from tensocket_core.execute.lists import ListFunction
+from tensocket_operators import Tensor
+from tensocket_operators.kinds.foreach import ListFunction
 
 from .batch import (
     Batch,
@@ -91,7 +91,7 @@ class Adam(ListOptimizer):
 
 
 def moments(mean: Any, square: Any, g: Any, share1: Any, beta2: Any, share2: Any) -> tuple[Any, Any]:
-    """The running means of the gradient and of its square, with this step's."""
+    """Return the running means of the gradient and of its square, with this step's."""
     return mean.lerp(g, share1), (square * beta2).addcmul(g, g, value=share2)
 
 
@@ -120,7 +120,7 @@ def adam(
     found_inf: Tensor | None = None, has_complex: bool = False, decoupled_weight_decay: bool = False, *, amsgrad: bool,
     beta1: float | Tensor, beta2: float | Tensor, lr: float | Tensor, weight_decay: float, eps: float, maximize: bool,
 ) -> None:
-    """One step of ``Adam`` over lists: parameters and states are changed in place.
+    """Run one step of ``Adam`` over lists: parameters and states are changed in place.
 
     Arguments that are not options of ``Adam`` or parts of its state (flags about the lists and about speed) change
     nothing.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from tensocket_core import Tensor
-from tensocket_core.execute.lists import ListFunction
+from tensocket_operators import Tensor
+from tensocket_operators.kinds.foreach import ListFunction
 
 from .batch import (
     Batch,
@@ -87,7 +87,7 @@ def adamax(
     capturable: bool = False, has_complex: bool = False, *, eps: float, beta1: float, beta2: float, lr: float,
     weight_decay: float,
 ) -> None:
-    """One step of ``Adamax`` over lists: parameters and states are changed in place.
+    """Run one step of ``Adamax`` over lists: parameters and states are changed in place.
 
     Arguments that are not options of ``Adamax`` or parts of its state (flags about the lists and about speed) change
     nothing.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 from .adam import Adam, adam
 from .optimizer import ParamsT
@@ -45,7 +45,7 @@ def adamw(
     found_inf: Tensor | None = None, has_complex: bool = False, *, amsgrad: bool, beta1: float | Tensor,
     beta2: float | Tensor, lr: float | Tensor, weight_decay: float, eps: float, maximize: bool,
 ) -> None:
-    """One step of ``AdamW`` over lists; see ``adam``.
+    """Run one step of ``AdamW`` over lists; see ``adam``.
 
     Raises:
         ArgumentError: The lists have different lengths, or gradients are sparse or scaled.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from tensocket_core import Tensor
-from tensocket_core.execute.lists import ListFunction
+from tensocket_operators import Tensor
+from tensocket_operators.kinds.foreach import ListFunction
 
 from .batch import Batch, ListOptimizer, decay_factor, decay_of, decayed, moved, scalar, start_with_zeros, update_lists
 from .optimizer import ParamGroup, ParamsT, _get_value
@@ -93,7 +93,7 @@ def asgd(
     capturable: bool = False, has_complex: bool = False, *, lambd: float, lr: float, t0: float, alpha: float,
     weight_decay: float,
 ) -> None:
-    """One step of ``ASGD`` over lists: parameters and states are changed in place.
+    """Run one step of ``ASGD`` over lists: parameters and states are changed in place.
 
     Arguments that are not options of ``ASGD`` or parts of its state (flags about the lists and about speed) change
     nothing.

@@ -1,4 +1,4 @@
-"""What most optimizers share: one update of all parameters of a group, written over lists of tensors."""
+"""The common part of most optimizers: one update of all parameters of a group, written over lists of tensors."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tensocket.errors import ArgumentError
-from tensocket_core import Tensor, full, zeros_like
-from tensocket_core._generated.functions import view_as_complex, view_as_real
-from tensocket_core.execute.lists import ListFunction
+from tensocket_operators import Tensor, full, zeros_like
+from tensocket_operators.functions import view_as_complex, view_as_real
+from tensocket_operators.kinds.foreach import ListFunction
 
 from .checks import check_options, ranges
 from .optimizer import (
@@ -130,7 +130,7 @@ class ListOptimizer(Optimizer):
 
     @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step; see ``Optimizer.step``."""
+        """Run one step; see ``Optimizer.step``."""
         loss = evaluate(closure)
         for group in self.param_groups:
             params = []
@@ -189,7 +189,7 @@ class ListOptimizer(Optimizer):
 
 
 def entries(parameter: Tensor, group: ParamGroup) -> tuple[tuple[Tensor, ...], Tensor]:
-    """What a sparse gradient holds: an index of its rows, each of them once, and the values that are minimised."""
+    """Return the contents of a sparse gradient: an index of its rows, each once, and the values that are minimised."""
     gradient: Any = parameter.grad
     whole = gradient.coalesce()
     values = whole.values()
@@ -208,7 +208,7 @@ def refuse_decay(optimizer: str, group: ParamGroup) -> None:
 
 
 def scalar(value: float, like: Tensor | None = None) -> Tensor:
-    """A number of the state, on the host or beside ``like``."""
+    """Return a number of the state, on the host or beside ``like``."""
     number: Tensor = full((), value, dtype=_get_scalar_dtype(), device="cpu" if like is None else like.device)
     return number
 
@@ -220,20 +220,20 @@ def start_with_zeros(state: dict[str, Any], parameter: Tensor, *names: str) -> N
 
 
 def rate_of(group: ParamGroup) -> Any:
-    """The learning rate: a number, or a tensor if gradients may flow into it."""
+    """Return the learning rate: a number, or a tensor if gradients may flow into it."""
     rate = group["lr"]
     return rate if isinstance(rate, Tensor) and group.get("differentiable") else _get_value(rate)
 
 
 def decay_of(group: ParamGroup) -> str:
-    """How the weights of a group decay: ``no``, by a ``penalty``, or by themselves: ``shrink``."""
+    """Return how the weights of a group decay: ``no``, by a ``penalty``, or by themselves: ``shrink``."""
     if not group["weight_decay"]:
         return "no"
     return "shrink" if group.get("decoupled_weight_decay") else "penalty"
 
 
 def decayed(p: Any, g: Any, maximize: bool, decay: str, factor: Any) -> tuple[Any, Any]:
-    """The first part of most rules: parameter and gradient of what is minimised, with the decay of the weights.
+    """Return the first part of most rules: parameter and gradient of what is minimised, with the decay of the weights.
 
     Args:
         p: Parameter.
@@ -250,7 +250,7 @@ def decayed(p: Any, g: Any, maximize: bool, decay: str, factor: Any) -> tuple[An
 
 
 def decay_factor(group: ParamGroup, decay: str, rate: Any) -> Any:
-    """The number that goes with ``decayed``: the weight of the penalty, or what remains of the parameter."""
+    """Return the number that goes with ``decayed``: the weight of the penalty, or what remains of the parameter."""
     weight = group["weight_decay"] if group.get("differentiable") else _get_value(group["weight_decay"])
     return 1 - rate * weight if decay == "shrink" else weight
 
@@ -273,7 +273,7 @@ def _any_complex(params: list[Tensor]) -> bool:
 
 def update_lists(kind: type[ListOptimizer], params: list[Tensor], grads: list[Tensor],
                  states: dict[str, Sequence[Any]], options: ParamGroup) -> None:
-    """One step of an optimizer whose state lies in lists, one entry for each parameter.
+    """Run one step of an optimizer whose state lies in lists, one entry for each parameter.
 
     Args:
         kind: The optimizer.
@@ -284,7 +284,7 @@ def update_lists(kind: type[ListOptimizer], params: list[Tensor], grads: list[Te
         options: The options, and ``grad_scale`` and ``found_inf`` as they were given.
 
     Raises:
-        ArgumentError: A list has another length, a step count is no tensor, a gradient is sparse, or gradients are
+        ArgumentError: A list has another length, a step count is not a tensor, a gradient is sparse, or gradients are
             scaled.
     """
     name = kind.__name__.lower()

@@ -9,14 +9,16 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket.errors import ArgumentError, ArgumentTypeError
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 #: Options that mean the same in all optimizers that have them, with what they are less than.
 COMMON_RANGES: Final[Mapping[str, float]] = {"lr": inf, "eps": inf, "weight_decay": inf, "betas": 1.0}
 
 
 def ranges(**own: float | None) -> Mapping[str, float]:
-    """Which options are not negative, and less than what: the common ones and ``own``, without those that are None."""
+    """Return which options are not negative, and less than what: the common ones and ``own``, without those that are
+    None.
+    """
     return {name: below for name, below in {**COMMON_RANGES, **own}.items() if below is not None}
 
 
@@ -29,7 +31,7 @@ def check_options(optimizer: str, options: Mapping[str, Any], ranges: Mapping[st
         ranges: Options that are not negative, with what they are less than.
 
     Raises:
-        ArgumentTypeError: An option in ``ranges`` is no number.
+        ArgumentTypeError: An option in ``ranges`` is not a number.
         ArgumentError: It is out of range, or hints at the implementation contradict each other.
     """
     for name, below in ranges.items():
@@ -48,7 +50,7 @@ def check_range(optimizer: str, name: str, value: Any, *, below: float = inf, po
     A tensor of one element is a number, too.
 
     Raises:
-        ArgumentTypeError: It is no number.
+        ArgumentTypeError: It is not a number.
         ArgumentError: It is out of range.
     """
     if isinstance(value, Tensor):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tensocket.errors import ArgumentError, ArgumentTypeError
-from tensocket_core import Tensor, cat, enable_grad
-from tensocket_core._generated.functions import view_as_real
+from tensocket_operators import Tensor, cat, enable_grad
+from tensocket_operators.functions import view_as_real
 
 from .checks import check_options
 from .line_search import Point, strong_wolfe
@@ -147,7 +147,7 @@ class _Run:
         return first
 
     def _direction(self, gradient: Tensor) -> Tensor:
-        """Where to go: against the gradient, bent by the curvature seen so far."""
+        """Return where to go: against the gradient, bent by the curvature seen so far."""
         state = self.state
         if state["n_iter"] == 1:
             state.update(d=gradient.neg(), old_dirs=[], old_stps=[], ro=[], H_diag=1)
@@ -173,7 +173,7 @@ class _Run:
         state["H_diag"] = curvature / change.dot(change)
 
     def _bend(self, gradient: Tensor) -> Tensor:
-        """The two loops that multiply the gradient with the inverse Hessian."""
+        """Return the two loops that multiply the gradient with the inverse Hessian."""
         state = self.state
         changes, moves, weights = state["old_dirs"], state["old_stps"], state["ro"]
         if state.get("al") is None:

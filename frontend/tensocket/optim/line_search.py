@@ -85,7 +85,7 @@ def _zoom(evaluate: Callable[[float], Point], ends: list[Point], start: Point, s
 
 
 def _inside(low: Point, high: Point, stalled: bool) -> tuple[float, bool]:
-    """The next place between the ends, kept off them when that stalls the search."""
+    """Return the next place between the ends, kept off them when that stalls the search."""
     left, right = min(low.place, high.place), max(low.place, high.place)
     place = _cubic(low, high, left, right)
     margin = 0.1 * (right - left)
@@ -105,7 +105,9 @@ def _flat(here: Point, start: Point) -> bool:
 
 
 def _cubic(first: Point, second: Point, lower: float, upper: float) -> float:
-    """The minimum between the bounds of the cubic through two points with slopes; their middle if it has none."""
+    """Return the minimum between the bounds of the cubic through two points with slopes; their middle if it has
+    none.
+    """
     if first.place > second.place:
         first, second = second, first
     if first.place == second.place:

@@ -6,8 +6,8 @@ from functools import cache
 from math import inf
 from typing import Any, Final
 
-from tensocket_core import Tensor
-from tensocket_core.execute.lists import ListFunction
+from tensocket_operators import Tensor
+from tensocket_operators.kinds.foreach import ListFunction
 
 from .adam import moments
 from .batch import (
@@ -107,7 +107,7 @@ def _step(maximize: bool, decay: str) -> ListFunction:
 
 
 def _momentum(beta: float, step: float, decay: float) -> float:
-    """The momentum of a step: grows from about half of ``beta`` to ``beta``."""
+    """Return the momentum of a step: grows from about half of ``beta`` to ``beta``."""
     return float(beta * (1 - 0.5 * 0.96 ** (step * decay)))
 
 
@@ -118,7 +118,7 @@ def nadam(
     maximize: bool = False, *, beta1: float, beta2: float, lr: float, weight_decay: float, momentum_decay: float,
     eps: float,
 ) -> None:
-    """One step of ``NAdam`` over lists: parameters and states are changed in place.
+    """Run one step of ``NAdam`` over lists: parameters and states are changed in place.
 
     Arguments that are not options of ``NAdam`` or parts of its state (flags about the lists and about speed) change
     nothing.

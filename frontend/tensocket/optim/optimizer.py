@@ -13,7 +13,7 @@ from typing import Any, Final
 from tensocket.errors import ArgumentError, ArgumentTypeError, StateDictError
 from tensocket.nn.modules.module import clear_grads
 from tensocket.utils.hooks import RemovableHandle
-from tensocket_core import Tensor, enable_grad, float32, float64, get_default_dtype, set_grad_enabled
+from tensocket_operators import Tensor, enable_grad, float32, float64, get_default_dtype, set_grad_enabled
 
 ParamGroup = dict[str, Any]
 ParamsT = Iterable[Tensor] | Iterable[ParamGroup] | Iterable[tuple[str, Tensor]]
@@ -52,7 +52,7 @@ class Optimizer:
     Attributes:
         defaults: Options of groups that don't set them.
         param_groups: A dict for each group, with ``params`` and all options.
-        state: What the optimizer remembers, by parameter.
+        state: The optimizer's state, by parameter.
 
     Raises:
         ArgumentTypeError: ``params`` is something else.
@@ -93,7 +93,7 @@ class Optimizer:
         """Add a group: a dict with ``params`` and options; options that it doesn't set come from the defaults.
 
         Raises:
-            ArgumentTypeError: It is no dict, or ``params`` are no tensors.
+            ArgumentTypeError: It is not a dict, or ``params`` are not tensors.
             ArgumentError: A parameter is not a leaf or is in another group, or an option is missing.
         """
         name = type(self).__name__
@@ -279,12 +279,12 @@ def _use_grad_for_differentiable(step: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _get_value(x: Any) -> Any:
-    """A tensor of one element as a number; anything else as it is."""
+    """Return a tensor of one element as a number; anything else as it is."""
     return x.item() if isinstance(x, Tensor) else x
 
 
 def _get_scalar_dtype(is_fused: bool | None = None) -> Any:
-    """The dtype of step counts."""
+    """Return the dtype of step counts."""
     return float64 if get_default_dtype() is float64 and not is_fused else float32
 
 

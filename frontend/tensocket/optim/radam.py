@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from tensocket_core import Tensor
-from tensocket_core.execute.lists import ListFunction
+from tensocket_operators import Tensor
+from tensocket_operators.kinds.foreach import ListFunction
 
 from .adam import moments
 from .batch import (
@@ -97,7 +97,7 @@ def _step(maximize: bool, decay: str, adaptive: bool) -> ListFunction:
 
 @cache
 def _rectification(step: float, beta: float) -> float | None:
-    """What the variance of the adaptive rate asks for (with the correction of the second moment); None if unknown."""
+    """Return the factor that rectifies the adaptive rate's variance (with the second moment's correction), or None."""
     limit, correction = 2 / (1 - beta) - 1, 1 - beta**step
     length = limit - 2 * step * beta**step / correction
     if length <= 5:
@@ -112,7 +112,7 @@ def radam(
     differentiable: bool = False, capturable: bool = False, has_complex: bool = False, maximize: bool = False, *,
     beta1: float, beta2: float, lr: float, weight_decay: float, eps: float,
 ) -> None:
-    """One step of ``RAdam`` over lists: parameters and states are changed in place.
+    """Run one step of ``RAdam`` over lists: parameters and states are changed in place.
 
     Arguments that are not options of ``RAdam`` or parts of its state (flags about the lists and about speed) change
     nothing.

@@ -6,8 +6,8 @@ from functools import cache
 from math import inf
 from typing import Any
 
-from tensocket_core import Tensor
-from tensocket_core.execute.lists import ListFunction
+from tensocket_operators import Tensor
+from tensocket_operators.kinds.foreach import ListFunction
 
 from .batch import (
     Batch,
@@ -111,7 +111,7 @@ def rmsprop(
     differentiable: bool = False, capturable: bool = False, has_complex: bool = False, *, lr: float, alpha: float,
     eps: float, weight_decay: float, momentum: float, centered: bool,
 ) -> None:
-    """One step of ``RMSprop`` over lists: parameters and states are changed in place.
+    """Run one step of ``RMSprop`` over lists: parameters and states are changed in place.
 
     Arguments that are not options of ``RMSprop`` or parts of its state (flags about the lists and about speed) change
     nothing.

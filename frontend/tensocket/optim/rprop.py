@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any
 
 from tensocket.errors import ArgumentError
-from tensocket_core import Tensor, full_like
-from tensocket_core.execute.lists import ListFunction
+from tensocket_operators import Tensor, full_like
+from tensocket_operators.kinds.foreach import ListFunction
 
 from .batch import Batch, ListOptimizer, decayed, start_with_zeros, update_lists
 from .optimizer import ParamGroup, ParamsT, _get_value
@@ -83,7 +83,7 @@ def rprop(
     foreach: bool | None = None, capturable: bool = False, maximize: bool = False, differentiable: bool = False,
     has_complex: bool = False, *, step_size_min: float, step_size_max: float, etaminus: float, etaplus: float,
 ) -> None:
-    """One step of ``Rprop`` over lists: parameters and states are changed in place.
+    """Run one step of ``Rprop`` over lists: parameters and states are changed in place.
 
     Arguments that are not options of ``Rprop`` or parts of its state (flags about the lists and about speed) change
     nothing.

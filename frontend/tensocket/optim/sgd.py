@@ -7,8 +7,8 @@ from math import inf
 from typing import Any
 
 from tensocket.errors import ArgumentError
-from tensocket_core import Tensor
-from tensocket_core.execute.lists import ListFunction
+from tensocket_operators import Tensor
+from tensocket_operators.kinds.foreach import ListFunction
 
 from .batch import (
     Batch,
@@ -133,7 +133,7 @@ def sgd(
     grad_scale: Tensor | None = None, found_inf: Tensor | None = None, *, weight_decay: float, momentum: float,
     lr: float, dampening: float, nesterov: bool, maximize: bool,
 ) -> None:
-    """One step of ``SGD`` over lists: parameters and states are changed in place.
+    """Run one step of ``SGD`` over lists: parameters and states are changed in place.
 
     Arguments that are not options of ``SGD`` or parts of its state (flags about the lists and about speed) change
     nothing.

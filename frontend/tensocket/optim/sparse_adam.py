@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tensocket.errors import ArgumentError
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 from .batch import entries, start_with_zeros
 from .checks import check_options, check_range
@@ -51,7 +51,7 @@ class SparseAdam(Optimizer):
 
     @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step.
+        """Run one step.
 
         Raises:
             ArgumentError: A gradient is dense.

@@ -8,10 +8,10 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
-from tensocket import foreach
 from tensocket.errors import ArgumentError
+from tensocket.namespace import foreach
 from tensocket.nn.modules.module import Module
-from tensocket_core import Tensor, int64, no_grad, tensor
+from tensocket_operators import Tensor, int64, no_grad, tensor
 
 from .lr_scheduler.base import LRScheduler, per_group
 from .optimizer import Optimizer
@@ -21,7 +21,7 @@ ListAverage = Callable[[list[Tensor], list[Tensor], Any], None]
 
 
 def get_swa_avg_fn() -> Average:
-    """The running mean of all weights so far."""
+    """Return the running mean of all weights so far."""
 
     def average(averaged: Tensor, current: Tensor, count: Any) -> Any:
         return averaged + (current - averaged) / (count + 1)
@@ -30,7 +30,7 @@ def get_swa_avg_fn() -> Average:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
-    """The exponential average: ``decay`` of the old and the rest of the new.
+    """Return the exponential average: ``decay`` of the old and the rest of the new.
 
     Raises:
         ArgumentError: ``decay`` is not between 0 and 1.
@@ -97,7 +97,7 @@ class AveragedModel(Module):
         self.use_buffers = use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the averaged model gives."""
+        """Return the output of the averaged model."""
         return self.module(*args, **kwargs)
 
     @no_grad()  # type: ignore[untyped-decorator]
@@ -179,7 +179,7 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The rates for this step, from those before, of which the rate at the start is recovered."""
+        """Return the rates for this step, from those before, of which the rate at the start is recovered."""
         rates = self._rates()
         step = self._step_count - 1 if self.anneal_epochs else max(1, self._step_count - 1)
         before, now = self._share(step - 1), self._share(step)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tensocket_core.dispatch.decorate import decorate
 
-from ..nn.modules.hooks import register_module_forward_hook, register_module_forward_pre_hook
+from ..nn.modules.base.hooks import register_module_forward_hook, register_module_forward_pre_hook
 from ..optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from ..utils.hooks import RemovableHandle
 from .collector import Collector, active

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+import tensocket_core
+import tensocket_operators
 from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.trace import Tracer
 from tensocket_core.recording import Reason
@@ -20,7 +22,7 @@ from .. import __path__ as _PACKAGE
 from .events import FunctionEvent
 from .memory import MemoryLog
 
-_OWN: Final = (next(iter(_PACKAGE)), sys.modules["tensocket_core"].__path__[0])
+_OWN: Final = (next(iter(_PACKAGE)), tensocket_core.__path__[0], tensocket_operators.__path__[0])
 #: Events with the device's clock around a call: start, end, and the call.
 _Marks = tuple[Any, Any, FunctionEvent]
 
@@ -112,7 +114,7 @@ class Collector(Tracer):
             self.open.pop().time_range.end = now
 
     def step(self, kind: str, name: str, key: str, path: str, args: Any, run: Callable[[], Any]) -> Any:
-        """A factory, or a node of a backward pass."""
+        """Return a factory, or a node of a backward pass."""
         event = self.enter(name if kind == "backward" else f"aten::{name}")
         if self.shapes:
             event.input_shapes = [_shape(value) for value in args]
@@ -124,7 +126,7 @@ class Collector(Tracer):
             self.leave(event)
 
     def operator(self, operator: Any, key: int, kernel: Any, args: tuple[Any, ...]) -> Any:
-        """A resolved call of an operator."""
+        """Return a resolved call of an operator."""
         event = self.enter(operator.name if "::" in operator.name else f"aten::{operator.name}")
         if self.shapes:
             event.input_shapes = [_shape(value) for value in args]
@@ -162,7 +164,7 @@ class Collector(Tracer):
 
 
 def active() -> Collector | None:
-    """What measures this thread's calls."""
+    """Return the collector that measures this thread's calls."""
     tracer = STATE.tracer
     return tracer if isinstance(tracer, Collector) else None
 

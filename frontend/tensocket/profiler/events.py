@@ -1,4 +1,4 @@
-"""What a profile consists of: events, lists of them, and averages of events with the same name."""
+"""The parts of a profile: events, lists of them, and averages of events with the same name."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Interval:
         self.end = end
 
     def elapsed_us(self) -> float:
-        """Its length."""
+        """Return its length."""
         return self.end - self.start
 
 
 def time_text(microseconds: float, unit: str | None = None) -> str:
-    """A time with its unit.
+    """Return a time with its unit.
 
     >>> time_text(12.5), time_text(2500.0), time_text(3e6), time_text(2500.0, "us")
     ('12.500us', '2.500ms', '3.000s', '2500.000us')
@@ -47,7 +47,7 @@ def time_text(microseconds: float, unit: str | None = None) -> str:
 
 
 def memory_text(nbytes: int) -> str:
-    """A number of bytes with its unit.
+    """Return a number of bytes with its unit.
 
     >>> memory_text(400), memory_text(-2048), memory_text(3 << 20)
     ('400 B', '-2.00 KB', '3.00 MB')
@@ -235,7 +235,7 @@ class EventList(list[Any]):
     """Events, or averages of them.
 
     Args:
-        events: What it starts with.
+        events: Its first events.
         shapes: Whether input shapes are known, for ``table``.
         memory: Whether memory was measured.
         flops: Whether operations were counted.
@@ -301,7 +301,7 @@ class EventList(list[Any]):
                          stacks=group_by_stack_n > 0)
 
     def total_average(self) -> FunctionEventAvg:
-        """The sum of all events."""
+        """Return the sum of all events."""
         total = FunctionEventAvg("Total")
         for event in self:
             total.add(event)
@@ -310,7 +310,7 @@ class EventList(list[Any]):
     def table(self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75,
               max_name_column_width: int = 55, max_shapes_column_width: int = 80, header: str | None = None,
               top_level_events_only: bool = False, time_unit: str | None = None) -> str:
-        """The events as text, one line each.
+        """Return the events as text, one line each.
 
         Args:
             sort_by: An attribute, largest first: ``cpu_time_total``, ``self_device_time_total``, ``count`` ...

@@ -27,7 +27,7 @@ class Change:
         nbytes: How much; negative for what was given back.
         device: Where.
         total: Bytes of results there that are alive after it.
-        event: What ran then; empty outside of events.
+        event: Name of the event at that time; empty outside of events.
     """
 
     time: float
@@ -87,7 +87,7 @@ class MemoryLog:
 
 
 def _owner(tensor: Any) -> tuple[Any, int]:
-    """The object that lives as long as a tensor's memory, and its bytes; None where there is none to follow."""
+    """Return the object that lives as long as a tensor's memory, and its bytes; None where there is none to follow."""
     array = tensor._array
     if not isinstance(array, np.ndarray):
         storage = getattr(array, "storage", None)

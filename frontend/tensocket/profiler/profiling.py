@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-from tensocket_core import is_available
+from tensocket_operators import is_available
 from tensocket_plugins.contract.registry import registry
 
 from ..errors import ArgumentError, TensocketError
@@ -25,7 +25,7 @@ from .memory import write_timeline
 
 
 class ProfilerActivity(Enum):
-    """What is measured: the host, or devices; names of devices of one kind are as good as those of another."""
+    """Subjects of measurement: the host, or devices; the names of all kinds of devices are equivalent."""
 
     CPU = 0
     XPU = 1
@@ -36,7 +36,7 @@ class ProfilerActivity(Enum):
 
 
 class ProfilerAction(Enum):
-    """What is done in a step."""
+    """The profiler's action in a step."""
 
     NONE = 0
     WARMUP = 1
@@ -52,7 +52,7 @@ _RECORDING: Final = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """What can be measured here."""
+    """Return the activities that can be measured here."""
     found = {ProfilerActivity.CPU}
     for name in registry().names():
         if name not in ("cpu", "ref") and is_available(name):
@@ -67,7 +67,7 @@ def kineto_available() -> bool:
 
 def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0,
              skip_first_wait: int = 0) -> Callable[[int], ProfilerAction]:
-    """What to do in each step of a loop: cycles of waiting, warming up, and recording.
+    """Return the plan of actions for the steps of a loop: cycles of waiting, warming up, and recording.
 
     >>> plan = schedule(wait=1, warmup=1, active=2, repeat=1)
     >>> [plan(step).name for step in range(5)]
@@ -112,7 +112,7 @@ def _always(step: int) -> ProfilerAction:
 
 def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False,
                               use_python_export: bool = False) -> Callable[[profile], None]:
-    """An ``on_trace_ready`` that writes Chrome traces into a folder, as TensorBoard's plugin finds them.
+    """Return an ``on_trace_ready`` that writes Chrome traces into a folder, as TensorBoard's plugin finds them.
 
     Args:
         dir_name: The folder; made if it is missing.
@@ -137,8 +137,8 @@ class profile:
     optimizers and blocks of ``record_function``. With a schedule, call ``step()`` at the end of every step of a loop.
 
     Args:
-        activities: What to measure; everything if not given. Without an activity other than ``CPU``, devices are not.
-        schedule: What to do in each step.
+        activities: Activities to measure; all if not given. Without an activity other than ``CPU``, devices are not.
+        schedule: Function from a step to its action.
         on_trace_ready: Called with this object whenever a recording is complete.
         record_shapes: Whether to note the shapes of arguments.
         profile_memory: Whether to follow the memory of results.
@@ -251,7 +251,7 @@ class profile:
     # ---------------------------------------------------------------------------------------------- recording
 
     def prepare_trace(self) -> None:
-        """Nothing needs preparation."""
+        """Do nothing: a trace needs no preparation."""
 
     def start_trace(self) -> None:
         """Record from now on, whatever the schedule says."""
@@ -297,7 +297,7 @@ class profile:
     # ---------------------------------------------------------------------------------------------- results
 
     def events(self) -> EventList:
-        """All events of the recording, in order of their start.
+        """Return all events of the recording, in order of their start.
 
         Raises:
             ScheduleError: Nothing was recorded yet.
@@ -353,7 +353,7 @@ class profile:
         self.metadata[key] = json.loads(value)
 
     def preset_metadata_json(self, key: str, value: str) -> None:
-        """As ``add_metadata_json``, before the start."""
+        """Add metadata as ``add_metadata_json`` does, before the start."""
         self.add_metadata_json(key, value)
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
@@ -361,7 +361,7 @@ class profile:
         self.custom_trace_id_callback = callback
 
     def get_trace_id(self) -> str:
-        """The name of the trace."""
+        """Return the name of the trace."""
         return str(id(self)) if self.custom_trace_id_callback is None else self.custom_trace_id_callback()
 
 

@@ -32,7 +32,7 @@ _PADDING: Final = b"FB"
 
 
 class Entry(NamedTuple):
-    """What an archive says about one of its files."""
+    """An archive's entry for one of its files."""
 
     name: str
     start: int
@@ -64,7 +64,7 @@ class CheckSum:
         self._value = zlib.crc32(self._data)
 
     def value(self) -> int:
-        """The check sum, or 0."""
+        """Return the check sum, or 0."""
         if self._thread is not None:
             self._thread.join()
         return self._value
@@ -75,7 +75,7 @@ class Writer:
 
     Args:
         stream: Where to.
-        folder: What all files are in.
+        folder: The folder of all files.
     """
 
     def __init__(self, stream: IO[bytes], folder: str) -> None:
@@ -87,7 +87,7 @@ class Writer:
         self._at += memoryview(data).nbytes
 
     def add(self, name: str, data: Any) -> None:
-        """One file; ``data`` is contiguous memory."""
+        """Add one file; ``data`` is contiguous memory."""
         self.add_all([(name, data)])
 
     def add_all(self, files: Iterable[tuple[str, Any]]) -> None:
@@ -117,7 +117,7 @@ class Writer:
         self._entries.append(Entry(label.decode(), start, size, crc))
 
     def identity(self) -> str:
-        """40 digits that depend on all that was written."""
+        """Return 40 digits that depend on all that was written."""
         first = second = 0
         for entry in self._entries:
             first = zlib.crc32(entry.name.encode(), first)
@@ -148,7 +148,7 @@ class Reader:
         stream: A binary file that can seek.
 
     Raises:
-        Exception: It is no archive as ``Writer`` and PyTorch write it; of which kind is not said.
+        Exception: It is not an archive as ``Writer`` and PyTorch write it; of which kind is not said.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -188,7 +188,7 @@ class Reader:
         return self._prefix + name in self._entries
 
     def entry(self, name: str) -> Entry:
-        """Where a file is.
+        """Return where a file is.
 
         Raises:
             ValueError: There is none of this name.
@@ -199,7 +199,7 @@ class Reader:
         return found
 
     def read(self, name: str) -> bytearray:
-        """A file's content."""
+        """Return a file's content."""
         data = bytearray(self.entry(name).size)
         self.read_into(name, memoryview(data))
         return data

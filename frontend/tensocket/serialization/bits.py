@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensocket_core import Tensor
-from tensocket_core import dtype as DType
-from tensocket_core.creation import finish
 from tensocket_core.device import open_entry
+from tensocket_operators import Tensor
+from tensocket_operators import dtype as DType
+from tensocket_operators.creation import finish
 from tensocket_plugins.contract.devices import HOST_DEVICE
 
 
 def to_bytes(tensor: Tensor) -> memoryview:
-    """The elements in row-major order. The view shares memory with a contiguous tensor on the host."""
+    """Return the elements in row-major order. The view shares memory with a contiguous tensor on the host."""
     host = tensor.detach().cpu().contiguous()._host()
     little = host.astype(host.dtype.newbyteorder("<"), copy=False)
     return little.reshape(-1).view(np.uint8).data
 
 
 def from_bytes(data: bytearray | np.ndarray[tuple[int], np.dtype[np.uint8]], dtype: DType) -> Tensor:
-    """A one-dimensional CPU tensor on the memory of ``data``, whose size is a multiple of the element's.
+    """Return a one-dimensional CPU tensor on the memory of ``data``, whose size is a multiple of the element's.
 
     Raises:
         ValueError: The size is not.

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from tensocket.errors import SerializationError
-from tensocket_core import UntypedStorage
-from tensocket_core.creation import finish
 from tensocket_core.device import open_entry
-from tensocket_core.storages import is_storage, storage_of, untyped
+from tensocket_operators import UntypedStorage
+from tensocket_operators.creation import finish
+from tensocket_operators.interop.storage import is_storage, storage_of, untyped
 from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.dtypes import DType, uint8
 
@@ -20,7 +20,7 @@ from .options import LOCAL
 
 
 def content(storage: UntypedStorage) -> memoryview:
-    """The bytes of a storage, from its device; zeros in ``with skip_data():``."""
+    """Return the bytes of a storage, from its device; zeros in ``with skip_data():``."""
     if LOCAL.skip:
         return memoryview(bytes(storage.nbytes()))
     host: np.ndarray[Any, Any] = storage.cpu()._bytes._host()
@@ -28,7 +28,7 @@ def content(storage: UntypedStorage) -> memoryview:
 
 
 def saved_storage(saved: Any) -> tuple[DType, str, str, int]:
-    """What a pickle says about a storage: dtype, key, place and number of elements.
+    """Return a pickle's description of a storage: dtype, key, place and number of elements.
 
     Raises:
         ValueError: It says something else.
@@ -43,7 +43,7 @@ def saved_storage(saved: Any) -> tuple[DType, str, str, int]:
 
 
 def _dtype_of(label: Any) -> DType:
-    """The dtype of a kind of storage that a pickle names.
+    """Return the dtype of a kind of storage that a pickle names.
 
     Raises:
         ValueError: It names something else.
@@ -56,7 +56,7 @@ def _dtype_of(label: Any) -> DType:
 
 
 def host_storage(data: np.ndarray[Any, Any]) -> UntypedStorage:
-    """A storage on memory of bytes."""
+    """Return a storage on memory of bytes."""
     return storage_of(finish(data, uint8, open_entry(HOST_DEVICE), requires_grad=False))
 
 
@@ -71,7 +71,7 @@ def normalise(data: np.ndarray[Any, Any], kind: DType, swapped: bool) -> None:
 
 
 def restored(restore: Restore, storage: UntypedStorage, location: str) -> UntypedStorage:
-    """The storage in its place.
+    """Return the storage in its place.
 
     Raises:
         SerializationError: ``map_location`` returned something else.

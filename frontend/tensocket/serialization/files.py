@@ -23,12 +23,12 @@ def is_path(file: Any) -> bool:
 
 
 def describe(file: Any) -> str:
-    """How messages name the file."""
+    """Return how messages name the file."""
     return f"file {os.fspath(file)!r}" if is_path(file) else f"file object {type(file).__name__}"
 
 
 def writable(file: Any) -> IO[bytes]:
-    """A file object.
+    """Return a file object.
 
     Raises:
         FileObjectError: It cannot be written to.
@@ -40,7 +40,7 @@ def writable(file: Any) -> IO[bytes]:
 
 
 def readable(file: Any) -> IO[bytes]:
-    """A file object.
+    """Return a file object.
 
     Raises:
         FileObjectError: It cannot be read, or cannot seek.
@@ -54,7 +54,7 @@ def readable(file: Any) -> IO[bytes]:
 
 @contextlib.contextmanager
 def replacing(file: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A temporary file that takes the place of ``file`` when the block ends without an error.
+    """Provide a temporary file that takes the place of ``file`` when the block ends without an error.
 
     Raises:
         SerializationError: The file cannot be written; what was there before stays.
@@ -85,7 +85,7 @@ def replacing(file: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _special(file: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A pipe or a device, which is written to and not replaced."""
+    """Open a pipe or a device, which is written to and not replaced."""
     try:
         with open(file, "wb") as stream:
             yield stream

@@ -10,8 +10,8 @@ from typing import IO, Any, Final
 import numpy as np
 
 from tensocket.errors import SerializationError
-from tensocket_core import TypedStorage, UntypedStorage
-from tensocket_core.typed_storages import typed
+from tensocket_operators import TypedStorage, UntypedStorage
+from tensocket_operators.interop.typed_storages import typed
 from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.dtypes import DType
 
@@ -50,13 +50,13 @@ class _Legacy:
         self._left = len(data)
 
     def next(self, persistent_load: Any = None) -> Any:
-        """The object of the next pickle."""
+        """Return the object of the next pickle."""
         value, size = self.unpickle(memoryview(self.data)[self.position:], persistent_load, len(self.data))
         self.position += size
         return value
 
     def persistent_load(self, saved: Any) -> TypedStorage:
-        """A storage in its place, whose bytes come later."""
+        """Return a storage in its place, whose bytes come later."""
         kind, key, location, count = saved_storage(saved)
         if key not in self.storages:
             self._left -= count * kind.itemsize
@@ -70,7 +70,7 @@ class _Legacy:
         return typed(self._part(whole, saved[5], kind.itemsize), kind)
 
     def _part(self, whole: UntypedStorage, saved: Any, size: int) -> UntypedStorage:
-        """A view of a storage, as PyTorch had them before version 0.4: its key, its place and its length."""
+        """Return a view of a storage, as PyTorch had them before version 0.4: its key, its place and its length."""
         if not isinstance(saved, tuple) or len(saved) != 3 or not all(type(n) is int for n in saved[1:]):
             raise ValueError("a view of a storage has a key, a place and a length")
         key, start, count = saved

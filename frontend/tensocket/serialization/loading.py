@@ -12,8 +12,8 @@ from typing import IO, Any, Final
 import numpy as np
 
 from tensocket.errors import ArgumentError, DamagedFileError, SerializationError, TensocketError
-from tensocket_core import TypedStorage, UntypedStorage
-from tensocket_core.typed_storages import typed
+from tensocket_operators import TypedStorage, UntypedStorage
+from tensocket_operators.interop.typed_storages import typed
 from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.dtypes import DType
 
@@ -51,7 +51,7 @@ def load(
 
     Raises:
         UnsafeGlobalError: The file names a class or function that is not allowed.
-        DamagedFileError: It is no such file, or it is truncated or damaged.
+        DamagedFileError: It is not such a file, or it is truncated or damaged.
         SerializationError: A device in it is not here, or the file is of a kind that is not read.
         FileNotFoundError: There is no such file.
     """
@@ -119,7 +119,7 @@ class _Job:
         return read_legacy(stream, size, self.unpickled, self.restore)
 
     def unpickled(self, data: Any, persistent_load: Any, size: int) -> tuple[Any, int]:
-        """The object of a pickle, and how many bytes that had."""
+        """Return the object of a pickle, and how many bytes that had."""
         if self.module is None:
             machine = Restricted(data, persistent_load, self.options["encoding"], size)
             return machine.load(), machine.position
@@ -153,7 +153,7 @@ class _Job:
 
 
 def storage_from(archive: Reader, key: str, kind: DType, mapping: Any, swapped: bool) -> UntypedStorage:
-    """A storage on the host with the bytes of an entry, read or mapped."""
+    """Return a storage on the host with the bytes of an entry, read or mapped."""
     entry = archive.entry(f"data/{key}")
     if mapping is not None and not swapped and entry.start % kind.itemsize == 0 and entry.size:
         return host_storage(np.frombuffer(mapping, np.uint8, entry.size, entry.start))
@@ -198,7 +198,7 @@ def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
     """Full names of the classes and functions in a file that restricted loading does not allow.
 
     Raises:
-        DamagedFileError: It is no archive that ``save`` wrote.
+        DamagedFileError: It is not an archive that ``save`` wrote.
     """
     try:
         if is_path(f):

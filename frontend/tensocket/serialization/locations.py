@@ -55,7 +55,7 @@ def register_package(priority: int, tagger: Tagger, deserializer: Deserializer) 
 
 
 def location_tag(storage: Any) -> str:
-    """The name in files of a storage's place.
+    """Return the name in files of a storage's place.
 
     Raises:
         SerializationError: No package knows the place.
@@ -69,7 +69,7 @@ def location_tag(storage: Any) -> str:
 
 
 def default_restore_location(storage: Any, location: str) -> Any:
-    """A storage on the host, taken to the place with this name in files.
+    """Return a storage on the host, taken to the place with this name in files.
 
     Raises:
         SerializationError: The place is unknown or not here.
@@ -83,7 +83,7 @@ def default_restore_location(storage: Any, location: str) -> Any:
 
 
 def restore_function(map_location: Any) -> Restore:
-    """What ``map_location`` of ``load`` means."""
+    """Return the function that ``map_location`` of ``load`` stands for."""
     if map_location is None:
         return default_restore_location
     if isinstance(map_location, dict):

@@ -8,10 +8,9 @@ import sys
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from typing import Any, Final
 
-import tensocket_core as core
+import tensocket_operators as core
 from tensocket import _utils
 from tensocket.errors import SerializationError
-from tensocket_core import TypedStorage, UntypedStorage
 from tensocket_core import device as Device
 from tensocket_core.autograd.hooks import RemovableHandle
 from tensocket_core.formats import (
@@ -24,6 +23,7 @@ from tensocket_core.formats import (
     sparse_csr,
     strided,
 )
+from tensocket_operators import TypedStorage, UntypedStorage
 from tensocket_plugins.contract.dtypes import BY_NAME, DType
 
 #: PyTorch's names of typed storages. Other dtypes have none there.
@@ -50,7 +50,7 @@ class StorageType:
 
 
 def _get_layout(name: str) -> layout:
-    """The layout called ``torch.strided``, ``torch.sparse_coo`` and so on."""
+    """Return the layout called ``torch.strided``, ``torch.sparse_coo`` and so on."""
     kinds = (strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc)
     return {f"torch.{kind.name}": kind for kind in kinds}[name]
 
@@ -74,9 +74,11 @@ TABLE: Final[dict[str, Any]] = {
 }
 #: Modules of this library whose classes lie in another one of PyTorch's.
 _PLACES: Final = {
-    "nn.modules.attention": "nn.modules.activation", "nn.modules.cells": "nn.modules.rnn",
-    "nn.modules.margins": "nn.modules.loss", "nn.modules.parameters": "nn.modules.container",
-    "nn.modules.rectifiers": "nn.modules.activation", "optim._adafactor": "optim",
+    "nn.modules.base.hooks": "nn.modules.module", "nn.modules.base.state": "nn.modules.module",
+    "nn.modules.layers.attention": "nn.modules.activation", "nn.modules.layers.cells": "nn.modules.rnn",
+    "nn.modules.layers.loss_base": "nn.modules.loss", "nn.modules.layers.margins": "nn.modules.loss",
+    "nn.modules.layers.parameters": "nn.modules.container", "nn.modules.layers.rectifiers": "nn.modules.activation",
+    "optim._adafactor": "optim",
     **{f"optim.lr_scheduler.{part}": "optim.lr_scheduler" for part in (
         "base", "composite", "cycles", "plateau", "simple")},
 }
@@ -91,7 +93,7 @@ def written_name(obj: Any, name: str | None = None) -> tuple[str, str] | None:
     module = str(getattr(obj, "__module__", ""))
     label = str(name or getattr(obj, "__qualname__", ""))
     root = module.partition(".")[0]
-    if root not in ("tensocket", "tensocket_core"):
+    if root not in ("tensocket", "tensocket_core", "tensocket_operators"):
         return None
     # Functions are written where programs find them, which PyTorch has, too.
     for place in () if isinstance(obj, type) else ("nn.functional", ""):
@@ -122,7 +124,7 @@ def is_ours(module: str) -> bool:
 
 
 def find(module: str, name: str) -> Any:
-    """The object that a trusted file calls ``module.name``, where that is a name of this library.
+    """Return the object that a trusted file calls ``module.name``, where that is a name of this library.
 
     Classes and functions that lie in another module here are found in the packages around it.
 

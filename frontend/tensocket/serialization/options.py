@@ -38,7 +38,7 @@ LOCAL: Final = _Local()
 
 
 def get_default_load_endianness() -> LoadEndianness | None:
-    """The order of bytes assumed for files that do not tell; None: that of this machine."""
+    """Return the order of bytes assumed for files that do not tell; None: that of this machine."""
     return SETTINGS.endianness
 
 
@@ -65,7 +65,7 @@ def set_crc32_options(compute_crc32: bool) -> None:
 
 
 def get_default_mmap_options() -> int | None:
-    """The flags with which ``load(..., mmap=True)`` maps files."""
+    """Return the flags with which ``load(..., mmap=True)`` maps files."""
     return SETTINGS.mmap_flags
 
 

@@ -11,11 +11,12 @@ from typing import Any, ClassVar, Final
 from tensocket import _utils
 from tensocket.errors import SerializationError, UnpicklableError
 from tensocket.nn.parameter import Parameter
-from tensocket_core import Size, Tensor, TypedStorage, UntypedStorage, device, sparse_coo
+from tensocket_core import device
 from tensocket_core.formats import layout
-from tensocket_core.interop.pickling import is_wrapper, slots_of, wrapper_parts
-from tensocket_core.sparse.tensor import PARTS, SparseTensor
-from tensocket_core.typed_storages import typed
+from tensocket_operators import Size, Tensor, TypedStorage, UntypedStorage, sparse_coo
+from tensocket_operators.interop.pickling import is_wrapper, slots_of, wrapper_parts
+from tensocket_operators.interop.typed_storages import typed
+from tensocket_operators.sparse.tensor import PARTS, SparseTensor
 from tensocket_plugins.contract.dtypes import DType, uint8
 
 from . import names
@@ -37,7 +38,7 @@ class Shelf:
         self._extra = (None,) if legacy else ()
 
     def persistent_id(self, value: Any) -> tuple[Any, ...] | None:
-        """What the pickle says about a storage; None for other objects.
+        """Return the pickle's description of a storage; None for other objects.
 
         Raises:
             SerializationError: The storage has two dtypes.
@@ -62,7 +63,7 @@ class Shelf:
 TABLE_OF_KINDS: Final = {kind: names.TABLE[f"torch.{name}"] for kind, name in STORAGE_OF.items()}
 
 
-#: Attributes of tensors that are no program's.
+#: Attributes of tensors that do not belong to programs.
 _OWN: Final = _utils.TRANSIENT | PARTS
 
 
@@ -71,7 +72,7 @@ def _attributes(tensor: Any) -> dict[str, Any]:
 
 
 def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
-    """The call that makes a tensor."""
+    """Return the call that makes a tensor."""
     state = _attributes(tensor)
     if isinstance(tensor, Parameter) and type(tensor) is Parameter:
         plain = tensor.detach()
@@ -127,7 +128,7 @@ _PLAIN_REDUCE: Final[tuple[Any, ...]] = (Tensor.__reduce_ex__, SparseTensor.__re
 
 
 def reduce(value: Any) -> Any:
-    """How files say what is this library's, as ``Pickler.reducer_override`` returns it."""
+    """Return how files say what is this library's, as ``Pickler.reducer_override`` returns it."""
     kind = type(value)
     if kind is DType or kind is StorageType:
         return _written(value)
@@ -148,7 +149,7 @@ def _written(value: Any) -> str:
 
 
 def pickler(module: Any, stream: Any, protocol: int, shelf: Shelf) -> Any:
-    """An object with ``dump``, of the pickler of ``module``."""
+    """Return an object with ``dump``, of the pickler of ``module``."""
     if module is pickle:
         made: Any = _Pickler(stream, protocol)
         made.shelf = shelf
@@ -218,7 +219,7 @@ class _Pickler(_Base):  # type: ignore[misc]  # the class is not typed
 
 
 def unpickler(module: Any, stream: Any, persistent_load: Callable[[Any], Any], options: dict[str, Any]) -> Any:
-    """An object with ``load``, of the unpickler of ``module``, for files that are trusted."""
+    """Return an object with ``load``, of the unpickler of ``module``, for files that are trusted."""
 
     def find_class(self: Any, name: str, attribute: str) -> Any:
         if names.is_ours(name):

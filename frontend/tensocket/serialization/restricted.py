@@ -15,7 +15,7 @@ from typing import Any, Final
 from tensocket import _utils
 from tensocket.errors import UnsafeGlobalError
 from tensocket.nn.parameter import Parameter
-from tensocket_core import Size, Tensor
+from tensocket_operators import Size, Tensor
 
 from .names import REBUILDERS, full_name, modern
 from .safety import BLOCKED, DEFAULT, allowed_by_program
@@ -56,11 +56,11 @@ class Restricted:
         self._large_ints = _LARGE_INTS
 
     def load(self) -> Any:
-        """The object.
+        """Return the object.
 
         Raises:
             UnsafeGlobalError: The pickle names something that is not allowed.
-            Exception: It is no pickle of the supported kind; of which class is not said.
+            Exception: It is not a pickle of the supported kind; of which class is not said.
         """
         data = self._data
         while True:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import IO, Any, Final
 
 from tensocket.errors import ArgumentTypeError, SerializationError, UnsupportedDtype
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 from tensocket_plugins.contract.dtypes import BY_NAME, DType
 
 from .bits import from_bytes, to_bytes
@@ -36,7 +36,7 @@ def save_safetensors(
         metadata: Texts to go with them.
 
     Raises:
-        ArgumentTypeError: A name is no string or a value no tensor.
+        ArgumentTypeError: A name is not a string, or a value is not a tensor.
         UnsupportedDtype: The format has no such dtype.
         SerializationError: The file cannot be written.
     """
@@ -66,7 +66,7 @@ def load_safetensors(filename: str | os.PathLike[str], device: Any = "cpu") -> d
     """Read the tensors of a safetensors file to ``device``.
 
     Raises:
-        SerializationError: It is no such file, or it is truncated or damaged.
+        SerializationError: It is not such a file, or it is truncated or damaged.
         FileNotFoundError: There is no such file.
     """
     with open(filename, "rb") as stream:

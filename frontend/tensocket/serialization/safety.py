@@ -11,7 +11,8 @@ from typing import Any, Final
 from tensocket import _utils
 from tensocket.errors import ArgumentTypeError
 from tensocket.nn.parameter import Parameter
-from tensocket_core import Size, Tensor, TypedStorage, UntypedStorage, device
+from tensocket_core import device
+from tensocket_operators import Size, Tensor, TypedStorage, UntypedStorage
 from tensocket_plugins.contract.dtypes import DType
 
 from .names import REBUILDERS, TABLE, StorageType, full_name, modern, written_name
@@ -20,7 +21,7 @@ Allowed = Callable[..., Any] | tuple[Callable[..., Any], str]
 
 #: Modules whose contents no file may name, whatever the program allows.
 BLOCKED: Final = frozenset({"sys", "os", "posix", "nt"})
-#: What every file may name.
+#: The objects that every file may name.
 DEFAULT: Final[dict[str, Any]] = {
     **REBUILDERS,
     **{name: value for name, value in TABLE.items()
@@ -56,7 +57,7 @@ def add_safe_globals(safe_globals: list[Allowed]) -> None:
 
 
 def get_safe_globals() -> list[Allowed]:
-    """What ``add_safe_globals`` allowed."""
+    """Return the objects that ``add_safe_globals`` allowed."""
     return list(_ALLOWED)
 
 
@@ -96,7 +97,7 @@ def _named(item: Any) -> tuple[str, Any]:
 
 
 def allowed_by_program() -> dict[str, Any]:
-    """What ``add_safe_globals`` allowed, by full name."""
+    """Return the objects that ``add_safe_globals`` allowed, by full name."""
     return dict(_named(item) for item in _ALLOWED)
 
 
@@ -104,7 +105,7 @@ def named_in(data: bytes) -> Iterator[str]:
     """Full names of all classes and functions that a pickle names; nothing is imported.
 
     Raises:
-        ValueError: It is no pickle.
+        ValueError: It is not a pickle.
     """
     memo: dict[int, Any] = {}
     texts: list[Any] = []

@@ -42,7 +42,7 @@ class _Eager(io.FileIO):
 
 
 def create(path: str | os.PathLike[str]) -> IO[bytes]:
-    """A new file for writing.
+    """Return a new file for writing.
 
     Raises:
         OSError: There is one of this name, or it cannot be made.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensocket_core.ops.signal_windows import (
+from tensocket_operators.signal.signal_windows import (
     bartlett,
     blackman,
     cosine,

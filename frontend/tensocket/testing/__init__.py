@@ -1,4 +1,4 @@
-"""What tests of programs use: comparisons up to tolerances, and tensors of random values."""
+"""Helpers for tests of programs: comparisons up to tolerances, and tensors of random values."""
 
 from __future__ import annotations
 

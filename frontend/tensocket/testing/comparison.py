@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 import tensocket
-from tensocket_core import Tensor, promote_types
+from tensocket_operators import Tensor, promote_types
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
@@ -49,8 +49,8 @@ def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True, r
     Two numbers are close if ``|actual - expected| <= atol + rtol * |expected|``.
 
     Args:
-        actual: What there is.
-        expected: What there should be.
+        actual: The value under test.
+        expected: The correct value.
         allow_subclasses: Whether tensors of different classes may be compared.
         rtol: Relative tolerance; by default one for the dtypes, as it is for ``atol``.
         atol: Absolute tolerance.
@@ -113,7 +113,7 @@ def _is_sequence(value: Any) -> bool:
 
 
 def _difference(actual: Any, expected: Any, checks: _Checks, subclasses: bool) -> str:
-    """What is wrong; empty where nothing is.
+    """Return a description of the mismatch; empty where the values agree.
 
     Raises:
         ArgumentTypeError: The two cannot be compared.
@@ -168,7 +168,7 @@ def _array(tensor: Tensor, dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def _sparse(actual: Any, expected: Any) -> str:
-    """What differs in how two sparse tensors hold their values."""
+    """Return how two sparse tensors differ in their numbers of sparse dimensions and values; empty where they agree."""
     if actual.layout is not tensocket.sparse_coo or expected.layout is not tensocket.sparse_coo:
         return ""
     for name, left, right in (
@@ -200,7 +200,7 @@ def _values(actual: Tensor, expected: Tensor, checks: _Checks, what: str) -> str
 
 
 def _report(left: Any, right: Any, difference: Any, close: Any, tolerances: tuple[float, float], what: str) -> str:
-    """How much differs, and by how much at most."""
+    """Return how much differs, and by how much at most."""
     rtol, atol = tolerances
     exact = rtol == atol == 0
     if what == "Scalars":
@@ -229,8 +229,8 @@ def assert_allclose(actual: Any, expected: Any, rtol: float | None = None, atol:
     """``assert_close`` without checks of devices, dtypes and strides; deprecated.
 
     Args:
-        actual: What there is.
-        expected: What there should be.
+        actual: The value under test.
+        expected: The correct value.
         rtol: Relative tolerance.
         atol: Absolute tolerance.
         equal_nan: Whether two NaN are equal.

@@ -7,7 +7,7 @@ import warnings
 from typing import Any, Final
 
 import tensocket
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError
 
@@ -18,7 +18,7 @@ _DEFAULTS: Final = {"bool": (0, 2), "uint": (0, 10), "int": (-9, 10), "float": (
 def make_tensor(*shape: Any, dtype: DType, device: Any = None, low: float | None = None, high: float | None = None,
                 requires_grad: bool = False, noncontiguous: bool = False, exclude_zero: bool = False,
                 memory_format: Any = None) -> Tensor:
-    """A tensor of values drawn evenly from ``[low, high)``.
+    """Return a tensor of values drawn evenly from ``[low, high)``.
 
     Bounds beyond what the dtype holds become the smallest or largest number that it does.
 

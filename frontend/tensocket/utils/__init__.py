@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensocket_core.interop.swapping import swap_tensors
+from tensocket_operators.interop.swapping import swap_tensors
 
 from . import _python_dispatch as _python_dispatch
 from . import _pytree as _pytree

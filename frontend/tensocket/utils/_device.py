@@ -12,7 +12,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def set_device(device: Any) -> Callable[[F], F]:
-    """A decorator: factories within the function make tensors on ``device``, also in the steps of a generator."""
+    """Return a decorator: factories within the function make tensors on ``device``, also in the steps of a
+    generator.
+    """
     return lambda function: decorate(lambda: _device(device), function)
 
 

@@ -1,4 +1,6 @@
-"""What programs with checkpoints of their own use: random states of devices, and tensors cut off from their graph."""
+"""Helpers for programs with checkpoints of their own: random states of devices, and tensors cut off from their
+graph.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,10 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from tensocket_core import Tensor, errors
 from tensocket_core.device import open_entry
 from tensocket_core.pytree import tree_leaves
-from tensocket_core.random.generator import generator_of
+from tensocket_operators import Tensor, errors
+from tensocket_operators.random.generator import generator_of
 
 #: Devices whose random states are not kept with those of accelerators.
 _HOSTS: Final = frozenset({"cpu", "meta"})
@@ -31,7 +33,7 @@ class DefaultDeviceType:
 
     @staticmethod
     def get_device_type() -> str:
-        """The chosen one; ``cuda`` at first."""
+        """Return the chosen one; ``cuda`` at first."""
         return DefaultDeviceType._default_device_type
 
 
@@ -40,7 +42,7 @@ def _on_accelerators(args: Sequence[Any]) -> list[Any]:
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
-    """Where the random generators of the arguments' devices are; nothing for tensors on the host.
+    """Return where the random generators of the arguments' devices are; nothing for tensors on the host.
 
     Args:
         args: Tensors, collections of them, or anything else.
@@ -73,13 +75,13 @@ def set_device_states(devices: Iterable[int], states: Iterable[Tensor], *, devic
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments with every tensor cut off from its graph, requiring grad where it did.
+    """Return the arguments with every tensor cut off from its graph, requiring grad where it did.
 
     Args:
         inputs: Arguments of a function.
 
     Raises:
-        AutogradError: They are no tuple.
+        AutogradError: They are not a tuple.
     """
     if not isinstance(inputs, tuple):
         raise errors.AutogradError("detach_variable", f"arguments of type {type(inputs).__name__}",

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tensocket_core import Tensor
 from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.protocol import TorchDispatchMode
+from tensocket_operators import Tensor
 
 
 @contextmanager
@@ -20,7 +20,7 @@ def _disable_current_modes() -> Iterator[tuple[Any, ...]]:
 
 
 def _get_current_dispatch_mode() -> Any:
-    """The innermost dispatch mode; None where there is none."""
+    """Return the innermost dispatch mode; None where there is none."""
     modes = STATE.dispatch_modes
     return modes[-1] if modes else None
 
@@ -31,7 +31,7 @@ def _get_current_dispatch_mode_stack() -> list[Any]:
 
 
 def return_and_correct_aliasing(func: Any, args: tuple[Any, ...], kwargs: Any, out: Any) -> Any:
-    """What ``__torch_dispatch__`` of a wrapping class returns: the argument itself for in-place operators."""
+    """Return the result of a wrapping class's ``__torch_dispatch__``: for in-place operators the argument itself."""
     mutated = [k for k, parameter in enumerate(func._schema.parameters) if parameter.mutated]
     if not mutated:
         return out

@@ -60,17 +60,17 @@ class LeafSpec(TreeSpec):
 
 
 def treespec_leaf() -> TreeSpec:
-    """The structure of a leaf."""
+    """Return the structure of a leaf."""
     return LEAF
 
 
 def treespec_tuple(iterable: Any = (), /) -> TreeSpec:
-    """The structure of a tuple with parts of these structures."""
+    """Return the structure of a tuple with parts of these structures."""
     return TreeSpec(tuple, None, iterable)
 
 
 def treespec_dict(mapping: Any = (), /, **kwargs: TreeSpec) -> TreeSpec:
-    """The structure of a dict with values of these structures."""
+    """Return the structure of a dict with values of these structures."""
     named = dict(mapping, **kwargs)
     return TreeSpec(dict, list(named), named.values())
 
@@ -85,7 +85,7 @@ class _Star(str):
 
 
 def treespec_pprint(treespec: TreeSpec) -> str:
-    """The containers of a structure as Python writes them, with ``*`` for leaves."""
+    """Return the containers of a structure as Python writes them, with ``*`` for leaves."""
     return repr(treespec.unflatten([_Star()] * treespec.num_leaves))
 
 
@@ -93,10 +93,11 @@ def treespec_pprint(treespec: TreeSpec) -> str:
 
 
 def map_only(type_or_types_or_pred: Any, /) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
-    """A decorator: the function for values of a type, of one of several, or for which a function holds; others stay.
+    """Return a decorator: the function for values of a type, of one of several, or for which a function holds; others
+    stay.
 
     Raises:
-        ArgumentTypeError: What is given is neither a type nor a function.
+        ArgumentTypeError: The argument is neither a type nor a function.
     """
     if not (isinstance(type_or_types_or_pred, (type, tuple, types.UnionType)) or callable(type_or_types_or_pred)):
         raise ArgumentTypeError("tree_map_only", f"a {type(type_or_types_or_pred).__name__}", "Argument must be a "
@@ -111,7 +112,7 @@ def map_only(type_or_types_or_pred: Any, /) -> Callable[[Callable[[Any], Any]], 
 
 def tree_map_only(type_or_types_or_pred: Any, /, func: Callable[[Any], Any], tree: Any,
                   is_leaf: Predicate | None = None) -> Any:
-    """The tree with ``func`` of the leaves of a type, of one of several types, or for which a function holds."""
+    """Return the tree with ``func`` of the leaves of a type, of one of several types, or for which a function holds."""
     return tree_map(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
 
@@ -150,7 +151,7 @@ def tree_any_only(type_or_types: Any, /, pred: Predicate, tree: Any, is_leaf: Pr
 
 
 def arg_tree_leaves(*args: Any, **kwargs: Any) -> list[Any]:
-    """The leaves of all arguments of a call."""
+    """Return the leaves of all arguments of a call."""
     return [leaf for value in (*args, *kwargs.values()) for leaf in tree_iter(value)]
 
 
@@ -197,7 +198,7 @@ def keystr(kp: KeyPath) -> str:
 
 
 def key_get(obj: Any, kp: KeyPath) -> Any:
-    """The part of a tree that keys lead to."""
+    """Return the part of a tree that keys lead to."""
     for key in kp:
         obj = key.get(obj)
     return obj
@@ -244,7 +245,7 @@ def _field_names(cls: Any, field_names: list[str] | None, dropped: list[str]) ->
 
 def register_dataclass(cls: Any, *, field_names: list[str] | None = None, drop_field_names: list[str] | None = None,
                        serialized_type_name: str | None = None) -> None:
-    """Make a dataclass a container of its fields; fields that are None are no children.
+    """Make a dataclass a container of its fields; fields that are None are not children.
 
     Args:
         cls: The dataclass, or a class that is made from its fields by name.

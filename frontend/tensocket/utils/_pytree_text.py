@@ -19,7 +19,7 @@ class EnumEncoder(json.JSONEncoder):
     """Writes members of enumerations by the names of their class and their own."""
 
     def default(self, obj: object) -> Any:
-        """What stands for an object that JSON does not know."""
+        """Return the substitute for an object that JSON does not know."""
         if isinstance(obj, Enum):
             kind = type(obj)
             return {"__enum__": True, "fqn": f"{kind.__module__}:{kind.__qualname__}", "name": obj.name}
@@ -27,7 +27,7 @@ class EnumEncoder(json.JSONEncoder):
 
 
 def enum_object_hook(obj: dict[str, Any]) -> Any:
-    """The member of an enumeration that stands in a text; other dicts as they are."""
+    """Return the member of an enumeration that stands in a text; other dicts as they are."""
     if "__enum__" not in obj:
         return obj
     module, _, path = obj["fqn"].partition(":")
@@ -75,7 +75,7 @@ def _check(operator: str, protocol: Any) -> None:
 
 
 def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
-    """A structure as text.
+    """Return a structure as text.
 
     Args:
         treespec: The structure.
@@ -96,7 +96,7 @@ def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
 
 @lru_cache
 def treespec_loads(serialized: str) -> TreeSpec:
-    """The structure of a text by ``treespec_dumps``.
+    """Return the structure of a text by ``treespec_dumps``.
 
     Raises:
         ArgumentError: The version is unknown.

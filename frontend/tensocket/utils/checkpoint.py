@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
-from tensocket_core import Tensor, enable_grad, errors, float32, is_grad_enabled, no_grad
-from tensocket_core.autograd import Function, backward
 from tensocket_core.autograd.engine import current_pass
 from tensocket_core.autograd.graph import saved_tensors_hooks
 from tensocket_core.dispatch.autocast import choices, chosen
 from tensocket_core.dispatch.modes import as_leaf
-from tensocket_core.random import fork_rng_states, rng_states
+from tensocket_operators import Tensor, enable_grad, errors, float32, is_grad_enabled, no_grad
+from tensocket_operators.autograd import Function, backward
+from tensocket_operators.random import fork_rng_states, rng_states
 
 from ._device_states import (
     DefaultDeviceType,
@@ -137,7 +137,7 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentra
     Args:
         functions: Modules or functions, or a ``Sequential``.
         segments: Into how many parts to divide them.
-        input: What the first one is given.
+        input: The argument of the first one.
         use_reentrant: As in ``checkpoint``.
         kwargs: ``preserve_rng_state``.
     """
@@ -177,7 +177,7 @@ class _Stop(BaseException):
 
 
 class _Place:
-    """What a node holds instead of a tensor: which of the saved tensors it is, and values by backward pass."""
+    """The object that a node holds instead of a tensor: the number of the saved tensor, and values by backward pass."""
 
     __slots__ = ("__weakref__", "values")
 
@@ -237,7 +237,7 @@ class _Frame:
         return _Inputs.apply(anchor, *tensors).grad_fn
 
     def run(self) -> Any:
-        """The first run."""
+        """Return the first run."""
         values, self.given = self.given, []
         args, kwargs = self._split(values)
         if not is_grad_enabled():
@@ -273,7 +273,7 @@ class _Frame:
         return place.values.pop(number)
 
     def _unpack_alone(self, place: _Place) -> Any:
-        """A saved tensor outside of backward passes: every access runs the function again and keeps nothing."""
+        """Compute a saved tensor outside of backward passes: every access runs the function again and keeps nothing."""
         self._compute(0)
         value = place.values[0]
         self._forget(0)
@@ -287,7 +287,7 @@ class _Frame:
                 place.values.pop(number, None)
 
     def _compute(self, number: int) -> None:
-        """The second run: fill the places that are still in use."""
+        """Run the function a second time and fill the places that are still in use."""
         values = list(self.arguments)
         if self.inputs is not None:
             for position, tensor in zip(self.positions, self.inputs.saved_tensors, strict=True):

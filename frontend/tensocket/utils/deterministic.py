@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from tensocket_core.deterministic import SETTING, set_fill_uninitialized_memory
+from tensocket_operators.deterministic import SETTING, set_fill_uninitialized_memory
 
 
 class _Deterministic(ModuleType):

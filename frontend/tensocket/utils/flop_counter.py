@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from tensocket.errors import ArgumentTypeError
-from tensocket_core import Tensor
 from tensocket_core.autograd.engine import current_pass
-from tensocket_core.dispatch.namespaces import ops
 from tensocket_core.dispatch.packets import Packet
 from tensocket_core.dispatch.protocol import TorchDispatchMode
 from tensocket_core.pytree import tree_map
+from tensocket_operators import Tensor
+from tensocket_operators.namespaces import ops
 
 from .module_tracker import ModuleTracker
 
@@ -30,7 +30,7 @@ def _shape(value: Any) -> Any:
 
 
 def shape_wrapper(function: Formula) -> Formula:
-    """A formula over shapes as one over tensors: it gets ``out_shape`` for the result ``out_val``."""
+    """Return a formula over shapes as one over tensors: it gets ``out_shape`` for the result ``out_val``."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, out_val: Any = None, **kwargs: Any) -> int:
@@ -65,7 +65,7 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Form
 
 
 def _product(args: Any, result: Any) -> tuple[Any, int]:
-    """A product of matrices, or of batches of them."""
+    """Return a product of matrices, or of batches of them."""
     left = args[0].shape
     key = ops.aten.mm if len(left) == 2 == args[1].ndim else ops.aten.bmm
     return key, 2 * result.numel() * left[-1]
@@ -94,7 +94,7 @@ _CONVOLUTIONS: Final = {"convolve": _convolution, "convolve_input": _convolution
 
 
 def _built_in(operator: Any, args: Any, result: Any) -> tuple[Any, int] | None:
-    """What an operation is listed as, and its count; None where it counts nothing."""
+    """Return the name under which an operation is listed, and its count; None where it counts nothing."""
     if operator.name == "matmul":
         return _product(args, result)
     formula = _CONVOLUTIONS.get(operator.name)
@@ -160,7 +160,7 @@ class FlopCounterMode(TorchDispatchMode):
         return result
 
     def get_total_flops(self) -> int:
-        """Number of operations in the block."""
+        """Return the number of operations in the block."""
         return sum(self.flop_counts["Global"].values())
 
     def get_flop_counts(self) -> dict[str, dict[Any, int]]:
@@ -168,7 +168,7 @@ class FlopCounterMode(TorchDispatchMode):
         return {name: dict(counts) for name, counts in self.flop_counts.items()}
 
     def get_table(self, depth: int | None = None) -> str:
-        """The counts as a table.
+        """Return the counts as a table.
 
         Args:
             depth: How deep it goes into modules; as the constructor's if not given.

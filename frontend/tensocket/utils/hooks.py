@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensocket.errors import AutogradError
-from tensocket_core import Tensor, is_grad_enabled
-from tensocket_core.autograd.function import Function
 from tensocket_core.autograd.hooks import RemovableHandle
+from tensocket_operators import Tensor, is_grad_enabled
+from tensocket_operators.differentiation.function import Function
 
 
 class _Gate(Function):
@@ -29,7 +29,7 @@ class BackwardHook:
     """The hooks on the gradient of one call of a module, seen as one node from its inputs to its outputs.
 
     Args:
-        module: What hooks get as their first argument.
+        module: The first argument of hooks.
         user_hooks: Called with ``(module, grad_input, grad_output)`` when gradients of the inputs are known; what they
             return replaces ``grad_input``.
         user_pre_hooks: Called with ``(module, grad_output)`` before that; what they return replaces ``grad_output``.
@@ -56,7 +56,7 @@ class BackwardHook:
         return passed
 
     def setup_output_hook(self, result: Any) -> Any:
-        """What the module returns, a tensor or tuple, passed on such that the gradients of all of it are seen."""
+        """Pass on the module's result, a tensor or tuple, such that the gradients of all of it are seen."""
         single = not isinstance(result, tuple)
         results = (result,) if single else result
         passed, places, node = _through_gate(results)

@@ -10,10 +10,10 @@ from tensocket.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
-from tensocket_core import Tensor
 from tensocket_core.autograd.engine import current_pass, queue_callback
 from tensocket_core.autograd.graph import register_multi_grad_hook
 from tensocket_core.pytree import tree_leaves
+from tensocket_operators import Tensor
 
 
 class ModuleTracker:

@@ -94,7 +94,7 @@ class _Display:
         self._tasks: list[Any] = []
 
     def add(self, description: str, total: float | None, fields: str) -> Any:
-        """A new bar, below those that there are."""
+        """Return a new bar, below those that there are."""
         with self._lock:
             if self._rich is None:
                 self._rich = _new_display()
@@ -128,10 +128,10 @@ _DISPLAY: Final = _Display()
 def progress(
     iterable: Iterable[T] = (), *, description: str = "", total: float | None = None, enabled: bool | None = None
 ) -> Progress[T]:
-    """A progress bar around ``iterable``. Loops within loops have a bar each.
+    """Return a progress bar around ``iterable``. Loops within loops have a bar each.
 
     Args:
-        iterable: What to loop over.
+        iterable: The items to loop over.
         description: Text before the bar.
         total: Number of items; ``len(iterable)`` if it has one.
         enabled: Whether a bar is shown; by default only where standard error is a terminal, so logs stay clean.
@@ -171,7 +171,7 @@ def _shown(value: Any) -> str:
 
 
 def _new_display() -> Any:
-    """A rich progress display on standard error."""
+    """Return a rich progress display on standard error."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 
 class WeakIdRef(weakref.ref):  # type: ignore[type-arg]
@@ -105,11 +105,11 @@ class WeakIdKeyDictionary(MutableMapping[Any, Any]):
                 yield key, value
 
     def keys(self) -> Iterator[Any]:  # type: ignore[override]
-        """The keys."""
+        """Yield the keys."""
         return iter(self)
 
     def values(self) -> Iterator[Any]:  # type: ignore[override]
-        """The values."""
+        """Yield the values."""
         return (value for _, value in self.items())
 
     def keyrefs(self) -> list[WeakIdRef]:
@@ -144,7 +144,7 @@ class WeakIdKeyDictionary(MutableMapping[Any, Any]):
     copy = __copy__
 
     def __deepcopy__(self, memo: Any) -> WeakIdKeyDictionary:
-        """The same keys with copies of the values."""
+        """Return the same keys with copies of the values."""
         return type(self)([(key, copy.deepcopy(value, memo)) for key, value in self.items()], self.ref_type)
 
     def __or__(self, other: Any) -> Any:
@@ -183,7 +183,7 @@ class TensorWeakRef:
         self.ref = weakref.ref(tensor)
 
     def __call__(self) -> Tensor | None:
-        """The tensor."""
+        """Return the tensor."""
         return self.ref()
 
 

@@ -1,4 +1,4 @@
-"""What of this processor's caches decides how results are written."""
+"""The properties of this processor's caches that decide how results are written."""
 
 from __future__ import annotations
 

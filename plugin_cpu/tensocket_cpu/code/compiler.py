@@ -83,7 +83,7 @@ class Compiler:
         """Machine code of a module.
 
         Args:
-            name: What messages call it.
+            name: Its name in messages.
             text: LLVM IR.
             names: Functions whose addresses are wanted.
             vectors: Whether the loops that matter are vector instructions already.
@@ -135,7 +135,7 @@ class Compiler:
 
 
 def _optimise_vectors(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    """The few passes that vector instructions need: arrays into registers, arithmetic on indices.
+    """Run the few passes that vector instructions need: arrays into registers, arithmetic on indices.
 
     Schedules and the printer have done the rest; LLVM's own pipeline takes ten times as long and finds nothing.
     """

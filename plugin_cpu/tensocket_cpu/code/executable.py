@@ -1,6 +1,6 @@
 """Running compiled programs: arguments are packed into slots, kernels are called through ctypes.
 
-What a call costs decides from which size on generated kernels beat NumPy, hence the care for tenths of microseconds.
+The cost of a call decides from which size on generated kernels beat NumPy, so tenths of microseconds matter here.
 """
 
 from __future__ import annotations
@@ -22,49 +22,50 @@ from tensocket_plugins.ir.printers.llvm_calls import split_loop, walk
 from tensocket_plugins.ir.printers.llvm_vectors import LINE
 from tensocket_plugins.ir.schedule.cpu import ROW_LANES
 from tensocket_plugins.ir.schedule.streaming import streamed
+from tensocket_plugins.kit.bounded import BoundedCache
 
 from ..threads.pool import Entry, ThreadPool
 from ..threads.streams import CpuQueue
 from .caches import begins_line, streaming_bytes
+from .launch_recorder import RECORDERS, note
 from .pointers import POINTER_FIELD, address_of
-from .tapes import TAPES, note
 
 #: The compiled entry's type; the call releases the interpreter lock.
 _ENTRY: Final = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
 #: Simple operations that are worth a second thread, about 15 microseconds of them.
 _GRAIN: Final = 1 << 17
 #: Sets of scalars for which a program keeps what follows from them.
-_KEPT: Final = 64
+_PLANNED: Final = 64
 
 _Slot = Callable[[Any], int]
-#: What stands in a slot for an array.
+#: The function that returns an array's number in a slot.
 array_slot: Final[_Slot] = address_of if POINTER_FIELD is None else id
 
 
 def _code(dtype: DType) -> str:
-    """The ``struct`` code of a scalar's slot."""
+    """Return the ``struct`` code of a scalar's slot."""
     if dtype.kind == "float":
         return "d"
     return "Q" if dtype.name == "uint64" else "q"
 
 
 def slot_codes(program: Program) -> str:
-    """The ``struct`` codes of a program's slots."""
+    """Return the ``struct`` codes of a program's slots."""
     return "Q" * (len(program.buffers) + len(program.temporaries)) + "".join(_code(s.dtype) for s in program.scalars)
 
 
 def written_slots(program: Program) -> tuple[bool, ...]:
-    """For each array of a program whether it is written: its buffers, and then its temporaries."""
+    """Return for each array of a program whether it is written: its buffers, and then its temporaries."""
     return (*[buffer.writable for buffer in program.buffers], *[True] * len(program.temporaries))
 
 
 def grain(kernel: Kernel) -> int:
-    """Elements from which a kernel's iterations are worth dividing over threads."""
+    """Return the elements from which a kernel's iterations are worth dividing over threads."""
     return _GRAIN // max(2, _operations(kernel.body))
 
 
 def make_entry(address: int, library: Any) -> Entry:
-    """A compiled kernel as a function; ``library`` keeps its code alive."""
+    """Return a compiled kernel as a function; ``library`` keeps its code alive."""
     entry: Any = _ENTRY(address)
     entry.address, entry.library = address, library
     return entry  # type: ignore[no-any-return]
@@ -110,12 +111,12 @@ class _Launch:
 def make_executable(program: Program, addresses: Sequence[int], library: Any, pool: ThreadPool,
                     empty: Callable[[tuple[int, ...], np.dtype[Any]], Any] = np.empty,
                     recompile: Callable[[Program], Executable] | None = None) -> Executable:
-    """A function ``run(buffers, scalars, stream)``.
+    """Return a function ``run(buffers, scalars, stream)``.
 
     Args:
         program: The scheduled program.
         addresses: Entry of each kernel.
-        library: Whatever keeps these valid.
+        library: An object that keeps these valid.
         pool: The threads that large work is divided over.
         empty: Gives memory for temporaries.
         recompile: Compiles another form of the program, for arrays that are larger than the caches.
@@ -181,7 +182,7 @@ class Streaming:
 
 def _simple(name: str, pack: Callable[..., bytes], written: Sequence[bool], entry: Entry, position: int, grain: int,
             pool: ThreadPool, streaming: Streaming | None) -> Executable:
-    """The usual case: one kernel, no temporaries, the divisible loop's extent is a scalar."""
+    """Make the function of the usual case: one kernel, no temporaries, a scalar as the divisible loop's extent."""
     slot = array_slot
 
     def run(buffers: Sequence[Any], scalars: Sequence[int | float], stream: Stream | None) -> None:
@@ -194,7 +195,7 @@ def _simple(name: str, pack: Callable[..., bytes], written: Sequence[bool], entr
         args = pack(*map(slot, buffers), *scalars)
         # Results come first and operands last; one of the two shows how much work there is.
         size = max(buffers[0].size, buffers[-1].size)
-        if TAPES:
+        if RECORDERS:
             note(entry, buffers, written, args, count, size > grain)
         if size > grain:
             pool.run(entry, args, count, 2 * size // grain)
@@ -218,7 +219,8 @@ class _Run:
         self._pack = pack
         self._launches = launches
         self._pool = pool
-        self._plans: dict[tuple[int | float, ...], tuple[tuple[tuple[int], ...], tuple[int | None, ...]]] = {}
+        self._plans: BoundedCache[tuple[int | float, ...], tuple[tuple[tuple[int], ...], tuple[int | None, ...]]] = (
+            BoundedCache(_PLANNED))
 
     def __call__(self, buffers: Sequence[Any], scalars: Sequence[int | float], stream: Stream | None) -> None:
         if type(stream) is CpuQueue:
@@ -231,7 +233,7 @@ class _Run:
         args = self._pack(*map(array_slot, arrays), *scalars)
         largest = max([array.size for array in arrays], default=0)
         for launch, count in zip(self._launches, counts, strict=True):
-            if TAPES:
+            if RECORDERS:
                 note(launch.entry, arrays, self._written, args, 1 if count is None else count, largest > launch.grain)
             if count is not None and largest > launch.grain:
                 self._pool.run(launch.entry, args, count, 2 * largest // launch.grain)
@@ -240,8 +242,6 @@ class _Run:
 
     def _plan(self, scalars: tuple[int | float, ...]) -> tuple[tuple[tuple[int], ...], tuple[int | None, ...]]:
         """Shapes of temporaries, and for each kernel how many iterations may be divided; kept for these scalars."""
-        if len(self._plans) >= _KEPT:
-            self._plans.clear()
         named: Any = dict(zip(self._names, scalars, strict=True))
         counts: list[Any] = [scalars[launch.position] if launch.position is not None
                              else None if launch.extent is None else launch.extent(named)[0]

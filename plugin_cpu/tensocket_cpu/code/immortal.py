@@ -1,8 +1,8 @@
 """Objects that outlive the interpreter.
 
 When an interpreter ends, it clears modules, then frees objects in no particular order, and threads of the system may
-still run. Whatever C code or machine code refers to by address without holding a reference must therefore never be
-freed: code itself, the memory of its threads, and the C structures of built-in functions.
+still run. Objects that C code or machine code refers to by address, without holding a reference, must therefore
+never be freed: code itself, the memory of its threads, and the C structures of built-in functions.
 """
 
 from __future__ import annotations

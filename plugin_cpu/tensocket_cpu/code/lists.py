@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .compiler import Compiler
 
 _NAME: Final = "tensocket.list"
-#: What stands before the table: sets, slots of each, position of the number of iterations, the kernel's entry.
+#: The header in front of the table: sets, slots of each, position of the number of iterations, the kernel's entry.
 _HEAD: Final = struct.Struct("=QQQQ")
 _DRIVER: Final = f"""
 define void @{_NAME}(ptr noalias readonly %args, i64 %begin, i64 %end) nounwind {{
@@ -70,7 +70,7 @@ done:
 
 
 def make_list(compiler: Compiler, program: Program, pool: ThreadPool) -> ListExecutable | None:
-    """A function ``run(buffers, scalars, stream)`` with a column of arguments for each parameter.
+    """Return a function ``run(buffers, scalars, stream)`` with a column of arguments for each parameter.
 
     Args:
         compiler: Makes machine code.

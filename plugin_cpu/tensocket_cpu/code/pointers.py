@@ -29,5 +29,5 @@ POINTER_FIELD: Final = find_pointer_field()
 
 
 def address_of(array: Any) -> int:
-    """The address of an array's first element."""
+    """Return the address of an array's first element."""
     return _ask_interface(array) if POINTER_FIELD is None else _read_field(array, POINTER_FIELD)

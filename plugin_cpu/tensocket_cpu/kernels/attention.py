@@ -1,4 +1,4 @@
-"""Attention by blocks of queries and keys (``ir/schedule/attention.py``)."""
+"""Attention by blocks of queries and keys (``attention_forward.py``, ``attention_backward.py``)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import numpy as np
 
 from tensocket_plugins.contract.backend import Executable, Stream
 from tensocket_plugins.contract.dtypes import DType, bool_, dtype_from_name, float32
-from tensocket_plugins.ir.schedule.attention import forward, lines
-from tensocket_plugins.ir.schedule.attention_back import backward
-from tensocket_plugins.ir.schedule.attention_blocks import KEYS, ROWS, VECTORS, Form, columns
-from tensocket_plugins.ir.schedule.tiles import lanes
+from tensocket_plugins.kit.bounded import BoundedCache
+
+from .attention_backward import backward
+from .attention_blocks import KEYS, ROWS, VECTORS, Form, columns
+from .attention_forward import forward, lines
+from .tiles import lanes
 
 if TYPE_CHECKING:
     from ..device import CpuDevice
@@ -38,7 +40,9 @@ class _Copy:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What follows from shapes and strides: copies of operands that cannot be read as they are, and numbers."""
+    """The plan that follows from shapes and strides: copies of operands that cannot be read as they are, and
+    numbers.
+    """
 
     run: Executable
     query: _Copy | None
@@ -51,17 +55,17 @@ class _Plan:
 
 
 class Attention:
-    """The kernels of one device: ``attend`` and its way back.
+    """The kernels of one device: ``attend`` and its backward pass.
 
     ``attend``: results [A, B, L, V] and logarithms of sums [A, B, L]; queries [A, B, L, E], keys [A, H, S, E] and
     values [A, H, S, V] of H heads that divide B, and a mask that is expanded to [A, B, L, S] (or None); whether it is
     causal, and the scale. ``attend_gradients``: gradients of queries, keys and values; the gradient of the results, the
-    operands as before, results and logarithms of sums. What is written is contiguous, and no array is empty.
+    operands as before, results and logarithms of sums. Written arrays are contiguous, and no array is empty.
     """
 
     def __init__(self, device: CpuDevice) -> None:
         self._device = device
-        self._plans: dict[Any, _Plan] = {}
+        self._plans: BoundedCache[Any, _Plan] = BoundedCache(_PLANS)
         for name in _DTYPES:
             dtype = dtype_from_name(name)
             work = dtype if dtype.itemsize >= 4 else float32
@@ -76,8 +80,6 @@ class Attention:
                  None if mask is None else (mask.dtype, mask.strides))
         plan = self._plans.get(given)
         if plan is None:
-            if len(self._plans) >= _PLANS:
-                self._plans.clear()
             plan = self._plans[given] = self._plan(dtype, work, out, query, key, value, mask, causal)
         plan.run([
             out, sums, self._device.empty((plan.room,), work, stream), *(() if mask is None else (mask,)),
@@ -125,13 +127,13 @@ class Attention:
              *_steps(out), scale), stream)
 
     def _rows(self, dtype: DType, work: DType, x: Any, vectors: int) -> _Copy | None:
-        """How to copy an array whose rows are read in tiles of some vectors; None where that needs no copy."""
+        """Return how to copy an array whose rows are read in tiles of some vectors; None where that needs no copy."""
         if dtype is work and x.strides[3] == x.itemsize and x.shape[3] % (vectors * lanes(work)) == 0:
             return None
         return self._lines(dtype, work, x, vectors)
 
     def _lines(self, dtype: DType, work: DType, x: Any, vectors: int) -> _Copy:
-        """A copy [A, B, i, j] with zeros behind each line, up to a multiple of some vectors."""
+        """Return a copy [A, B, i, j] with zeros behind each line, up to a multiple of some vectors."""
         span = vectors * lanes(work) if vectors > 1 else VECTORS * lanes(work)
         pitch = -(-x.shape[3] // span) * span
         steps = tuple(s // x.itemsize for s in x.strides)
@@ -150,7 +152,9 @@ def _form(dtype: DType, work: DType, mask: Any, causal: bool, depth: int, size: 
 
 
 def _neighbours(mask: Any) -> Any:
-    """A mask whose elements for neighbouring keys are neighbours; what is the same for several rows stays one row."""
+    """Return a mask whose elements for neighbouring keys are neighbours; what is the same for several rows stays one
+    row.
+    """
     if mask.strides[3] == mask.itemsize or mask.shape[3] == 1:
         return mask
     own = tuple(slice(None, 1 if step == 0 else None) for step in mask.strides[:3])

@@ -8,7 +8,7 @@ from tensocket_plugins.contract.backend import Stream
 from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.ir.nodes import Buffer, Kernel, LoopKind, Program, Scalar, Store, Var, const, loop
 
-from ..code.tapes import TAPES
+from ..code.launch_recorder import RECORDERS
 
 if TYPE_CHECKING:
     from ..device import CpuDevice
@@ -27,9 +27,9 @@ def zeros(dtype: DType) -> Program:
 def clear(device: CpuDevice, array: Any, first: int, dtype: DType, stream: Stream) -> None:
     """Fill rows of a contiguous array [rows, columns] with zeros from a column on.
 
-    What NumPy writes is no part of launches that are recorded.
+    Writes by NumPy are not part of recorded launches.
     """
-    if not TAPES:
+    if not RECORDERS:
         array[:, first:] = 0
     elif first < array.shape[1]:
         run = device.program(zeros, dtype)

@@ -1,9 +1,9 @@
-"""Convolution, its transpose and its weight's gradient by the direct schedule (``ir/schedule/convolution.py``).
+"""Convolution, its transpose and its weight's gradient by the direct schedule (``convolution_schedule.py``).
 
 Windows of 3 x 3 with stride 1 are left to ``winograd.py`` where that is faster and all results are finite.
 
-What depends on shapes and strides alone, tables of offsets above all, is kept: small convolutions cost little more than
-what is launched.
+Everything that depends on shapes and strides alone, tables of offsets above all, is kept: small convolutions cost
+little more than their launches.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import numpy as np
 
 from tensocket_plugins.contract.backend import Executable, Stream
 from tensocket_plugins.contract.dtypes import DType, dtype_from_name, float32
-from tensocket_plugins.ir.schedule import convolution as programs
-from tensocket_plugins.ir.schedule.tiles import lanes
+from tensocket_plugins.kit.bounded import BoundedCache
 
-from ..code.tapes import TAPES, constant, expect_zero
+from ..code.launch_recorder import RECORDERS, constant, expect_zero
 from ..threads.streams import CpuQueue
+from . import convolution_schedule as programs
 from . import narrow_convolution, winograd
 from .clearing import clear
 from .convolution_plans import (
@@ -37,6 +37,7 @@ from .convolution_plans import (
     pitches_of,
     transposed_plan,
 )
+from .tiles import lanes
 
 if TYPE_CHECKING:
     from ..device import CpuDevice
@@ -47,7 +48,7 @@ _SPAN: Final = 1024
 #: Tasks from which there is enough for every thread.
 _TASKS: Final = 16
 #: Calls whose launches are kept.
-_KEPT: Final = 512
+_PLANNED: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class _WeightCall:
         image: The image laid out flat.
         upstream: The upstream gradient likewise.
         offsets: Those of taps, a whole number of tiles of them.
-        multiply: What takes these, with its scalars.
+        multiply: The program that takes these, with its scalars.
         channels: Channels of a tile.
         plan: Where positions of the result are.
     """
@@ -108,7 +109,7 @@ def _block(count: int) -> int:
 
 @lru_cache(maxsize=512)
 def _weight_places(kernel: Sizes, steps: Sizes, taps: Sizes, depth: int, step: int) -> Table:
-    """Where the factors of a channel of the result stand in the weight, by channel that is read and tap."""
+    """Return where the factors of a channel of the result stand in the weight, by channel that is read and tap."""
     tap: Any = np.zeros((1,) * len(steps), np.int64)
     for d, distance in enumerate(steps):
         tap = tap + np.arange(kernel[d]).reshape(tuple(-1 if k == d else 1 for k in range(len(steps)))) * distance
@@ -121,7 +122,7 @@ def _span(count: int, work: DType) -> int:
 
 
 def _there(plan: Plan, positions: int, work: DType) -> Any:
-    """1 where positions of the result are, else 0."""
+    """Return 1 where positions of the result are, else 0."""
     phase, pitch = plan.phases[0], plan.lines[-1].length
     number = np.arange(positions)
     rows = phase.rows[np.minimum(number // pitch, len(phase.rows) - 1)]  # the last one is nowhere
@@ -129,7 +130,7 @@ def _there(plan: Plan, positions: int, work: DType) -> Any:
 
 
 def _known_step(step: int) -> int | None:
-    """A step that vectors of neighbours can be read with."""
+    """Return a step that vectors of neighbours can be read with."""
     return step if step in (0, 1, 2) else None
 
 
@@ -153,7 +154,7 @@ class Convolutions:
 
     def __init__(self, device: CpuDevice) -> None:
         self._device = device
-        self._calls: dict[Any, Any] = {}
+        self._calls: BoundedCache[Any, Any] = BoundedCache(_PLANNED)
         for name in _DTYPES:
             dtype = dtype_from_name(name)
             work = dtype if dtype.itemsize >= 4 else float32
@@ -187,7 +188,7 @@ class Convolutions:
             call = narrow_convolution.plan_call(self, self._device, out, x, w, scalars, turned) if narrow else \
                 self._call(dtype, work, out, x, w, scalars, turned)
             if plan is None:
-                self._keep(key, call)
+                self._calls[key] = call
         if isinstance(call, narrow_convolution.NarrowCall):
             if not self._queued("convolve_input" if turned else "convolve", again, stream):
                 narrow_convolution.convolve(self, self._device, call, out, x, w, scalars[3])
@@ -198,7 +199,7 @@ class Convolutions:
             return
         image = self.filled(call.image, work, x, stream)
         for part in call.parts:
-            if TAPES:
+            if RECORDERS:
                 for table in (part.places, part.offsets, part.rows):
                     constant(table)
             weight = self._device.empty((part.size,), work, stream)
@@ -232,14 +233,14 @@ class Convolutions:
             call = narrow_convolution.plan_weight(self._device, out, grad, x, scalars) if narrow else \
                 self._weight_call(dtype, work, out, grad, x, scalars)
             if plan is None:
-                self._keep(key, call)
+                self._calls[key] = call
         if isinstance(call, narrow_convolution.NarrowWeightCall):
             if narrow_convolution.weight_gradient(self, self._device, call, out, grad, x, scalars[3]):
                 return
             call = self._weight_call(dtype, work, out, grad, x, scalars)
         image = self.filled(call.image, work, x, stream)
         upstream = self.filled(call.upstream, work, grad, stream)
-        if TAPES:
+        if RECORDERS:
             constant(call.offsets)
         run, numbers = call.multiply
         run((out, upstream, image, call.offsets), numbers, stream)
@@ -250,11 +251,6 @@ class Convolutions:
             there = _there(call.plan, upstream.shape[1], work)
             run((out, upstream, image, call.offsets, there), numbers, stream)
 
-    def _keep(self, key: Any, call: Any) -> None:
-        if len(self._calls) >= _KEPT:
-            self._calls.clear()
-        self._calls[key] = call
-
     def _queued(self, operator: str, again: Callable[[Stream], None], stream: Stream) -> bool:
         """Queue what makes a result on a stream with a thread: if it is finite is known only when it is there."""
         if type(stream) is not CpuQueue:
@@ -263,7 +259,7 @@ class Convolutions:
         return True
 
     def filled(self, flat: Flat, work: DType, x: Any, stream: Stream) -> Any:
-        """A flat image of ``x``."""
+        """Return a flat image of ``x``."""
         made = self._device.empty(flat.shape, work, stream)
         clear(self._device, made, flat.used, work, stream)
         for run, numbers in flat.launches:
@@ -293,7 +289,7 @@ class Convolutions:
         return _Call(self.flat(dtype, work, x, plan), tuple(parts), plan.complete)
 
     def flat(self, dtype: DType, work: DType, x: Any, plan: Plan) -> Flat:
-        """The image [B, C, phases, lengths..], and zeros behind it that the last tile reads."""
+        """Return the image [B, C, phases, lengths..], and zeros behind it that the last tile reads."""
         batch, channels, dims = x.shape[0], x.shape[1], len(plan.lines)
         lengths = [line.length for line in plan.lines]
         step = plan.parts * plan.plane
@@ -314,7 +310,9 @@ class Convolutions:
 
     def _blocks(self, dtype: DType, work: DType, w: Any, groups: int, taps: Sizes, channels: int,
                 turned: bool) -> tuple[int, Table, tuple[Executable, Sizes]]:
-        """The weight by blocks of ``channels`` of the result; ``turned``: its inputs are the result's channels."""
+        """Return the weight by blocks of ``channels`` of the result; ``turned``: its inputs are the result's
+        channels.
+        """
         out_step, in_step, *steps = element_strides(w)
         rows, inputs = w.shape[0] // groups, w.shape[1]
         count, step_c, depth, step = (inputs, in_step, rows, out_step) if turned else (rows, out_step, inputs, in_step)

@@ -61,7 +61,7 @@ class Phase:
     """One convolution with stride 1 that makes a part of the result.
 
     Attributes:
-        offsets: What a tap adds to the position that it reads, by channel and tap.
+        offsets: The number that a tap adds to the position that it reads, by channel and tap.
         taps: Numbers of the taps that take part, row-major.
         rows: Where each row of positions begins in the result; -1: nowhere.
         width: Positions of a row that are in the result.
@@ -112,7 +112,9 @@ def offsets_of(channels: int, step: int, taps: Sequence[int]) -> Table:
 
 
 def _rows(lengths: Sizes, counts: Sizes, steps: Sizes, starts: Sizes, span: int) -> tuple[Table, int]:
-    """The table of rows, and the number of tiles; ``steps`` and ``starts`` say where positions are in the result."""
+    """Return the table of rows, and the number of tiles; ``steps`` and ``starts`` say where positions are in the
+    result.
+    """
     pitches = pitches_of(lengths)
     last = sum((count - 1) * pitch for count, pitch in zip(counts, pitches, strict=True))
     tiles = last // span + 1
@@ -130,7 +132,7 @@ def _rows(lengths: Sizes, counts: Sizes, steps: Sizes, starts: Sizes, span: int)
 @lru_cache(maxsize=256)
 def forward_plan(channels: int, sizes: Sizes, kernel: Sizes, outputs: Sizes, stride: Sizes, padding: Sizes,
                  dilation: Sizes, span: int) -> Plan:
-    """How a convolution is computed with tiles of ``span`` positions."""
+    """Return how a convolution is computed with tiles of ``span`` positions."""
     lines, taps = [], []
     for n, k, o, s, p, d in zip(sizes, kernel, outputs, stride, padding, dilation, strict=True):
         length = o + d * (k - 1) // s

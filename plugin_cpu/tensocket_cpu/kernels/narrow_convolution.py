@@ -2,8 +2,8 @@
 
 An image is laid out flat, as for the direct schedule, but as it is. Then what a tap of the window reads of a channel
 for all positions of the result is a row of neighbours, which begins at an offset. So a convolution is a product of the
-weight with a matrix whose rows are told by a table, and overlap; nothing is copied for it. What stands between the rows
-of the result is dropped.
+weight with a matrix whose rows are told by a table, and overlap; nothing is copied for it. Values between the rows of
+the result are dropped.
 
 The weight's gradient is a product of upstream, laid out likewise with zeros between its rows, with the transpose of
 that matrix, over the positions of all images, which follow each other in each channel.
@@ -21,8 +21,6 @@ import numpy as np
 from tensocket_plugins.contract.backend import Executable
 from tensocket_plugins.contract.dtypes import int64, uint16
 from tensocket_plugins.ir.nodes import Buffer, Expr, If, Kernel, Let, Load, LoopKind, Program, Store, const, loop
-from tensocket_plugins.ir.schedule.convolution import flat_image
-from tensocket_plugins.ir.schedule.tiles import index, lanes, numbers
 
 from .convolution_plans import (
     Flat,
@@ -35,6 +33,8 @@ from .convolution_plans import (
     offsets_of,
     transposed_plan,
 )
+from .convolution_schedule import flat_image
+from .tiles import index, lanes, numbers
 
 if TYPE_CHECKING:
     from ..device import CpuDevice
@@ -135,7 +135,7 @@ def place_rows(spread: bool) -> Program:
 
 def plan_call(own: Convolutions, device: CpuDevice, out: Any, x: Any, w: Any, scalars: Sequence[Any],
               turned: bool) -> NarrowCall:
-    """What is launched for arrays of these shapes and strides."""
+    """Return the launches for arrays of these shapes and strides."""
     stride, padding, dilation, groups = scalars
     plan: Plan
     if turned:
@@ -176,7 +176,7 @@ def convolve(own: Convolutions, device: CpuDevice, call: NarrowCall, out: Any, x
 
 
 def plan_weight(device: CpuDevice, out: Any, grad: Any, x: Any, scalars: Sequence[Any]) -> NarrowWeightCall:
-    """What is launched for arrays of these shapes and strides."""
+    """Return the launches for arrays of these shapes and strides."""
     stride, padding, dilation, groups = scalars
     plan = forward_plan(out.shape[1], x.shape[2:], out.shape[2:], grad.shape[2:], stride, padding, dilation, 1)
     lengths, images = tuple(line.length for line in plan.lines), x.shape[0]
@@ -196,7 +196,7 @@ def plan_weight(device: CpuDevice, out: Any, grad: Any, x: Any, scalars: Sequenc
 
 
 def _channels_first(run: Executable, x: Any, plan: Plan) -> Flat:
-    """The image [phases, C, B, lengths..], and zeros behind it that the last channel's taps read."""
+    """Return the image [phases, C, B, lengths..], and zeros behind it that the last channel's taps read."""
     step_n, step_c, *steps = element_strides(x)
     planes, lengths = x.shape[0] * x.shape[1], [line.length for line in plan.lines]
     launches = []
@@ -227,7 +227,9 @@ def _products(device: CpuDevice) -> NarrowProducts:
 
 
 def _factors(w: Any, groups: int, taps: Sizes | None) -> Any:
-    """The weight [groups, channels of the result, terms]; with ``taps``, its inputs are the result's channels."""
+    """Return the weight [groups, channels of the result, terms]; with ``taps``, its inputs are the result's
+    channels.
+    """
     outputs, inputs = w.shape[0] // groups, w.shape[1]
     flat = w.reshape((groups, outputs, inputs, w[0, 0].size))
     if taps is None:

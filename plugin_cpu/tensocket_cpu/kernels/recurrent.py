@@ -1,4 +1,4 @@
-"""Recurrent layers by one kernel for all moments (``ir/schedule/recurrent.py``)."""
+"""Recurrent layers by one kernel for all moments (``recurrent_schedule.py``)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import numpy as np
 from tensocket_plugins.contract.backend import Stream
 from tensocket_plugins.contract.dtypes import DType, bfloat16, dtype_from_name, float32
 from tensocket_plugins.ir.scalar import float32_to_bfloat16
-from tensocket_plugins.ir.schedule import recurrent as programs
-from tensocket_plugins.ir.schedule.recurrent_cells import CELLS
-from tensocket_plugins.ir.schedule.tiles import lanes
+
+from . import recurrent_schedule as programs
+from .recurrent_cells import CELLS
+from .tiles import lanes
 
 if TYPE_CHECKING:
     from ..device import CpuDevice
@@ -24,11 +25,11 @@ _SHARES: Final = 2
 
 
 class Recurrences:
-    """The kernels of one device: each kind of layer, and its way back.
+    """The kernels of one device: each kind of layer, and its backward pass.
 
     A layer ``KIND_layer`` is called with results outputs, cells (of an LSTM) and saved (or None), with inputs, their
     weight and bias (both None where inputs are multiplied already), first output, first cell state (of an LSTM), weight
-    and bias (or None), and whether it walks from the end. Of two weights, both or none have biases. Its way back,
+    and bias (or None), and whether it walks from the end. Of two weights, both or none have biases. Its backward pass,
     ``KIND_layer_gradients``, has the results gradients of inputs, of hidden sums (of a GRU), of the first output and of
     the first cell state (of an LSTM), and is given gradients of outputs and of cells (or None), first output, first
     cell state (of an LSTM), weight, outputs, cells (of an LSTM) and saved. No array is empty.
@@ -100,7 +101,7 @@ class Recurrences:
 
 
 def _walk(moments: int, reverse: bool) -> tuple[int, int]:
-    """The first moment and the step."""
+    """Return the first moment and the step."""
     return (moments - 1, -1) if reverse else (0, 1)
 
 

@@ -91,7 +91,7 @@ _FUNCTIONS: Final = {"copy_runs": (_RUN, False), "gather_runs": (_INDEXED, False
 
 
 def text(name: str) -> str:
-    """A module with ``void @name(ptr args, i64 begin, i64 end)``, which copies runs ``begin`` to ``end``.
+    """Return a module with ``void @name(ptr args, i64 begin, i64 end)``, which copies runs ``begin`` to ``end``.
 
     The slots of ``args`` are addresses, then numbers. For ``copy_runs``: target and source; bytes of a run and of the
     last one, its number, runs in a row, steps in bytes from row to row and from run to run of the target, and those of

@@ -63,7 +63,8 @@ def runs(target: Array, source: Array) -> tuple[int, list[_Axis]]:
 
 
 def _gathering(target: Array, source: Array, run: int) -> str:
-    """The function that gathers runs of so many bytes: past the caches where they are many, and consist of lines.
+    """Return the function that gathers runs of so many bytes: past the caches where they are many, and consist of
+    lines.
 
     Caches help longer here than with what is read once: some runs are read several times.
     """
@@ -118,7 +119,7 @@ class RunCopies:
             begin = end
 
     def gather(self, outs: Sequence[Array], ins: Sequence[Array], scalars: Sequence[Any], stream: Stream) -> None:
-        """Elements at valid indices along an axis; what is no runs at one index each is left to NumPy."""
+        """Gather elements at valid indices along an axis; NumPy serves gathers that are not runs at one index each."""
         if type(stream) is CpuQueue:
             stream.submit("gather", partial(self._gather, outs[0], ins[0], ins[1], scalars[0]))
         else:
@@ -162,7 +163,7 @@ class RunCopies:
             entry(args, 0, count)
 
     def _entry(self, name: str) -> Entry | None:
-        """A function of ``run_code``; None where there is no LLVM, of which the first time warns."""
+        """Return a function of ``run_code``; None where there is no LLVM, of which the first time warns."""
         try:
             return self._entries[name]
         except KeyError:

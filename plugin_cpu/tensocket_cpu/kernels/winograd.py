@@ -1,4 +1,4 @@
-"""Convolution with windows of 3 x 3 by Winograd's method (``ir/schedule/winograd.py``), and when that is faster."""
+"""Convolution with windows of 3 x 3 by Winograd's method (``winograd_schedule.py``), and when that is faster."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract.backend import Stream
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.ir.schedule import convolution as direct
-from tensocket_plugins.ir.schedule import winograd as programs
-from tensocket_plugins.ir.schedule import winograd_weight as weight_programs
-from tensocket_plugins.ir.schedule.tiles import VECTOR_BYTES, lanes
 
-from ..code.tapes import refuse
+from ..code.launch_recorder import forbid_replay
+from . import convolution_schedule as direct
+from . import winograd_schedule as programs
+from . import winograd_weight as weight_programs
+from .tiles import VECTOR_BYTES, lanes
 
 if TYPE_CHECKING:
     from ..device import CpuDevice
@@ -24,7 +24,7 @@ Sizes = tuple[int, ...]
 _SOME: Final = 16
 #: Tasks for each thread: few, because each begins with memory that is not in the cache.
 _TASKS: Final = 2
-#: What panels of so many vectors cost, relative to each other: narrow ones read more of the weight for each product.
+#: Costs of panels by their number of vectors, relative to each other: narrow ones read more of the weight per product.
 _WIDTHS: Final = {3: 1.0, 2: 1.0, 1: 1.05}
 #: Bytes of a panel that the second cache holds beside the weight, and what products cost where it does not.
 _HELD: Final = 1 << 19
@@ -82,7 +82,7 @@ class Plan:
 
     Attributes:
         columns: Vectors of tiles in a panel.
-        tasks: What threads may take.
+        tasks: The tasks that threads may take.
         room: Elements of memory for all tasks.
         blocks: Blocks of channels of the result in a group.
         scalars: The program's numbers that follow from the layer and the division, up to the sizes of images.
@@ -127,7 +127,7 @@ def _direct_cost(layer: Layer, work: DType) -> float:
 
 @lru_cache(maxsize=256)
 def plan(layer: Layer, work: DType, threads: int) -> Plan | None:
-    """How to do a layer; None where the direct method is faster."""
+    """Return how to do a layer; None where the direct method is faster."""
     height, width = (n + 1 >> 1 for n in layer.outputs)
     tiles = layer.batch * height * width
     vectors = -(-tiles // lanes(work))
@@ -138,7 +138,7 @@ def plan(layer: Layer, work: DType, threads: int) -> Plan | None:
 
 
 def divided(layer: Layer, work: DType, threads: int, columns: int) -> Plan:
-    """A plan with panels of so many vectors. No result depends on how it is divided."""
+    """Return a plan with panels of so many vectors. No result depends on how it is divided."""
     height, width = (n + 1 >> 1 for n in layer.outputs)
     tiles = layer.batch * height * width
     group_panels = -(-tiles // (columns * lanes(work)))
@@ -170,7 +170,7 @@ def convolve(device: CpuDevice, dtype: DType, work: DType, out: Any, x: Any, w: 
         Whether all results are finite. Where one is not, others of the same tile may be wrong: what is not finite
         spreads over the tiles that it is in.
     """
-    refuse()
+    forbid_replay()
     rows = programs.rows(plan.columns)
     step_o, step_c, step_h, step_w = _steps(w)
     step_g, origin = w.shape[0] // layer.groups * step_o, 0
@@ -195,7 +195,7 @@ class WeightPlan:
 
     Attributes:
         columns: Vectors of channels in a register tile.
-        tasks: What threads may take.
+        tasks: The tasks that threads may take.
         room: Elements of memory for all tasks.
         chunks: Parts of the tiles that are added up first.
         height: Channels of a group's result, padded.
@@ -242,13 +242,15 @@ def _direct_weight_cost(layer: Layer, work: DType) -> float:
 
 @lru_cache(maxsize=256)
 def weight_plan(layer: Layer, work: DType, threads: int) -> WeightPlan | None:
-    """How to compute the gradient of a layer's weight; None where the direct method is faster."""
+    """Return how to compute the gradient of a layer's weight; None where the direct method is faster."""
     plan = weight_divided(layer, work, threads)
     return plan if _weight_cost(layer, plan, work) < _direct_weight_cost(layer, work) else None
 
 
 def weight_divided(layer: Layer, work: DType, threads: int) -> WeightPlan:
-    """A plan for the gradient of the weight of a layer; only the number of chunks, from sizes alone, changes bits."""
+    """Return a plan for the gradient of the weight of a layer; only the number of chunks, from sizes alone, changes
+    bits.
+    """
     height, width = (n + 1 >> 1 for n in layer.outputs)
     tiles = layer.batch * height * width
     columns = min((3, 2, 1), key=lambda c: weight_programs.turned(layer.depth, c, work))
@@ -268,8 +270,8 @@ def weight_divided(layer: Layer, work: DType, threads: int) -> WeightPlan:
 
 def convolve_weight(device: CpuDevice, dtype: DType, work: DType, out: Any, grad: Any, x: Any, layer: Layer,
                     plan: WeightPlan, stream: Stream) -> bool:
-    """As ``convolve``, the gradient of the weight."""
-    refuse()
+    """Compute the gradient of the weight; arguments as for ``convolve``."""
+    forbid_replay()
     totals = device.empty((layer.groups * plan.chunks * programs.PLACES * plan.height * plan.padded,), work, stream)
     (step_n, step_c, *line), (up_n, up_c, *up_line) = _steps(x), _steps(grad)
     known = (_known(line[1]), _known(up_line[1]))
@@ -285,5 +287,5 @@ def convolve_weight(device: CpuDevice, dtype: DType, work: DType, out: Any, grad
 
 
 def _known(step: int) -> int | None:
-    """A stride that vectors can be read with."""
+    """Return a stride that vectors can be read with."""
     return step if step in (0, 1) else None

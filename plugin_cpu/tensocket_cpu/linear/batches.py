@@ -69,7 +69,7 @@ class Repeats:
             call(*[ctypes.c_void_p(place + k * step) for place, step in zip(places, steps, strict=True)], *lengths)
 
     def _entry(self, arity: int) -> Any:
-        """The loop around routines of so many arguments; None without a compiler."""
+        """Return the loop around routines of so many arguments; None without a compiler."""
         if arity not in self._entries:
             try:
                 (address,), library = self._find_compiler().compile_text(_NAME, _text(arity), [_NAME])
@@ -80,7 +80,7 @@ class Repeats:
 
 
 def _memory(arg: Argument) -> NDArray[Any]:
-    """An argument in memory, as Fortran takes it."""
+    """Return an argument in memory, as Fortran takes it."""
     if isinstance(arg, Each):
         return arg.array
     if isinstance(arg, bytes):

@@ -32,7 +32,7 @@ _SETTERS: Final = ("scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_
                    "openblas_set_num_threads")
 _CORES: Final = ("scipy_openblas_get_corename64_", "scipy_openblas_get_corename", "openblas_get_corename64_",
                  "openblas_get_corename")
-#: What a processor must have for the kernels called SkylakeX.
+#: Features that a processor must have for the kernels called SkylakeX.
 _WIDE: Final = ("avx512f", "avx512dq", "avx512cd", "avx512bw", "avx512vl")
 _SETTING: Final = "TENSOCKET_BLAS_CORETYPE"
 _ENVIRONMENT: Final = held_over_forks(threading.Lock(), Rank.LIBRARIES)
@@ -58,7 +58,7 @@ class Library:
         return 0 if function is None else ctypes.cast(function, ctypes.c_void_p).value or 0
 
     def core(self) -> str:
-        """The processor whose kernels it uses; empty where it does not say."""
+        """Return the processor whose kernels it uses; empty where it does not say."""
         for name in _CORES:
             function = getattr(self.handle, name, None)
             if function is not None:
@@ -93,7 +93,7 @@ def environment(settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def core_type(processor: str, features: Mapping[str, bool]) -> str | None:
-    """The kernels to ask for; None where the library's own choice is right.
+    """Return the kernels to ask for; None where the library's own choice is right.
 
     Processors of Intel are known to it. Of AMD's with 512-bit vectors it knows some, depending on its age.
 
@@ -108,7 +108,7 @@ def core_type(processor: str, features: Mapping[str, bool]) -> str | None:
 
 
 def load_private(processor: str, features: Mapping[str, bool]) -> Library | None:
-    """A library of our own; None where the package is missing, or cannot be loaded."""
+    """Return a library of our own; None where the package is missing, or cannot be loaded."""
     found = importlib.util.find_spec("scipy_openblas64")
     if found is None or found.origin is None:
         return None
@@ -131,7 +131,7 @@ def load_private(processor: str, features: Mapping[str, bool]) -> Library | None
 
 @cache
 def numpy_library() -> Library | None:
-    """The library that NumPy brings; None where it uses one that this module does not know."""
+    """Return the library that NumPy brings; None where it uses one that this module does not know."""
     package = Path(np.__file__).parent
     for folder in (package.with_name("numpy.libs"), package / ".dylibs"):
         for file in sorted(folder.glob("*openblas*")):
@@ -162,7 +162,7 @@ def host_features() -> Mapping[str, bool]:
 
 @cache
 def best_library() -> Library | None:
-    """What multiplies matrices in this process: the private library, else NumPy's, else None."""
+    """Return the library that multiplies matrices in this process: the private one, else NumPy's, else None."""
     import llvmlite.binding as llvm
 
     return load_private(llvm.get_host_cpu_name(), host_features()) or numpy_library()

@@ -38,7 +38,7 @@ _WORDS: Final = ("gemm", "trans_b", "trans_a", "n", "m", "k", "b", "ldb", "a", "
                  "beta", "beta_high", "tiles", "step", "by_rows", "tile_a", "tile_b", "tile_c", "inner", "inner_a",
                  "inner_b", "inner_c", "outer_a", "outer_b", "outer_c")
 _PACK: Final = struct.Struct(f"={len(_WORDS)}q").pack
-#: What BLAS calls matrices by columns, which are those by rows to us, and others.
+#: BLAS's letters for column-major matrices, which are row-major here, and for transposed ones.
 PLAIN, TRANSPOSED = ord("N"), ord("T")
 #: Multiplications that are worth a second thread: about 10 microseconds.
 _GRAIN: Final = 1 << 20
@@ -157,7 +157,7 @@ def _text() -> str:
 
 
 def _filled(template: Template, words: Sequence[str], by_place: set[str]) -> str:
-    """A function whose arguments are values, or the places of values."""
+    """Return a function whose arguments are values, or the places of values."""
     loads, places = [], []
     for k, name in enumerate(words):
         if name in by_place:
@@ -169,7 +169,9 @@ def _filled(template: Template, words: Sequence[str], by_place: set[str]) -> str
 
 
 def oriented(x: Array) -> tuple[Array, int, int]:
-    """A batch of matrices as BLAS takes it: itself or a copy, whether it is transposed, and its leading dimension."""
+    """Return a batch of matrices as BLAS takes it: itself or a copy, whether it is transposed, and its leading
+    dimension.
+    """
     rows, columns = x.shape[-2:]
     down, along = x.strides[-2:]
     item = x.itemsize
@@ -209,7 +211,7 @@ class Products:
     Args:
         library: The BLAS.
         compiler: Makes machine code.
-        pool: What divides the work.
+        pool: The threads that divide the work.
         empty: ``empty(shape, dtype)`` gives memory.
     """
 
@@ -309,7 +311,7 @@ class Products:
 
     def _run_vector(self, matrix: Array, turned: bool, ld: int, vector: Array, step: int, out: Array,
                     sizes: tuple[int, int], add: bool) -> None:
-        """A matrix times a vector; ``turned``: what BLAS reads is its transpose."""
+        """Multiply a matrix by a vector; ``turned``: BLAS reads the matrix's transpose."""
         size, depth = sizes
         item = out.itemsize
         if depth == 1:

@@ -79,7 +79,7 @@ class Halves:
     Args:
         dtype: ``float16`` or ``bfloat16``.
         compiler: Makes machine code.
-        pool: What divides the work.
+        pool: The threads that divide the work.
     """
 
     def __init__(self, dtype: str, compiler: Compiler, pool: ThreadPool) -> None:

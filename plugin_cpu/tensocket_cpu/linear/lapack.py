@@ -72,7 +72,7 @@ class Lapack:
         return found if found is NotImplemented else found[0]
 
     def cholesky(self, matrix: Array) -> Any:
-        """The lower L with L @ L^H == A of Hermitian [..., n, n]; NotImplemented where NumPy serves.
+        """Return the lower L with L @ L^H == A of Hermitian [..., n, n]; NotImplemented where NumPy serves.
 
         Raises:
             numpy.linalg.LinAlgError: A matrix is not positive definite.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..code.launch_recorder import RECORDERS, forbid_replay
 from ..code.pointers import address_of
-from ..code.tapes import TAPES, refuse
 from ..threads.pool import Entry, ThreadPool
 from .gemm import NO_BATCH, PLAIN, TRANSPOSED, batch_steps, oriented
 from .narrow_arithmetic import Arithmetic
@@ -42,7 +42,7 @@ class NarrowProducts:
     Args:
         arithmetic: How its numbers are multiplied.
         compiler: Makes machine code.
-        pool: What divides the work; no number depends on how.
+        pool: The threads that divide the work; no result depends on the division.
         empty: ``empty(shape, dtype)`` gives memory.
     """
 
@@ -97,7 +97,7 @@ class NarrowProducts:
 
         Args:
             x: [groups, m, k], m more than 1.
-            source: What rows are read from, contiguous.
+            source: The array that rows are read from, contiguous.
             table: [k] of int64: where each row begins, in bytes.
             out: [batch, groups, m, n], contiguous: n is how many neighbours a row has.
             steps: Bytes from one matrix of the batch to the next, and from one group to the next.
@@ -110,8 +110,8 @@ class NarrowProducts:
 
     def _run(self, x: Array, y: Array, out: Array, batch: tuple[int, ...], sizes: tuple[int, int, int],
              bias: Array | None, table: Array | None = None, trans_table: int = PLAIN) -> None:
-        if TAPES:
-            refuse()  # tapes have launches with one range alone
+        if RECORDERS:
+            forbid_replay()  # a recording has launches with one range each
         m, n, k = sizes
         item, strips, panels = out.itemsize, -(-m // TALL), -(-n // WIDE)
         strip_bytes = -(-k // self._square) * self._square * self._term + SLACK

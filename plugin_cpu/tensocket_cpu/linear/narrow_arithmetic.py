@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-#: What a processor must have.
+#: Features that a processor must have.
 _NEEDED: Final = ("avx512f", "avx512dq", "avx512bw", "avx512vl")
 
 
@@ -15,7 +15,7 @@ class Arithmetic:
     """How numbers of a dtype are multiplied.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         item: LLVM's type of an element in memory.
         size: Its bytes.
         terms: Terms in a word.
@@ -118,7 +118,7 @@ _INTEGERS: Final = {f"{sign}int{bits}": _integers(bits) for sign in ("", "u") fo
 
 
 def arithmetic_of(dtype: str, features: Mapping[str, bool]) -> Arithmetic | None:
-    """The best way to multiply numbers of a dtype; None where this code does not serve it.
+    """Return the best way to multiply numbers of a dtype; None where this code does not serve it.
 
     Args:
         dtype: Its name.

@@ -57,7 +57,7 @@ def single_text(arithmetic: Arithmetic) -> str:
 
 
 def _loops(arithmetic: Arithmetic, text: Template, **memory: int) -> Iterator[str]:
-    """What surrounds the products; ``memory`` are bytes on the stack by name."""
+    """Generate the code around the products; ``memory`` gives bytes on the stack by name."""
     arrays = "\n".join(f"  %{name} = alloca [{size} x i8], align 64" for name, size in memory.items())
     each, height = EACH, filled(HEIGHT, arithmetic)
     yield _finish(arithmetic)
@@ -68,7 +68,7 @@ def _loops(arithmetic: Arithmetic, text: Template, **memory: int) -> Iterator[st
 
 
 def _dots(arithmetic: Arithmetic) -> str:
-    """A row of words times up to 16 lanes, each of which lies along the sum."""
+    """Return a row of words times up to 16 lanes, each of which lies along the sum."""
     kind, phis, lines, done = f"<16 x {arithmetic.sums}>", [], [], []
     for lane in range(LANES):
         phis.append(f"  %d{lane} = phi {kind} [zeroinitializer, %begin], [%t{lane}, %next]")
@@ -81,7 +81,7 @@ def _dots(arithmetic: Arithmetic) -> str:
 
 
 def _spread(arithmetic: Arithmetic) -> str:
-    """A row of words times lanes that lie side by side, added to sums in memory."""
+    """Return a row of words times lanes that lie side by side, added to sums in memory."""
     products = [Template(arithmetic.multiply).substitute(a="%a", b=f"%word{side}", s=f"%s{side}", t=f"%t{side}")
                 for side in range(2)]
     one = shuffle("%a", LANES, "i32", "%x.in", "poison", [0] * LANES)
@@ -90,7 +90,7 @@ def _spread(arithmetic: Arithmetic) -> str:
 
 
 def _tile(arithmetic: Arithmetic, rows: int) -> str:
-    """The products of a strip and a panel, added to sums in registers."""
+    """Return the products of a strip and a panel, added to sums in registers."""
     kind = f"<16 x {arithmetic.sums}>"
     begin, phis, body, done = [], [], [], []
     for row in range(rows):

@@ -25,7 +25,7 @@ SLACK: Final = 64
 
 
 def filled(text: Template, arithmetic: Arithmetic, **more: str) -> str:
-    """A template with what all of them may ask for, and more."""
+    """Return a template with what all of them may ask for, and more."""
     loads = [f"  %{name}.word = getelementptr i64, ptr %args, i64 {place}\n  %{name} = load i64, ptr %{name}.word"
              for place, name in enumerate(WORDS)]
     return text.substitute(more, item=arithmetic.item, sums=arithmetic.sums, size=arithmetic.size, lanes=LANES,
@@ -50,7 +50,7 @@ def widen(arithmetic: Arithmetic, count: int, source: str, target: str) -> str:
 
 
 def shuffle(target: str, count: int, kind: str, first: str, second: str, order: Sequence[int]) -> str:
-    """A vector made of elements of two others."""
+    """Return a vector made of elements of two others."""
     places = [f"i32 {place}" for place in order]
     return (f"  {target} = shufflevector <{count} x {kind}> {first}, <{count} x {kind}> {second}, "
             f"<{len(places)} x i32> <{', '.join(places)}>")
@@ -88,19 +88,19 @@ def along(arithmetic: Arithmetic) -> str:
 
 
 def line(arithmetic: Arithmetic) -> str:
-    """What ``along`` is for a single lane."""
+    """Return the text of ``along`` for a single lane."""
     count = LANES * arithmetic.terms
     return filled(_LINE, arithmetic, lines="\n".join(read(arithmetic, 0, "%words")), count=str(count),
                   some=mask("some", count, "left")) + _declared(arithmetic)
 
 
 def _declared(arithmetic: Arithmetic) -> str:
-    """How vectors of less than 32 elements are read, where they are."""
+    """Return how vectors of less than 32 elements are read, where they are."""
     return "" if arithmetic.terms == 2 else filled(_DECLARED_LOAD, arithmetic)
 
 
 def read(arithmetic: Arithmetic, lane: int, target: str) -> list[str]:
-    """The words from ``%k`` on of one lane."""
+    """Return the words from ``%k`` on of one lane."""
     count, item = LANES * arithmetic.terms, arithmetic.item
     return [f"  %p{lane} = getelementptr {item}, ptr %r{lane}, i64 %k",
             f"  %v{lane} = call <{count} x {item}> @llvm.masked.load.v{count}{item}.p0(ptr %p{lane}, i32 1, "
@@ -110,14 +110,14 @@ def read(arithmetic: Arithmetic, lane: int, target: str) -> list[str]:
 
 
 def over_rows(text: Template, arithmetic: Arithmetic, lines: list[str], placed: bool, **more: str) -> str:
-    """A loop that reads up to 16 rows of memory; what lies beyond the last is the last again.
+    """Return a loop that reads up to 16 rows of memory; what lies beyond the last is the last again.
 
     Args:
         text: The function.
-        arithmetic: What it reads.
-        lines: What it does with it.
+        arithmetic: The arithmetic whose operands it reads.
+        lines: The instructions that use them.
         placed: Whether a table says how far rows are from where steps lead.
-        more: What else the function is made of.
+        more: Further parts of the function's text.
     """
     count, place, near = LANES * arithmetic.terms, "", "%steps"
     if placed:

@@ -42,7 +42,7 @@ _LONGEST: Final = 1 << 21
 
 
 class NumpyProducts:
-    """What ``Products`` does, by NumPy."""
+    """The products of ``Products``, computed by NumPy."""
 
     def __call__(self, x: Array, y: Array, out: Array | None = None, *, add: bool = False) -> Array:
         """See ``Products``."""
@@ -52,7 +52,7 @@ class NumpyProducts:
 
 
 class Parts:
-    """What the kernels are made of, made when the first of them runs.
+    """The parts of the kernels, made when the first kernel runs.
 
     Args:
         products: Makes the products of BLAS's own dtypes.
@@ -213,7 +213,7 @@ def matmul_integers(parts: Parts, x: Array, y: Array) -> Array:
 
 
 def _pieces(x: Array) -> list[Array]:
-    """The 16-bit digits of unsigned integers, lowest first, in double precision."""
+    """Return the 16-bit digits of unsigned integers, lowest first, in double precision."""
     return [(x >> x.dtype.type(16 * k) & x.dtype.type(0xFFFF)).astype(np.float64) for k in range(x.itemsize // 2)]
 
 

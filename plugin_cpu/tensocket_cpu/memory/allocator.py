@@ -79,7 +79,7 @@ class HostAllocator(Allocator):
             self._arena.unlock()
 
     def array(self, shape: tuple[int, ...], dtype: DType) -> NDArray[Any]:
-        """An uninitialised C-contiguous array; a large one comes from the pool.
+        """Return an uninitialised C-contiguous array; a large one comes from the pool.
 
         Raises:
             OutOfMemoryError: There is no memory, also after unused blocks were released.
@@ -87,7 +87,7 @@ class HostAllocator(Allocator):
         return self.of(shape, dtype.numpy)
 
     def of(self, shape: tuple[int, ...], dtype: np.dtype[Any], operator: str = "empty") -> NDArray[Any]:
-        """The same for a dtype of NumPy's, and an operator that errors name."""
+        """Return the same for a dtype of NumPy's, and an operator that errors name."""
         nbytes = math.prod(shape) * dtype.itemsize
         if nbytes < POOLED:
             return np.empty(shape, dtype)
@@ -126,7 +126,7 @@ class HostAllocator(Allocator):
                 self._started = True
 
     def allocate(self, nbytes: int, stream: Stream) -> Block:
-        """A block whose ``buffer`` is a flat uint8 array."""
+        """Return a block whose ``buffer`` is a flat uint8 array."""
         return Block(self.array((nbytes,), uint8), nbytes, stream)
 
     def free(self, block: Block) -> None:
@@ -171,7 +171,7 @@ class HostAllocator(Allocator):
             self._arena.trim()
 
     def exhausted(self, operator: str, wanted: str = "an array") -> OutOfMemoryError:
-        """The error of an allocation that failed."""
+        """Return the error of an allocation that failed."""
         stats, limit = self.stats(), self._pool.limit
         reason = "the system has no more memory" if limit is None else f"the limit is {limit} bytes"
         return OutOfMemoryError(

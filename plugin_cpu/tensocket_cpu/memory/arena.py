@@ -37,7 +37,7 @@ class Arena:
 
     Attributes:
         variable: NumPy's context variable of the handler.
-        handler: What it is set to while arrays come from here.
+        handler: Its value while arrays come from here.
     """
 
     variable: contextvars.ContextVar[Any]
@@ -109,7 +109,7 @@ class Arena:
 
 
 def make_arena(compiler: Compiler, limit: int | None, keep: int, pooled: int) -> Arena | None:
-    """The pool in machine code; None where NumPy has no handlers as known, or LLVM does not make it.
+    """Return the pool in machine code; None where NumPy has no handlers as known, or LLVM does not make it.
 
     Args:
         compiler: LLVM.

@@ -78,7 +78,7 @@ class TokenPool:
         self._lock = threading.RLock()
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> NDArray[Any]:
-        """An uninitialised C-contiguous array.
+        """Return an uninitialised C-contiguous array.
 
         Raises:
             MemoryError: There is no memory, also after unused blocks were released.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .entries import make_entry
-from .kept import KeptCalls
 from .layout import LAYOUT, Layout, find_layout
 from .products import make_product
+from .replay import ReplayCompiler
 
-__all__ = ["LAYOUT", "KeptCalls", "Layout", "find_layout", "make_entry", "make_product"]
+__all__ = ["LAYOUT", "Layout", "ReplayCompiler", "find_layout", "make_entry", "make_product"]

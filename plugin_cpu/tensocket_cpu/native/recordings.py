@@ -22,8 +22,8 @@ import numpy as np
 from tensocket_plugins.contract.native import Kept
 
 from ..code.executable import array_slot
+from ..code.launch_recorder import Call, LaunchRecorder, Limit
 from ..code.pointers import address_of
-from ..code.tapes import Call, Limit, Tape
 
 Array = Any
 #: Bytes to which blocks are aligned.
@@ -116,7 +116,7 @@ class Recording:
 
     Args:
         kept: What the function returned.
-        tape: What it launched.
+        recorder: What it launched.
         operands: Its operands.
 
     Raises:
@@ -125,25 +125,25 @@ class Recording:
         Elsewhere: The function found an element that is not zero.
     """
 
-    def __init__(self, kept: Kept, tape: Tape, operands: Sequence[Array | None]) -> None:
-        if not all(zero for _, _, zero in tape.zeros):
+    def __init__(self, kept: Kept, recorder: LaunchRecorder, operands: Sequence[Array | None]) -> None:
+        if not all(zero for _, _, zero in recorder.zeros):
             raise Elsewhere
         self.kept = kept
         self._owned: list[tuple[int, int, Place]] = []
-        self._declared = [(address_of(x), address_of(x) + span(x), x) for x in tape.constants if span(x) > 0]
+        self._declared = [(address_of(x), address_of(x) + span(x), x) for x in recorder.constants if span(x) > 0]
         self.constants: list[Array] = []
         self.blocks: list[int] = []
         for kind, arrays in (("operand", operands), ("result", kept.arrays)):
             for number, x in enumerate(arrays):
                 if x is not None:
                     self._own(address_of(x), span(x), Place(kind, number, 0))  # type: ignore[arg-type]
-        self._pieces = _pieces([x for call in tape.calls for x in call.arrays])
+        self._pieces = _pieces([x for call in recorder.calls for x in call.arrays])
         written: set[tuple[str, int]] = set()
-        self.launches = [self._launch(call, written) for call in tape.calls]
+        self.launches = [self._launch(call, written) for call in recorder.calls]
         if any(("result", number) not in written for number in range(len(kept.arrays))):
             raise Unexplained("a result that no kernel wrote")
-        self.zeros = [self._zero(x, number) for x, number, _ in tape.zeros]
-        self.ranges = [self._range(limit, operands) for limit in tape.limits]
+        self.zeros = [self._zero(x, number) for x, number, _ in recorder.zeros]
+        self.ranges = [self._range(limit, operands) for limit in recorder.limits]
 
     def _own(self, first: int, nbytes: int, place: Place) -> None:
         if any(first < end and begin < first + nbytes for begin, end, _ in self._owned):

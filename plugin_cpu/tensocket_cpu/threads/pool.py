@@ -31,7 +31,7 @@ _SETTINGS: Final = ("TENSOCKET_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 def default_threads() -> int:
-    """What the environment asks for, else the number of cores that this process may use."""
+    """Return the number of threads that the environment asks for, else of cores that this process may use."""
     for name in _SETTINGS:
         # OMP_NUM_THREADS may be a list, one entry per nesting level.
         value = os.environ.get(name, "").split(",")[0].strip()
@@ -125,7 +125,7 @@ class ThreadPool:
 
 
 class PythonWorkers:
-    """Threads of the interpreter, for where there are no others; the caller is one of them."""
+    """Threads of the interpreter, for processes without others; the caller is one of them."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads

@@ -49,7 +49,7 @@ _Item = tuple[str, Callable[[], object]] | _Mark | None
 
 
 class _Queue:
-    """What a stream and its thread share; the thread does not keep the stream alive."""
+    """The state that a stream and its thread share; the thread does not keep the stream alive."""
 
     def __init__(self) -> None:
         self.renew()
@@ -154,7 +154,7 @@ class CpuEvent(Event):
 
 
 def _own(event: Event) -> CpuEvent:
-    """An event of this device.
+    """Return an event of this device.
 
     Raises:
         ArgumentError: It is another device's event.
@@ -265,7 +265,7 @@ class Streams:
             stream.renew()
 
     def create(self) -> CpuQueue:
-        """A new stream."""
+        """Return a new stream."""
         made = CpuQueue()
         self._known.add(made)
         return made

@@ -13,7 +13,7 @@ from typing import Final
 
 #: Bytes of a cache line, or of two that processors fetch together.
 LINE: Final = 128
-#: Byte offsets in the shared memory. What different threads write lies on different cache lines.
+#: Byte offsets in the shared memory. Fields of different writers are on different cache lines.
 FIELDS: Final = {
     "ticket": 0, "done": LINE, "entry": 2 * LINE, "args": 2 * LINE + 8, "count": 2 * LINE + 16,
     "size": 2 * LINE + 24, "pieces": 2 * LINE + 32, "busy": 3 * LINE, "most": 3 * LINE + 8, "spins": 3 * LINE + 16,
@@ -26,7 +26,7 @@ FUNCTIONS: Final = ("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_
                     "pthread_cond_broadcast")
 #: The functions whose addresses callers want.
 NAMES: Final = ("worker", "run", "take", "stop", "release", "look", "probe")
-#: What a processor is told while it looks at a word again and again.
+#: The instruction that a processor runs between repeated reads of a word.
 _PAUSES: Final = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     **dict.fromkeys(("aarch64", "arm64"), (

@@ -1,4 +1,4 @@
-"""What the runtime and a backend must agree on, versioned and slow to change.
+"""The agreement between the runtime and a backend, versioned and slow to change.
 
 A backend author needs these names, the element types in ``contract.dtypes`` and the primitives in
 ``contract.primitives``. The backends of the process are in ``contract.registry.registry()``.

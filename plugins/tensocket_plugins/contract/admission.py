@@ -25,7 +25,7 @@ RESERVED: Final = frozenset({"meta"})
 
 
 def admit(offered: Iterable[Offer], switches: Switches) -> dict[str, tuple[Offer, BackendRecord]]:
-    """One record for each offered name, discovered, disabled or broken, with the offer to load it from."""
+    """Return one record for each offered name, discovered, disabled or broken, with the offer to load it from."""
     by_name: defaultdict[str, list[Offer]] = defaultdict(list)
     for offer in offered:
         by_name[offer.name].append(offer)
@@ -33,7 +33,7 @@ def admit(offered: Iterable[Offer], switches: Switches) -> dict[str, tuple[Offer
 
 
 def _judge(same: list[Offer], names: Collection[str], switches: Switches) -> BackendRecord:
-    """The first record of the offers that have one name."""
+    """Return the first record of the offers that have one name."""
     name = same[0].name
     owners = list(dict.fromkeys(offer.distribution for offer in same))
     versions = list(dict.fromkeys(offer.version for offer in same))
@@ -68,7 +68,7 @@ def _fault(offer: Offer, names: Collection[str]) -> tuple[str, str]:
 
 
 def name_fault(name: str, names: Collection[str]) -> str:
-    """The rule that the device name ``name`` breaks beside the other ``names``; empty if it breaks none."""
+    """Return the rule that the device name ``name`` breaks beside the other ``names``; empty if it breaks none."""
     if not NAME.fullmatch(name):
         return (f"'{name}' is not a device name: a lower-case letter, then 1 to 31 lower-case letters, digits or '_' "
                 "are required")

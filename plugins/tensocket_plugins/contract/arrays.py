@@ -16,7 +16,7 @@ class Block:
     """A piece of device memory as an allocator hands it out.
 
     Attributes:
-        buffer: What the backend's kernels take: an opaque object, never an interior pointer.
+        buffer: The argument that the backend's kernels take: an opaque object, never an interior pointer.
         nbytes: Usable bytes.
         stream: The stream it was allocated for.
         streams: Other streams that used it, recorded by the runtime; None while there are none.
@@ -152,17 +152,17 @@ class DeviceArray:
         return is_contiguous(self.shape, self.strides)
 
     def as_strided(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> DeviceArray:
-        """A view with the given geometry; ``offset`` counts from the start of the storage."""
+        """Return a view with the given geometry; ``offset`` counts from the start of the storage."""
         return DeviceArray(self.storage, self.dtype, shape, strides, offset)
 
     def transpose(self, axes: tuple[int, ...]) -> DeviceArray:
-        """A view with permuted dimensions; ``axes`` are non-negative."""
+        """Return a view with permuted dimensions; ``axes`` are non-negative."""
         shape, strides = self.shape, self.strides
         return DeviceArray(self.storage, self.dtype, tuple(shape[i] for i in axes), tuple(strides[i] for i in axes),
                            self.offset)
 
     def reshape(self, shape: tuple[int, ...], *, copy: bool | None = None) -> DeviceArray:
-        """A view of the given shape (without -1).
+        """Return a view of the given shape (without -1).
 
         Raises:
             ValueError: The strides do not allow a view; copying is the runtime's business.

@@ -1,4 +1,4 @@
-"""What a backend implements. A few members are required; everything else is derived from them.
+"""The classes that a backend implements. A few members are required; everything else is derived from them.
 
 Required: ``Backend.probe``, ``device_count``, ``device_info``, ``open``; of the opened device: ``allocator``,
 ``default_stream``, ``copy``, ``synchronize``; and one of two ways to compute: ``compile_ir`` (or, for a C-family
@@ -35,7 +35,7 @@ class Unavailable(Exception):
     """Raised by ``probe`` when something outside the backend is missing.
 
     Args:
-        reason: What is missing: the library, symbol, driver or device.
+        reason: The missing part: the library, symbol, driver or device.
         advice: The next step for the user.
     """
 
@@ -57,7 +57,7 @@ class MemoryStats:
     frees: int = 0
 
     def as_dict(self) -> Mapping[str, int]:
-        """The numbers by name."""
+        """Return the numbers by name."""
         return dict(vars(self))
 
 
@@ -66,7 +66,7 @@ class Allocator(ABC):
 
     @abstractmethod
     def allocate(self, nbytes: int, stream: Stream) -> Block:
-        """A block of at least ``nbytes`` bytes, ready for use on ``stream``; zero bytes are allowed.
+        """Return a block of at least ``nbytes`` bytes, ready for use on ``stream``; zero bytes are allowed.
 
         Raises:
             OutOfMemoryError: With a summary of the allocator's state; a smaller allocation still works afterwards.
@@ -203,22 +203,22 @@ class OpenDevice(ABC):
 
     def native_entry(self, program: Program, form: NativeForm, fallback: Callable[..., Array]
                      ) -> Callable[..., Array] | None:
-        """A scheduled program as a function on small arrays that does the same as ``fallback``, faster.
+        """Return a scheduled program as a function on small arrays that does the same as ``fallback``, faster.
 
-        Only asked of host-resident devices; None where there is no such way, or not for this program.
+        Only asked of host-resident devices; None where the device has no such way, or not for this program.
         """
         return None
 
     def native_product(self, form: ProductForm, fallback: Callable[..., Array]) -> Callable[..., Array] | None:
-        """A function that multiplies two small matrices and does the same as ``fallback``, faster.
+        """Return a function that multiplies two small matrices and does the same as ``fallback``, faster.
 
-        Only asked of host-resident devices; None where there is no such way.
+        Only asked of host-resident devices; None where the device has no such way.
         """
         return None
 
     def keep(self, function: Callable[..., Kept | None], operands: Mapping[int, Array | None],
              rest: Mapping[int, Any]) -> Callable[..., Any] | None:
-        """What a function launches for arrays like these, as a function that does the same, faster.
+        """Return a function that repeats the launches of ``function`` for arrays like these, faster.
 
         Only asked of host-resident devices. Nothing but launches may depend on the operands: ``function`` is called
         several times, with arrays of the same dtypes, shapes and strides that hold other numbers, of the dtype's whole
@@ -270,7 +270,7 @@ class OpenDevice(ABC):
         """
 
     def empty(self, shape: tuple[int, ...], dtype: DType, stream: Stream) -> Array:
-        """An uninitialised contiguous array."""
+        """Return an uninitialised contiguous array."""
         size = 1
         for n in shape:
             size *= n
@@ -279,15 +279,17 @@ class OpenDevice(ABC):
         return DeviceArray(storage, dtype, shape, contiguous_strides(shape), 0)
 
     def create_stream(self, priority: int = 0) -> Stream:
-        """A new stream; the default one where the backend has no others. Lower priority numbers go first."""
+        """Return a new stream; the default one where the backend has no others. Lower priority numbers go first."""
         return self.default_stream
 
     def create_event(self, *, timing: bool = False) -> Event:
-        """A new event on this device."""
+        """Return a new event on this device."""
         raise NotImplementedError(f"{self.name} has no events")
 
     def data_ptr(self, array: Array) -> int:
-        """A number that identifies the first element's place in memory, for aliasing tests and ``Tensor.data_ptr``."""
+        """Return a number that identifies the first element's place in memory, for aliasing tests and
+        ``Tensor.data_ptr``.
+        """
         return id(array.storage) + int(array.offset) * int(array.dtype.itemsize)
 
     def close(self) -> None:
@@ -307,7 +309,7 @@ class Backend(ABC):
 
     @abstractmethod
     def device_count(self) -> int:
-        """Number of devices."""
+        """Return the number of devices."""
 
     @abstractmethod
     def device_info(self, index: int) -> DeviceInfo:

@@ -1,4 +1,4 @@
-"""What a backend says of itself before any driver is touched."""
+"""A backend's description of itself, made before any driver is touched."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Profile:
-    """What a backend claims to do. Conformance verifies the claims in both directions.
+    """The abilities that a backend claims. Conformance verifies the claims in both directions.
 
     Attributes:
         dtypes: Names of the element types that it stores and computes with.
@@ -62,7 +62,7 @@ class Descriptor:
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """What a device says of itself, queried without creating a context where the driver allows it."""
+    """A device's description of itself, queried without creating a context where the driver allows it."""
 
     model: str
     memory: int

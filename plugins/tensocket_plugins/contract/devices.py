@@ -85,7 +85,7 @@ def parse_device(name: object, index: int | None = None) -> Device:
 
 
 class Selection:
-    """What ``with device:`` does: nothing but raise, until a runtime puts its own in ``SELECTION``."""
+    """The actions of ``with device:``; they only raise, until a runtime puts its own in ``SELECTION``."""
 
     def enter(self, device: Device) -> None:
         """Make ``device`` the one that this thread's programs use when they name none.
@@ -112,7 +112,7 @@ NUMBERED: Final = "cuda"
 #: Asked before a program names devices ``NUMBERED``: a runtime can let others answer for that name (``stand_in``).
 BEFORE_NUMBERED: Final[list[Callable[[], None]]] = []
 
-#: What devices are called in this process instead of the name that was given; empty but for ``stand_in``.
+#: The names that devices have in this process instead of the given ones; empty unless ``stand_in`` was called.
 CALLED: Final[dict[str, str]] = {}
 #: The backend that a name means, where it is not the backend of that name.
 MEANT: Final[dict[str, str]] = {}
@@ -127,7 +127,7 @@ def stand_in(backend: str | None, name: str) -> None:
 
     Args:
         backend: The backend that answers; None ends it.
-        name: What programs call it.
+        name: The name that programs use.
     """
     CALLED.clear()
     MEANT.clear()

@@ -63,7 +63,7 @@ class DType:
         return self.kind in ("int", "float", "complex")
 
     def to_complex(self) -> DType:
-        """The complex type whose parts hold this type's numbers.
+        """Return the complex type whose parts hold this type's numbers.
 
         Raises:
             DtypeError: It is a type of integers.
@@ -76,7 +76,7 @@ class DType:
         return BY_NAME[{"float16": "complex32", "float64": "complex128"}.get(self.name, "complex64")]
 
     def to_real(self) -> DType:
-        """The type of the parts of complex numbers; other types are their own."""
+        """Return the type of the parts of complex numbers; other types are their own."""
         parts = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
         return BY_NAME[parts.get(self.name, self.name)]
 
@@ -145,7 +145,7 @@ def as_dtype(value: object) -> DType | None:
 
 
 def dtype_from_name(name: str) -> DType:
-    """The element type called ``name`` (long or short).
+    """Return the element type called ``name`` (long or short).
 
     Raises:
         KeyError: No element type has this name.

@@ -1,4 +1,4 @@
-"""What installed distributions offer, read from their metadata. Nothing of theirs is imported here."""
+"""Entry points of installed distributions, read from their metadata. This module imports none of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Offer:
 
     Attributes:
         name: Name of the entry point.
-        target: What it refers to, ``tensocket_cpu`` or ``package.module:object``.
+        target: The object that it refers to, ``tensocket_cpu`` or ``package.module:object``.
         load: Imports it and returns the object.
         distribution: Name of the distribution that offers it.
         version: Version of the distribution.
@@ -35,7 +35,7 @@ class Offer:
 
 
 def offers(group: str) -> list[Offer]:
-    """All entry points of ``group``, in the order of ``sys.path``; a distribution found twice counts once."""
+    """Return all entry points of ``group``, in the order of ``sys.path``; a distribution found twice counts once."""
     found: list[Offer] = []
     seen: set[str] = set()
     for distribution in metadata.distributions():
@@ -64,5 +64,5 @@ def _read(distribution: metadata.Distribution, group: str) -> Iterator[Offer]:
 
 
 def closest(name: str, names: Iterable[str]) -> str:
-    """The one of ``names`` that ``name`` was probably meant to be, or an empty string."""
+    """Return the one of ``names`` that ``name`` was probably meant to be, or an empty string."""
     return next(iter(difflib.get_close_matches(name.lower(), sorted(set(names)), n=1)), "")

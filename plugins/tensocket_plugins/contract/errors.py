@@ -36,9 +36,9 @@ class TensocketError(Exception):
 
     Args:
         operator: The operator or function at the public boundary, for example ``matmul``.
-        given: What was given, with shape, dtype and device where they matter.
+        given: Description of the given value, with shape, dtype and device where they matter.
         rule: The rule that it breaks.
-        advice: What to do about it.
+        advice: The next step for the user.
     """
 
     def __init__(self, operator: str, given: str, rule: str, advice: str) -> None:

@@ -47,8 +47,8 @@ class Exchange(ABC):
         stream.synchronize()
 
     def number(self, stream: Stream) -> int | None:
-        """What a producer is given as ``stream=``, so that work queued on ``stream`` starts after its own; None where
-        this device type has no numbers for streams.
+        """Return the ``stream=`` argument for a producer, so that work queued on ``stream`` starts after the
+        producer's; None where this device type has no numbers for streams.
         """
         return None
 
@@ -72,7 +72,7 @@ class ForeignMemory:
 
 def foreign_array(exchange: Exchange, address: int, dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...],
                   owner: Any, stream: Stream) -> DeviceArray:
-    """An array at an address of another library's memory; strides count elements and are not negative."""
+    """Return an array at an address of another library's memory; strides count elements and are not negative."""
     reach = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if 0 not in shape else 0
     nbytes = reach * dtype.itemsize
     block = Block(exchange.buffer(address, nbytes), nbytes, stream)

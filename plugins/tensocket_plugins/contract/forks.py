@@ -1,8 +1,8 @@
 """Locks and forks: a child has none of its parent's other threads, but their locks, which nobody releases there.
 
 So a fork waits until it holds the locks itself. Then no other thread is in the middle of what they guard, and parent
-and child release them. What other threads noted of themselves in tables by thread is gone in the child, whose new
-threads may have the same identities.
+and child release them. The child drops the entries of other threads in tables by thread, because its
+new threads may have the same identities.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ _LOCKS: Final[weakref.WeakKeyDictionary[Any, tuple[int, int]]] = weakref.WeakKey
 _GUARD: Final = threading.Lock()
 #: Tables with identities of threads.
 _BY_THREAD: Final[list[set[int] | dict[int, Any]]] = []
-#: What a thread that forks has taken.
+#: The locks that a forking thread has taken.
 _TAKEN: Final[dict[int, list[Any]]] = {}
 
 
 class Rank(IntEnum):
-    """What a lock guards. Who holds one may wait for one of a higher rank, so forks take them in this order."""
+    """The object that a lock guards. A thread that holds a lock may wait for one of a higher rank, so forks take them
+    in this order.
+    """
 
     GRADIENTS = 0
     DEVICES = 1
@@ -42,11 +44,11 @@ class Rank(IntEnum):
 
 
 def held_over_forks(lock: _Lock, rank: Rank) -> _Lock:
-    """A lock that forks wait for.
+    """Return a lock that forks wait for.
 
     Args:
         lock: A lock of ``threading``; of the same rank, the older one is taken first.
-        rank: What it guards.
+        rank: The rank of the object that it guards.
 
     Returns:
         The lock itself.
@@ -57,7 +59,7 @@ def held_over_forks(lock: _Lock, rank: Rank) -> _Lock:
 
 
 def by_thread(table: _Table) -> _Table:
-    """A table of which a forked child keeps only what the thread that forked put there.
+    """Return a table of which a forked child keeps only what the thread that forked put there.
 
     Args:
         table: A set of identities of threads, or a dict by them; it lives as long as the process.

@@ -19,9 +19,9 @@ hookimpl: Final = pluggy.HookimplMarker(PROJECT)
 
 @hookspec(firstresult=True)
 def tensocket_describe() -> Descriptor:  # type: ignore[empty-body]
-    """The backend's descriptor. Must not import a driver."""
+    """Return the backend's descriptor. Must not import a driver."""
 
 
 @hookspec(firstresult=True)
 def tensocket_backend() -> Backend:  # type: ignore[empty-body]
-    """The backend. May import a driver's bindings; must not create a context."""
+    """Return the backend. May import a driver's bindings; must not create a context."""

@@ -60,9 +60,9 @@ class KernelTable:
             self._kernels[operator, name, direct] = Kernel(run, direct, limit)
 
     def find(self, operator: str, dtype: str, *, direct: bool) -> Kernel | None:
-        """The kernel for ``operator`` on ``dtype``: one registered for the dtype, else one for all dtypes."""
+        """Return the kernel for ``operator`` on ``dtype``: one registered for the dtype, else one for all dtypes."""
         return self._kernels.get((operator, dtype, direct)) or self._kernels.get((operator, None, direct))
 
     def operators(self) -> list[str]:
-        """Names of the operators that have a kernel here, sorted."""
+        """Return the names of the operators that have a kernel here, sorted."""
         return sorted({operator for operator, _, _ in self._kernels})

@@ -1,7 +1,8 @@
 """The way of one backend from its entry point to a probed ``Backend``, with every step guarded.
 
-Whatever the backend's code raises in a step, even ``SystemExit``, becomes a state with a reason; only a keyboard
-interrupt passes. Each backend has a plugin manager of its own, so no backend's hooks can see or hide another's.
+Any exception that the backend's code raises in a step, even ``SystemExit``, becomes a state with a reason; only a
+keyboard interrupt passes. Each backend has a plugin manager of its own, so no backend's hooks can see or hide
+another's.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def one_line(error: BaseException) -> str:
 
 
 def traceback_text(error: BaseException) -> str:
-    """The traceback without the frames of this package's guards and of the import machinery."""
+    """Return the traceback without the frames of this package's guards and of the import machinery."""
     told = traceback.TracebackException.from_exception(error)
     told.stack = traceback.StackSummary.from_list(
         [frame for frame in told.stack if "importlib" not in frame.filename and frame.filename not in _GUARDS])

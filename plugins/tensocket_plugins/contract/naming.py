@@ -1,4 +1,4 @@
-"""What a program calls the package that it uses."""
+"""The name under which a program uses the package."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class NativeForm:
-    """What a native entry is called with, and how that becomes a program's arguments.
+    """The arguments of a native entry, and how they become a program's arguments.
 
     The entry is called with one array per operand and returns a new array; with a ``box``, with objects around arrays,
     and it returns such an object. It serves dense arrays of the given dtypes and of one shape, with 1 to ``limit``
@@ -53,8 +53,8 @@ class NativeForm:
             dtype holds exactly if it is a float dtype. Others are cut to the dtype's bits.
         numbers: Positions of the operands that are such numbers, and no buffers of the program.
         limit: Most elements.
-        box: What operands and result come in; None for plain arrays.
-        rest: What arguments behind the operands are, the very objects; others go to the fallback. They may be given by
+        box: Class of the objects that hold operands and result; None for plain arrays.
+        rest: The objects that arguments behind the operands must be; others go to the fallback. They may be given by
             name: the fallback has no other names than theirs. ``LAST`` stands for the number of the last dimension,
             counted from either end.
     """
@@ -84,7 +84,7 @@ class ProductForm:
 
     Attributes:
         dtype: Of operands and result.
-        box: What operands and result come in.
+        box: Class of the objects that hold operands and result.
         affine: Which of the two it is.
     """
 
@@ -95,11 +95,11 @@ class ProductForm:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a function returned whose launches are kept.
+    """The result of a function whose launches are kept.
 
     Attributes:
         arrays: New arrays.
-        boxes: What they come in.
+        boxes: Classes of the objects that hold them.
         many: Whether they come as a tuple.
     """
 

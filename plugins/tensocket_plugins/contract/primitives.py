@@ -37,12 +37,12 @@ class Primitive:
 
     Attributes:
         name: The name to register it by.
-        family: What the rules of this module's docstring say about its arguments.
+        family: Name of the rules in this module's docstring that its arguments follow.
         inputs: Number of input arrays.
         scalars: Names of its other arguments, in order.
         domain: Kinds of dtype that it is called with: ``b`` bool, ``i`` integers, ``f`` floats.
         output: Rule for the output's dtype.
-        meaning: What it computes.
+        meaning: The value that it computes.
         function: The scalar function of the kernel IR that it realises on arrays; None for the others.
     """
 
@@ -163,7 +163,7 @@ def missing_primitives(kernels: KernelTable, dtypes: Collection[str] = ("float32
     """Primitives that have no kernel for a dtype of their domain, as ``name`` or ``name/dtype``; empty when complete.
 
     Args:
-        kernels: What a backend registered.
+        kernels: The kernels that a backend registered.
         dtypes: Names of the dtypes that it declares.
     """
     letters = {"bool": "b", "uint": "i", "int": "i", "float": "f", "complex": "c"}

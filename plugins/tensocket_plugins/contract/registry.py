@@ -35,7 +35,7 @@ from .states import BackendRecord, State
 from .switches import Switches
 
 _Result = TypeVar("_Result")
-#: What an opened device sets besides its methods.
+#: Attributes that an opened device sets besides its methods.
 _MEMBERS: Final = ("name", "index", "profile", "kernels", "allocator", "default_stream")
 _log = logging.getLogger("tensocket.backends")
 
@@ -66,16 +66,16 @@ class Registry:
         self._switches = Switches()
 
     def names(self) -> list[str]:
-        """Names of all backends in whatever state, sorted. Imports nothing."""
+        """Return the names of all backends in whatever state, sorted. Imports nothing."""
         return sorted(self._table())
 
     def switches(self) -> Switches:
-        """The environment switches in force, as they were at the first question."""
+        """Return the environment switches in force, as they were at the first question."""
         self._table()
         return self._switches
 
     def record(self, name: str, *, probe: bool = False) -> BackendRecord:
-        """What is known about the backend ``name``; with ``probe``, after loading it if that has not happened yet.
+        """Return the state of the backend ``name``; with ``probe``, load it first if that has not happened yet.
 
         Raises:
             UnknownDevice: No backend has this name. Nothing else is raised, whatever state the backend is in.
@@ -86,7 +86,7 @@ class Registry:
         return entry.record
 
     def records(self, *, probe: bool = True) -> list[BackendRecord]:
-        """What is known about every backend, by name; with ``probe``, after loading all of them.
+        """Return the state of every backend, by name; with ``probe``, load all of them first.
 
         Raises:
             BackendError: A backend is broken or incompatible and ``TENSOCKET_BACKENDS_STRICT`` is on; never otherwise.
@@ -96,7 +96,7 @@ class Registry:
         return records
 
     def backend(self, name: str) -> Backend:
-        """The backend ``name``, loaded and probed.
+        """Return the backend ``name``, loaded and probed.
 
         Raises:
             UnknownDevice: No backend has this name.
@@ -108,7 +108,8 @@ class Registry:
         return backend
 
     def open(self, device: Device) -> OpenDevice:
-        """The opened device; opened at its first use, the same object ever after. Without an index it is number 0.
+        """Return the opened device; opened at its first use, the same object ever after. Without an index it is number
+        0.
 
         Raises:
             UnknownDevice: No backend has this name.
@@ -148,7 +149,7 @@ class Registry:
             return self._call(entry, f"device_info({index})", lambda: backend.device_info(index))
 
     def opened(self) -> list[OpenDevice]:
-        """All open devices, by name and index; those of lost backends are not among them."""
+        """Return all open devices, by name and index; those of lost backends are not among them."""
         table = self._table()
         return [device for name in sorted(table) for _, device in sorted(table[name].devices.items())]
 
@@ -168,9 +169,9 @@ class Registry:
         """Add a backend without an entry point; it is loaded at its first use, under the same guards.
 
         Args:
-            module: What an entry point would refer to: a module or another object with the hooks.
+            module: The object that an entry point would refer to: a module or another object with the hooks.
             name: The device name.
-            distribution: What to call its origin.
+            distribution: Name of its origin.
 
         Raises:
             ArgumentError: The name is taken or not allowed.
@@ -200,7 +201,7 @@ class Registry:
                 self._entries = {other: entry for other, entry in self._table().items() if other != name}
 
     def close(self) -> None:
-        """Close all open devices; also done at interpreter exit. What a device raises is logged, not raised."""
+        """Close all open devices; also done at interpreter exit. Exceptions of a device are logged, not raised."""
         atexit.unregister(self.close)
         for entry in (self._entries or {}).values():
             self._close(entry)
@@ -299,7 +300,7 @@ class Registry:
 
 
 def _device_fault(opened: object) -> str:
-    """What keeps a backend's opened device from being one; empty for a device with all required members."""
+    """Return why the object that a backend opened is not a device; empty if it has all required members."""
     if not isinstance(opened, OpenDevice):
         return f"a {type(opened).__name__}, not an OpenDevice"
     missing = [member for member in _MEMBERS if getattr(opened, member, None) is None]
@@ -310,5 +311,5 @@ _PROCESS: Final = Registry()
 
 
 def registry() -> Registry:
-    """The registry of this process."""
+    """Return the registry of this process."""
     return _PROCESS

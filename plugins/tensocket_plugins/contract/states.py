@@ -1,4 +1,4 @@
-"""What the runtime knows of a backend: its state, why it is in that state, and what to do about it.
+"""The runtime's knowledge of a backend: its state, why it is in that state, and what to do about it.
 
 discovered ──first use──> incompatible | broken | unavailable | available ──open──> initialised ──> lost
 disabled                  (by the environment; never imported)
@@ -56,12 +56,12 @@ class BackendRecord:
         state: Where it stands.
         reason: Why it is not usable; of a usable backend, why a device could not be opened. Empty if all is well.
         advice: The next step for the user. Empty if there is nothing to do.
-        exception: What was caught, if anything.
+        exception: The exception that was caught, if any.
         traceback: Its traceback as text.
         distribution: Name of the distribution that brought it; of several, if they clash, separated by commas.
         version: Version of that distribution.
         entry_point: The module that the entry point names.
-        descriptor: What the backend says of itself; None until it is loaded.
+        descriptor: The backend's description of itself; None until it is loaded.
         device_count: Number of devices; 0 until it is loaded.
         load_seconds: Time from the start of the import to the end of the probe.
         probe_seconds: Time that ``probe`` took.
@@ -87,7 +87,9 @@ class BackendRecord:
         return f"{self.distribution} {self.version}".strip()
 
     def error(self) -> BackendError:
-        """The error for somebody who asks for this backend, which is not usable; the caught exception is its cause."""
+        """Return the error for somebody who asks for this backend, which is not usable; the caught exception is its
+        cause.
+        """
         given = f"backend '{self.name}'" + (f" of {self.origin}" if self.origin else "")
         kind = _ERRORS.get(self.state, BackendBroken)
         error = kind("device", given, f"{self.state.value}: {self.reason}", self.advice)

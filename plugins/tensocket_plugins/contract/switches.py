@@ -36,7 +36,7 @@ class Switches:
 
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> Switches:
-        """The switches that ``environ`` sets; an empty variable counts as one that is not set.
+        """Return the switches that ``environ`` sets; an empty variable counts as one that is not set.
 
         Raises:
             ArgumentError: ``TENSOCKET_BACKENDS_STRICT`` is neither on nor off.

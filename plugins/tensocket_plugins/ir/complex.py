@@ -70,7 +70,7 @@ class Complex:
         return divide(self.lift(other), self)
 
     def lift(self, other: Complex | Expr | complex) -> Complex:
-        """A number or a real expression as a complex value of this one's dtype."""
+        """Return a number or a real expression as a complex value of this one's dtype."""
         if isinstance(other, Complex):
             return other
         of = self.re.dtype
@@ -130,7 +130,9 @@ def unequal(x: Complex, y: Complex | Expr | complex) -> Expr:
 
 
 def convert(value: Complex | Expr, dtype: DType) -> Complex | Expr:
-    """A value as another dtype, complex or not: the imaginary part is dropped or zero; bool asks for any non-zero."""
+    """Return a value as another dtype, complex or not: the imaginary part is dropped or zero; bool asks for any
+    non-zero.
+    """
     part = COMPONENT.get(dtype)
     if isinstance(value, Complex):
         if part is not None:

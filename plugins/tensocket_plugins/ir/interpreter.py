@@ -106,7 +106,7 @@ class _Run:
     # ---------------------------------------------------------------------------------------------- expressions
 
     def value(self, expression: Expr) -> Values:
-        """The value of an expression here."""
+        """Return the value of an expression here."""
         return self._eval(expression, {})
 
     def values(self, *expressions: Expr) -> list[Values]:
@@ -139,7 +139,7 @@ class _Run:
         return self._deepen(value, depth)
 
     def _deepen(self, value: Values, depth: int) -> Values:
-        """A value defined ``depth`` axes deep, with axes of size 1 for the loops entered since."""
+        """Return a value defined ``depth`` axes deep, with axes of size 1 for the loops entered since."""
         more = len(self.shape) - depth
         return value.reshape(value.shape + (1,) * more) if more and value.ndim else value
 
@@ -247,7 +247,7 @@ class _Run:
             position = position + step
 
     def extent(self, stop: Expr) -> tuple[Values, int]:
-        """A loop's extent, per iteration of the enclosing space, and the largest among those that take part."""
+        """Return a loop's extent, per iteration of the enclosing space, and the largest among those that take part."""
         extent = np.asarray(self.value(stop))
         active = extent if self.mask is None else np.where(self.mask, extent, extent.dtype.type(0))
         return extent, int(active.max()) if active.size else 0
@@ -342,7 +342,7 @@ class _Run:
         return inside
 
     def _contributions(self, s: Reduce, inside: Values) -> list[Values]:
-        """What each iteration contributes: arrays of one shape, the last axis counting iterations."""
+        """Return the contributions of all iterations: arrays of one shape, whose last axis counts iterations."""
         for let in s.body:
             self._define(let)
         values = self.values(*s.values)

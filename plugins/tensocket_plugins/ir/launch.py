@@ -1,4 +1,4 @@
-"""What the host computes before a launch: sizes of temporaries and the shape of the grid.
+"""The numbers that the host computes before a launch: sizes of temporaries and the shape of the grid.
 
 Expressions over scalar parameters are turned into one Python function each, so that a launch evaluates them in well
 under a microsecond. Python's integers do not overflow, so sizes are exact whatever the program's index type.
@@ -54,7 +54,7 @@ def _spell(expr: Expr) -> str:
 
 @lru_cache(maxsize=4096)
 def host_function(exprs: tuple[Expr, ...]) -> Callable[[Scalars], tuple[int, ...]]:
-    """A function from scalar values by name to the values of ``exprs``.
+    """Return a function from scalar values by name to the values of ``exprs``.
 
     Raises:
         IRError: An expression is not integer arithmetic on constants and scalar parameters.
@@ -65,7 +65,7 @@ def host_function(exprs: tuple[Expr, ...]) -> Callable[[Scalars], tuple[int, ...
 
 
 def evaluate(expr: Expr, scalars: Scalars) -> int:
-    """The value of an expression over scalar parameters, given by name.
+    """Return the value of an expression over scalar parameters, given by name.
 
     Raises:
         IRError: The expression is not integer arithmetic on constants and scalar parameters.
@@ -75,14 +75,14 @@ def evaluate(expr: Expr, scalars: Scalars) -> int:
 
 
 def _launch_loops(body: tuple[Stmt, ...]) -> Iterator[For]:
-    """The GROUP and LANE loops around everything else, outermost first."""
+    """Yield the GROUP and LANE loops around everything else, outermost first."""
     while len(body) == 1 and isinstance(body[0], For) and body[0].kind in (LoopKind.GROUP, LoopKind.LANE):
         yield body[0]
         body = body[0].body
 
 
 def geometry(kernel: Kernel) -> Callable[[Scalars], Geometry]:
-    """How a scheduled kernel is launched, as a function of the scalar parameters by name.
+    """Return how a scheduled kernel is launched, as a function of the scalar parameters by name.
 
     The function returns ``(grid, group)``: the number of groups and of lanes per group along the same one to three
     axes, the fastest first. A kernel without GROUP or LANE loops is one group of one lane. If any number of groups is

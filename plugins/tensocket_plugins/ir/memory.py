@@ -31,7 +31,7 @@ class Memory:
         self.offset = offset
 
     def load(self, index: Values, mask: Values | None, owner: Owner) -> Values:
-        """Elements at ``index``; anything where masked off."""
+        """Return the elements at ``index``; anything where masked off."""
         if mask is None or np.ndim(index) == 0:
             if mask is not None and not np.any(mask):
                 return np.zeros((), self.flat.dtype)
@@ -89,12 +89,12 @@ class LocalArray(Memory):
         self.reader = np.full(groups * local.size, -1, np.int64)
 
     def barrier(self) -> None:
-        """All lanes of all groups have met."""
+        """Note that all lanes of all groups have met."""
         self.writer.fill(-1)
         self.reader.fill(-1)
 
     def load(self, index: Values, mask: Values | None, owner: Owner) -> Values:
-        """Elements of each iteration's own group.
+        """Return the elements of each iteration's own group.
 
         Raises:
             IRError: Out of range, or another lane wrote the element since the last barrier.
@@ -164,7 +164,7 @@ def temporary(name: str, dtype: DType, size: int) -> Memory:
 
 
 def open_array(buffer: Buffer, handle: np.ndarray[Any, Any] | DeviceArray) -> Memory:
-    """The elements that an array handle spans, for the buffer parameter that it is passed for.
+    """Return the elements that an array handle spans, for the buffer parameter that it is passed for.
 
     Raises:
         IRError: The handle's dtype is not the parameter's.

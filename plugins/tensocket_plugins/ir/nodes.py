@@ -145,14 +145,14 @@ _OPERANDS: Final[tuple[type, ...]] = (Expr, bool, int, float)
 
 
 def const(value: bool | int | float, dtype: DType) -> Const:
-    """A constant of ``dtype``; the value is converted to the dtype's Python type."""
+    """Return a constant of ``dtype``; the value is converted to the dtype's Python type."""
     if dtype.kind == "bool":
         return Const(bool(value), dtype)
     return Const(float(value) if dtype.kind == "float" else int(value), dtype)
 
 
 def call(function: str, *args: Operand, dtype: DType | None = None) -> Expr:
-    """A typed call. Python numbers take the dtype of the other arguments.
+    """Return a typed call. Python numbers take the dtype of the other arguments.
 
     Args:
         function: A name of ``FUNCTIONS``.
@@ -304,7 +304,7 @@ class Reduce(Stmt):
         results: One variable per accumulator.
         loops: Reduction variables and extents, outermost first; each runs from 0.
         body: ``Let``s evaluated in every iteration.
-        values: What an iteration contributes, one expression per accumulator.
+        values: The contributions of an iteration, one expression per accumulator.
         identity: Values that change nothing when combined.
         combine: How two partial results merge. Order may change only by associativity and commutativity.
     """
@@ -393,6 +393,6 @@ class Program:
 
 def loop(var: Var, stop: Operand, body: Iterable[Stmt], kind: LoopKind = LoopKind.SERIAL,
          start: Operand = 0, step: Operand = 1) -> For:
-    """A loop whose bounds may be Python ints."""
+    """Return a loop whose bounds may be Python ints."""
     first, last, stride = (b if isinstance(b, Expr) else const(b, var.dtype) for b in (start, stop, step))
     return For(var, first, last, stride, tuple(body), kind)

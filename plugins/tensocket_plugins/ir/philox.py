@@ -50,17 +50,17 @@ def philox4x32(counter: Counter, key: Key) -> tuple[tuple[Stmt, ...], tuple[Var,
 
 
 def _high(word: Expr, factor: int) -> Expr:
-    """The upper half of a product."""
+    """Return the upper half of a product."""
     return cast((cast(word, uint64) * factor) >> 32, uint32)
 
 
 def uniform_float32(word: Expr) -> Expr:
-    """A float32 in [0, 1): the upper 24 bits of a uint32."""
+    """Return a float32 in [0, 1): the upper 24 bits of a uint32."""
     return cast(cast(word >> 8, int32), float32) * 2.0**-24
 
 
 def uniform_float64(high: Expr, low: Expr) -> Expr:
-    """A float64 in [0, 1): the upper 27 bits of one uint32 and the upper 26 of another."""
+    """Return a float64 in [0, 1): the upper 27 bits of one uint32 and the upper 26 of another."""
     upper, lower = cast(cast(high >> 5, int32), float64), cast(cast(low >> 6, int32), float64)
     return (upper * 2.0**26 + lower) * 2.0**-53
 
@@ -84,7 +84,7 @@ def normal_float32(radius: Expr, angle: Expr) -> tuple[Expr, Expr]:
 def normal_float64(radius: tuple[Expr, Expr], angle: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
     """Two independent normally distributed float64 of four uint32, likewise.
 
-    The largest magnitude is below 8.6. The logarithm is the device's where it is no arithmetic of the IR.
+    The largest magnitude is below 8.6. The logarithm is the device's where it is not arithmetic of the IR.
     """
     r = call("sqrt", call("log", 1.0 - uniform_float64(*radius)) * -2.0)
     quarters = uniform_float64(*angle) * 4.0

@@ -33,7 +33,7 @@ Change = Callable[[Expr], Expr]
 
 
 def children(e: Expr) -> tuple[Expr, ...]:
-    """The direct parts of an expression."""
+    """Return the direct parts of an expression."""
     return e.args if isinstance(e, Call) else (e.index,) if isinstance(e, Load) else ()
 
 
@@ -45,7 +45,7 @@ def with_children(e: Expr, new: Sequence[Expr]) -> Expr:
 
 
 class Rewrite:
-    """Applies ``change`` to every expression, parts before wholes. What was one object stays one object.
+    """Function that applies ``change`` to every expression, parts before wholes. One object stays one object.
 
     Args:
         change: From an expression to another.
@@ -60,7 +60,7 @@ class Rewrite:
         self._known: dict[int, tuple[Expr, Expr]] = {}
 
     def expression(self, e: Expr) -> Expr:
-        """The changed expression."""
+        """Return the changed expression."""
         known = self._known
         if id(e) not in known:
             if self._concerned is not None and not any(map(self._concerned, parts(e))):
@@ -71,17 +71,17 @@ class Rewrite:
         return known[id(e)][1]
 
     def program(self, program: Program) -> Program:
-        """The changed program."""
+        """Return the changed program."""
         kernels = tuple(replace(k, body=self.block(k.body)) for k in program.kernels)
         temporaries = tuple(replace(t, size=self.expression(t.size)) for t in program.temporaries)
         return replace(program, kernels=kernels, temporaries=temporaries)
 
     def block(self, statements: Sequence[Stmt]) -> tuple[Stmt, ...]:
-        """The changed statements."""
+        """Return the changed statements."""
         return tuple(map(self.statement, statements))
 
     def statement(self, s: Stmt) -> Stmt:
-        """The changed statement."""
+        """Return the changed statement."""
         new = self.expression
         match s:
             case Let() | Declare() | Assign():
@@ -101,7 +101,7 @@ class Rewrite:
 
 
 def name_shared(program: Program) -> Program:
-    """The same program with a ``Let`` for every call or load that the expressions of a block use more than once.
+    """Return the same program with a ``Let`` for every call or load that the expressions of a block use more than once.
 
     Printers write expressions as trees: without this, one whose parts are shared grows exponentially. Bounds of loops
     other than SERIAL ones and the combining of reductions stay as they are; apply it again after a schedule has turned
@@ -115,7 +115,7 @@ class _Namer:
     """Makes names that the program does not use yet, and goes through its blocks.
 
     Attributes:
-        uses: What expressions consist of.
+        uses: The parts of expressions.
         names: Of values where the current statement stands, by the ids of their expressions.
     """
 
@@ -133,14 +133,14 @@ class _Namer:
         self.names: dict[int, Var] = {}
 
     def fresh(self, e: Expr) -> Var:
-        """A new variable for the value of ``e``."""
+        """Return a new variable for the value of ``e``."""
         while (name := f"t{self._count}") in self._taken:
             self._count += 1
         self._count += 1
         return Var(name, e.dtype)
 
     def block(self, statements: Sequence[Stmt], outer: _Block | None = None) -> tuple[Stmt, ...]:
-        """The statements with names for shared parts; names of the outer block hold inside, too."""
+        """Return the statements with names for shared parts; names of the outer block hold inside, too."""
         with _Block(self, statements, outer) as block:
             for s in statements:
                 block.out.append(self._statement(block, s))
@@ -177,7 +177,7 @@ class _Namer:
 
 
 class _Uses:
-    """What the expressions of statements consist of. Expressions are told by their ids.
+    """Return the parts of the expressions of statements. Ids identify expressions.
 
     Few calls and loads are used more than once in all of a program: blocks look at these alone, and at what they are
     parts of.
@@ -226,7 +226,9 @@ class _Uses:
         return {e for e, count in uses.items() if count > 1}
 
     def _inside(self, statements: Sequence[Stmt]) -> tuple[set[int], list[int]]:
-        """The expressions in statements with parts that may be shared, and what may be, but is no part of others."""
+        """Return the expressions in statements with parts that may be shared, and what may be, but is not part of
+        others.
+        """
         own = [e for s in statements for e in _named_in(s)]
         found = {id(e) for e in self.parts(*own) if id(e) in self._children}
         roots = [id(e) for e in own if id(e) in self._repeated]
@@ -308,7 +310,7 @@ class _Block:
             self._lasting.append(id(e))
 
     def forget(self, s: Stmt) -> None:
-        """Names of values that ``s`` may have changed hold no longer."""
+        """Forget the names of values that ``s`` may have changed."""
         if not isinstance(s, Let | Declare | Reduce | Assign):
             self._drop(self._stored)
             self._stored = []
@@ -322,7 +324,7 @@ class _Block:
 
 
 def _named_in(s: Stmt) -> tuple[Expr, ...]:
-    """The expressions of a statement whose parts get names in front of it."""
+    """Return the expressions of a statement whose parts get names in front of it."""
     match s:
         case Let() | Declare() | Assign():
             return (s.value,)

@@ -48,7 +48,7 @@ class Rule:
     """A rule.
 
     Attributes:
-        name: What it is about.
+        name: Its subject.
         node: Class of the nodes that it looks at.
         check: Takes a node and its scope; returns what is wrong, or None.
     """

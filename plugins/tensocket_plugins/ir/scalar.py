@@ -1,4 +1,4 @@
-"""What each scalar function means, in NumPy: the arithmetic of the reference interpreter.
+"""The meaning of each scalar function, in NumPy: the arithmetic of the reference interpreter.
 
 Arguments are arrays (0-d ones included) of the storage dtype: bfloat16 values are their ``uint16`` bits. Call these
 under ``np.errstate(all="ignore")``; integers wrap around, floats follow IEEE 754.
@@ -18,12 +18,14 @@ Values = Any  # np.ndarray of any dtype; NumPy returns scalars for 0-d results, 
 
 
 def bfloat16_to_float32(bits: Values) -> Values:
-    """The float32 values of bfloat16 ``bits`` (uint16); exact."""
+    """Return the float32 values of bfloat16 ``bits`` (uint16); exact."""
     return (np.asarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def float32_to_bfloat16(values: Values) -> Values:
-    """The bfloat16 bits (uint16) nearest to float32 ``values``, halves to even; NaN stays a quiet NaN of its sign."""
+    """Return the bfloat16 bits (uint16) nearest to float32 ``values``, halves to even; NaN stays a quiet NaN of its
+    sign.
+    """
     bits = np.asarray(values, np.float32).view(np.uint32)
     high = bits >> np.uint32(16)
     rounded = (bits + np.uint32(0x7FFF) + (high & np.uint32(1))) >> np.uint32(16)
@@ -31,7 +33,7 @@ def float32_to_bfloat16(values: Values) -> Values:
 
 
 def constant(value: bool | int | float, dtype: DType) -> Values:
-    """A 0-d array of ``dtype``'s storage.
+    """Return a 0-d array of ``dtype``'s storage.
 
     Raises:
         OverflowError: An integer does not fit.
@@ -53,7 +55,7 @@ def convert(values: Values, source: DType, target: DType) -> Values:
 
 
 def reinterpret(values: Values, target: DType) -> Values:
-    """The same bits as another dtype of equal size."""
+    """Return the same bits as another dtype of equal size."""
     return np.asarray(values).view(target.numpy)
 
 
@@ -72,7 +74,7 @@ def _through_float64(function: Callable[..., Values]) -> Callable[..., Values]:
 
 
 def _odd_sum(x: Values, y: Values) -> Values:
-    """The float64 sum towards zero with its last bit set if inexact: rounding that once more is right."""
+    """Return the float64 sum towards zero with its last bit set if inexact: rounding that once more is right."""
     total = x + y
     part = total - x
     rest = (x - (total - part)) + (y - part)
@@ -91,7 +93,7 @@ def _split(x: Values) -> tuple[Values, Values]:
 
 
 def fma(x: Values, y: Values, z: Values) -> Values:
-    """The sum of a product and a number, rounded once (Boldo and Melquiond 2008).
+    """Return the sum of a product and a number, rounded once (Boldo and Melquiond 2008).
 
     In float64 that holds where no product overflows or underflows.
     """

@@ -1,4 +1,4 @@
-"""What a statement of a kernel can see: its scope, for the verifier."""
+"""The scope of a statement, that is the names that it can see, for the verifier."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is visible at one statement.
+    """The names that are visible at one statement.
 
     Attributes:
         variables: Variables by name.
@@ -65,7 +65,7 @@ class Scope:
 
     @staticmethod
     def of(program: Program, kernel: Kernel | None = None) -> Scope:
-        """The outermost scope of a kernel; without one, what sizes of temporaries see."""
+        """Return the outermost scope of a kernel; without one, what sizes of temporaries see."""
         scalars = {s.name: Definition(s.dtype, "scalar", 0) for s in program.scalars}
         if kernel is None:
             return Scope(scalars, {})
@@ -95,12 +95,12 @@ class Scope:
         return replace(self, variables={**self.variables, **new})
 
     def enter(self, loop: For) -> Scope:
-        """The scope of a loop's body."""
+        """Return the scope of a loop's body."""
         return replace(self, loops=(*self.loops, loop)).define([loop.var])
 
 
 def parts(*expressions: Expr, known: Container[int] = (), among: Container[int] | None = None) -> list[Expr]:
-    """The expressions and all that they consist of, each once, parts before wholes.
+    """Return the expressions and all that they consist of, each once, parts before wholes.
 
     Those whose ids are ``known`` are left out, and those that are not ``among`` some, with what only they consist of.
     """

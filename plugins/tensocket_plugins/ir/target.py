@@ -1,4 +1,4 @@
-"""What a schedule needs to know of a device. Data only; one value per opened device."""
+"""The properties of a device that schedules depend on. Data only; one value per opened device."""
 
 from __future__ import annotations
 

@@ -46,17 +46,17 @@ _TIGHT: Final = 8
 
 
 def format_expression(expression: Expr) -> str:
-    """An expression on one line."""
+    """Return an expression on one line."""
     return _spell(expression)[0]
 
 
 def format_statement(statement: Stmt) -> str:
-    """The first line of a statement."""
+    """Return the first line of a statement."""
     return next(_lines(statement))
 
 
 def format_program(program: Program) -> str:
-    """The whole program, one statement a line, ending with a newline."""
+    """Return the whole program, one statement a line, ending with a newline."""
     params = ", ".join(map(_param, program.params))
     first = program.kernels[0] if program.kernels else None
     if len(program.kernels) == 1 and first is not None and first.name == program.name and not program.temporaries:
@@ -93,7 +93,7 @@ def _constant(value: bool | int | float, dtype: DType) -> str:
 
 
 def _spell(e: Expr) -> tuple[str, int]:
-    """An expression's text and how tightly its outermost operator binds."""
+    """Return an expression's text and how tightly its outermost operator binds."""
     if isinstance(e, Var):
         return e.name, _TIGHT + 1
     if isinstance(e, Const):

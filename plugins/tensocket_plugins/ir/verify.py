@@ -65,7 +65,7 @@ def _block(statements: tuple[Stmt, ...], scope: Scope, kernel: str) -> None:
 
 
 def _reduce(s: Reduce, scope: Scope, where: Callable[[], str]) -> None:
-    """The parts of a reduction, each in the scope that it sees."""
+    """Check the parts of a reduction, each in the scope that it sees."""
     inner = scope.define(var for var, _ in s.loops)
     for let in s.body:
         _expressions([let.value], inner, where)
@@ -80,7 +80,7 @@ def _where(kernel: str, statement: Stmt) -> str:
 
 
 def _own_expressions(s: Any) -> tuple[Expr, ...]:
-    """The expressions of a statement that are evaluated in the scope where it stands."""
+    """Return the expressions of a statement that are evaluated in the scope where it stands."""
     match s:
         case Let() | Declare() | Assign():
             return (s.value,)

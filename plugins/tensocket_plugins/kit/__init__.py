@@ -1,1 +1,1 @@
-"""What authors of backends reuse."""
+"""Building blocks that authors of backends reuse."""

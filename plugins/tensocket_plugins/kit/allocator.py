@@ -27,7 +27,7 @@ WASTE: Final = 4
 
 
 def size_text(nbytes: int) -> str:
-    """A number of bytes for people.
+    """Return a number of bytes for people.
 
     >>> size_text(1536)
     '1.5 KiB'
@@ -41,7 +41,7 @@ def size_text(nbytes: int) -> str:
 
 
 def rounded_size(nbytes: int, alignment: int) -> int:
-    """The size of the block for a request: up to 1 MiB four sizes per power of two, above it eight.
+    """Return the size of the block for a request: up to 1 MiB four sizes per power of two, above it eight.
 
     >>> [rounded_size(n, 256) for n in (0, 1, 257, 1100, 5 << 20)]
     [256, 256, 512, 1280, 5242880]
@@ -89,7 +89,7 @@ class CachingAllocator(Allocator):
         capacity: Most bytes to reserve; None leaves the limit to the driver.
         record_event: Records an event behind the work queued on a stream so far. Without it a block that another
             stream used is reused only after that stream has been synchronised.
-        out_of_memory: What ``raw_allocate`` raises when there is no memory left.
+        out_of_memory: The exception that ``raw_allocate`` raises when no memory is left.
     """
 
     def __init__(self, raw_allocate: Callable[[int], Any], raw_free: Callable[[Any], None], *, device_name: str,
@@ -112,7 +112,7 @@ class CachingAllocator(Allocator):
         self._allocations = self._frees = 0
 
     def allocate(self, nbytes: int, stream: Stream) -> Block:
-        """A block of at least ``nbytes`` bytes for use on ``stream``; zero bytes are allowed.
+        """Return a block of at least ``nbytes`` bytes for use on ``stream``; zero bytes are allowed.
 
         Raises:
             OutOfMemoryError: Neither the driver nor the cache has this much, even after the cache was emptied.

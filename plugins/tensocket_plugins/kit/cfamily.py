@@ -44,7 +44,7 @@ class CFamilyDevice(OpenDevice):
         """Queue a kernel.
 
         Args:
-            kernel: What ``compile_source`` gave.
+            kernel: The kernel that ``compile_source`` returned.
             grid: Number of groups, at least one, along one to three axes, the fastest first.
             group: Lanes per group, along as many axes.
             args: Opaque buffers, and NumPy scalars of the parameters' types (``uint8`` for bool).
@@ -73,7 +73,7 @@ class _Launch:
 
 
 def _plan(program: Program, kernel: Kernel, compiled: Any, dialect: Dialect) -> _Launch:
-    """Where a kernel's arguments are in ``[buffer, offset, ..., scalar, ..., temporary, ...]``."""
+    """Return where a kernel's arguments are in ``[buffer, offset, ..., scalar, ..., temporary, ...]``."""
     first: dict[str, int] = {}
     for i, buffer in enumerate(program.buffers):
         first[buffer.name] = 2 * i
@@ -93,14 +93,14 @@ def _float32(value: float) -> np.float32:
 
 
 def scalar_type(dtype: DType) -> Callable[[Any], Any]:
-    """What turns a number into the NumPy scalar that a parameter of ``dtype`` is passed as."""
+    """Return the type of the NumPy scalar that a number for a parameter of ``dtype`` is passed as."""
     if dtype.kind == "bool":
         return np.uint8
     return _float32 if dtype is float32 else dtype.numpy.type
 
 
 def _marshal(scalars: tuple[Scalar, ...]) -> Callable[[Sequence[Array], Sequence[int | float]], list[Any]]:
-    """A function that makes the list of values that arguments are picked from."""
+    """Return a function that makes the list of values that arguments are picked from."""
     types = tuple(scalar_type(s.dtype) for s in scalars)
 
     def values(buffers: Sequence[Array], numbers: Sequence[int | float]) -> list[Any]:
@@ -114,7 +114,7 @@ def _marshal(scalars: tuple[Scalar, ...]) -> Callable[[Sequence[Array], Sequence
 
 
 def _plain(device: CFamilyDevice, program: Program, launches: list[_Launch]) -> Executable:
-    """A run of kernels that need no memory of their own."""
+    """Return a run of kernels that need no memory of their own."""
     names = tuple(s.name for s in program.scalars)
     marshal, queue = _marshal(program.scalars), device.launch
     steps = [(step.kernel, step.geometry, step.positions) for step in launches]
@@ -131,7 +131,7 @@ def _plain(device: CFamilyDevice, program: Program, launches: list[_Launch]) -> 
 
 
 def _with_temporaries(device: CFamilyDevice, program: Program, launches: list[_Launch]) -> Executable:
-    """A run of kernels with temporaries, which are allocated for it and freed once everything is queued."""
+    """Return a run of kernels with temporaries, which are allocated for it and freed once everything is queued."""
     names = tuple(s.name for s in program.scalars)
     marshal = _marshal(program.scalars)
     sizes = host_function(tuple(t.size for t in program.temporaries))

@@ -14,7 +14,7 @@ _MAGIC: Final = b"tensocket kernel 1\n"
 
 
 def default_directory(backend: str) -> Path | None:
-    """Where a backend keeps compiled kernels: ``$TENSOCKET_CACHE_DIR``, else below the user's cache directory.
+    """Return where a backend keeps compiled kernels: ``$TENSOCKET_CACHE_DIR``, else below the user's cache directory.
 
     None where ``TENSOCKET_CACHE_DIR`` is set but empty (no cache), or where there is no home directory.
     """
@@ -30,7 +30,7 @@ def default_directory(backend: str) -> Path | None:
 
 @dataclass
 class BuildStats:
-    """What compiling has cost so far.
+    """Counts and times of all compiling so far.
 
     Attributes:
         kernels: Programs or kernels made executable.
@@ -60,7 +60,7 @@ class DiskCache:
 
     @staticmethod
     def key(*parts: str) -> str:
-        """A file name for everything that the cached bytes depend on."""
+        """Return a file name for everything that the cached bytes depend on."""
         digest = hashlib.sha256()
         for part in parts:
             data = part.encode()
@@ -69,7 +69,7 @@ class DiskCache:
         return digest.hexdigest()
 
     def get(self, key: str) -> bytes | None:
-        """The bytes kept for ``key``; None if there are none or they are damaged."""
+        """Return the bytes kept for ``key``; None if there are none or they are damaged."""
         if self.directory is None:
             return None
         try:

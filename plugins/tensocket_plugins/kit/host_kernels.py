@@ -32,7 +32,9 @@ EVERY: Final = ("bool", *NUMBERS)
 
 
 def undispatched(function: Any) -> Any:
-    """A NumPy function without its search for arguments that override it, which costs 0.2 microseconds a call."""
+    """Return a NumPy function without its search for arguments that override it, which costs 0.2 microseconds a
+    call.
+    """
     return getattr(function, "_implementation", function)
 
 
@@ -59,7 +61,9 @@ def _lcm(x: Array, y: Array) -> Array:
 
 
 def _maximum_float16(x: Array, y: Array) -> Array:
-    """Of equal numbers, which zeros of two signs are, the second, as of wider floats; NumPy takes the first here."""
+    """Return the greater number; of equal ones, as zeros of two signs are, the second, as for wider floats; NumPy takes
+    the first here.
+    """
     return np.asarray(np.maximum(y, x))
 
 
@@ -153,7 +157,9 @@ def _log10_float32(x: Array) -> Array:
 
 
 def _relu(zero: Array) -> Callable[[Array], Array]:
-    """The larger of a number and zero: zero without a sign, which NumPy takes of two equal numbers in these orders."""
+    """Return the larger of a number and zero: zero without a sign, which NumPy takes of two equal numbers in these
+    orders.
+    """
     if zero.dtype == np.float16:
         return partial(np.maximum, zero)
     return lambda x: np.asarray(np.maximum(x, zero))
@@ -224,7 +230,7 @@ _WEIGHTS: Final[dict[tuple[int, float], Array]] = {}
 
 
 def _fold(function: Any) -> Reduction:
-    """A sum or product that accumulates in the next wider float type."""
+    """Return a sum or product that accumulates in the next wider float type."""
     reduce: Any = function.reduce
 
     def run(x: Array, dims: Dims, keepdim: bool) -> Array:
@@ -238,14 +244,14 @@ _add_reduce: Any = np.add.reduce
 
 
 def _sum_all(x: Array) -> Array:
-    """The sum of a small array, in Python's double precision."""
+    """Return the sum of a small array, in Python's double precision."""
     if x.size > _FEW:
         return np.asarray(_add_reduce(x, None, np.float64), x.dtype)
     return np.array(sum(x.tolist() if x.ndim == 1 else x.ravel().tolist()), x.dtype)
 
 
 def _weighted(x: Array, dims: Dims, weight: float) -> Array:
-    """A small matrix times equal weights: the sum or mean of its rows or columns, in double precision."""
+    """Return a small matrix times equal weights: the sum or mean of its rows or columns, in double precision."""
     count = x.shape[dims[0]]
     try:
         weights = _WEIGHTS[count, weight]

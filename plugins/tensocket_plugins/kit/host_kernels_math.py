@@ -5,6 +5,7 @@ Use inside a function wrapped by ``host_kernels_quiet.quiet``: these functions t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -61,7 +62,7 @@ def _ratio(top: tuple[float, ...], bottom: tuple[float, ...], x: Array) -> Array
 
 
 def erf(x: Array) -> Array:
-    """The error function, computed in float64 and rounded to ``x``'s dtype; within 2e-16 relative in float64."""
+    """Return the error function, computed in float64 and rounded to ``x``'s dtype; within 2e-16 relative in float64."""
     wide = np.asarray(x, np.float64)
     size = np.abs(wide)
     near = np.minimum(size, 0.5)
@@ -86,7 +87,7 @@ def cast(x: Array, dtype: DType) -> Array:
 
 
 def bitcast(x: Array, dtype: DType) -> Array:
-    """The same bits as ``dtype``, of equal size."""
+    """Return the same bits as ``dtype``, of equal size."""
     return np.asarray(x).view(dtype.numpy)
 
 
@@ -135,3 +136,24 @@ class NumpyMath:
 
 
 NUMPY_MATH: Final = NumpyMath()
+
+
+class ArrayMath(NumpyMath):
+    """Formulas as NumPy, for one dtype."""
+
+    def __init__(self, dtype: DType) -> None:
+        self.dtype = self.stored = dtype
+
+    def repeat(self, count: Any, state: Sequence[Any], step: Callable[..., Sequence[Any]],
+               going: Callable[..., Any] | None = None) -> tuple[Any, ...]:
+        """Return the state after ``count`` steps; see ``ExprMath.repeat``."""
+        held = [np.asarray(x, None if hasattr(x, "dtype") else self.dtype.numpy) for x in state]
+        for k in range(int(np.max(count, initial=0))):
+            active: Any = True if isinstance(count, int) else k < count
+            if going is not None:
+                active = active & going(*held)
+            if not np.any(active):
+                break
+            new = step(np.int32(k), *held)
+            held = [np.asarray(np.where(active, x, old), old.dtype) for x, old in zip(new, held, strict=True)]
+        return tuple(held)

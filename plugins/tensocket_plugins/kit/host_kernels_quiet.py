@@ -53,7 +53,7 @@ def quiet(function: F, arity: int | None = None) -> F:
 
 
 def _arity(function: Callable[..., Any]) -> int | None:
-    """Number of operands of a ufunc, or of arguments of a plain function; None where it varies."""
+    """Return the number of operands of a ufunc, or of arguments of a plain function; None where it varies."""
     if isinstance(function, np.ufunc):
         return function.nin
     code = getattr(function, "__code__", None)

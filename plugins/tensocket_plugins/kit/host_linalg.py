@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-#: What a backend may bring besides ``matmul``.
+#: Names of the functions that a backend may bring besides ``matmul``.
 DECOMPOSITIONS: Final = ("svd", "svdvals", "eigh", "eigvalsh", "cholesky", "inv", "solve", "qr",
                          "solve_triangular", "lu")
 #: Multiplications up to which NumPy's call is the cheapest and uses one thread.
@@ -27,7 +27,7 @@ def install(name: str, function: Callable[..., Any]) -> None:
 
     Args:
         name: ``matmul``, or one of ``DECOMPOSITIONS``.
-        function: What computes it; it returns NotImplemented where NumPy does as well.
+        function: The implementation; it returns NotImplemented where NumPy does as well.
     """
     _INSTALLED[name] = function
 
@@ -94,7 +94,7 @@ def eigvalsh(matrix: Array, triangle: str) -> Array:
 
 
 def cholesky(matrix: Array) -> Array:
-    """The lower L with L @ L^H == A of Hermitian [..., n, n], of which the lower triangle is read.
+    """Return the lower L with L @ L^H == A of Hermitian [..., n, n], of which the lower triangle is read.
 
     Raises:
         numpy.linalg.LinAlgError: A matrix is not positive definite.
@@ -143,7 +143,7 @@ def lu(matrix: Array, default: Callable[..., Any]) -> tuple[Array, Array, Array]
     """L and U of [..., m, n] in one matrix, the row that each was exchanged with (from 1), and U's first zero, or 0.
 
     Args:
-        matrix: What is factorised, with exchanges of rows.
+        matrix: The matrix to factorise, with exchanges of rows.
         default: The same function, where no backend brings one: NumPy has none.
     """
     factors, swaps, info = _computed("lu", default, matrix)

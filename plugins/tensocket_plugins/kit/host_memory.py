@@ -32,7 +32,7 @@ def call_pooled(operator: str, function: Callable[..., Any], *args: Any, **keywo
     """Call a function with NumPy's memory from the pool.
 
     Args:
-        operator: What errors call it.
+        operator: Name of the operator in errors.
         function: Computes with NumPy.
         args: Its arguments.
         keywords: Its keywords.

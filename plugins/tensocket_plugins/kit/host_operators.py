@@ -10,8 +10,8 @@ HOST_OPERATORS: Final = frozenset({
     "geqrf", "inv", "inv_ex", "ldl_factor", "ldl_solve", "lstsq", "lu_factor", "lu_permutation", "ormqr", "pinv",
     "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals",
 })
-#: What devices with a code generator run as kernels, and devices without one declare as well: scans, sorting, search,
-#: sets, random permutations.
+#: Operators that devices with a code generator run as kernels, and that devices without one declare as well: scans,
+#: sorting, search, sets, random permutations.
 SEQUENCE_OPERATORS: Final = frozenset({
     "argsort", "cummax", "cummin", "cumprod", "cumsum", "isin", "logcumsumexp", "randperm", "repeat_interleave",
     "searchsorted", "unique",

@@ -1,4 +1,4 @@
-"""What serves where a program does not compile: the reference interpreter, on arrays in host memory."""
+"""Substitute for a program that does not compile: the reference interpreter, on arrays in host memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def note_failure(stats: BuildStats | None, device: str, program: Program, error:
     Args:
         stats: The device's; without, every failure is warned of.
         device: The device's name.
-        program: What did not compile.
+        program: The program that did not compile.
         error: Why.
     """
     first = stats is None or not stats.failures
@@ -31,7 +31,7 @@ def note_failure(stats: BuildStats | None, device: str, program: Program, error:
 
 
 def interpreted(program: Program) -> Callable[..., None]:
-    """A verified program as ``run(buffers, scalars, stream)``."""
+    """Return a verified program as ``run(buffers, scalars, stream)``."""
 
     def run(buffers: Sequence[Any], scalars: Sequence[int | float], stream: Any) -> None:
         # The interpreter writes to flat views, and NumPy's 0-dimensional arrays give none.
@@ -41,7 +41,7 @@ def interpreted(program: Program) -> Callable[..., None]:
 
 
 def interpreted_list(program: Program) -> Callable[..., None]:
-    """A verified program as ``run(buffers, scalars, stream)`` with a column of arguments for each parameter."""
+    """Return a verified program as ``run(buffers, scalars, stream)`` with a column of arguments for each parameter."""
     once = interpreted(program)
 
     def run(buffers: Sequence[Sequence[Any]], scalars: Sequence[Iterable[int | float]], stream: Any) -> None:

@@ -59,7 +59,7 @@ class RefAllocator(Allocator):
         self._stats = MemoryStats()
 
     def allocate(self, nbytes: int, stream: Stream) -> Block:
-        """A block of exactly ``nbytes`` bytes of garbage."""
+        """Return a block of exactly ``nbytes`` bytes of garbage."""
         with self._lock:
             now = self._stats
             allocated = now.allocated + nbytes
@@ -104,11 +104,11 @@ class RefEvent(Event):
         self.seconds: float | None = None
 
     def query(self) -> bool:
-        """True: work is done when its call returns."""
+        """Return True: work is done when its call returns."""
         return True
 
     def synchronize(self) -> None:
-        """Nothing to wait for."""
+        """Do nothing: no work is pending."""
 
     def elapsed_ms(self, end: Event) -> float:
         """Milliseconds between the two marks.
@@ -129,14 +129,14 @@ class RefStream(Stream):
     """A queue whose work is done when its call returns."""
 
     def synchronize(self) -> None:
-        """Nothing to wait for."""
+        """Do nothing: no work is pending."""
 
     def query(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def wait(self, event: Event) -> None:
-        """Nothing to wait for."""
+        """Do nothing: no work is pending."""
 
     def record(self, event: Event) -> None:
         """Put the present time into ``event``."""
@@ -166,7 +166,7 @@ class RefDevice(OpenDevice):
         _bytes(dst)[...] = _bytes(src)
 
     def synchronize(self) -> None:
-        """Nothing to wait for."""
+        """Do nothing: no work is pending."""
 
     def compile_ir(self, program: Program) -> Executable:
         """Check ``program``; running it interprets it."""
@@ -178,16 +178,16 @@ class RefDevice(OpenDevice):
         return run
 
     def create_stream(self, priority: int = 0) -> Stream:
-        """A new stream."""
+        """Return a new stream."""
         return RefStream()
 
     def create_event(self, *, timing: bool = False) -> Event:
-        """A new event."""
+        """Return a new event."""
         return RefEvent(timing)
 
 
 def _bytes(array: Array) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """The bytes of a contiguous array, to read or to write."""
+    """Return the bytes of a contiguous array, to read or to write."""
     if isinstance(array, DeviceArray):
         start = array.offset * array.dtype.itemsize
         found: np.ndarray[Any, np.dtype[np.uint8]] = array.storage.buffer[start : start + array.nbytes]
@@ -214,7 +214,7 @@ class RefBackend(Backend):
         return DEVICES
 
     def device_info(self, index: int) -> DeviceInfo:
-        """The interpreter and its memory."""
+        """Return the interpreter and its memory."""
         return DeviceInfo("Reference interpreter", self.memory, f"NumPy {np.__version__}")
 
     def open(self, index: int) -> OpenDevice:
@@ -224,11 +224,11 @@ class RefBackend(Backend):
 
 @hookimpl
 def tensocket_describe() -> Descriptor:
-    """The descriptor."""
+    """Return the descriptor."""
     return Descriptor(NAME, ((1, 0), (2, 0)), PROFILE)
 
 
 @hookimpl
 def tensocket_backend() -> Backend:
-    """The backend."""
+    """Return the backend."""
     return RefBackend()

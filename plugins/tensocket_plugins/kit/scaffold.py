@@ -28,7 +28,7 @@ def write_backend(name: str, folder: Path) -> Path:
 
     Raises:
         ArgumentTypeError: ``name`` is not a string.
-        ArgumentError: ``name`` is no device name or taken, or the package's folder exists already.
+        ArgumentError: ``name`` is not a device name or taken, or the package's folder exists already.
     """
     _check(name)
     target = folder / distribution_name(name)
@@ -47,12 +47,12 @@ def write_backend(name: str, folder: Path) -> Path:
 
 
 def module_name(name: str) -> str:
-    """The import name of the package for the device ``name``."""
+    """Return the import name of the package for the device ``name``."""
     return f"tensocket_{name}"
 
 
 def distribution_name(name: str) -> str:
-    """The distribution's name of the package for the device ``name``."""
+    """Return the distribution's name of the package for the device ``name``."""
     return f"tensocket-{name.replace('_', '-')}"
 
 

@@ -14,9 +14,9 @@ from tensocket.nn import functional as F
 from tensocket.utils._python_dispatch import TorchDispatchMode
 from tensocket_core.dispatch.autocast import PRECISION
 from tensocket_core.dispatch.modes import ACTIVE, STATE
-from tensocket_core.dispatch.precisions import ACCELERATOR, HOST
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
-from tensocket_core.library.libraries import remove_operator
+from tensocket_operators.autocast_lists import ACCELERATOR, HOST
+from tensocket_operators.library.libraries import remove_operator
 
 X = torch.rand(4, 4) + 0.1
 LOW = X.bfloat16()

@@ -18,7 +18,7 @@ from tensocket.masked import (
     _where,
     masked_tensor,
 )
-from tensocket_core.ops.masked import identity_of
+from tensocket_operators.reductions.masked import identity_of
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UnsupportedOperator
 
 DATA = np.array([[0.5, 2.0, 0.75], [3.0, 0.9, 0.6], [1.0, 7.0, 5.0]])

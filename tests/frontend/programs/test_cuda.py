@@ -18,7 +18,7 @@ def ref():
 
 @pytest.fixture
 def none(monkeypatch):
-    monkeypatch.setattr("tensocket_core.api.is_available", lambda name: False)
+    monkeypatch.setattr("tensocket_operators.device_api.is_available", lambda name: False)
 
 
 def test_questions_without_a_device(none):

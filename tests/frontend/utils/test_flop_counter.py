@@ -8,6 +8,8 @@ import tensocket as torch
 from tensocket.errors import ArgumentTypeError
 from tensocket.nn import functional as F
 from tensocket.utils.flop_counter import FlopCounterMode, register_flop_formula
+from tensocket_core.dispatch.registry import OPERATORS
+from tensocket_operators.library.libraries import remove_operator
 
 
 def _count(function):
@@ -93,10 +95,13 @@ def test_own_formulas():
     assert mode.get_total_flops() == 20
     operator = torch.library.custom_op("probe::counted", lambda x: x * 2, mutates_args=(),
                                        schema="(Tensor x) -> Tensor")
-    register_flop_formula(torch.ops.probe.counted)(lambda shape, out_shape: 7 * shape[0])
-    with FlopCounterMode(display=False) as mode:
-        operator(_t(3))
-    assert mode.get_total_flops() == 21
+    try:
+        register_flop_formula(torch.ops.probe.counted)(lambda shape, out_shape: 7 * shape[0])
+        with FlopCounterMode(display=False) as mode:
+            operator(_t(3))
+        assert mode.get_total_flops() == 21
+    finally:
+        remove_operator(OPERATORS["probe::counted"])
 
 
 def test_what_is_said():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from tensocket_core import bfloat16, dtype
+from tensocket_operators import bfloat16, dtype
 
 from ... import amp
 

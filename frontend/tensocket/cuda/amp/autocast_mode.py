@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from tensocket_core import dtype, float16
+from tensocket_operators import dtype, float16
 
 from ... import amp
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tensocket_core import is_available
+from tensocket_operators import is_available
 
 
 def amp_definitely_not_available() -> bool:
-    """Whether there is no device of type ``cuda``."""
+    """Whether no device of type ``cuda`` exists."""
     return not is_available("cuda")
 
 

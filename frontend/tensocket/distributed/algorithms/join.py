@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from tensocket_core import errors
+from tensocket_operators import errors
 
 __all__ = ["Join", "JoinHook", "Joinable"]
 
 
 class JoinHook:
-    """What an object does once its process has no more batches."""
+    """The actions of an object once its process has no more batches."""
 
     def main_hook(self) -> None:
         """Takes part in an exchange of the processes that still have batches; never called with one process."""
@@ -27,14 +27,14 @@ class JoinHook:
 
 
 class Joinable(ABC):
-    """What can be joined: modules and optimizers that exchange tensors with other processes."""
+    """The base of objects that can be joined: modules and optimizers that exchange tensors with other processes."""
 
     @abstractmethod
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """The hook of this object.
+        """Return the hook of this object.
 
         Args:
-            kwargs: What ``Join`` was given for its hooks.
+            kwargs: The arguments that ``Join`` got for its hooks.
         """
 
     @property
@@ -52,7 +52,7 @@ class Join:
     """A block in which processes may have unequal numbers of batches.
 
     Args:
-        joinables: What takes part, of one group.
+        joinables: The objects that take part, of one group.
         enable: Whether their hooks are called.
         throw_on_early_termination: Whether to raise when another process has no more batches: there is none.
         kwargs: For the objects' ``join_hook``.
@@ -88,5 +88,5 @@ class Join:
         """Say before an exchange that this process still has batches: no other process waits for that.
 
         Args:
-            joinable: What exchanges.
+            joinable: The object that exchanges tensors.
         """

@@ -18,7 +18,7 @@ class FullyShardedDataParallel(Module):
     """A module whose parameters are divided among the processes of a group, which has one.
 
     Args:
-        module: What is called.
+        module: The module to call.
         process_group: The group; all processes by default.
         mixed_precision: None: the module computes in its own dtypes.
         options: Accepted as in PyTorch; they say where and when parts of parameters are exchanged.
@@ -51,7 +51,7 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     @contextmanager
     def summon_full_params(module: Module, **options: Any) -> Iterator[None]:
-        """A block in which all parameters are whole, as they always are.
+        """Run a block in which all parameters are whole, as they always are.
 
         Args:
             module: Whose parameters.

@@ -32,10 +32,10 @@ class ZeroRedundancyOptimizer(Optimizer):
         return self.optim.step(closure) if closure is not None else self.optim.step()
 
     def consolidate_state_dict(self, to: int = 0) -> None:
-        """Nothing: this process has all of the state."""
+        """Do nothing: this process has all of the state."""
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimizer's own."""
+        """Return the optimizer's own."""
         return self.optim.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensocket.errors import ProcessGroupError
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 from ..device_mesh import DeviceMesh, init_device_mesh
 

@@ -6,13 +6,14 @@ import math
 from typing import Any
 
 from tensocket.errors import ArgumentError
-from tensocket_core import Tensor, stack
+from tensocket_operators import Tensor, stack
 
 from ._parsing import ParsedExpression, _ellipsis, parse_pattern, validate_rearrange_expressions
 
 
 def rearrange(tensor: Tensor | list[Tensor] | tuple[Tensor, ...], pattern: str, **axes_lengths: int) -> Tensor:
-    """A tensor with its dimensions in another order, split and joined as a pattern in the notation of einops says.
+    """Return a tensor with its dimensions in another order, split and joined as a pattern in the notation of einops
+    says.
 
     Args:
         tensor: The tensor, or tensors of one shape, which are stacked along a new first dimension.

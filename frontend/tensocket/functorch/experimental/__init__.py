@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensocket.func import functionalize, hessian, jacfwd, jvp
 from tensocket.nn import Module
 from tensocket.nn.modules.batchnorm import _BatchNorm
-from tensocket_core.transforms import chunk_vmap
+from tensocket_operators.transforms import chunk_vmap
 
 __all__ = ["chunk_vmap", "functionalize", "hessian", "jacfwd", "jvp", "replace_all_batch_norm_modules_"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket_core import Tensor
-from tensocket_core.dispatch.namespaces import ops
 from tensocket_core.formats import layout, sparse_coo, strided
-from tensocket_core.sparse.tensor import like
+from tensocket_operators import Tensor
+from tensocket_operators.namespaces import ops
+from tensocket_operators.sparse.tensor import like
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 from .core import _masks_match, data_of, is_masked_tensor, joined, name_of, rule, same_positions
@@ -51,7 +51,7 @@ def _check_sparse(name: str, kind: layout, operands: list[Any]) -> None:
 
 
 def _computed(func: Callable[..., Any], data: list[Any], rest: Any, kwargs: dict[str, Any]) -> Any:
-    """The operator of the operands' data, or of their stored elements."""
+    """Apply the operator to the operands' data, or to their stored elements."""
     operands: list[Any] = [x for x in data if isinstance(x, Tensor) and x.ndim + (x.layout is not strided)]
     kinds = [x.layout for x in operands if x.layout is not strided]
     if not kinds:
@@ -65,7 +65,7 @@ def _computed(func: Callable[..., Any], data: list[Any], rest: Any, kwargs: dict
 
 @rule(*(f.name for f in NATIVE_BINARY_FNS))
 def binary(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The operator of the data, with the mask of either operand."""
+    """Apply the operator to the data, and keep the mask of either operand."""
     args = _positional(args, kwargs)
     _check_masks(name_of(func), args)
     result = _computed(func, data_of(list(args[:2])), args[2:], kwargs)
@@ -75,7 +75,7 @@ def binary(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
 
 @rule(*(f.name for f in NATIVE_INPLACE_BINARY_FNS))
 def inplace_binary(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The operator on the memory of the data.
+    """Apply the operator in the memory of the data.
 
     Raises:
         ArgumentTypeError: A plain tensor would have to get a mask.

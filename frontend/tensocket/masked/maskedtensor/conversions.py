@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensocket_core._generated import functions
-from tensocket_core.autograd.function import Function
 from tensocket_core.formats import layout, sparse_coo, sparse_csr, strided
+from tensocket_operators import functions
+from tensocket_operators.differentiation.function import Function
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError
 
@@ -36,7 +36,7 @@ class _Converted(Function):
 
 
 def in_layout(masked: Any, kind: layout) -> Any:
-    """A masked tensor in layout ``strided``, ``sparse_coo`` or ``sparse_csr``; itself where it has it already.
+    """Return a masked tensor in layout ``strided``, ``sparse_coo`` or ``sparse_csr``; itself where it has it already.
 
     Raises:
         ArgumentError: It is to be ``sparse_csr``, and is not a matrix.
@@ -59,7 +59,7 @@ def _to_sparse(self: Any) -> Any:
 
 
 def _to_sparse_csr(self: Any) -> Any:
-    """A matrix in layout ``sparse_csr``, with the elements that the mask holds."""
+    """Return a matrix in layout ``sparse_csr``, with the elements that the mask holds."""
     return in_layout(self, sparse_csr)
 
 
@@ -70,7 +70,7 @@ MaskedTensor.to_sparse_csr = _to_sparse_csr  # type: ignore[attr-defined]
 
 @rule("contiguous")
 def contiguous(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The tensor itself, or a copy in row-major order."""
+    """Return the tensor itself, or a copy in row-major order."""
     masked, *rest = args
     if masked.is_contiguous(*rest, **kwargs):
         return masked
@@ -103,7 +103,7 @@ def detach(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
 
 @rule("ones_like", "zeros_like", "full_like", "empty_like")
 def make_like(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A tensor of one value with the same mask."""
+    """Return a tensor of one value with the same mask."""
     masked, *rest = args
     options = dict(kwargs)
     requires_grad = options.pop("requires_grad", False)
@@ -113,7 +113,7 @@ def make_like(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 
 @rule("new_ones", "new_zeros", "new_full", "new_empty")
 def make_new(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A tensor of one value: with the same mask in the same shape, else with a mask that holds everything."""
+    """Return a tensor of one value: with the same mask in the same shape, else with a mask that holds everything."""
     masked, *rest = args
     options = dict(kwargs)
     requires_grad = options.pop("requires_grad", False)
@@ -124,7 +124,7 @@ def make_new(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 
 @rule("fill_", "zero_")
 def fill(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """All data as one value."""
+    """Return all data as one value."""
     masked, *rest = args
     masked._masked_data = on_elements(lambda x: func(x, *rest, **kwargs), masked._masked_data)
     return masked
@@ -132,7 +132,7 @@ def fill(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 
 @rule("copy_")
 def copy(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The data of another tensor with the same mask.
+    """Return the data of another tensor with the same mask.
 
     Raises:
         ArgumentError: The masks differ, or a plain tensor would get one.
@@ -147,7 +147,7 @@ def copy(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 
 @rule("where", "where_self")
 def where(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Elements of two tensors, and of their masks; plain tensors count as a whole.
+    """Return the elements of two tensors, and of their masks; plain tensors count as a whole.
 
     Raises:
         ArgumentError: There are not two tensors to choose from.
@@ -168,7 +168,7 @@ def where(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
 
 @rule("item", "_local_scalar_dense")
 def item(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The one element.
+    """Return the one element.
 
     Raises:
         ArgumentError: The mask does not hold it.

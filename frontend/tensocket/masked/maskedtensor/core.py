@@ -13,15 +13,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-from tensocket_core import Tensor
-from tensocket_core._generated import functions
 from tensocket_core.autograd import differentiate
-from tensocket_core.autograd.function import Function
 from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.formats import contiguous_format, layout, sparse_coo, sparse_csr, strided
-from tensocket_core.sparse.masked import where_masked
-from tensocket_core.sparse.recording import records
+from tensocket_operators import Tensor, functions
+from tensocket_operators.differentiation.function import Function
+from tensocket_operators.sparse.masked import where_masked
+from tensocket_operators.sparse.recording import records
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
@@ -66,7 +65,7 @@ class MaskedTensor(Tensor):
 
     @staticmethod
     def __new__(cls: Any, data: Any, mask: Any, requires_grad: bool = False) -> Any:
-        """A leaf of copies of data and mask."""
+        """Return a leaf of copies of data and mask."""
         for name, value in (("data", data), ("mask", mask)):
             if is_masked_tensor(value) or not isinstance(value, Tensor):
                 raise ArgumentTypeError("masked_tensor", f"a {type(value).__name__} as {name}: {name} must be a Tensor",
@@ -134,15 +133,15 @@ class MaskedTensor(Tensor):
     # ------------------------------------------------------------------------------------------ parts
 
     def get_data(self) -> Any:
-        """The data, also where the mask does not hold; gradients of it are masked."""
+        """Return the data, also where the mask does not hold; gradients of it are masked."""
         return _Data.apply(self)
 
     def get_mask(self) -> Any:
-        """The mask."""
+        """Return the mask."""
         return self._masked_mask
 
     def to_tensor(self, value: Any) -> Any:
-        """The data with ``value`` where the mask does not hold."""
+        """Return the data with ``value`` where the mask does not hold."""
         return self.get_data().masked_fill(~self.get_mask(), value)
 
     def is_sparse_coo(self) -> bool:
@@ -297,7 +296,7 @@ class _Joined(Function):
 
 
 def _laid_out(grad: Any, mask: Any) -> Any:
-    """A plain gradient in the layout of a mask."""
+    """Return a plain gradient in the layout of a mask."""
     if grad.layout is mask.layout:
         return grad
     dense = grad if grad.layout is strided else grad.to_dense()
@@ -310,7 +309,7 @@ def joined(data: Any, mask: Any) -> Any:
 
 
 def as_masked_tensor(data: Any, mask: Any) -> Any:
-    """A masked tensor that passes gradients on to ``data``, as masked ones."""
+    """Return a masked tensor that passes gradients on to ``data``, as masked ones."""
     return _Constructor.apply(data, mask)
 
 
@@ -318,7 +317,7 @@ def as_masked_tensor(data: Any, mask: Any) -> Any:
 
 
 def name_of(func: Callable[..., Any]) -> str:
-    """The name by which rules know a function, a method or an operator."""
+    """Return the name by which rules know a function, a method or an operator."""
     return func.__name__.removeprefix("method_")
 
 
@@ -328,12 +327,12 @@ def is_masked_tensor(obj: Any, /) -> bool:
 
 
 def data_of(value: Any) -> Any:
-    """The data of masked tensors in an argument; anything else as it is."""
+    """Return the data of masked tensors in an argument; anything else as it is."""
     return _mapped(value, lambda x: x.get_data() if is_masked_tensor(x) else x)
 
 
 def mask_of(value: Any) -> Any:
-    """The masks of masked tensors in an argument, and masks that hold everything for other tensors."""
+    """Return the masks of masked tensors in an argument, and masks that hold everything for other tensors."""
     return _mapped(value, lambda x: x._masked_mask if is_masked_tensor(x) else x.new_ones(
         tuple(x.shape), dtype=dtypes.bool_))
 

@@ -8,7 +8,7 @@ from .core import MaskedTensor, as_masked_tensor
 
 
 def masked_tensor(data: Any, mask: Any, requires_grad: bool = False) -> Any:
-    """A masked tensor of copies of data and mask, which is a leaf; see ``MaskedTensor``."""
+    """Return a masked tensor of copies of data and mask, which is a leaf; see ``MaskedTensor``."""
     return MaskedTensor(data, mask, requires_grad)
 
 

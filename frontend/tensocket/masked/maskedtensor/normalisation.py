@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensocket_core._generated import functions
+from tensocket_operators import functions
 
 from .core import joined, name_of, refuse_sparse, rule
 
 
 @rule("softmax", "log_softmax")
 def normalise(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The normalisation of the elements that the mask holds."""
+    """Return the normalisation of the elements that the mask holds."""
     name = name_of(func)
     options = {key: value for key, value in kwargs.items() if key in ("dim", "dtype")}
     masked, *rest = args

@@ -25,13 +25,13 @@ def _wrapped(data: Any, mask: Any) -> Any:
 
 @rule(*_MOVES)
 def move(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The operator of the data, and of the mask."""
+    """Apply the operator to the data and to the mask."""
     masks = [_mapped(x, lambda y: y.get_mask() if is_masked_tensor(y) else y) for x in args]
     return _wrapped(func(*data_of(list(args)), **kwargs), func(*masks, **kwargs))
 
 
 @rule(*_GATHERS)
 def gather(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The operator of the data, and of the masks."""
+    """Apply the operator to the data and to the masks."""
     tensors, *rest = args
     return joined(func(data_of(tensors), *rest, **kwargs), func(mask_of(tensors), *rest, **kwargs))

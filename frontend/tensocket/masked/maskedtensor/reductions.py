@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket_core._generated import functions
-from tensocket_core.execute.geometry import normalize_axes
 from tensocket_core.formats import strided
-from tensocket_core.ops.masked import kept
-from tensocket_core.sparse.layouts import as_coo, flat_positions
+from tensocket_core.geometry import normalize_axes
+from tensocket_operators import functions
+from tensocket_operators.reductions.masked import kept
+from tensocket_operators.sparse.layouts import as_coo, flat_positions
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 from .core import is_masked_tensor, joined, name_of, rule
@@ -87,7 +87,7 @@ def reduce(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
 
 @rule(*(f"masked_{name}" for name in _MASKED_NAMES))
 def reduce_masked(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """An operation of ``masked`` on data with the mask that they have: the result is a plain tensor.
+    """Apply an operation of ``masked`` to data with their own mask; the result is a plain tensor.
 
     Raises:
         ArgumentTypeError: The mask is a masked tensor.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket_core import Tensor
-from tensocket_core.dispatch.namespaces import ops
 from tensocket_core.formats import sparse_coo, strided
-from tensocket_core.sparse.tensor import like
+from tensocket_operators import Tensor
+from tensocket_operators.namespaces import ops
+from tensocket_operators.sparse.tensor import like
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
 from .core import is_masked_tensor, joined, name_of, rule
@@ -44,7 +44,7 @@ def _check_operands(name: str, args: tuple[Any, ...]) -> None:
 
 @rule(*(f.name for f in NATIVE_UNARY_FNS))
 def unary(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The operator of the data, with the same mask."""
+    """Apply the operator to the data, and keep the mask."""
     _check_operands(name_of(func), (*args, *kwargs.values()))
     masked, *rest = args
     return joined(on_elements(lambda x: func(x, *rest, **kwargs), masked.get_data()), masked.get_mask())
@@ -52,7 +52,7 @@ def unary(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
 
 @rule(*(f.name for f in NATIVE_INPLACE_UNARY_FNS))
 def inplace_unary(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The operator on the memory of the data."""
+    """Apply the operator in the memory of the data."""
     _check_operands(name_of(func), (*args, *kwargs.values()))
     masked, *rest = args
     masked._masked_data = on_elements(lambda x: func(x, *rest, **kwargs), masked._masked_data)

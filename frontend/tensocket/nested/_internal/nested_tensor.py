@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 from ..construction import nested_tensor_from_jagged, ragged_from_list
 from ..sizes import NestedInt, size_of
@@ -12,18 +12,20 @@ from ..tensors import NestedTensor
 
 
 def buffer_from_jagged(jagged: NestedTensor) -> Any:
-    """The dense tensor in which the components follow one another."""
+    """Return the dense tensor in which the components follow one another."""
     return jagged.values()
 
 
 def get_tensor_symint(tensor: Tensor, *, coeff: int = 1) -> NestedInt:
-    """The ragged size that offsets or lengths describe."""
+    """Return the ragged size that offsets or lengths describe."""
     return size_of(tensor) * coeff
 
 
 def jagged_from_list(tensors: list[Tensor], offsets: Tensor | None, dtype: Any = None,
                      device: Any = None) -> tuple[Any, Tensor]:
-    """A nested tensor of components, and its offsets: those given, where they are, so that structures are shared."""
+    """Return a nested tensor of components, and its offsets: those given, where they are, so that structures are
+    shared.
+    """
     parts = [x.to(dtype=dtype or x.dtype, device=device if device is not None else x.device) for x in tensors]
     made = ragged_from_list("jagged_from_list", parts, offsets)
     return made, made.offsets()
@@ -31,13 +33,13 @@ def jagged_from_list(tensors: list[Tensor], offsets: Tensor | None, dtype: Any =
 
 def nested_view_from_values_offsets(values: Tensor, offsets: Tensor, ragged_idx: int = 1,
                                     min_seqlen: int | None = None, max_seqlen: int | None = None) -> Any:
-    """A view of a dense tensor in which the components follow one another."""
+    """Return a view of a dense tensor in which the components follow one another."""
     return nested_tensor_from_jagged(values, offsets, None, ragged_idx, min_seqlen, max_seqlen)
 
 
 def nested_view_from_values_offsets_lengths(values: Tensor, offsets: Tensor, lengths: Tensor, ragged_idx: int = 1,
                                             min_seqlen: int | None = None, max_seqlen: int | None = None) -> Any:
-    """The same with gaps between the components."""
+    """Return the same with gaps between the components."""
     return nested_tensor_from_jagged(values, offsets, lengths, ragged_idx, min_seqlen, max_seqlen)
 
 
@@ -46,7 +48,7 @@ class ViewNestedFromBuffer:
 
     @staticmethod
     def apply(values: Tensor, offsets: Tensor, metadata: dict[str, int] | None = None) -> Any:
-        """A view of a dense tensor in which the components follow one another."""
+        """Return a view of a dense tensor in which the components follow one another."""
         known = metadata or {}
         return nested_tensor_from_jagged(values, offsets, None, 1, known.get("min_seqlen"), known.get("max_seqlen"))
 

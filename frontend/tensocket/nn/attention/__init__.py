@@ -22,7 +22,7 @@ class SDPBackend(Enum):
     OVERRIDEABLE = 4
 
     def __int__(self) -> int:
-        """The number that PyTorch gives it."""
+        """Return the number that PyTorch gives it."""
         return self.value
 
     __index__ = __int__
@@ -37,7 +37,7 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
         set_priority: Accepted as in PyTorch.
 
     Raises:
-        ArgumentTypeError: They are no forms.
+        ArgumentTypeError: They are not forms.
         ArgumentError: There are none.
     """
     given = [backends] if isinstance(backends, SDPBackend) else backends

@@ -8,7 +8,7 @@ from enum import IntEnum, auto
 from typing import Any
 
 from tensocket.nn.functional import scaled_dot_product_attention
-from tensocket_core import Tensor, empty, ones, tril
+from tensocket_operators import Tensor, empty, ones, tril
 from tensocket_plugins.contract.dtypes import bool_
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
@@ -53,7 +53,7 @@ class CausalBias(Tensor):
                           stacklevel=3)
 
     def _materialize(self, device: Any = None) -> Tensor:
-        """The mask as a matrix of bools on a device, by default the CPU."""
+        """Return the mask as a matrix of bools on a device, by default the CPU."""
         offset = 0 if self.variant is CausalVariant.UPPER_LEFT else self.seq_len_kv - self.seq_len_q
         return tril(ones(self.seq_len_q, self.seq_len_kv, device="cpu" if device is None else device, dtype=bool_),
                     offset)
@@ -95,7 +95,7 @@ def _sizes(name: str, size: tuple[int, ...]) -> tuple[int, int]:
 
 
 def causal_upper_left(*size: int) -> CausalBias:
-    """The mask ``tril(ones(size))``, which is that of ``is_causal=True``.
+    """Return the mask ``tril(ones(size))``, which is that of ``is_causal=True``.
 
     Args:
         size: Numbers of queries and keys.
@@ -104,7 +104,7 @@ def causal_upper_left(*size: int) -> CausalBias:
 
 
 def causal_lower_right(*size: int) -> CausalBias:
-    """The mask ``tril(ones(size), size[1] - size[0])``: the last query sees all keys.
+    """Return the mask ``tril(ones(size), size[1] - size[0])``: the last query sees all keys.
 
     Args:
         size: Numbers of queries and keys.

@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from tensocket.errors import ArgumentCombinationError, ArgumentError, AttentionShapeError
-from tensocket_core import Tensor
-from tensocket_core import bool_ as BOOL
-from tensocket_core import functions as ops
+from tensocket_operators import Tensor
+from tensocket_operators import bool_ as BOOL
+from tensocket_operators import functions as ops
 
 scaled_dot_product_attention: Callable[..., Tensor] = ops.scaled_dot_product_attention
 
@@ -118,7 +118,7 @@ def _extended(projected: Tensor, static: Tensor | None, zero: bool) -> Tensor:
 
 
 def _thirds(values: Tensor | None) -> Sequence[Tensor | None]:
-    """The parts for query, key and value."""
+    """Return the parts for query, key and value."""
     return (None, None, None) if values is None else values.chunk(3)
 
 
@@ -169,7 +169,7 @@ def _check_sizes(query: Tensor, key: Tensor, value: Tensor, width: int, heads: i
 
 
 def _added(mask: Tensor, like: Tensor) -> Tensor:
-    """What a mask adds to scores."""
+    """Return the tensor that a mask adds to scores."""
     if mask.dtype is BOOL:
         return like.new_zeros(tuple(mask.shape)).masked_fill(mask, -math.inf)
     return mask.to(like.dtype)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import warnings
 
 from tensocket.errors import ShapeError
-from tensocket_core import Tensor
-from tensocket_core import functions as ops
+from tensocket_operators import Tensor
+from tensocket_operators import functions as ops
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 
-from tensocket_core import Tensor
-from tensocket_core import functions as ops
+from tensocket_operators import Tensor
+from tensocket_operators import functions as ops
 
 from ...errors import ShapeError
 from .reductions import reduction_of, warn_of_broadcast
@@ -152,7 +152,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
 
     Raises:
         ShapeError: The target has another shape than the input.
-        ArgumentError: An input is no probability.
+        ArgumentError: An input is not a probability.
     """
     return ops.binary_cross_entropy(input, target, weight, reduction_of(size_average, reduce, reduction))
 

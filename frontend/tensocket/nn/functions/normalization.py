@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from tensocket.errors import ArgumentError
-from tensocket_core import Tensor
-from tensocket_core import functions as ops
+from tensocket_operators import Tensor
+from tensocket_operators import functions as ops
 
 local_response_norm: Callable[..., Tensor] = ops.local_response_norm
 
@@ -44,7 +44,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
         running_mean: Mean of earlier batches, (C); changed in place while training.
         running_var: Variance of earlier batches, likewise.
         weight: A factor per channel.
-        bias: What is added per channel.
+        bias: The number to add per channel.
         training: Whether the batch's own statistics are used.
         momentum: Share of this batch in the new running statistics.
         eps: Added to the variance.
@@ -71,7 +71,7 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
         running_mean: Mean of earlier instances, (C); changed in place with the input's own statistics.
         running_var: Variance of earlier instances, likewise.
         weight: A factor per channel.
-        bias: What is added per channel.
+        bias: The number to add per channel.
         use_input_stats: Whether the input's own statistics are used.
         momentum: Share of this batch in the new running statistics.
         eps: Added to the variance.

@@ -1,11 +1,11 @@
-"""What losses do with their terms, and the two arguments that ``reduction`` replaced."""
+"""The reduction of the terms of a loss, and the two arguments that ``reduction`` replaced."""
 
 from __future__ import annotations
 
 import warnings
 from typing import Any, Literal
 
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 from .._reduction import get_enum
 
@@ -13,7 +13,7 @@ Reduction = Literal["mean", "sum", "none"]
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None, reduction: Any) -> Any:
-    """The reduction; the two older arguments decide, with a warning, where one of them is given.
+    """Return the reduction; the two older arguments decide, with a warning, where one of them is given.
 
     Raises:
         ArgumentError: The reduction is not a name.

@@ -8,8 +8,8 @@ from __future__ import annotations
 import warnings
 
 from tensocket.errors import PaddingIndexError
-from tensocket_core import Tensor, int64, no_grad
-from tensocket_core import functions as ops
+from tensocket_operators import Tensor, int64, no_grad
+from tensocket_operators import functions as ops
 
 
 def embedding(
@@ -33,7 +33,7 @@ def embedding(
         sparse: Whether the gradient is a sparse tensor with the looked up rows only.
 
     Raises:
-        ShapeError: The weight is no matrix.
+        ShapeError: The weight is not a matrix.
         PaddingIndexError: ``padding_idx`` is not one of its rows.
     """
     padding = -1

@@ -6,10 +6,10 @@ from typing import Literal
 
 from tensocket.nn import functional as F
 from tensocket.nn.modules.module import Module
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
-from .attention import MultiheadAttention
-from .rectifiers import (
+from .layers.attention import MultiheadAttention
+from .layers.rectifiers import (
     CELU,
     ELU,
     GLU,
@@ -42,7 +42,7 @@ class ReLU(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """A tensor of the same shape."""
+        """Return a tensor of the same shape."""
         return F.relu(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -58,7 +58,7 @@ class SiLU(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """A tensor of the same shape."""
+        """Return a tensor of the same shape."""
         return F.silu(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -74,11 +74,11 @@ class GELU(Module):
         self.approximate = approximate
 
     def forward(self, input: Tensor) -> Tensor:
-        """A tensor of the same shape."""
+        """Return a tensor of the same shape."""
         return F.gelu(input, approximate=self.approximate)
 
     def extra_repr(self) -> str:
-        """The approximation."""
+        """Return the approximation."""
         return f"approximate={self.approximate!r}"
 
 
@@ -86,7 +86,7 @@ class Tanh(Module):
     """The hyperbolic tangent."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """A tensor of the same shape."""
+        """Return a tensor of the same shape."""
         return F.tanh(input)
 
 
@@ -94,7 +94,7 @@ class Sigmoid(Module):
     """``1 / (1 + exp(-input))``."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """A tensor of the same shape."""
+        """Return a tensor of the same shape."""
         return F.sigmoid(input)
 
 
@@ -106,11 +106,11 @@ class Softmax(Module):
         self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """A tensor of the same shape."""
+        """Return a tensor of the same shape."""
         return F.softmax(input, self.dim)
 
     def extra_repr(self) -> str:
-        """The dimension."""
+        """Return the dimension."""
         return f"dim={self.dim}"
 
 
@@ -122,11 +122,11 @@ class LogSoftmax(Module):
         self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """A tensor of the same shape."""
+        """Return a tensor of the same shape."""
         return F.log_softmax(input, self.dim)
 
     def extra_repr(self) -> str:
-        """The dimension."""
+        """Return the dimension."""
         return f"dim={self.dim}"
 
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from tensocket.errors import ArgumentError, ShapeError
 from tensocket.nn import functional as F
-from tensocket_core import Tensor
-from tensocket_core import functions as ops
+from tensocket_operators import Tensor
+from tensocket_operators import functions as ops
 
 from .container import ModuleList, Sequential
 from .linear import Linear
@@ -35,7 +35,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         dtype: Their dtype.
 
     Raises:
-        ArgumentError: There are no cutoffs, or they do not grow, or are no classes.
+        ArgumentError: There are no cutoffs, or they do not grow, or are not classes.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
         Raises:
             ShapeError: The shapes do not fit.
-            ArgumentError: A target is no class.
+            ArgumentError: A target is not a class.
         """
         single = target_.dim() == 0
         if target_.dim() > 1 or input_.dim() != 2 - single or (not single and input_.shape[0] != target_.shape[0]):

@@ -8,7 +8,7 @@ from tensocket.errors import ShapeError
 from tensocket.nn import functional as F
 from tensocket.nn import init
 from tensocket.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
-from tensocket_core import Tensor, empty, int64, ones, tensor, zeros
+from tensocket_operators import Tensor, empty, int64, ones, tensor, zeros
 
 from .lazy import LazyModuleMixin
 from .module import Module
@@ -74,7 +74,7 @@ class _NormBase(Module):
                              "use the layer for this number of dimensions")
 
     def extra_repr(self) -> str:
-        """The arguments."""
+        """Return the arguments."""
         return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
                 f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensocket.nn import functional as F
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 from .module import Module
 
@@ -20,7 +20,7 @@ class ChannelShuffle(Module):
         return F.channel_shuffle(input, self.groups)
 
     def extra_repr(self) -> str:
-        """The number of groups."""
+        """Return the number of groups."""
         return f"groups={self.groups}"
 
 

@@ -9,8 +9,8 @@ from typing import Any, overload
 
 from tensocket.errors import ArgumentError, ArgumentTypeError, IndexOutOfRange, MemberTypeError
 
+from .layers.parameters import ParameterDict, ParameterList, pairs_of, position_of
 from .module import Module, indent
-from .parameters import ParameterDict, ParameterList, pairs_of, position_of
 
 
 class Container(Module):
@@ -76,7 +76,7 @@ class _Numbered(Module):
         return self
 
     def __dir__(self) -> list[str]:
-        # Numbers are no attributes that one could write.
+        # Numbers are not attributes that one could write.
         return [name for name in super().__dir__() if not name.isdigit()]
 
     def pop(self, key: int | slice) -> Any:
@@ -121,7 +121,7 @@ class Sequential(_Numbered):
         return super().insert(index, module)  # type: ignore[no-any-return]
 
     def __add__(self, other: Sequential) -> Sequential:
-        """The modules of both, numbered anew."""
+        """Return the modules of both, numbered anew."""
         return Sequential(*self, *self._checked(other))
 
     def __iadd__(self, other: Sequential) -> Sequential:
@@ -129,7 +129,7 @@ class Sequential(_Numbered):
         return self
 
     def __mul__(self, other: int) -> Sequential:
-        """The same modules several times."""
+        """Return the same modules several times."""
         return Sequential(*list(self) * self._times(other))
 
     __rmul__ = __mul__
@@ -152,7 +152,7 @@ class Sequential(_Numbered):
         return other
 
     def forward(self, input: Any) -> Any:
-        """The result of the last module."""
+        """Return the result of the last module."""
         for module in self._modules.values():
             input = module(input)
         return input
@@ -176,7 +176,7 @@ class ModuleList(_Numbered):
         return self._member(index)
 
     def __add__(self, other: Iterable[Module]) -> ModuleList:
-        """The modules of both, numbered anew."""
+        """Return the modules of both, numbered anew."""
         return ModuleList([*self, *other])
 
     def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
@@ -227,15 +227,15 @@ class ModuleDict(Module):
         return key in self._modules
 
     def keys(self) -> Iterable[str]:
-        """The names."""
+        """Return the names."""
         return self._modules.keys()
 
     def values(self) -> Iterable[Module]:
-        """The modules."""
+        """Return the modules."""
         return self._modules.values()
 
     def items(self) -> Iterable[tuple[str, Module]]:
-        """Names and modules."""
+        """Return the names and modules."""
         return self._modules.items()
 
     def clear(self) -> None:

@@ -10,7 +10,7 @@ from tensocket.errors import ArgumentError, ShapeError
 from tensocket.nn import functional as F
 from tensocket.nn import init
 from tensocket.nn.parameter import Parameter, UninitializedParameter
-from tensocket_core import Tensor, empty
+from tensocket_operators import Tensor, empty
 
 from .lazy import LazyModuleMixin
 from .module import Module
@@ -24,7 +24,7 @@ _MODES: Final = ("zeros", "reflect", "replicate", "circular")
 
 
 class _ConvNd(Module):
-    """What all convolutions are: a kernel for each pair of channels in a group, and a bias for each output channel.
+    """The base of all convolutions: a kernel for each pair of channels in a group, and a bias for each output channel.
 
     Sizes are tuples here, one entry for each dimension of space.
     """
@@ -58,7 +58,7 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def _both_sides(self) -> Sequence[int]:
-        """The padding as ``pad`` takes it: before and after each dimension, the last one first."""
+        """Return the padding as ``pad`` takes it: before and after each dimension, the last one first."""
         if not isinstance(self.padding, str):
             return _reverse_repeat_tuple(self.padding, 2)
         if self.padding == "valid":
@@ -131,7 +131,7 @@ class _PlainConv(_ConvNd):
                          groups, bias, padding_mode, device, dtype)
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """The convolution with given parameters; what subclasses override to change these."""
+        """Return the convolution with given parameters; what subclasses override to change these."""
         padding = self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
@@ -151,11 +151,11 @@ class Conv1d(_PlainConv):
         out_channels: Channels of the output.
         kernel_size: Size of a window; one number for all dimensions, or one for each.
         stride: Steps between windows.
-        padding: What is added on both sides of the input; ``valid`` is none, ``same`` keeps the size.
+        padding: Number of elements to add on both sides of the input; ``valid`` adds none, ``same`` keeps the size.
         dilation: Steps between elements of a window.
         groups: Groups of channels, of which outputs see their own only.
         bias: Whether a bias is added.
-        padding_mode: What is added: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
+        padding_mode: Kind of the added elements: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
         device: Where the parameters live.
         dtype: Their dtype.
 
@@ -214,7 +214,7 @@ class _ConvTransposeNd(_ConvNd):
                               self.dilation)
 
     def _output_padding(self, input: Tensor, output_size: Sequence[int]) -> list[int]:
-        """What is to be added on one side for an output of the given size."""
+        """Return the numbers of elements to add on one side for an output of the given size."""
         name, dims = type(self).__name__, self._dims
         space = input.shape[-dims:]
         wanted = list(output_size)[-dims:] if len(output_size) == input.dim() else list(output_size)
@@ -239,8 +239,8 @@ class ConvTranspose1d(_ConvTransposeNd):
         out_channels: Channels of the output.
         kernel_size: Size of a kernel; one number for all dimensions, or one for each.
         stride: Steps in the output between elements of the input.
-        padding: What is taken away on both sides of the output.
-        output_padding: What is added on one side of the output.
+        padding: Number of elements to remove on both sides of the output.
+        output_padding: Number of elements to add on one side of the output.
         groups: Groups of channels, of which outputs see their own only.
         bias: Whether a bias is added.
         dilation: Steps between elements of a kernel.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensocket.nn import functional as F
 from tensocket.nn.modules.module import Module
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 
 class PairwiseDistance(Module):

@@ -8,7 +8,7 @@ from typing import ClassVar
 from tensocket.errors import ArgumentError
 from tensocket.nn import functional as F
 from tensocket.nn.modules.module import Module
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 
 class _DropoutNd(Module):
@@ -24,11 +24,11 @@ class _DropoutNd(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """A tensor of the same shape; the values of ``input`` in evaluation."""
+        """Return a tensor of the same shape; the values of ``input`` in evaluation."""
         return self._drop(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
-        """The arguments."""
+        """Return the arguments."""
         return f"p={self.p}, inplace={self.inplace}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensocket.errors import ArgumentTypeError
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 from .module import Module
 
@@ -20,12 +20,12 @@ class Flatten(Module):
         self.end_dim = end_dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """A view of ``input`` where its strides allow one, a copy otherwise."""
+        """Return a view of ``input`` where its strides allow one, a copy otherwise."""
         result: Tensor = input.flatten(self.start_dim, self.end_dim)
         return result
 
     def extra_repr(self) -> str:
-        """The two dimensions."""
+        """Return the two dimensions."""
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
@@ -37,7 +37,7 @@ class Unflatten(Module):
         unflattened_size: The new sizes.
 
     Raises:
-        ArgumentTypeError: They are no tuple or list of ints.
+        ArgumentTypeError: They are neither a tuple nor a list of ints.
     """
 
     def __init__(self, dim: int, unflattened_size: Any) -> None:
@@ -49,12 +49,12 @@ class Unflatten(Module):
         self.unflattened_size = unflattened_size
 
     def forward(self, input: Tensor) -> Tensor:
-        """A view of ``input``."""
+        """Return a view of ``input``."""
         result: Tensor = input.unflatten(self.dim, self.unflattened_size)
         return result
 
     def extra_repr(self) -> str:
-        """The dimension and its sizes."""
+        """Return the dimension and its sizes."""
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
 

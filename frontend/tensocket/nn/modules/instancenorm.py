@@ -7,7 +7,7 @@ from typing import Any
 
 from tensocket.errors import ShapeError
 from tensocket.nn import functional as F
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 from .batchnorm import _LazyNormBase, _NormBase
 
@@ -22,7 +22,7 @@ class _InstanceNorm(_NormBase):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def _get_no_batch_dim(self) -> int:
-        """Number of dimensions of a single example."""
+        """Return the number of dimensions of a single example."""
         return self._dimensions[0]
 
     def forward(self, input: Tensor) -> Tensor:

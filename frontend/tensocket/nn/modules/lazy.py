@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tensocket.errors import UninitializedError, UnsupportedOperator
 from tensocket.nn.parameter import UninitializedBuffer, UninitializedParameter, UninitializedTensorMixin, is_lazy
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 from .module import Module
 
@@ -32,7 +32,7 @@ class LazyModuleMixin(_Base):
         self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        """As of any module; what has no values yet is there as itself."""
+        """Save as any module does; members without values are saved as themselves."""
         for name, parameter in self._parameters.items():
             if parameter is not None:
                 destination[prefix + name] = parameter if keep_vars or is_lazy(parameter) else parameter.detach()
@@ -61,7 +61,7 @@ class LazyModuleMixin(_Base):
         return any(is_lazy(tensor) for tensor in (*self._parameters.values(), *self._buffers.values()))
 
     def _infer_parameters(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> None:
-        """The hook before the first call; it takes itself away."""
+        """Infer the parameters before the first call; this hook then removes itself."""
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise UninitializedError(type(self).__name__, "parameters without values after initialize_parameters()",

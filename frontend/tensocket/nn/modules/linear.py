@@ -9,7 +9,7 @@ from tensocket.errors import ArgumentError
 from tensocket.nn import functional as F
 from tensocket.nn import init
 from tensocket.nn.parameter import Parameter, UninitializedParameter, is_lazy
-from tensocket_core import Tensor, empty
+from tensocket_operators import Tensor, empty
 
 from .lazy import LazyModuleMixin
 from .module import Module

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from tensocket.errors import ArgumentError
-from tensocket_core import bfloat16, float16, float32, float64
+from tensocket_operators import bfloat16, float16, float32, float64
 
 _ALLOWED: Final = {
     "acc_policy": ("accurate", "balanced", "compact", "auto"),

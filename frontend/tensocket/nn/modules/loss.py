@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensocket.nn import functional as F
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
-from .linear import Linear
-from .linear_cross_entropy_options import LinearCrossEntropyOptions
-from .loss_base import _Loss, _PairLoss, _WeightedLoss
-from .margins import (
+from .layers.loss_base import _Loss, _PairLoss, _WeightedLoss
+from .layers.margins import (
     CosineEmbeddingLoss,
     HingeEmbeddingLoss,
     MarginRankingLoss,
@@ -24,6 +22,8 @@ from .margins import (
     TripletMarginLoss,
     TripletMarginWithDistanceLoss,
 )
+from .linear import Linear
+from .linear_cross_entropy_options import LinearCrossEntropyOptions
 
 # ---- differences
 
@@ -49,7 +49,7 @@ class SmoothL1Loss(_Loss):
         self.beta = beta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """A scalar; of the inputs' shape for reduction ``none``."""
+        """Return a scalar; of the inputs' shape for reduction ``none``."""
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
@@ -61,7 +61,7 @@ class HuberLoss(_Loss):
         self.delta = delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """A scalar; of the inputs' shape for reduction ``none``."""
+        """Return a scalar; of the inputs' shape for reduction ``none``."""
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
@@ -91,7 +91,7 @@ class NLLLoss(_WeightedLoss):
         self.ignore_index = ignore_index
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """A scalar; of the target's shape for reduction ``none``."""
+        """Return a scalar; of the target's shape for reduction ``none``."""
         return F.nll_loss(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
 
 
@@ -132,7 +132,7 @@ class CrossEntropyLoss(_WeightedLoss):
         self.label_smoothing = label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """A scalar; of the target's shape for reduction ``none``."""
+        """Return a scalar; of the target's shape for reduction ``none``."""
         return F.cross_entropy(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction,
                                label_smoothing=self.label_smoothing)
 
@@ -178,7 +178,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
             ignore_index=self.ignore_index, label_smoothing=self.label_smoothing, options=self.options)
 
     def extra_repr(self) -> str:
-        """The arguments."""
+        """Return the arguments."""
         return (f"in_features={self.linear.in_features}, num_classes={self.num_classes}, "
                 f"out_features={self.out_features}, bias={self.linear.bias is not None}, reduction={self.reduction}, "
                 f"ignore_index={self.ignore_index}, label_smoothing={self.label_smoothing}, options={self.options}")
@@ -191,7 +191,7 @@ class BCELoss(_WeightedLoss):
     """Cross entropy of probabilities for probabilities ``target``; ``weight`` broadcasts."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """A scalar; of the inputs' shape for reduction ``none``."""
+        """Return a scalar; of the inputs' shape for reduction ``none``."""
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
@@ -218,7 +218,7 @@ class BCEWithLogitsLoss(_Loss):
         self.register_buffer("pos_weight", pos_weight)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """A scalar; of the inputs' shape for reduction ``none``."""
+        """Return a scalar; of the inputs' shape for reduction ``none``."""
         return F.binary_cross_entropy_with_logits(input, target, self.weight, pos_weight=self.pos_weight,
                                                   reduction=self.reduction)
 
@@ -235,7 +235,7 @@ class KLDivLoss(_Loss):
         self.log_target = log_target
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """A scalar; of the inputs' shape for reduction ``none``."""
+        """Return a scalar; of the inputs' shape for reduction ``none``."""
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
@@ -261,7 +261,7 @@ class PoissonNLLLoss(_Loss):
         self.eps = eps
 
     def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
-        """A scalar; of the inputs' shape for reduction ``none``."""
+        """Return a scalar; of the inputs' shape for reduction ``none``."""
         return F.poisson_nll_loss(log_input, target, log_input=self.log_input, full=self.full, eps=self.eps,
                                   reduction=self.reduction)
 

@@ -6,14 +6,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
-from tensocket import foreach
 from tensocket.errors import ArgumentError, ArgumentTypeError, UnsupportedOperator
+from tensocket.namespace import foreach
 from tensocket.notices import EAGER, note
 from tensocket.utils.hooks import RemovableHandle
-from tensocket_core import Tensor, zeros_like
+from tensocket_operators import Tensor, zeros_like
 
-from .conversion import Convertible
-from .hooks import (
+from .base.conversion import Convertible
+from .base.hooks import (
     GLOBAL_CALLS,
     Call,
     Hook,
@@ -28,7 +28,7 @@ from .hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
-from .state import ModuleState, _IncompatibleKeys
+from .base.state import ModuleState, _IncompatibleKeys
 
 Self = TypeVar("Self", bound="Module")
 IncompatibleKeys = _IncompatibleKeys
@@ -147,7 +147,7 @@ class Module(ModuleState, Convertible):
         """Call ``hook(module, grad_input, grad_output)`` when the gradients of the inputs are known.
 
         Args:
-            hook: The function; ``grad_input`` has one entry per positional argument, None where it is no tensor, and
+            hook: The function; ``grad_input`` has one entry per positional argument, None where it is not a tensor, and
                 a result other than None replaces it.
             prepend: Whether it runs before the hooks that are there.
 
@@ -182,7 +182,7 @@ class Module(ModuleState, Convertible):
         """Switch this module and all below it to training (or, with ``mode=False``, to evaluation).
 
         Raises:
-            ArgumentError: ``mode`` is no bool.
+            ArgumentError: ``mode`` is not a bool.
         """
         if not isinstance(mode, bool):
             raise ArgumentError("train", f"mode {mode!r}", "mode is a bool", "pass True or False")
@@ -222,7 +222,7 @@ class Module(ModuleState, Convertible):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What the module's own line shows between the brackets; subclasses define it."""
+        """Return the text between the brackets of the module's own line; subclasses define it."""
         return ""
 
     def __repr__(self) -> str:

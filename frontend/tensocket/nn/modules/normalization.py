@@ -10,11 +10,11 @@ from tensocket.nn import functional as F
 from tensocket.nn import init
 from tensocket.nn.modules.module import Module
 from tensocket.nn.parameter import Parameter
-from tensocket_core import Tensor, arange, empty
+from tensocket_operators import Tensor, arange, empty
 
 
 def _shape(given: int | Sequence[int]) -> tuple[int, ...]:
-    """The sizes over which a layer normalizes; of one, it may be an integer of another library."""
+    """Return the sizes over which a layer normalizes; of one, it may be an integer of another library."""
     return tuple(given) if isinstance(given, Iterable) else (int(given),)
 
 
@@ -65,11 +65,11 @@ class LayerNorm(_Scaled):
                              {"weight": elementwise_affine, "bias": elementwise_affine and bias}, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
-        """A tensor of the same shape."""
+        """Return a tensor of the same shape."""
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        """The arguments."""
+        """Return the arguments."""
         bias = f", bias={self.bias is not None}"
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}{bias}"
 
@@ -97,11 +97,11 @@ class RMSNorm(_Scaled):
         self._add_parameters(self.normalized_shape, {"weight": elementwise_affine}, device, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        """A tensor of the same shape."""
+        """Return a tensor of the same shape."""
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
-        """The arguments."""
+        """Return the arguments."""
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
@@ -141,7 +141,7 @@ class GroupNorm(_Scaled):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        """The arguments."""
+        """Return the arguments."""
         return (f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
                 f"bias={self.bias is not None}")
 
@@ -168,7 +168,7 @@ class LocalResponseNorm(Module):
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:
-        """The arguments."""
+        """Return the arguments."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 

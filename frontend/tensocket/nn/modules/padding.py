@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from tensocket.errors import ShapeError
 from tensocket.nn import functional as F
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 from .module import Module
 from .utils import _ntuple
@@ -26,11 +26,11 @@ class _PadNd(Module):
         self.padding = _ntuple(2 * self._dims)(padding)
 
     def forward(self, input: Tensor) -> Tensor:
-        """The input with its margins."""
+        """Return the input with its margins."""
         return F.pad(input, self.padding, self._mode)
 
     def extra_repr(self) -> str:
-        """The sizes."""
+        """Return the sizes."""
         return f"{self.padding}"
 
 
@@ -42,11 +42,11 @@ class _ConstantPadNd(_PadNd):
         self.value = value
 
     def forward(self, input: Tensor) -> Tensor:
-        """The input with its margins."""
+        """Return the input with its margins."""
         return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
-        """The sizes and the value."""
+        """Return the sizes and the value."""
         return f"padding={self.padding}, value={self.value}"
 
 
@@ -73,7 +73,7 @@ class _ZeroPad(_ConstantPadNd):
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:
-        """The sizes."""
+        """Return the sizes."""
         return f"{self.padding}"
 
 
@@ -143,7 +143,7 @@ class _CircularPadNd(_PadNd):
     _mode = "circular"
 
     def forward(self, input: Tensor) -> Tensor:
-        """The input with its margins.
+        """Return the input with its margins.
 
         Raises:
             ShapeError: It has too few or too many dimensions.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensocket.nn import functional as F
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 from .module import Module
 
@@ -20,7 +20,7 @@ class PixelShuffle(Module):
         return F.pixel_shuffle(input, self.upscale_factor)
 
     def extra_repr(self) -> str:
-        """The factor."""
+        """Return the factor."""
         return f"upscale_factor={self.upscale_factor}"
 
 
@@ -36,7 +36,7 @@ class PixelUnshuffle(Module):
         return F.pixel_unshuffle(input, self.downscale_factor)
 
     def extra_repr(self) -> str:
-        """The factor."""
+        """Return the factor."""
         return f"downscale_factor={self.downscale_factor}"
 
 

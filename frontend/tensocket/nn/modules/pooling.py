@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from tensocket.errors import ArgumentError
 from tensocket.nn import functional as F
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 from .module import Module
 from .utils import _ntuple
@@ -42,7 +42,7 @@ class _MaxPoolNd(_Pooling):
                           self.return_indices)
 
     def extra_repr(self) -> str:
-        """The sizes."""
+        """Return the sizes."""
         return (f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
                 f"dilation={self.dilation}, ceil_mode={self.ceil_mode}")
 
@@ -90,7 +90,7 @@ class _MaxUnpoolNd(_Pooling):
         return result
 
     def extra_repr(self) -> str:
-        """The sizes."""
+        """Return the sizes."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
@@ -123,7 +123,7 @@ class _AvgPoolNd(_Pooling):
     padding: Any
 
     def extra_repr(self) -> str:
-        """The sizes."""
+        """Return the sizes."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
@@ -208,7 +208,7 @@ class _LPPoolNd(_Pooling):
         return result
 
     def extra_repr(self) -> str:
-        """The norm and the sizes."""
+        """Return the norm and the sizes."""
         return (f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
                 f"ceil_mode={self.ceil_mode}")
 
@@ -267,7 +267,7 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
         output_size: Number of windows.
         output_ratio: Number of windows as a share of the image's size.
         return_indices: Whether positions are returned, too.
-        _random_samples: What places are computed from: uniform numbers (N, C, 2).
+        _random_samples: Uniform numbers (N, C, 2), from which the places are computed.
 
     Raises:
         ArgumentError: Both or neither of size and ratio are given, or the ratio is not between 0 and 1.
@@ -297,7 +297,7 @@ class _AdaptiveAvgPoolNd(_Pooling):
         return result
 
     def extra_repr(self) -> str:
-        """The number of windows."""
+        """Return the number of windows."""
         return f"output_size={self.output_size}"
 
 
@@ -332,7 +332,7 @@ class _AdaptiveMaxPoolNd(_Pooling):
         return self._pool(input, self.output_size, self.return_indices)
 
     def extra_repr(self) -> str:
-        """The number of windows."""
+        """Return the number of windows."""
         return f"output_size={self.output_size}"
 
 

@@ -11,11 +11,11 @@ from tensocket.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tensocket.nn import init
 from tensocket.nn.parameter import Parameter
 from tensocket.nn.utils.rnn import PackedSequence
-from tensocket_core import Tensor, empty
-from tensocket_core import functions as ops
-from tensocket_core.ops.recurrent import packed_layers
+from tensocket_operators import Tensor, empty
+from tensocket_operators import functions as ops
+from tensocket_operators.nn.recurrent.recurrent import packed_layers
 
-from .cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
+from .layers.cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from .module import Module
 
 #: Mode to the gates of a cell and its operator.
@@ -51,7 +51,7 @@ class RNNBase(Module):
 
     Raises:
         ArgumentError: A size or the dropout is out of its range.
-        ArgumentTypeError: A size is no int.
+        ArgumentTypeError: A size is not an int.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class RNNBase(Module):
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     def flatten_parameters(self) -> None:
-        """Nothing: there is no advantage in parameters that lie next to each other."""
+        """Do nothing: adjacent parameters have no advantage here."""
 
     def reset_parameters(self) -> None:
         """Draw new initial values."""
@@ -197,7 +197,7 @@ class RNNBase(Module):
     # ---- computing
 
     def _states(self, hx: Any) -> tuple[Tensor, ...]:
-        """The parts of a state as it is given."""
+        """Return the parts of a state as it is given."""
         return (hx,)
 
     def _first(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
@@ -272,7 +272,7 @@ class RNNBase(Module):
         return tuple(change(state) for state in hx) if isinstance(hx, tuple) else change(hx)
 
     def extra_repr(self) -> str:
-        """The sizes and what is not the default."""
+        """Return the sizes and what is not the default."""
         optional = (("proj_size", 0), ("num_layers", 1), ("bias", True), ("batch_first", False), ("dropout", 0),
                     ("bidirectional", False))
         shown = [f"{name}={getattr(self, name)}" for name, default in optional if getattr(self, name) != default]

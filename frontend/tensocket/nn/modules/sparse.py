@@ -9,7 +9,7 @@ from tensocket.nn import functional as F
 from tensocket.nn import init
 from tensocket.nn.modules.module import Module
 from tensocket.nn.parameter import Parameter
-from tensocket_core import Tensor, empty, no_grad
+from tensocket_operators import Tensor, empty, no_grad
 
 
 class _Table(Module):
@@ -104,7 +104,7 @@ class Embedding(_Table):
         cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, max_norm: float | None = None,
         norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
     ) -> Embedding:
-        """An embedding with the given (num_embeddings, embedding_dim) table, trained only if not ``freeze``.
+        """Return an embedding with the given (num_embeddings, embedding_dim) table, trained only if not ``freeze``.
 
         Raises:
             ShapeError: The table is not two-dimensional.
@@ -206,7 +206,7 @@ def _table_shape(name: str, table: Tensor) -> tuple[int, int]:
     """Rows and columns.
 
     Raises:
-        ShapeError: The table is no matrix.
+        ShapeError: The table is not a matrix.
     """
     if table.dim() != 2:
         raise ShapeError(f"{name}.from_pretrained", f"a table of shape {tuple(table.shape)}", "the table has two "

@@ -12,12 +12,12 @@ from tensocket.amp.autocast_mode import is_autocast_enabled
 from tensocket.errors import ArgumentError, ShapeError
 from tensocket.nn import functional as F
 from tensocket.nn import init
-from tensocket_core import Tensor, full, is_grad_enabled
+from tensocket_operators import Tensor, full, is_grad_enabled
 
 from .activation import GELU, ReLU
-from .attention import MultiheadAttention
 from .container import ModuleList
 from .dropout import Dropout
+from .layers.attention import MultiheadAttention
 from .linear import Linear
 from .module import Module
 from .normalization import LayerNorm
@@ -39,7 +39,7 @@ def _get_clones(module: Module, N: int) -> ModuleList:
 
 
 def _get_activation_fn(activation: str) -> Activation:
-    """The function of a name.
+    """Return the function of a name.
 
     Raises:
         ArgumentError: The name is unknown.
@@ -51,7 +51,7 @@ def _get_activation_fn(activation: str) -> Activation:
 
 
 def _get_seq_len(src: Tensor, batch_first: bool) -> int | None:
-    """Number of steps."""
+    """Return the number of steps."""
     return int(src.shape[1 if batch_first and src.dim() == 3 else 0]) if src.dim() in (2, 3) else None
 
 
@@ -64,7 +64,7 @@ def _detect_is_causal_mask(mask: Tensor | None, is_causal: bool | None = None, s
 
 
 def _scores(mask: Tensor) -> Tensor:
-    """What a mask adds to scores."""
+    """Return the tensor that a mask adds to scores."""
     if mask.is_floating_point():
         return mask
     added: Tensor = full(tuple(mask.shape), 0.0, device=mask.device).masked_fill(mask, -math.inf)
@@ -72,7 +72,7 @@ def _scores(mask: Tensor) -> Tensor:
 
 
 class _Layer(Module):
-    """What layers of encoders and decoders have: attention to themselves and two linear layers."""
+    """The base of the layers of encoders and decoders: self-attention and two linear layers."""
 
     activation: Any
 
@@ -163,7 +163,7 @@ class TransformerEncoderLayer(_Layer):
         return self._residual(x, self.norm2, self._ff_block)
 
     def _ff_block(self, x: Tensor) -> Tensor:
-        """The two linear layers."""
+        """Return the two linear layers."""
         result: Tensor = self.dropout2(self._linear(x))
         return result
 
@@ -214,7 +214,7 @@ class TransformerDecoderLayer(_Layer):
         return result
 
     def _ff_block(self, x: Tensor) -> Tensor:
-        """The two linear layers."""
+        """Return the two linear layers."""
         result: Tensor = self.dropout3(self._linear(x))
         return result
 
@@ -394,7 +394,7 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
-        """The causal mask, (sz, sz): minus infinity where keys come after their query, and zeros elsewhere."""
+        """Return the causal mask, (sz, sz): minus infinity where keys come after their query, and zeros elsewhere."""
         return _generate_square_subsequent_mask(sz, device, dtype)
 
     def _reset_parameters(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensocket.nn import functional as F
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 from .module import Module
 
@@ -44,7 +44,7 @@ class Upsample(Module):
                              recompute_scale_factor=self.recompute_scale_factor)
 
     def extra_repr(self) -> str:
-        """The factor or the size, and the mode."""
+        """Return the factor or the size, and the mode."""
         size = f"size={self.size}" if self.scale_factor is None else f"scale_factor={self.scale_factor}"
         return f"{size}, mode={self.mode!r}"
 

@@ -9,7 +9,7 @@ from tensocket.errors import ShapeError
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
-    """A function that repeats a number ``n`` times and leaves what is a sequence already."""
+    """Return a function that repeats a number ``n`` times and leaves what is a sequence already."""
 
     def parse(x: Any) -> tuple[Any, ...]:
         return tuple(x) if isinstance(x, Iterable) else (x,) * n
@@ -25,7 +25,7 @@ _quadruple = _ntuple(4, "_quadruple")
 
 
 def _reverse_repeat_tuple(t: Sequence[Any], n: int) -> tuple[Any, ...]:
-    """Each element ``n`` times, the last one first: the order in which ``pad`` takes sizes."""
+    """Return each element ``n`` times, the last one first: the order in which ``pad`` takes sizes."""
     return tuple(x for x in reversed(t) for _ in range(n))
 
 

@@ -18,7 +18,7 @@ class DataParallel(Module):
     """A module that is called on one device with the whole batch.
 
     Args:
-        module: What is called; its parameters are ``module.…`` here, as in PyTorch.
+        module: The module to call; its parameters are ``module.…`` here, as in PyTorch.
         device_ids: Devices to divide batches over; all by default. With several, one is used, which is noted once.
         output_device: Accepted as in PyTorch: results stay on the first device.
         dim: The dimension of the batch.
@@ -48,7 +48,7 @@ def data_parallel(module: Module, inputs: Any, device_ids: Sequence[Any] | None 
     """Call a module with a batch on the first of several devices.
 
     Args:
-        module: What is called.
+        module: The module to call.
         inputs: Its positional arguments.
         device_ids: Devices to divide the batch over.
         output_device: Accepted as in PyTorch: results stay on the first device.

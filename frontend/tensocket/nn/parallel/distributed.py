@@ -15,7 +15,7 @@ class DistributedDataParallel(Module, Joinable):
     """A module whose gradients are means over the processes of a group, which has one.
 
     Args:
-        module: What is called; its parameters are ``module.…`` here, as in PyTorch.
+        module: The module to call; its parameters are ``module.…`` here, as in PyTorch.
         device_ids: The process's device.
         output_device: Accepted as in PyTorch, as are ``bucket_cap_mb`` and the others that are not named here.
         dim: The dimension of the batch.
@@ -63,11 +63,11 @@ class DistributedDataParallel(Module, Joinable):
     @contextmanager
     def join(self, divide_by_initial_world_size: bool = True, enable: bool = True,
              throw_on_early_termination: bool = False) -> Iterator[None]:
-        """A block in which processes may have unequal numbers of batches."""
+        """Run a block in which processes may have unequal numbers of batches."""
         yield
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """What to do for processes that still have batches: nothing."""
+        """Return a hook that does nothing for processes that still have batches."""
         return JoinHook()
 
     @property

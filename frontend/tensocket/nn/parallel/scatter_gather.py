@@ -8,7 +8,7 @@ from typing import Any
 
 import tensocket
 from tensocket.nn.modules import Module
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 
 def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:

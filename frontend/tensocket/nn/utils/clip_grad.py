@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from tensocket import foreach as _foreach
 from tensocket.errors import AutogradError
 from tensocket.linalg import vector_norm
-from tensocket_core import Tensor, functions, no_grad
-from tensocket_core import tensor as make_tensor
+from tensocket.namespace import foreach as _foreach
+from tensocket_operators import Tensor, functions, no_grad
+from tensocket_operators import tensor as make_tensor
 
 Tensors = Tensor | Iterable[Tensor]
 
@@ -21,7 +21,7 @@ def _listed(tensors: Tensors) -> list[Tensor]:
 def get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
-    """The norm of all elements of some tensors, as if they were one vector.
+    """Return the norm of all elements of some tensors, as if they were one vector.
 
     Args:
         tensors: A tensor, or several.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tensocket.errors import ArgumentTypeError, DeviceMismatch
-from tensocket_core import Tensor, functions
+from tensocket_operators import Tensor, functions
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """The elements of all parameters, one after the other, as one vector; gradients flow.
+    """Return the elements of all parameters, one after the other, as one vector; gradients flow.
 
     Raises:
         DeviceMismatch: They are on several devices.
@@ -24,7 +24,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Give parameters the elements of a vector, as views of it.
 
     Raises:
-        ArgumentTypeError: ``vec`` is no tensor.
+        ArgumentTypeError: ``vec`` is not a tensor.
         DeviceMismatch: The parameters are on several devices.
     """
     if not isinstance(vec, Tensor):

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 from tensocket.errors import ArgumentError
 from tensocket.nn.modules.module import Module
 from tensocket.nn.parameter import Parameter
-from tensocket_core import Tensor, ones_like, zeros_like
+from tensocket_operators import Tensor, ones_like, zeros_like
 
 Layer = TypeVar("Layer", bound=Module)
 
 
 def fuse_conv_bn_eval(conv: Layer, bn: Any, transpose: bool = False) -> Layer:
-    """A copy of a convolution that does what the two do in evaluation.
+    """Return a copy of a convolution that does what the two do in evaluation.
 
     Args:
         conv: The convolution.
@@ -28,7 +28,7 @@ def fuse_conv_bn_eval(conv: Layer, bn: Any, transpose: bool = False) -> Layer:
 
 
 def fuse_linear_bn_eval(linear: Layer, bn: Any) -> Layer:
-    """A copy of a linear layer that does what the two do in evaluation.
+    """Return a copy of a linear layer that does what the two do in evaluation.
 
     Raises:
         ArgumentError: One of them is in training, the normalisation keeps no statistics, or the sizes differ.

@@ -20,7 +20,7 @@ def skip_init(module_cls: type[M], *args: Any, **kwargs: Any) -> M:
         kwargs: More of them.
 
     Raises:
-        ArgumentError: The class is no module, or its constructor takes no ``device``.
+        ArgumentError: The class is not a module, or its constructor takes no ``device``.
     """
     if not issubclass(module_cls, Module):
         raise ArgumentError("skip_init", f"{module_cls}", "the class is a module's", "derive it from nn.Module")

@@ -9,7 +9,7 @@ from tensocket.errors import ArgumentError, ShapeError, UnsupportedOperator
 from tensocket.linalg import householder_product, matrix_exp, qr, solve
 from tensocket.nn.functional import normalize
 from tensocket.nn.modules.module import Module
-from tensocket_core import Tensor, eye, finfo, functions, mv, no_grad, ones_like, vdot, where, zeros_like
+from tensocket_operators import Tensor, eye, finfo, functions, mv, no_grad, ones_like, vdot, where, zeros_like
 
 from . import parametrize
 from .spectral_norm import as_matrix, iterate, output_dim
@@ -79,7 +79,7 @@ class _SpectralNorm(Module):
                 iterate(matrix, self._u, self._v, 15, eps)
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The weight divided by its norm."""
+        """Return the weight divided by its norm."""
         if weight.dim() == 1:
             return normalize(weight, dim=0, eps=self.eps)
         matrix = as_matrix(weight, self.dim)
@@ -90,7 +90,7 @@ class _SpectralNorm(Module):
         return result
 
     def right_inverse(self, value: Tensor) -> Tensor:
-        """The value itself: one of norm one stays."""
+        """Return the value itself: one of norm one stays."""
         return value
 
 
@@ -141,7 +141,7 @@ class _Orthogonal(Module):
             self.register_buffer("base", None)
 
     def forward(self, X: Tensor) -> Tensor:
-        """The orthogonal matrix."""
+        """Return the orthogonal matrix."""
         wide = X.shape[-2] < X.shape[-1]
         tall: Any = X.mT if wide else X
         n, k = tall.shape[-2:]
@@ -168,7 +168,7 @@ class _Orthogonal(Module):
         return result
 
     def right_inverse(self, Q: Tensor) -> Tensor:
-        """A matrix from which an orthogonal matrix comes; it is made orthogonal first if it is not.
+        """Return a matrix from which an orthogonal matrix comes; it is made orthogonal first if it is not.
 
         Raises:
             ShapeError: It has another shape than the weight.
@@ -194,7 +194,7 @@ class _Orthogonal(Module):
 
 
 def _completed(Q: Tensor) -> Tensor:
-    """A square orthogonal matrix whose first columns are those of ``Q``, made orthogonal if they are not."""
+    """Return a square orthogonal matrix whose first columns are those of ``Q``, made orthogonal if they are not."""
     n, k = Q.shape[-2:]
     if n == k:
         identity = eye(n, dtype=Q.dtype, device=Q.device)

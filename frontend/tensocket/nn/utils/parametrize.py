@@ -11,7 +11,7 @@ from tensocket.errors import ArgumentError, StateDictError
 from tensocket.nn.modules.container import ModuleDict, ModuleList
 from tensocket.nn.modules.module import Module
 from tensocket.nn.parameter import Buffer, Parameter
-from tensocket_core import Tensor, no_grad
+from tensocket_operators import Tensor, no_grad
 
 #: Values computed inside of ``cached()``, by module and name; and how many such blocks are entered.
 _CACHE: Final[dict[tuple[int, str], Any]] = {}
@@ -123,7 +123,7 @@ class ParametrizationList(ModuleList):
         return ["original"] if self.is_tensor else [f"original{number}" for number in range(self.ntensors)]
 
     def forward(self) -> Any:
-        """The parametrized tensor."""
+        """Return the parametrized tensor."""
         modules = iter(self)
         result = next(modules)(*(getattr(self, name) for name in self._names()))
         for module in modules:
@@ -270,7 +270,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The class of ``module`` as if it had no parametrizations."""
+    """Return the class of ``module`` as if it had no parametrizations."""
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 

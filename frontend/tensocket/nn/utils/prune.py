@@ -9,7 +9,7 @@ from typing import Any, cast
 from tensocket.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tensocket.linalg import vector_norm
 from tensocket.nn.modules.module import Module
-from tensocket_core import Tensor, functions, no_grad, ones_like, zeros_like
+from tensocket_operators import Tensor, functions, no_grad, ones_like, zeros_like
 
 
 class BasePruningMethod(ABC):
@@ -29,15 +29,15 @@ class BasePruningMethod(ABC):
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask of a tensor.
+        """Return the mask of a tensor.
 
         Args:
             t: Importance of its entries.
-            default_mask: What is masked already.
+            default_mask: The mask so far.
         """
 
     def apply_mask(self, module: Module) -> Tensor:
-        """The original parameter times its mask."""
+        """Return the original parameter times its mask."""
         mask, original = getattr(module, self._tensor_name + "_mask"), getattr(module, self._tensor_name + "_orig")
         return mask.to(dtype=original.dtype) * original  # type: ignore[no-any-return]
 
@@ -88,7 +88,7 @@ class BasePruningMethod(ABC):
     def prune(
         self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None
     ) -> Tensor:
-        """The tensor with its mask applied."""
+        """Return the tensor with its mask applied."""
         scores = t if importance_scores is None else importance_scores
         mask = self.compute_mask(scores, ones_like(t) if default_mask is None else default_mask)
         return t * mask
@@ -141,7 +141,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[idx]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask of the last method, on what the others left."""
+        """Return the mask of the last method, on what the others left."""
         method = self._pruning_methods[-1]
         mask: Any = default_mask.to(dtype=t.dtype)
         if method.PRUNING_TYPE == "global":
@@ -166,7 +166,7 @@ class Identity(BasePruningMethod):
     PRUNING_TYPE = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask as it is."""
+        """Return the mask as it is."""
         return default_mask
 
 
@@ -183,7 +183,7 @@ class _Amount(BasePruningMethod):
         self.amount: int | float = given
 
     def count(self, size: int) -> int:
-        """How many of ``size`` are pruned.
+        """Return how many of ``size`` are pruned.
 
         Raises:
             ArgumentError: More than there are.
@@ -202,7 +202,7 @@ class RandomUnstructured(_Amount):
     PRUNING_TYPE = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask with further zeros."""
+        """Return the mask with further zeros."""
         mask: Any = default_mask.clone()
         count = self.count(t.numel())
         if count:
@@ -217,7 +217,7 @@ class L1Unstructured(_Amount):
     PRUNING_TYPE = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask with further zeros."""
+        """Return the mask with further zeros."""
         mask: Any = default_mask.clone()
         count = self.count(t.numel())
         if count:
@@ -239,7 +239,7 @@ class _Structured(_Amount):
         """Importance of each slice."""
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask with further slices of zeros."""
+        """Return the mask with further slices of zeros."""
         if t.dim() < 2:
             raise ArgumentError("prune", f"a tensor of {t.dim()} dimensions", "Structured pruning can only be applied "
                                 "to multidimensional tensors", "use an unstructured method")

@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from tensocket.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tensocket_core import Tensor, arange, as_tensor, empty_like, functions, int64
-from tensocket_core import tensor as make_tensor
+from tensocket_operators import Tensor, arange, as_tensor, empty_like, functions, int64
+from tensocket_operators import tensor as make_tensor
 
 
 class _Fields(NamedTuple):
@@ -44,7 +44,7 @@ class PackedSequence(_Fields):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The same sequences on another device or of another dtype, as ``Tensor.to``."""
+        """Return the same sequences on another device or of another dtype, as ``Tensor.to``."""
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
@@ -52,50 +52,50 @@ class PackedSequence(_Fields):
         return type(self)(data, self.batch_sizes, *orders)
 
     def cpu(self) -> PackedSequence:
-        """The same sequences on the CPU."""
+        """Return the same sequences on the CPU."""
         return self.to("cpu")
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The same sequences on a CUDA device."""
+        """Return the same sequences on a CUDA device."""
         return self.to(*(args or ("cuda",)), **kwargs)
 
     def double(self) -> PackedSequence:
-        """The same sequences as float64."""
+        """Return the same sequences as float64."""
         return self._with(self.data.double())
 
     def float(self) -> PackedSequence:
-        """The same sequences as float32."""
+        """Return the same sequences as float32."""
         return self._with(self.data.float())
 
     def half(self) -> PackedSequence:
-        """The same sequences as float16."""
+        """Return the same sequences as float16."""
         return self._with(self.data.half())
 
     def long(self) -> PackedSequence:
-        """The same sequences as int64."""
+        """Return the same sequences as int64."""
         return self._with(self.data.long())
 
     def int(self) -> PackedSequence:
-        """The same sequences as int32."""
+        """Return the same sequences as int32."""
         return self._with(self.data.int())
 
     def short(self) -> PackedSequence:
-        """The same sequences as int16."""
+        """Return the same sequences as int16."""
         return self._with(self.data.short())
 
     def char(self) -> PackedSequence:
-        """The same sequences as int8."""
+        """Return the same sequences as int8."""
         return self._with(self.data.char())
 
     def byte(self) -> PackedSequence:
-        """The same sequences as uint8."""
+        """Return the same sequences as uint8."""
         return self._with(self.data.byte())
 
     def _with(self, data: Tensor) -> PackedSequence:
         return type(self)(data, *self[1:])
 
     def pin_memory(self) -> PackedSequence:
-        """The same sequences in memory from which copies to a device are fast."""
+        """Return the same sequences in memory from which copies to a device are fast."""
         return self._with(self.data.pin_memory())
 
     def is_pinned(self) -> bool:
@@ -109,7 +109,7 @@ class PackedSequence(_Fields):
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The permutation that undoes another."""
+    """Return the permutation that undoes another."""
     if permutation is None:
         return None
     result: Tensor = empty_like(permutation)
@@ -172,7 +172,7 @@ def pad_packed_sequence(
     Args:
         sequence: The sequences.
         batch_first: Whether the sequences are the first dimension of the result.
-        padding_value: What shorter sequences end with.
+        padding_value: Value at the end of shorter sequences.
         total_length: Number of steps; that of the longest sequence by default.
 
     Returns:
@@ -211,7 +211,7 @@ def pad_sequence(
     Args:
         sequences: The sequences.
         batch_first: Whether the sequences are the first dimension of the result.
-        padding_value: What shorter sequences are filled with.
+        padding_value: Value that fills shorter sequences.
         padding_side: Whether that stands on their ``right`` or ``left``.
 
     Raises:
@@ -240,7 +240,7 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
-    """The sequences of a padded tensor, without their padding."""
+    """Return the sequences of a padded tensor, without their padding."""
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     return [rows[row, :length] for row, length in enumerate(as_tensor(lengths).tolist())]
 
@@ -252,7 +252,7 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences that were packed."""
+    """Return the sequences that were packed."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)
 

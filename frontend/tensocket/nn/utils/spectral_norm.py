@@ -9,7 +9,7 @@ from tensocket.errors import ArgumentError, StateDictError, UninitializedOperato
 from tensocket.nn.functional import normalize
 from tensocket.nn.modules.module import Module
 from tensocket.nn.parameter import Parameter, is_lazy
-from tensocket_core import Tensor, mv, no_grad, vdot
+from tensocket_operators import Tensor, mv, no_grad, vdot
 
 M = TypeVar("M", bound=Module)
 #: Endings of what the state of a normalized weight holds.
@@ -17,7 +17,7 @@ _PARTS: Final = ("_orig", "_u", "_v")
 
 
 def as_matrix(weight: Tensor, dim: int) -> Tensor:
-    """The weight with dimension ``dim`` first and all others as one."""
+    """Return the weight with dimension ``dim`` first and all others as one."""
     moved: Tensor = weight.movedim(dim, 0) if dim else weight
     return moved.reshape(moved.shape[0], -1)
 
@@ -52,7 +52,7 @@ class SpectralNorm:
         self.name, self.n_power_iterations, self.dim, self.eps = name, n_power_iterations, dim, eps
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
-        """The weight divided by the estimate of its norm, after further steps if asked."""
+        """Return the weight divided by the estimate of its norm, after further steps if asked."""
         weight = getattr(module, self.name + "_orig")
         left, right = getattr(module, self.name + "_u"), getattr(module, self.name + "_v")
         matrix = as_matrix(weight, self.dim)
@@ -164,7 +164,7 @@ class SpectralNormLoadStateDictPreHook:
 
 
 def right_vector(matrix: Tensor, left: Tensor, norm: Tensor) -> Tensor:
-    """The vector v of which ``matrix @ v`` points to ``left`` and ``left @ matrix @ v`` is ``norm``."""
+    """Return the vector v of which ``matrix @ v`` points to ``left`` and ``left @ matrix @ v`` is ``norm``."""
     vector = mv(linalg.pinv(matrix.mH @ matrix), mv(matrix.mH, left))
     result: Tensor = vector * (norm / vdot(left, mv(matrix, vector)))
     return result
@@ -191,7 +191,7 @@ def spectral_norm(
 
 
 def output_dim(module: Module) -> int:
-    """The dimension of a layer's weight that belongs to its outputs."""
+    """Return the dimension of a layer's weight that belongs to its outputs."""
     return int(any(kind.__name__.startswith("ConvTranspose") for kind in type(module).__mro__))
 
 

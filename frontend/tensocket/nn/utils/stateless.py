@@ -8,7 +8,7 @@ from typing import Any
 # As a module: it imports the modules of this package, and may be the one that began.
 import tensocket.func.modules as _modules
 from tensocket.nn.modules.module import Module
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 
 def functional_call(
@@ -26,7 +26,7 @@ def _functional_call(
     module: Module, parameters_and_buffers: dict[str, Tensor], args: Any = None,
     kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False,
 ) -> Any:
-    """The same without a warning, as programs for PyTorch import it."""
+    """Return the same without a warning, as programs for PyTorch import it."""
     return _modules.functional_call(
         module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
 

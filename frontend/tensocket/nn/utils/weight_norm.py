@@ -8,7 +8,7 @@ from tensocket.errors import ArgumentError
 from tensocket.linalg import vector_norm
 from tensocket.nn.modules.module import Module
 from tensocket.nn.parameter import Parameter
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 M = TypeVar("M", bound=Module)
 
@@ -37,7 +37,7 @@ class WeightNorm:
         self.dim = -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> Tensor:
-        """The weight."""
+        """Return the weight."""
         magnitude, direction = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
         result: Tensor = direction * (magnitude / norm_except(direction, self.dim))
         return result

@@ -8,7 +8,7 @@ from typing import Any
 
 from tensocket.errors import ArgumentError, ArgumentTypeError, MissingOptionError
 from tensocket.optim.optimizer import Optimizer, _get_value
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 EPOCH_DEPRECATION_WARNING = (
     "scheduler.step() needs no epoch, and giving one is deprecated; where there is a closed form of the schedule, it "
@@ -29,7 +29,7 @@ class LRScheduler:
         last_epoch: The epoch that the rates are for.
 
     Raises:
-        ArgumentTypeError: ``optimizer`` is no optimizer.
+        ArgumentTypeError: ``optimizer`` is not an optimizer.
         MissingOptionError: ``last_epoch`` is not -1, but a group has no ``initial_lr``.
     """
 
@@ -62,11 +62,11 @@ class LRScheduler:
             self._is_initial = False
 
     def get_lr(self) -> list[Any]:
-        """The rates for ``last_epoch``, from those of the epoch before where that is shorter."""
+        """Return the rates for ``last_epoch``, from those of the epoch before where that is shorter."""
         raise NotImplementedError
 
     def get_last_lr(self) -> list[Any]:
-        """The rates that were set last."""
+        """Return the rates that were set last."""
         return self._last_lr
 
     def step(self, epoch: int | None = None) -> None:
@@ -100,7 +100,7 @@ class LRScheduler:
         self._last_lr = rates_of(self.optimizer)
 
     def _rates(self) -> list[Any]:
-        """The present rates; asking for new ones outside of ``step`` gives those of no epoch, so it warns."""
+        """Return the present rates; asking for new ones outside of ``step`` gives those of no epoch, so it warns."""
         if not self._get_lr_called_within_step:
             warnings.warn("get_lr() is for step(); get_last_lr() has the rates that are set", UserWarning, stacklevel=3)
         return rates_of(self.optimizer)
@@ -128,7 +128,7 @@ def check_count(name: str, option: str, value: Any) -> None:
 
 
 def rates_of(optimizer: Optimizer) -> list[Any]:
-    """The rates of all groups; tensors as copies."""
+    """Return the rates of all groups; tensors as copies."""
     return [copy_rate(group["lr"]) for group in optimizer.param_groups]
 
 
@@ -147,7 +147,7 @@ def set_option(group: dict[str, Any], name: str, value: Any) -> None:
 
 
 def per_group(name: str, option: str, optimizer: Optimizer, value: Any) -> list[Any]:
-    """One value for each group.
+    """Return one value for each group.
 
     Raises:
         ArgumentError: There are not as many as groups.
@@ -163,7 +163,7 @@ def per_group(name: str, option: str, optimizer: Optimizer, value: Any) -> list[
 
 def functions_of(name: str, optimizer: Optimizer,
                  given: Callable[[int], float] | Sequence[Callable[[int], float]]) -> list[Callable[[int], float]]:
-    """One function for each group.
+    """Return one function for each group.
 
     Raises:
         ArgumentError: There are not as many as groups.
@@ -177,10 +177,10 @@ def functions_of(name: str, optimizer: Optimizer,
 
 
 def state_of_function(function: Any) -> dict[str, Any] | None:
-    """What a callable object holds; None for functions, which a file cannot hold."""
+    """Return the attributes of a callable object; None for functions, which a file cannot hold."""
     return None if not hasattr(function, "__dict__") or hasattr(function, "__code__") else dict(vars(function))
 
 
 def copy_rate(rate: Any) -> Any:
-    """The value of a rate, which the caller's tensor does not change afterwards."""
+    """Return the value of a rate, which the caller's tensor does not change afterwards."""
     return rate.clone() if isinstance(rate, Tensor) else rate

@@ -23,7 +23,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         last_epoch: The epoch to go on from.
 
     Raises:
-        ArgumentError: ``T_0`` or ``T_mult`` is no positive int.
+        ArgumentError: ``T_0`` or ``T_mult`` is not a positive int.
     """
 
     def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0,
@@ -38,7 +38,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The rates at ``T_cur`` of a period of ``T_i``."""
+        """Return the rates at ``T_cur`` of a period of ``T_i``."""
         self._rates()
         factor = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * factor for base in self.base_lrs]
@@ -154,13 +154,13 @@ class CyclicLR(LRScheduler):
         self.base_lrs = lowest
 
     def scale_fn(self, x: float) -> float:
-        """How high the cycle (or the iteration) ``x`` goes."""
+        """Return how high the cycle (or the iteration) ``x`` goes."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         return SCALES[self.mode][0](x, self.gamma)
 
     def get_lr(self) -> list[Any]:
-        """The rates for the step ``last_epoch``; sets the momentum, too."""
+        """Return the rates for the step ``last_epoch``; sets the momentum, too."""
         self._rates()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1 + self.last_epoch / self.total_size - cycle
@@ -256,7 +256,7 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The rates for the step ``last_epoch``; sets the momentum, too.
+        """Return the rates for the step ``last_epoch``; sets the momentum, too.
 
         Raises:
             ArgumentError: All steps have been made.
@@ -310,7 +310,7 @@ def _count_steps(total: int | None, epochs: int | None, each: int | None) -> int
 
 
 def _phases(total: int, share: float, three: bool) -> list[dict[str, Any]]:
-    """Where the phases end, and between which options of the group each goes."""
+    """Return where the phases end, and between which options of the group each goes."""
     up = {"end_step": float(share * total) - 1, "start_lr": "initial_lr", "end_lr": "max_lr",
           "start_momentum": "max_momentum", "end_momentum": "base_momentum"}
     down = {"end_step": total - 1, "start_lr": "max_lr", "end_lr": "min_lr",

@@ -19,7 +19,7 @@ class ReduceLROnPlateau(LRScheduler):
         mode: Whether smaller (``min``) or larger (``max``) is better.
         factor: Factor of the rates.
         patience: Epochs without improvement that are borne.
-        threshold: What counts as improvement.
+        threshold: The least change that counts as an improvement.
         threshold_mode: Whether ``threshold`` is a share of the best value (``rel``) or a difference (``abs``).
         cooldown: Epochs after a reduction that do not count.
         min_lr: Lowest rate, or one for each group.

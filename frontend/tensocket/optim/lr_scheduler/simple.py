@@ -51,7 +51,7 @@ class LambdaLR(_FunctionLR):
     """
 
     def get_lr(self) -> list[Any]:
-        """The rates for ``last_epoch``."""
+        """Return the rates for ``last_epoch``."""
         self._rates()
         return [base * factor(self.last_epoch) for base, factor in zip(self.base_lrs, self.lr_lambdas, strict=True)]
 
@@ -69,7 +69,7 @@ class MultiplicativeLR(_FunctionLR):
     """
 
     def get_lr(self) -> list[Any]:
-        """The rates for ``last_epoch``."""
+        """Return the rates for ``last_epoch``."""
         rates = self._rates()
         if self._is_initial:
             return rates
@@ -80,7 +80,7 @@ class StepLR(LRScheduler):
     """Multiplies the rates by ``gamma`` every ``step_size`` epochs.
 
     Raises:
-        ArgumentError: ``step_size`` is no positive int.
+        ArgumentError: ``step_size`` is not a positive int.
     """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
@@ -90,7 +90,7 @@ class StepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The rates for ``last_epoch``."""
+        """Return the rates for ``last_epoch``."""
         rates = self._rates()
         now = self.last_epoch > 0 and self.last_epoch % self.step_size == 0
         return [rate * self.gamma for rate in rates] if now else rates
@@ -109,7 +109,7 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The rates for ``last_epoch``."""
+        """Return the rates for ``last_epoch``."""
         rates = self._rates()
         times = self.milestones[self.last_epoch]
         return [rate * self.gamma**times for rate in rates] if times else rates
@@ -133,7 +133,7 @@ class ConstantLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The rates for ``last_epoch``."""
+        """Return the rates for ``last_epoch``."""
         rates = self._rates()
         if self.last_epoch == 0:
             return [rate * self.factor for rate in rates]
@@ -161,7 +161,7 @@ class LinearLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The rates for ``last_epoch``."""
+        """Return the rates for ``last_epoch``."""
         rates = self._rates()
         if self.last_epoch == 0:
             return [rate * self.start_factor for rate in rates]
@@ -185,7 +185,7 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The rates for ``last_epoch``."""
+        """Return the rates for ``last_epoch``."""
         rates = self._rates()
         return rates if self._is_initial or self.last_epoch == 0 else [rate * self.gamma for rate in rates]
 
@@ -202,7 +202,7 @@ class PolynomialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The rates for ``last_epoch``."""
+        """Return the rates for ``last_epoch``."""
         rates, total = self._rates(), self.total_iters
         if self._is_initial or self.last_epoch == 0 or self.last_epoch > total:
             return rates
@@ -218,7 +218,7 @@ class CosineAnnealingLR(LRScheduler):
     """Takes the rates to ``eta_min`` along half a cosine of ``T_max`` epochs, and back in the next ``T_max``.
 
     Raises:
-        ArgumentError: ``T_max`` is no positive int.
+        ArgumentError: ``T_max`` is not a positive int.
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
@@ -228,7 +228,9 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The rates for ``last_epoch``, from those before, so that other schedules can act on the same optimizer."""
+        """Return the rates for ``last_epoch``, from those before, so that other schedules can act on the same
+        optimizer.
+        """
         rates, epoch, period = self._rates(), self.last_epoch, self.T_max
         if epoch == 0:
             return rates

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tensocket
-from tensocket_core import get_num_threads, set_num_threads
 from tensocket_core.device import entries
+from tensocket_operators import get_num_threads, set_num_threads
 
 
 def timer() -> float:
@@ -24,7 +24,7 @@ def timer() -> float:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """What is measured: the statement, what runs before it, and its names in tables."""
+    """The subject of a measurement: the statement, its setup, and its names in tables."""
 
     stmt: str
     setup: str = "pass"
@@ -48,7 +48,7 @@ class Measurement:
     Attributes:
         number_per_run: How often the statement ran for each time.
         raw_times: Seconds of the runs.
-        task_spec: What was measured.
+        task_spec: The measured task.
         metadata: Anything else.
     """
 
@@ -82,7 +82,7 @@ class Measurement:
 
     @property
     def title(self) -> str:
-        """What was measured."""
+        """Return the title of the measured task."""
         return self.task_spec.title
 
     def __repr__(self) -> str:
@@ -105,7 +105,7 @@ class Timer:
 
     Args:
         stmt: The statement; of several lines, what all of them are indented by is left out.
-        setup: What runs once before each time that is taken.
+        setup: Statement that runs once before each time that is taken.
         global_setup: Accepted as in PyTorch, for other languages than Python.
         timer: Gives seconds.
         globals: Names that the statement uses, beside ``torch``.
@@ -143,7 +143,7 @@ class Timer:
         return [self._timed(max(1, number)) for _ in range(max(1, repeat))]
 
     def _block(self, shortest: float) -> int:
-        """How often the statement runs so that reading the clock does not count."""
+        """Return how often the statement runs so that reading the clock does not count."""
         number = 1
         while self._timed(number) < shortest:
             number *= 10
@@ -193,10 +193,10 @@ class Compare:
         self._results.extend(results)
 
     def trim_significant_figures(self) -> None:
-        """Nothing: times have three digits."""
+        """Do nothing: times have three digits."""
 
     def colorize(self, rowwise: bool = False) -> None:
-        """Nothing: tables are plain text."""
+        """Do nothing: tables are plain text."""
 
     def __str__(self) -> str:
         rows = list(dict.fromkeys((result.title, result.task_spec.num_threads) for result in self._results))

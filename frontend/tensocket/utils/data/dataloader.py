@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Generic, TypeVar
 
 from tensocket.errors import ArgumentError, ArgumentTypeError
-from tensocket_core import Generator
+from tensocket_operators import Generator
 
 from ._utils.collate import default_collate, default_convert
 from ._utils.iterators import LoaderIterator, SingleIterator, WorkersIterator
@@ -71,7 +71,7 @@ class DataLoader(Generic[T_co]):
     prefetch_factor: int | None
     _iterator: WorkersIterator | None = None
     _initialized: bool = False
-    #: What ``len`` said of an iterable data set, which has to keep the promise.
+    #: The length that ``len`` reported for an iterable data set, which has to keep the promise.
     _reported_length: int | None = None
 
     def __init__(
@@ -160,7 +160,7 @@ class DataLoader(Generic[T_co]):
 
     @property
     def _index_sampler(self) -> Iterable[Any]:
-        """What gives the indices, or lists of them, that samples are asked for with."""
+        """Return the sampler of the indices, or lists of them, by which samples are requested."""
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 
     def _task(self, base_seed: int) -> Task:

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 
 from tensocket.errors import ArgumentError, DatasetError
-from tensocket_core import Generator, Tensor, as_tensor, randperm
+from tensocket_operators import Generator, Tensor, as_tensor, randperm
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -216,7 +216,7 @@ class Subset(Dataset[T_co]):
 
 
 def gathered(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:
-    """What ``default_collate`` makes of rows of tensors, in one indexing operation for each tensor.
+    """Return the result of ``default_collate`` for rows of tensors, with one indexing operation per tensor.
 
     Returns:
         None where samples must be asked for one by one: the data set is of another class.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from tensocket.errors import ArgumentError
-from tensocket_core import Generator, randperm
+from tensocket_operators import Generator, randperm
 
 from .dataset import Dataset
 from .sampler import Sampler

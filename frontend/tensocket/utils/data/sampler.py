@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, Final, Generic, TypeVar
 
 from tensocket.errors import ArgumentError, ArgumentTypeError
-from tensocket_core import Generator, as_tensor, float64, multinomial, randint, randperm
+from tensocket_operators import Generator, as_tensor, float64, multinomial, randint, randperm
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -41,13 +41,13 @@ class RandomSampler(Sampler[int]):
     """Random indices: a permutation, or independent draws.
 
     Args:
-        data_source: What is sampled from.
+        data_source: The data set to sample from.
         replacement: Whether draws are independent.
-        num_samples: How many; as many as there are if not given.
+        num_samples: Number of draws; the size of the data set if not given.
         generator: Source of randomness. Without one a new one is seeded from the CPU's default generator in every pass.
 
     Raises:
-        ArgumentTypeError: ``replacement`` is no bool.
+        ArgumentTypeError: ``replacement`` is not a bool.
         ArgumentError: ``num_samples`` is not positive.
     """
 

@@ -16,7 +16,7 @@ from ...errors import ArgumentError, MissingPackage
 
 
 def numpy_of(value: Any) -> Any:
-    """A tensor, array, list or number as a NumPy array on the host."""
+    """Return a tensor, array, list or number as a NumPy array on the host."""
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu()
         return (value.float() if value.dtype is torch.bfloat16 else value).numpy()
@@ -24,7 +24,7 @@ def numpy_of(value: Any) -> Any:
 
 
 def arranged(picture: Any, dataformats: str) -> Any:
-    """A picture as [H, W, C] of bytes with 1, 3 or 4 channels; batches become a grid. Floats are parts of 255.
+    """Return a picture as [H, W, C] of bytes with 1, 3 or 4 channels; batches become a grid. Floats are parts of 255.
 
     Raises:
         ArgumentError: The format does not describe the array.

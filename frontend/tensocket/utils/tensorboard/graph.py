@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket_core.transforms import trace
-from tensocket_core.transforms.trace import Value
+from tensocket_operators.rules.trace import Value
+from tensocket_operators.transforms import trace
 
 from .protocol import proto
 
@@ -27,7 +27,7 @@ def _node(name: str, operator: str, inputs: list[str], value: Value | None) -> A
 
 
 def graph_of(model: Any, arguments: Any) -> Any:
-    """The graph of one call: its arguments, constants (parameters by their names), operators, and results.
+    """Return the graph of one call: its arguments, constants (parameters by their names), operators, and results.
 
     Args:
         model: A module or function.

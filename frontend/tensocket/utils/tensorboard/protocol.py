@@ -16,7 +16,7 @@ _PLUGINS: Final = {
 
 
 def module(name: str) -> Any:
-    """A module of tensorboard, ``compat.proto.summary_pb2``.
+    """Return a module of tensorboard, ``compat.proto.summary_pb2``.
 
     Raises:
         MissingPackage: tensorboard is not installed.
@@ -32,5 +32,5 @@ def module(name: str) -> Any:
 
 
 def proto(name: str, kind: str, /, **fields: Any) -> Any:
-    """A message of tensorboard: ``proto("summary", "Summary", value=[...])``."""
+    """Return a message of tensorboard: ``proto("summary", "Summary", value=[...])``."""
     return getattr(module(_PLUGINS.get(name) or f"compat.proto.{name}_pb2"), kind)(**fields)

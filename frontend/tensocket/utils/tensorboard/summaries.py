@@ -1,4 +1,4 @@
-"""What is logged, as messages of tensorboard."""
+"""Logged values as messages of tensorboard."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _shape(*sizes: int) -> Any:
 
 
 def number(value: Any) -> float:
-    """A number, or the only element of a tensor.
+    """Return a number, or the only element of a tensor.
 
     Raises:
         ArgumentError: There are several.
@@ -52,7 +52,7 @@ def scalar(tag: str, value: Any, new_style: bool, double: bool) -> Any:
 
 
 def tensor(tag: str, value: Any) -> Any:
-    """A float tensor."""
+    """Return a float tensor."""
     array = numpy_of(value).astype(np.float32)
     message = proto("tensor", "TensorProto", dtype="DT_FLOAT", tensor_shape=_shape(*array.shape),
                     float_val=array.reshape(-1).tolist())
@@ -93,40 +93,40 @@ def histogram(tag: str, values: Any, bins: Any, max_bins: int | None) -> Any:
 
 def histogram_raw(tag: str, low: float, high: float, num: int, total: float, squares: float,
                   limits: Sequence[float], counts: Sequence[float]) -> Any:
-    """A histogram whose counts are known."""
+    """Return a histogram whose counts are known."""
     message = proto("histogram", "HistogramProto", min=low, max=high, num=num, sum=total, sum_squares=squares,
                     bucket_limit=limits, bucket=counts)
     return _value(tag, histo=message)
 
 
 def picture(tag: str, pixels: Any) -> Any:
-    """A picture of [H, W, C] bytes."""
+    """Return a picture of [H, W, C] bytes."""
     height, width, channels = pixels.shape
     return encoded_picture(tag, png(pixels), height, width, channels)
 
 
 def encoded_picture(tag: str, data: bytes, height: int, width: int, channels: int = 3) -> Any:
-    """A picture that is encoded already."""
+    """Return a picture that is encoded already."""
     kind = proto("summary", "Summary")
     return _value(tag, image=kind.Image(height=height, width=width, colorspace=channels, encoded_image_string=data))
 
 
 def sound(tag: str, data: bytes, rate: int, frames: int) -> Any:
-    """A WAV file."""
+    """Return a WAV file."""
     kind = proto("summary", "Summary")
     return _value(tag, audio=kind.Audio(sample_rate=rate, num_channels=1, length_frames=frames,
                                         encoded_audio_string=data, content_type="audio/wav"))
 
 
 def text(tag: str, value: str) -> Any:
-    """A text in Markdown."""
+    """Return a text in Markdown."""
     message = proto("tensor", "TensorProto", dtype="DT_STRING", string_val=[value.encode()], tensor_shape=_shape(1))
     content = proto("plugin_text", "TextPluginData", version=0).SerializeToString()
     return _value(f"{tag}/text_summary", tensor=message, metadata=_metadata("text", content))
 
 
 def precision_recall(tag: str, labels: Any, predictions: Any, thresholds: int, weights: Any) -> Any:
-    """A curve over thresholds from 0 to 1."""
+    """Return a curve over thresholds from 0 to 1."""
     right, given = numpy_of(labels).reshape(-1).astype(np.float64), numpy_of(predictions).reshape(-1)
     weight = np.ones_like(right) if weights is None else numpy_of(weights).reshape(-1).astype(np.float64)
     places = np.floor(given * (thresholds - 1)).astype(int)
@@ -141,7 +141,7 @@ def precision_recall(tag: str, labels: Any, predictions: Any, thresholds: int, w
 
 
 def precision_recall_raw(tag: str, curves: Any, thresholds: int) -> Any:
-    """A curve whose counts are known, [6, thresholds]."""
+    """Return a curve whose counts are known, [6, thresholds]."""
     content = proto("plugin_pr_curve", "PrCurvePluginData", version=0, num_thresholds=thresholds).SerializeToString()
     message = proto("tensor", "TensorProto", dtype="DT_FLOAT", tensor_shape=_shape(_CURVES, curves.shape[1]),
                     float_val=numpy_of(curves).reshape(-1).tolist())
@@ -165,7 +165,7 @@ def hyperparameters(settings: dict[str, Any], metrics: Iterable[str],
     """Three summaries: the experiment, the start of a session with its settings, and its end.
 
     Raises:
-        ArgumentTypeError: Settings are no dict.
+        ArgumentTypeError: Settings are not a dict.
     """
     if not isinstance(settings, dict):
         raise ArgumentTypeError("add_hparams", f"settings of type {type(settings).__name__}",

@@ -38,7 +38,7 @@ class FileWriter:
         self.event_writer = writer(str(log_dir), max_queue, flush_secs, filename_suffix)
 
     def get_logdir(self) -> str:
-        """The folder."""
+        """Return the folder."""
         return str(self.event_writer.get_logdir())
 
     def add_event(self, event: Any, step: int | None = None, walltime: float | None = None) -> None:
@@ -116,14 +116,14 @@ class SummaryWriter:
         self._get_file_writer().add_summary(summary, step, walltime)
 
     def get_logdir(self) -> str:
-        """The folder."""
+        """Return the folder."""
         return self.log_dir
 
     # ---------------------------------------------------------------------------------------------- numbers
 
     def add_scalar(self, tag: str, scalar_value: Any, global_step: int | None = None, walltime: float | None = None,
                    new_style: bool = False, double_precision: bool = False) -> None:
-        """One number.
+        """Log one number.
 
         Args:
             tag: Its name.
@@ -143,12 +143,12 @@ class SummaryWriter:
             self._writer_in(folder).add_summary(summaries.scalar(main_tag, value, False, False), global_step, walltime)
 
     def add_tensor(self, tag: str, tensor: Any, global_step: int | None = None, walltime: float | None = None) -> None:
-        """A tensor."""
+        """Log a tensor."""
         self._add(summaries.tensor(tag, tensor), global_step, walltime)
 
     def add_histogram(self, tag: str, values: Any, global_step: int | None = None, bins: Any = "tensorflow",
                       walltime: float | None = None, max_bins: int | None = None) -> None:
-        """How often numbers occur.
+        """Log how often numbers occur.
 
         Args:
             tag: Its name.
@@ -163,7 +163,7 @@ class SummaryWriter:
     def add_histogram_raw(self, tag: str, min: float, max: float, num: int, sum: float, sum_squares: float,
                           bucket_limits: Sequence[float], bucket_counts: Sequence[float],
                           global_step: int | None = None, walltime: float | None = None) -> None:
-        """A histogram whose counts are known.
+        """Log a histogram whose counts are known.
 
         Raises:
             ArgumentError: There are not as many limits as counts.
@@ -212,19 +212,19 @@ class SummaryWriter:
 
     def add_custom_scalars_multilinechart(self, tags: Sequence[str], category: str = "default",
                                           title: str = "untitled") -> None:
-        """A chart with a line for each tag."""
+        """Log a chart with a line for each tag."""
         self.add_custom_scalars({category: {title: ("Multiline", list(tags))}})
 
     def add_custom_scalars_marginchart(self, tags: Sequence[str], category: str = "default",
                                        title: str = "untitled") -> None:
-        """A chart of a value with a lower and an upper bound: three tags."""
+        """Log a chart of a value with a lower and an upper bound: three tags."""
         self.add_custom_scalars({category: {title: ("Margin", list(tags))}})
 
     # ---------------------------------------------------------------------------------------------- media
 
     def add_image(self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: float | None = None,
                   dataformats: str = "CHW") -> None:
-        """A picture of bytes, or of floats from 0 to 1.
+        """Log a picture of bytes, or of floats from 0 to 1.
 
         Args:
             tag: Its name.
@@ -237,13 +237,15 @@ class SummaryWriter:
 
     def add_images(self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: float | None = None,
                    dataformats: str = "NCHW") -> None:
-        """A grid of pictures."""
+        """Log a grid of pictures."""
         self.add_image(tag, img_tensor, global_step, walltime, dataformats)
 
     def add_image_with_boxes(self, tag: str, img_tensor: Any, box_tensor: Any, global_step: int | None = None,
                              walltime: float | None = None, rescale: float = 1, dataformats: str = "CHW",
                              labels: Any = None) -> None:
-        """A picture with red frames at [left, top, right, bottom]; ``rescale`` and ``labels`` are without effect."""
+        """Log a picture with red frames at [left, top, right, bottom]; ``rescale`` and ``labels`` are without
+        effect.
+        """
         pixels = arranged(img_tensor, dataformats).copy()
         for left, top, right, bottom in numpy_of(box_tensor).reshape(-1, 4).astype(int):
             for rows, columns in ((slice(top, bottom + 1), [left, right]), ([top, bottom], slice(left, right + 1))):
@@ -252,7 +254,7 @@ class SummaryWriter:
 
     def add_figure(self, tag: str, figure: Any, global_step: int | None = None, close: bool = True,
                    walltime: float | None = None) -> None:
-        """A figure of matplotlib, or a list of them (one below the other).
+        """Log a figure of matplotlib, or a list of them (one below the other).
 
         Args:
             tag: Its name.
@@ -279,20 +281,20 @@ class SummaryWriter:
 
     def add_audio(self, tag: str, snd_tensor: Any, global_step: int | None = None, sample_rate: int = 44100,
                   walltime: float | None = None) -> None:
-        """A sound of numbers from -1 to 1."""
+        """Log a sound of numbers from -1 to 1."""
         data = wav(snd_tensor, sample_rate)
         self._add(summaries.sound(tag, data, sample_rate, numpy_of(snd_tensor).size), global_step, walltime)
 
     def add_text(self, tag: str, text_string: str, global_step: int | None = None,
                  walltime: float | None = None) -> None:
-        """A text in Markdown."""
+        """Log a text in Markdown."""
         self._add(summaries.text(tag, text_string), global_step, walltime)
 
     # ---------------------------------------------------------------------------------------------- structures
 
     def add_graph(self, model: Any, input_to_model: Any = None, verbose: bool = False,
                   use_strict_trace: bool = True) -> None:
-        """The operators that a model calls.
+        """Log the operators that a model calls.
 
         Args:
             model: A module or function.

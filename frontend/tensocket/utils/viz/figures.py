@@ -14,7 +14,7 @@ ENDINGS: Final = ("svg", "png", "pdf", "html")
 
 
 def new_figure(function: str, width: float, height: float) -> Any:
-    """A figure of this size in inches.
+    """Return a figure of this size in inches.
 
     Raises:
         MissingPackage: matplotlib is not installed.
@@ -30,7 +30,7 @@ def new_figure(function: str, width: float, height: float) -> Any:
 
 
 def ending_of(function: str, path: Any) -> str:
-    """The format that a path asks for.
+    """Return the format that a path asks for.
 
     Raises:
         ArgumentError: It is none of a picture.

@@ -19,7 +19,7 @@ class Node:
     """A node of the graph.
 
     Attributes:
-        label: What the operator or tensor is called.
+        label: Name of the operator or tensor.
         kind: ``operator``, ``parameter`` (a leaf with a name), ``leaf`` or ``result``.
         shape: Of the tensor, or of the operator's result; None where it has several.
     """
@@ -102,7 +102,7 @@ def _names(parameters: Any) -> dict[int, str]:
 
 
 def computation_graph(loss: Any, parameters: Any = None, path: Any = None) -> ComputationGraph:
-    """The graph of what a tensor was computed from.
+    """Return the graph of what a tensor was computed from.
 
     >>> import tensocket as torch
     >>> x = torch.ones(2, requires_grad=True)

@@ -123,7 +123,7 @@ class ModuleSummary:
 
 
 def summary(model: Module, *inputs: Any, depth: int | None = None, path: Any = None, **keywords: Any) -> ModuleSummary:
-    """The tree of a model's modules with their parameters, and the shapes that they give.
+    """Return the tree of a model's modules with their parameters, and the shapes that they give.
 
     >>> from tensocket import nn
     >>> print(summary(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), torch.ones(5, 2)))
@@ -138,13 +138,13 @@ def summary(model: Module, *inputs: Any, depth: int | None = None, path: Any = N
 
     Args:
         model: The model; it is called once, in evaluation mode and without gradients, if there are inputs.
-        inputs: What it is called with; without them, there are no shapes.
+        inputs: The arguments to call it with; without them, the summary has no shapes.
         depth: Leave out modules within more modules than this.
         path: Where to draw it; not drawn if not given.
         keywords: Keyword arguments of the call.
 
     Raises:
-        ArgumentTypeError: The model is no module.
+        ArgumentTypeError: The model is not a module.
         ArgumentError: The path is not that of a picture.
         MissingPackage: It is drawn, and matplotlib is not installed.
     """
@@ -159,7 +159,7 @@ def summary(model: Module, *inputs: Any, depth: int | None = None, path: Any = N
 
 
 def _rows(model: Module, calls: dict[int, tuple[list[list[int]], int]]) -> list[ModuleRow]:
-    """The modules, each before its children."""
+    """Return the modules, each before its children."""
     rows: list[ModuleRow] = []
 
     def add(name: str, module: Module, above: str, last: bool, depth: int) -> None:

@@ -18,18 +18,18 @@ _TERMS: Final = {"float32": 6, "float64": 13}
 
 
 def split(value: float, dtype: DType) -> tuple[float, float]:
-    """A number as the nearest float of ``dtype`` and the rest, as far as float64 knows it."""
+    """Return a number as the nearest float of ``dtype`` and the rest, as far as float64 knows it."""
     high = float(struct.unpack("f", struct.pack("f", value))[0]) if dtype is float32 else value
     return high, value - high
 
 
-#: What float64 leaves of pi, atan(1/2) and atan(1).
+#: The parts of pi, atan(1/2) and atan(1) that float64 cannot hold.
 _PI_REST: Final = 1.2246467991473532e-16
 _REST: Final = {0.5: 2.2698777452961687e-17, 1.0: 3.061616997868383e-17}
 
 
 def copysign(magnitude: Expr, x: Expr) -> Expr:
-    """A value that is not negative with the sign of ``x``, that of zeros and NaN included."""
+    """Return a value that is not negative with the sign of ``x``, that of zeros and NaN included."""
     of = magnitude.dtype
     word, sign = (uint32, 1 << 31) if of is float32 else (uint64, 1 << 63)
     return call("bitcast", call("bitcast", magnitude, dtype=word) | (call("bitcast", x, dtype=word) & sign), dtype=of)
@@ -62,7 +62,7 @@ def _atan_unit(t: Expr) -> Expr:
 
 
 def atan2(y: Expr, x: Expr) -> Expr:
-    """The angle of the point (x, y), within -pi .. pi, to 2 ULP; C's rules for zeros and infinities."""
+    """Return the angle of the point (x, y), within -pi .. pi, to 2 ULP; C's rules for zeros and infinities."""
     of = x.dtype
     a, b = call("abs", x), call("abs", y)
     swap = a < b

@@ -30,7 +30,7 @@ class Format:
         integer: The signed integer of the same width.
         word: The unsigned one.
         mantissa: Bits of the mantissa that are stored.
-        bias: What is added to the exponent.
+        bias: The number that is added to the exponent.
     """
 
     integer: DType
@@ -65,7 +65,7 @@ _FLOATS: Final = {form.integer: dtype for dtype, form in FORMATS.items()} | {
 
 
 def number(value: float, dtype: DType = float32) -> Const:
-    """The constant of ``dtype`` nearest to ``value``."""
+    """Return the constant of ``dtype`` nearest to ``value``."""
     return const(struct.unpack("f", struct.pack("f", value))[0] if dtype is float32 else value, dtype)
 
 
@@ -85,27 +85,27 @@ def polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
 
 
 def bits(x: Expr) -> Expr:
-    """The bits of a float as a signed integer."""
+    """Return the bits of a float as a signed integer."""
     return call("bitcast", x, dtype=FORMATS[x.dtype].integer)
 
 
 def word(x: Expr) -> Expr:
-    """The bits of a float as an unsigned integer."""
+    """Return the bits of a float as an unsigned integer."""
     return call("bitcast", x, dtype=FORMATS[x.dtype].word)
 
 
 def from_bits(i: Expr) -> Expr:
-    """The float with the bits ``i``."""
+    """Return the float with the bits ``i``."""
     return call("bitcast", i, dtype=_FLOATS[i.dtype])
 
 
 def with_sign(magnitude: Expr, x: Expr) -> Expr:
-    """A non-negative ``magnitude`` with the sign of ``x``."""
+    """Return a non-negative ``magnitude`` with the sign of ``x``."""
     return from_bits(word(magnitude) | (word(x) & FORMATS[x.dtype].sign))
 
 
 def power_of_two(n: Expr) -> Expr:
-    """2^n for an integer that is an exponent of a normal number."""
+    """Return 2^n for an integer that is an exponent of a normal number."""
     form = FORMATS[_FLOATS[n.dtype]]
     return from_bits((n + form.bias) << form.mantissa)
 
@@ -117,7 +117,7 @@ def scaled(x: Expr, n: Expr) -> Expr:
 
 
 def nearest(x: Expr, factor: float = 1.0) -> tuple[Expr, Expr]:
-    """The integer nearest to ``x * factor`` (halves to even), as a float and as an integer.
+    """Return the integer nearest to ``x * factor`` (halves to even), as a float and as an integer.
 
     The magnitude must be below 2^22 (float32) or 2^51 (float64). Unlike a cast it gives some integer for NaN, too.
     """
@@ -127,7 +127,7 @@ def nearest(x: Expr, factor: float = 1.0) -> tuple[Expr, Expr]:
 
 
 def as_float(i: Expr) -> Expr:
-    """An integer below 2^22 (32 bits) or 2^51 (64 bits) in magnitude as a float of its width, without a cast.
+    """Return an integer below 2^22 (32 bits) or 2^51 (64 bits) in magnitude as a float of its width, without a cast.
 
     Many processors convert vectors of 64-bit integers one by one.
     """

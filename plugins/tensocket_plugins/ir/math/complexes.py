@@ -40,30 +40,30 @@ def absolute(z: Complex) -> Expr:
 
 
 def angle(z: Complex) -> Expr:
-    """The argument of z, within -pi .. pi."""
+    """Return the argument of z, within -pi .. pi."""
     return atan2(z.im, z.re)
 
 
 def conj(z: Complex) -> Complex:
-    """The conjugate."""
+    """Return the conjugate."""
     return Complex(z.re, -z.im)
 
 
 def sgn(z: Complex) -> Complex:
-    """The direction z / |z|, and 0 of 0."""
+    """Return the direction z / |z|, and 0 of 0."""
     size = absolute(z)
     zero = call("eq", size, 0.0)
     return Complex(select(zero, 0.0, z.re / size), select(zero, 0.0, z.im / size))
 
 
 def _polar(size: Expr, turn: Expr) -> Complex:
-    """The value size (cos turn + i sin turn); a turn of 0 stays one also where the size is infinite."""
+    """Return the value size (cos turn + i sin turn); a turn of 0 stays one also where the size is infinite."""
     none = call("eq", turn, 0.0)
     return Complex(select(none, size, size * call("cos", turn)), select(none, turn, size * call("sin", turn)))
 
 
 def polar(size: Expr, turn: Expr) -> Complex:
-    """The value of a magnitude and an angle."""
+    """Return the value of a magnitude and an angle."""
     return Complex(size * call("cos", turn), size * call("sin", turn))
 
 
@@ -101,7 +101,7 @@ def _log_size(re: Expr, im: Expr) -> Expr:
 
 
 def log(z: Complex) -> Complex:
-    """The principal logarithm."""
+    """Return the principal logarithm."""
     return Complex(_log_size(z.re, z.im), angle(z))
 
 
@@ -114,7 +114,7 @@ def log1p(z: Complex) -> Complex:
 
 
 def sqrt(z: Complex) -> Complex:
-    """The root whose real part is not negative."""
+    """Return the root whose real part is not negative."""
     size = call("sqrt", (call("abs", z.re) * 0.5 + absolute(z) * 0.5))
     zero = call("eq", size, 0.0)
     other = select(zero, 0.0, call("abs", z.im) / (size * 2.0))
@@ -139,13 +139,13 @@ def _hyperbolic(x: Expr) -> tuple[Expr, Expr]:
 
 
 def _by_cosine(cosine: Expr, grown: Expr, of: Expr) -> Expr:
-    """A product with a cosine, in which what 0 and infinity grow to wins over NaN (C99's annex G)."""
+    """Return a product with a cosine, in which what 0 and infinity grow to wins over NaN (C99's annex G)."""
     known = call("eq", grown, 0.0) | call("eq", call("abs", of), math.inf)
     return select(call("ne", cosine, cosine) & known, grown, cosine * grown)
 
 
 def _by_sine(sine: Expr, grown: Expr) -> Expr:
-    """A product with a sine, in which 0 wins over infinity and NaN (C99's annex G)."""
+    """Return a product with a sine, in which 0 wins over infinity and NaN (C99's annex G)."""
     beside = call("eq", sine, 0.0) & ~(call("abs", grown) < math.inf)
     within = call("eq", grown, 0.0) & call("ne", sine, sine)
     return select(beside, select(grown < 0.0, -sine, sine), select(within, grown, sine * grown))

@@ -33,7 +33,7 @@ _TANH: Final = (-0.3333328, 0.13331406, -0.053736515, 0.020628167, -0.0056922967
 
 
 def _reduced(x: Expr) -> tuple[Pair, Expr, Expr]:
-    """The remainder before and after its correction, and n as a float and as an integer."""
+    """Return the remainder before and after its correction, and n as a float and as an integer."""
     n, whole = nearest(x, LOG2_E)
     ln2_high, ln2_low = LN2[x.dtype]
     high = fma(n, -ln2_high, x)

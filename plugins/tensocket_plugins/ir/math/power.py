@@ -46,7 +46,7 @@ _LIMITS: Final = {float32: (2.0**40, 140.0, -160.0), float64: (2.0**70, 1100.0, 
 
 
 def _constant(value: float, rest: float, dtype: DType) -> Pair:
-    """A number, given as a float64 and what that leaves."""
+    """Return a number, given as a float64 and what that leaves."""
     high = number(value, dtype)
     return high, number(value - float(high.value) + rest, dtype)
 
@@ -84,7 +84,7 @@ def _log2(x: Expr) -> Pair:
 
 
 def _exp2(high: Expr, low: Expr) -> Expr:
-    """2^(high + low)."""
+    """Return 2^(high + low)."""
     n, whole = nearest(high)
     r = (high - n) + low
     return scaled(fma(r, polynomial(r, _EXP2[r.dtype]), 1.0), whole)

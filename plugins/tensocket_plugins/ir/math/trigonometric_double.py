@@ -36,7 +36,7 @@ _HALF_PI_REST: Final = 6.123233995736766e-17 * 2.0**-64
 
 
 def _window(start: Expr) -> list[Expr]:
-    """192 bits of the constant from bit ``start`` (a uint64 up to 1024) on, in words of 32 bits."""
+    """Return 192 bits of the constant from bit ``start`` (a uint64 up to 1024) on, in words of 32 bits."""
     words: list[Expr] = [const(value, uint64) for value in _TWO_OVER_PI]
     index = start >> 6
     # Each bit of the index halves what may still be needed of the words.
@@ -51,7 +51,7 @@ def _window(start: Expr) -> list[Expr]:
 
 
 def _turns(mantissa: Expr, window: list[Expr]) -> Pair:
-    """The product of a 53-bit integer and a fraction of 192 bits: 128 bits of what is left of whole numbers."""
+    """Return the product of a 53-bit integer and a fraction of 192 bits: 128 bits of what is left of whole numbers."""
     high, low = mantissa >> 32, mantissa & _LOW
     second, third = high * window[3], low * window[2]
     fourth, fifth = high * window[4], low * window[3]

@@ -49,7 +49,7 @@ KernelParam = Buffer | Scalar | Temporary
 
 
 def print_c(program: Program, dialect: Dialect) -> str:
-    """The source of all kernels of ``program``.
+    """Return the source of all kernels of ``program``.
 
     Args:
         program: A verified program; scheduled, unless the dialect is serial.
@@ -69,12 +69,14 @@ def print_c(program: Program, dialect: Dialect) -> str:
 
 
 def entry_name(kernel: Kernel) -> str:
-    """What a printed kernel is called: unlike any function of a language, and easy to find in a profile."""
+    """Return the name of a printed kernel, which no function of a language has and which is easy to find in a
+    profile.
+    """
     return f"tensocket_{kernel.name}"
 
 
 def kernel_params(program: Program, kernel: Kernel, dialect: Dialect) -> tuple[KernelParam, ...]:
-    """What a printed kernel takes, in order: the parameters and then the temporaries that it uses."""
+    """Return the arguments of a printed kernel, in order: the parameters and then the temporaries that it uses."""
     used: set[str] = set()
     for statement in _walk(kernel.body):
         arrays, roots = _uses(statement, dialect)
@@ -88,7 +90,7 @@ def kernel_params(program: Program, kernel: Kernel, dialect: Dialect) -> tuple[K
 
 
 def _launch_loops(kernel: Kernel, kind: LoopKind) -> list[For]:
-    """The GROUP or LANE loops around everything else, slowest axis first."""
+    """Return the GROUP or LANE loops around everything else, slowest axis first."""
     loops: list[For] = []
     body = kernel.body
     while len(body) == 1 and isinstance(body[0], For) and body[0].kind in (LoopKind.GROUP, LoopKind.LANE):
@@ -151,7 +153,7 @@ class _KernelPrinter:
         return self.expressions.float64
 
     def text(self) -> str:
-        """The kernel's definition."""
+        """Return the kernel's definition."""
         params = kernel_params(self.program, self.kernel, self.dialect)
         declared: list[str] = []
         for p in params:
@@ -180,7 +182,7 @@ class _KernelPrinter:
         return [pointer, f"{self.dialect.types['int64']} {name}_offset"] if isinstance(p, Buffer) else [pointer]
 
     def name(self, name: str) -> str:
-        """An identifier for a name of the IR."""
+        """Return an identifier for a name of the IR."""
         if not _IDENTIFIER.fullmatch(name):
             raise IRError(f"{name!r} cannot be a name in {self.dialect.name}")
         # Names with a double underscore and "ts_" belong to the language and the printer.
@@ -237,14 +239,14 @@ class _KernelPrinter:
                 raise IRError(f"{type(s).__name__} is not a statement")
 
     def inner(self, body: tuple[Stmt, ...]) -> None:
-        """A nested block, after its opening line."""
+        """Print a nested block, after its opening line."""
         self.indent += 1
         self.block(body)
         self.indent -= 1
         self.line("}")
 
     def define(self, s: Let | Declare) -> None:
-        """A variable, fixed or mutable."""
+        """Print a variable, fixed or mutable."""
         text = self.values(s.value)[0]
         name, dtype = s.var.name, s.var.dtype
         if isinstance(s, Declare):
@@ -299,7 +301,9 @@ class _KernelPrinter:
     # --------------------------------------------------------------------------------------------------- loops
 
     def loop(self, s: For, alone: bool) -> None:
-        """A loop, or the index that the hardware gives in place of one; ``alone`` in its block it needs no braces."""
+        """Print a loop, or the index that the hardware gives in place of one; ``alone`` in its block it needs no
+        braces.
+        """
         if not self.dialect.serial:
             if s.kind is LoopKind.PARALLEL:
                 raise IRError(f"kernel {self.kernel.name} is not scheduled: loop {s.var.name} is PARALLEL")
@@ -319,21 +323,21 @@ class _KernelPrinter:
         self.inner(s.body)
 
     def temporary(self, dtype: DType, text: str) -> str:
-        """A new constant variable."""
+        """Return a new constant variable."""
         name = f"ts_{self.temporaries}"
         self.temporaries += 1
         self.line(f"const {self.expressions.type(dtype)} {name} = {_bare(text)};")
         return name
 
     def counting_loop(self, var: Var, start: str, stop: str, step: str, one: bool) -> None:
-        """The opening line of a loop."""
+        """Print the opening line of a loop."""
         name = self.name(var.name)
         self.expressions.plain.add(var.name)
         advance = f"++{name}" if one else f"{name} += {step}"
         self.line(f"for ({self.expressions.type(var.dtype)} {name} = {_bare(start)}; {name} < {stop}; {advance}) {{")
 
     def hardware_loop(self, s: For, alone: bool) -> None:
-        """The block that one group or lane runs."""
+        """Print the block that one group or lane runs."""
         indices = self.dialect.group_index if s.kind is LoopKind.GROUP else self.dialect.lane_index
         loops = self.loops[s.kind]
         if s not in loops or len(loops) > len(indices):
@@ -352,7 +356,7 @@ class _KernelPrinter:
             self.line("}")
 
     def reduce(self, s: Reduce) -> None:
-        """A reduction as a serial loop nest."""
+        """Print a reduction as a serial loop nest."""
         if not self.dialect.serial:
             raise IRError(f"kernel {self.kernel.name} is not scheduled: it has a Reduce")
         self.block(tuple(Declare(r, value) for r, value in zip(s.results, s.identity, strict=True)))

@@ -74,7 +74,7 @@ class ExpressionPrinter:
     # ----------------------------------------------------------------------------------------------- constants
 
     def constant(self, value: bool | int | float, dtype: DType) -> str:
-        """A literal of ``dtype``."""
+        """Return a literal of ``dtype``."""
         if dtype.kind == "bool":
             return "1" if value else "0"
         if dtype.kind != "float":
@@ -116,7 +116,7 @@ class ExpressionPrinter:
     # --------------------------------------------------------------------------------------------------- nodes
 
     def node(self, e: Expr, args: list[str], plain: bool) -> str:
-        """The text of one node, given the texts of its parts.
+        """Return the text of one node, given the texts of its parts.
 
         Args:
             e: The node.
@@ -237,14 +237,14 @@ class ExpressionPrinter:
 
 
 def parts(e: Expr) -> tuple[Expr, ...]:
-    """The direct parts of an expression."""
+    """Return the direct parts of an expression."""
     if isinstance(e, Call):
         return e.args
     return (e.index,) if isinstance(e, Load) else ()
 
 
 def postorder(roots: tuple[Expr, ...]) -> tuple[list[Expr], dict[int, int]]:
-    """The distinct nodes below ``roots``, parts first, and how often each is used.
+    """Return the distinct nodes below ``roots``, parts first, and how often each is used.
 
     Does not recurse, because chains of calls may be long.
     """

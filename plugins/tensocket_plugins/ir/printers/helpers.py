@@ -11,7 +11,7 @@ from .dialect import Dialect
 
 
 def wide_unsigned(dtype: DType) -> str:
-    """Name of the unsigned type for integer arithmetic on ``dtype``: it wraps around and is not promoted."""
+    """Return the name of the unsigned type for integer arithmetic on ``dtype``: it wraps around and is not promoted."""
     return "uint64" if dtype.itemsize == 8 else "uint32"
 
 
@@ -53,7 +53,7 @@ _MAKERS: Final[dict[str, Callable[[Dialect, str, DType], str]]] = {
 
 
 def _atomic(dialect: Dialect, name: str, function: str, dtype: DType, space: str) -> str:
-    """A compare-and-swap loop; ``name`` is ``ts_atomic_<function>_<short>_<space>``."""
+    """Return a compare-and-swap loop; ``name`` is ``ts_atomic_<function>_<short>_<space>``."""
     bits = 8 * dtype.itemsize
     exchange = dialect.compare_exchange.get(bits)
     if exchange is None:

@@ -50,7 +50,7 @@ _LOOPS = (LoopKind.PARALLEL, LoopKind.SERIAL, LoopKind.VECTOR)
 
 def print_llvm(program: Program, *, settled: bool | None = None, pointer_field: int | None = None,
                internal: bool = False) -> str:
-    """The text of a module with one function per kernel.
+    """Return the text of a module with one function per kernel.
 
     Args:
         program: Scheduled for kind ``cpu``.
@@ -73,7 +73,9 @@ def print_llvm(program: Program, *, settled: bool | None = None, pointer_field: 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """What a name stands for: a value, with its 64-bit form where it is one, or a mutable variable in memory."""
+    """The object that a name stands for: a value, with its 64-bit form where it is one, or a mutable variable in
+    memory.
+    """
 
     text: str
     wide: str | None = None
@@ -105,7 +107,7 @@ class _KernelPrinter:
         self.writes: dict[int, frozenset[str]] = {}
 
     def text(self, pointer_field: int | None, internal: bool) -> str:
-        """The function."""
+        """Return the function."""
         self.arguments(pointer_field)
         self.local_arrays = {local.name: local for local in self.kernel.locals}
         for local in self.kernel.locals:
@@ -137,7 +139,7 @@ class _KernelPrinter:
                 self.names[item.name] = self.integer(number, item.dtype)
 
     def integer(self, wide: str, dtype: DType) -> _Value:
-        """A 64-bit integer as a value of ``dtype``."""
+        """Return a 64-bit integer as a value of ``dtype``."""
         text = wide if dtype.itemsize == 8 else self.w.op(f"trunc i64 {wide} to {value_type(dtype)}")
         return _Value(text, wide if dtype.kind == "int" else None)
 
@@ -150,7 +152,7 @@ class _KernelPrinter:
     # ---------------------------------------------------------------------------------------------- expressions
 
     def value(self, e: Expr) -> str:
-        """The value of an expression where the current statement stands."""
+        """Return the value of an expression where the current statement stands."""
         match e:
             case Const(number, dtype):
                 return constant(number, dtype)
@@ -191,14 +193,14 @@ class _KernelPrinter:
         return self.w.op(f"icmp ne i8 {value}, 0") if e.dtype.kind == "bool" else value
 
     def pointer(self, buffer: str) -> str:
-        """Where an array's first element is."""
+        """Return where an array's first element is."""
         try:
             return self.pointers[buffer]
         except KeyError:
             raise IRError(f"kernel {self.kernel.name}: array {buffer} is not defined") from None
 
     def address(self, buffer: str, index: Expr, dtype: DType) -> str:
-        """Where an element is."""
+        """Return where an element is."""
         return element_address(self.w, self.pointer(buffer), self.index(index), dtype)
 
     def streaming(self, buffer: str) -> str:
@@ -224,7 +226,7 @@ class _KernelPrinter:
         return self.known_affine[id(e)]
 
     def index(self, e: Expr) -> str:
-        """An integer expression in 64 bits, for addresses and loop bounds."""
+        """Return an integer expression in 64 bits, for addresses and loop bounds."""
         if isinstance(e, Const):
             return str(int(e.value))
         if isinstance(e, Var) and (wide := self.variable(e.name).wide) is not None:
@@ -292,7 +294,7 @@ class _KernelPrinter:
         self.w.do(f"store {memory_type(dtype)} {text}, ptr {place}{self.annotation()}")
 
     def atomic(self, s: Atomic) -> None:
-        """An indivisible instruction where threads may meet, otherwise a plain update."""
+        """Print an indivisible instruction where threads may meet, otherwise a plain update."""
         dtype = s.value.dtype
         value, place = self.value(s.value), self.address(s.buffer, s.index, dtype)
         if self.split is not None:
@@ -313,7 +315,7 @@ class _KernelPrinter:
         self.w.start(after)
 
     def loop(self, s: For, print_body: Callable[[], None] | None = None) -> None:
-        """A loop tested at its end, behind a test that it runs at all.
+        """Print a loop tested at its end, behind a test that it runs at all.
 
         Args:
             s: The loop.
@@ -350,7 +352,7 @@ class _KernelPrinter:
         self.w.start(after)
 
     def written(self, body: tuple[Stmt, ...]) -> frozenset[str]:
-        """Names of variables and local arrays that statements write; the rest of memory counts as one."""
+        """Return the names of variables and local arrays that statements write; the rest of memory counts as one."""
         found = self.writes.get(id(body))
         if found is None:
             names: set[str] = set()

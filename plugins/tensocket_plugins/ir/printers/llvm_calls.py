@@ -1,4 +1,4 @@
-"""What a backend must know to call kernels that were printed as LLVM IR: names, argument slots, loops to divide.
+"""The calling convention of kernels that were printed as LLVM IR: names, argument slots, loops to divide.
 
 Every kernel becomes ``void @<entry_name>(ptr args, i64 begin, i64 end)``. ``args`` points to one 8-byte slot per item
 of ``slots(program)``: for buffers and temporaries the address of the first element, or of an object that holds this
@@ -32,17 +32,17 @@ from ..nodes import (
 
 
 def entry_name(number: int, kernel: Kernel) -> str:
-    """The symbol of kernel ``number`` of a program; never the name of a C function."""
+    """Return the symbol of kernel ``number`` of a program; never the name of a C function."""
     return f"tensocket.{number}.{re.sub(r'[^A-Za-z0-9_]', '_', kernel.name)}"
 
 
 def slots(program: Program) -> tuple[Buffer | Temporary | Scalar, ...]:
-    """What the argument slots hold, in order."""
+    """Return the objects in the argument slots, in order."""
     return (*program.buffers, *program.temporaries, *program.scalars)
 
 
 def walk(body: Sequence[Stmt]) -> Iterator[Stmt]:
-    """All statements in ``body``, outer ones first."""
+    """Yield all statements in ``body``, outer ones first."""
     for statement in body:
         yield statement
         if isinstance(statement, For | If):
@@ -62,7 +62,8 @@ def _uses_only(expr: Expr, names: set[str]) -> bool:
 
 
 def split_loop(program: Program, kernel: Kernel) -> For | None:
-    """The loop whose iterations may be divided over threads, if there is one: PARALLEL, around everything but ``Let``.
+    """Return the loop whose iterations may be divided over threads, if there is one: PARALLEL, around everything but
+    ``Let``.
 
     A kernel with atomic operations on floats has none, for their order would decide the last bits.
     """

@@ -10,7 +10,7 @@ from .llvm_writer import Writer
 
 
 def remainder(w: Writer, scalar: str, x: str, y: str) -> str:
-    """The remainder of a division, exactly: in place where the quotient has few bits, else by the C library.
+    """Return the remainder of a division, exactly: in place where the quotient has few bits, else by the C library.
 
     A quotient below 2^23 (2^52) is cut off to the right integer or, where it was rounded up, to the next one; the
     product with either is subtracted without error. Lanes of a vector call the library only if one of them has to.
@@ -33,9 +33,9 @@ def remainder(w: Writer, scalar: str, x: str, y: str) -> str:
 
 
 def _where_called(w: Writer, name: str, scalar: str, called: str, known: str, args: list[str]) -> str:
-    """What a function of the C library gives where it is ``called``, in all lanes if in any, else ``known``.
+    """Call a function of the C library where ``called`` holds, in all lanes if in any; elsewhere return ``known``.
 
-    LLVM is not told that the function does nothing else: it would call it in any case.
+    LLVM is not told that the function has no side effects: it would then call it in any case.
     """
     kind, lanes = w.kind(scalar), w.lanes
     if lanes:
@@ -55,14 +55,14 @@ def _where_called(w: Writer, name: str, scalar: str, called: str, known: str, ar
 
 
 def _called(w: Writer, name: str, scalar: str, args: list[str]) -> str:
-    """A function of scalars, called at this very place."""
+    """Return a function of scalars, called at this very place."""
     result = w.fresh("%called")
     w.do(f"{result} = call {scalar} @{name}({', '.join(f'{scalar} {arg}' for arg in args)})")
     return result
 
 
 def _lane_by_lane(w: Writer, name: str, scalar: str, args: list[str]) -> str:
-    """A function of scalars on every lane of vectors, one after the other."""
+    """Return a function of scalars on every lane of vectors, one after the other."""
     kind, begin, again, done = w.kind(scalar), w.label, w.fresh("lane"), w.fresh("lanes")
     at, following, last, old, new = (w.fresh(f"%{stem}") for stem in ("at", "following", "last", "old", "new"))
     elements = [w.fresh("%element") for _ in args]
@@ -102,9 +102,9 @@ def divide(w: Writer, function: str, dtype: DType, x: str, y: str) -> str:
 def _divide_lanes(w: Writer, function: str, dtype: DType, x: str, y: str) -> str:
     """Quotients or remainders of vectors, which processors only divide as floats.
 
-    A double holds integers up to 32 bits, and its quotient is cut off rightly: one that is no integer is further from
-    one than it is rounded. Of 64 bits a first quotient is off by a few thousand, the remainder that it leaves has a
-    quotient that is off by one, and what that leaves shows by how much. Sums wrap around.
+    A double holds integers up to 32 bits, and its quotient is cut off rightly: one that is not an integer is further
+    from one than it is rounded. Of 64 bits a first quotient is off by a few thousand, the remainder that it leaves has
+    a quotient that is off by one, and what that leaves shows by how much. Sums wrap around.
     """
     scalar, signed = value_type(dtype), dtype.kind == "int"
     kind, wide = w.kind(scalar), w.kind("double")

@@ -44,7 +44,7 @@ def compare(w: Writer, function: str, dtype: DType, x: str, y: str) -> str:
 
 
 def apply(w: Writer, function: str, dtype: DType, args: list[str]) -> str:
-    """A function of rule ``same``."""
+    """Return a function of rule ``same``."""
     _computable(function, dtype)
     if function in ("min", "max"):
         return _extreme(w, function, dtype, *args)
@@ -112,7 +112,7 @@ _INDEX: Final[dict[str, Callable[[int, int], int]]] = {
 
 
 def index_apply(w: Writer, function: str, args: list[str]) -> str:
-    """A function of ``INDEX_FUNCTIONS`` on ``i64``; overflow cannot happen, which LLVM is told.
+    """Return a function of ``INDEX_FUNCTIONS`` on ``i64``; overflow cannot happen, which LLVM is told.
 
     What is known is computed here: LLVM takes longer, and keeps an array in registers only if its indices are literals
     from the start.
@@ -135,5 +135,5 @@ def index_apply(w: Writer, function: str, args: list[str]) -> str:
 
 
 def element_address(w: Writer, pointer: str, position: str, dtype: DType) -> str:
-    """Where an array's element is; ``position`` is an ``i64``."""
+    """Return where an array's element is; ``position`` is an ``i64``."""
     return pointer if position == "0" else w.element(pointer, memory_type(dtype), position)

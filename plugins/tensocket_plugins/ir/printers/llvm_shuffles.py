@@ -1,4 +1,4 @@
-"""Elements of small local arrays that are no neighbours: the array is read and written as a whole, as one long vector.
+"""Elements of small local arrays that are not neighbours: the array is read and written as a whole, as one long vector.
 
 So it can live in registers, where reads and writes are permutations.
 """
@@ -23,7 +23,7 @@ def fits(local: Local, lanes: int) -> bool:
 
 
 def shuffled(w: Writer, kind: str, first: str, second: str, numbers: Sequence[str]) -> str:
-    """Elements of two vectors by their numbers."""
+    """Return the elements of two vectors by their numbers."""
     chosen = ", ".join(f"i32 {number}" for number in numbers)
     return w.op(f"shufflevector {kind} {first}, {kind} {second}, <{len(numbers)} x i32> <{chosen}>")
 
@@ -38,7 +38,7 @@ class Spread:
         w: Where instructions go.
         local: The array.
         pointer: Its address.
-        places: What element a lane has; no two have the same.
+        places: The element of each lane; no two lanes have the same one.
     """
 
     w: Writer
@@ -58,7 +58,7 @@ class Spread:
         return self.w.op(f"load {self._kind}, ptr {self.pointer}, align {self.local.dtype.itemsize}")
 
     def read(self) -> str:
-        """The elements as a vector."""
+        """Return the elements as a vector."""
         numbers = [str(place) if place < self.local.size else "poison" for place in self.places]
         return shuffled(self.w, self._kind, self._whole(), "poison", numbers)
 

@@ -43,7 +43,7 @@ def is_narrow(dtype: DType) -> bool:
 
 
 def float_bits(value: float) -> str:
-    """A float or double literal: the bits of the value as a double."""
+    """Return a float or double literal: the bits of the value as a double."""
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
@@ -64,7 +64,7 @@ def _bfloat16_bits(value: float) -> int:
 
 
 def constant(value: bool | int | float, dtype: DType) -> str:
-    """A literal of ``dtype``, rounded to it or wrapped around."""
+    """Return a literal of ``dtype``, rounded to it or wrapped around."""
     if dtype is bool_:
         return "true" if value else "false"
     if dtype is float64:
@@ -83,7 +83,7 @@ def constant(value: bool | int | float, dtype: DType) -> str:
 
 
 def widen(w: Writer, x: str, dtype: DType) -> str:
-    """A 16-bit float as ``float``; exact."""
+    """Return a 16-bit float as ``float``; exact."""
     if dtype is float16:
         return w.op(f"fpext {w.kind('half')} {x} to {w.kind('float')}")
     whole = w.kind("i32")
@@ -93,7 +93,7 @@ def widen(w: Writer, x: str, dtype: DType) -> str:
 
 
 def narrow(w: Writer, x: str, dtype: DType) -> str:
-    """A ``float`` rounded to a 16-bit float, halves to even; a NaN stays one."""
+    """Return a ``float`` rounded to a 16-bit float, halves to even; a NaN stays one."""
     kind, whole = w.kind("float"), w.kind("i32")
     if dtype is float16:
         return w.op(f"fptrunc {kind} {x} to {w.kind('half')}")
@@ -113,7 +113,9 @@ def narrow(w: Writer, x: str, dtype: DType) -> str:
 
 
 def _to_odd(w: Writer, x: str) -> str:
-    """A double as the ``float`` towards zero with its last bit set if inexact: rounding that once more is right."""
+    """Return a double as the ``float`` towards zero with its last bit set if inexact: rounding that once more is
+    right.
+    """
     double, single, whole, truth = w.kind("double"), w.kind("float"), w.kind("i32"), w.kind("i1")
     near = w.op(f"fptrunc {double} {x} to {single}")
     back = w.op(f"fpext {single} {near} to {double}")
@@ -152,7 +154,7 @@ def cast(w: Writer, x: str, source: DType, target: DType) -> str:
 
 
 def _from_float(w: Writer, x: str, source: DType, target: DType) -> str:
-    """A float or double as another float or an integer; out of range gives some number, hence ``freeze``."""
+    """Return a float or double as another float or an integer; out of range gives some number, hence ``freeze``."""
     before = w.kind(value_type(source))
     if target.kind == "float":
         return w.op(f"{'fpext' if source is float32 else 'fptrunc'} {before} {x} to {w.kind(value_type(target))}")
@@ -164,7 +166,7 @@ def _from_float(w: Writer, x: str, source: DType, target: DType) -> str:
 
 
 def bitcast(w: Writer, x: str, source: DType, target: DType) -> str:
-    """The same bits."""
+    """Return the same bits."""
     before, after = value_type(source), value_type(target)
     return x if before == after else w.op(f"bitcast {w.kind(before)} {x} to {w.kind(after)}")
 

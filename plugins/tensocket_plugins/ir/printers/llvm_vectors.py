@@ -1,8 +1,8 @@
 """VECTOR loops as vector instructions: one lane per iteration.
 
-What differs between the iterations is a vector; the rest is printed as scalars, by the printer of the kernel. An index
-that grows by one from lane to lane reads or writes neighbouring elements at once; others gather and scatter. ``If``
-becomes a mask: what is masked off is neither read nor written. SERIAL loops inside run for all lanes together.
+Values that differ between iterations are vectors; the rest is printed as scalars, by the printer of the kernel. An
+index that grows by one from lane to lane reads or writes neighbouring elements at once; others gather and scatter.
+``If`` becomes a mask: what is masked off is neither read nor written. SERIAL loops inside run for all lanes together.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _MANGLED = {"half": "f16", "float": "f32", "double": "f64"}
 
 
 class ScalarPrinter(Protocol):
-    """What the printer of a kernel does for the vector loops in it."""
+    """Printer of the vector loops in a kernel."""
 
     w: Writer
     pointers: dict[str, str]
     local_arrays: dict[str, Local]
 
     def value(self, e: Expr) -> str:
-        """The value of an expression that is the same in all lanes."""
+        """Return the value of an expression that is the same in all lanes."""
 
     def index(self, e: Expr) -> str:
-        """The same of an integer, in 64 bits."""
+        """Return the same of an integer, in 64 bits."""
 
     def let(self, s: Let) -> None:
         """Define a name."""
@@ -46,13 +46,13 @@ class ScalarPrinter(Protocol):
         """Memory on the stack."""
 
     def pointer(self, buffer: str) -> str:
-        """Where an array's first element is."""
+        """Return where an array's first element is."""
 
     def streaming(self, buffer: str) -> str:
-        """The mark of stores that go past the caches; empty where they do not."""
+        """Return the mark of stores that go past the caches; empty where they do not."""
 
     def loop(self, s: For, print_body: Callable[[], None]) -> None:
-        """A loop around what ``print_body`` prints."""
+        """Print a loop around what ``print_body`` prints."""
 
     def forget(self) -> None:
         """Forget values of expressions: a new statement begins."""
@@ -126,7 +126,7 @@ class VectorLoop:
                     self._outer.loop(statement, partial(self._inside, statement.body))
 
     def _inside(self, body: Sequence[Stmt]) -> None:
-        """The body of a loop; names that it defines end with it."""
+        """Print the body of a loop; names that it defines end with it."""
         before = dict(self._names)
         self._block(body)
         self._names = before
@@ -174,7 +174,7 @@ class VectorLoop:
         return self._differs[id(e)]
 
     def _vector(self, e: Expr) -> str:
-        """The value of an expression in every lane."""
+        """Return the value of an expression in every lane."""
         if isinstance(e, Const):
             return f"splat ({value_type(e.dtype)} {constant(e.value, e.dtype)})"
         if isinstance(e, Var) and e.name in self._names:
@@ -215,7 +215,7 @@ class VectorLoop:
             return apply(w, e.function, source, args)
 
     def _lanes_within(self, e: Call) -> str | None:
-        """A comparison of a growing index with a bound, as one of lane numbers in 32 bits; else None."""
+        """Return a comparison of a growing index with a bound, as one of lane numbers in 32 bits; else None."""
         left, right = (self._affine(arg) for arg in e.args)
         if left is None or right is None or (left[1] > 0) == (right[1] > 0) or min(left[1], right[1]) < 0:
             return None
@@ -234,7 +234,7 @@ class VectorLoop:
         return self._w.op(f"icmp {'ult' if below else 'uge'} {self._kind('i32')} <{numbers}>, {limit}")
 
     def _number(self, e: Expr) -> str | None:
-        """An index in 64 bits that grows by a constant, as 32-bit numbers; else None."""
+        """Return an index in 64 bits that grows by a constant, as 32-bit numbers; else None."""
         affine = self._affine(e)
         if affine is None:
             return None
@@ -243,7 +243,9 @@ class VectorLoop:
         return self._w.op(f"add {self._kind('i32')} {first}, <{steps}>")
 
     def _affine(self, e: Expr) -> tuple[str, int] | None:
-        """The first lane's index, in 64 bits, and the constant step from lane to lane; None where there is none."""
+        """Return the first lane's index, in 64 bits, and the constant step from lane to lane; None where there is
+        none.
+        """
         if not self._varies(e):
             return self._outer.index(e), 0
         if isinstance(e, Var):
@@ -282,7 +284,7 @@ class VectorLoop:
         return self._mask is None or inside
 
     def _small(self, buffer: str, affine: tuple[str, int] | None) -> Spread | None:
-        """Elements of a small local array whose places are known and that are no neighbours; else None."""
+        """Return the elements of a small local array whose places are known and that are not neighbours; else None."""
         local = self._outer.local_arrays.get(buffer)
         if local is None or affine is None or affine[1] < 2 or not affine[0].isdigit():
             return None
@@ -314,7 +316,7 @@ class VectorLoop:
         return self._w.op(f"icmp ne {kind} {text}, zeroinitializer") if e.dtype.kind == "bool" else text
 
     def _load_one(self, place: str, element: str, align: int) -> str:
-        """The element at ``place`` in every lane; it is read if any lane takes part."""
+        """Return the element at ``place`` in every lane; it is read if any lane takes part."""
         kind, masks = self._kind(element), self._kind("i1")
         bits = self._w.op(f"bitcast {masks} {self._mask or 'splat (i1 true)'} to i{self._lanes}")
         any_lane = self._w.op(f"icmp ne i{self._lanes} {bits}, 0")
@@ -324,7 +326,7 @@ class VectorLoop:
         return shuffled(self._w, kind, found, "poison", ["0"] * self._lanes)
 
     def _load_backwards(self, buffer: str, last: str, dtype: DType) -> str:
-        """The elements up to ``last``, turned round: in the first lane is the last one."""
+        """Return the elements up to ``last``, turned round: in the first lane is the last one."""
         element, align = memory_type(dtype), dtype.itemsize
         kind, first = self._kind(element), index_apply(self._w, "sub", [last, str(self._lanes - 1)])
         place = self._address(buffer, first, dtype)
@@ -339,7 +341,9 @@ class VectorLoop:
         return self._w.op(f"shufflevector {kind} {text}, {kind} poison, {self._kind('i32')} <{turned}>")
 
     def _load_every_second(self, place: str, element: str, align: int) -> str:
-        """Every second element from ``place`` on: twice as many neighbours, of which those between are masked off."""
+        """Return every second element from ``place`` on: twice as many neighbours, of which those between are masked
+        off.
+        """
         mask, few, many = self._mask or "splat (i1 true)", self._lanes, 2 * self._lanes
         spread = ", ".join(f"i32 {lane}, i32 {few}" for lane in range(few))
         wide = self._w.op(f"shufflevector <{few} x i1> {mask}, <{few} x i1> zeroinitializer, <{many} x i32> <{spread}>")
@@ -372,7 +376,7 @@ class VectorLoop:
                             f"v{self._lanes}p0")
 
     def _intrinsic(self, action: str, element: str, args: str, places: str) -> str:
-        """A masked access; ``args`` says where the mask goes."""
+        """Return a masked access; ``args`` says where the mask goes."""
         mask = self._mask or "splat (i1 true)"
         return self._masked_access(action, element, self._lanes, args.format(mask=f"{self._kind('i1')} {mask}"), places)
 

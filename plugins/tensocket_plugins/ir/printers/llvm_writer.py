@@ -13,9 +13,9 @@ from typing import Final
 _VALUES: Final = re.compile(r"%[\w.]+")
 #: A sum of indices.
 _SUM: Final = re.compile(r"add (?:nsw )?i64 (\S+), (\S+)")
-#: What begins instructions whose result may be another one the next time, or which do something, or belong to a block.
+#: Beginnings of instructions whose result may differ the next time, that have side effects, or that belong to a block.
 _MEMORY: Final = ("load ", "call ", "atomicrmw ", "phi ")
-#: What begins instructions that may trap.
+#: Beginnings of instructions that may trap.
 _TRAPPING: Final = ("sdiv ", "srem ", "udiv ", "urem ")
 
 
@@ -27,8 +27,8 @@ class _Loop:
         written: Names of arrays and variables that its iterations write.
         before: Instructions in front of it.
         place: Where they go among all lines.
-        known: What is known after it.
-        untouched: What iterations may read before the loop although it is written, because none has written it yet
+        known: The facts that are known after it.
+        untouched: Memory that iterations may read before the loop although it is written: none has written it yet
             and each reads only what it writes itself.
     """
 
@@ -67,7 +67,7 @@ class Writer:
         self._sums: dict[str, tuple[str, ...]] = {}
 
     def fresh(self, prefix: str) -> str:
-        """A new name."""
+        """Return a new name."""
         self._count += 1
         return f"{prefix}{self._count}"
 
@@ -105,7 +105,7 @@ class Writer:
             loop.untouched = None
 
     def count(self, counter: str, start: str, before: str, following: str) -> str:
-        """The instructions that begin a loop: its counter.
+        """Return the instructions that begin a loop: its counter.
 
         Args:
             counter: Their result.
@@ -120,7 +120,7 @@ class Writer:
         return f'  {counter}.known = {values}\n  {counter} = call i64 asm "", "=r,0"(i64 {counter}.known)'
 
     def element(self, pointer: str, kind: str, position: str) -> str:
-        """The address of element ``position`` of an array of type ``kind``.
+        """Return the address of element ``position`` of an array of type ``kind``.
 
         What each loop adds to it is added in that loop: the rest is in a register then.
         """
@@ -136,7 +136,7 @@ class Writer:
         return pointer
 
     def _terms(self, value: str) -> list[str]:
-        """What an index is the sum of."""
+        """Return the terms whose sum is an index."""
         parts = self._sums.get(value)
         return [value] if parts is None else [term for part in parts for term in self._terms(part)]
 
@@ -144,7 +144,7 @@ class Writer:
         return self.op(f"add i64 {left}, {right}") if left.startswith("%") else str(int(left) + int(right))
 
     def _depth(self, text: str, least: int) -> int:
-        """In how many loops an instruction has to be."""
+        """Return the number of loops that an instruction has to be in."""
         if len(self._loops) <= least:
             return len(self._loops)
         depths = self._depths
@@ -182,27 +182,27 @@ class Writer:
         self.lines.append("")
 
     def leave_loop(self) -> None:
-        """The innermost loop ends."""
+        """End the innermost loop."""
         loop = self._loops.pop()
         self.lines[loop.place] = "\n".join(loop.before)
         self._known = loop.known
 
     def enter_condition(self) -> tuple[int, dict[str, str]]:
-        """What follows may not happen; the result is for ``leave_condition``."""
+        """Note that the following code may not run; return the state for ``leave_condition``."""
         state = self.certain, self._known
         self.certain, self._known = len(self._loops), dict(self._known)
         return state
 
     def leave_condition(self, state: tuple[int, dict[str, str]]) -> None:
-        """The innermost condition ends."""
+        """End the innermost condition."""
         self.certain, self._known = state
 
     def kind(self, scalar: str) -> str:
-        """The type of values whose elements have type ``scalar``."""
+        """Return the type of values whose elements have type ``scalar``."""
         return f"<{self.lanes} x {scalar}>" if self.lanes else scalar
 
     def literal(self, scalar: str, text: str) -> str:
-        """A constant as an operand of type ``kind(scalar)``."""
+        """Return a constant as an operand of type ``kind(scalar)``."""
         return f"splat ({scalar} {text})" if self.lanes else text
 
     def intrinsic(self, function: str, scalar: str, args: list[str]) -> str:

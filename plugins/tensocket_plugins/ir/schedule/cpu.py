@@ -197,7 +197,9 @@ def _divides(body: Sequence[Stmt]) -> bool:
 
 
 def schedule_columns(kernel: Kernel, names: Names) -> Kernel | None:
-    """A block of neighbouring outer iterations at once, row by row; None where these do not lie next to each other."""
+    """Return a block of neighbouring outer iterations at once, row by row; None where these do not lie next to each
+    other.
+    """
     outer, inner = peel(kernel.body)
     if not outer or not _are_columns(inner, outer[-1][0].name):
         return None

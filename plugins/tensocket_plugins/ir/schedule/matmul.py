@@ -96,7 +96,7 @@ def _match(kernel: Kernel) -> _Product | None:
 
 
 def schedule_tiles(kernel: Kernel, target: Target, names: Names) -> Kernel | None:
-    """The tiled schedule; None where the kernel is no matrix product or the target too small for it."""
+    """Return the tiled schedule; None where the kernel is not a matrix product or the target too small for it."""
     product = _match(kernel)
     if product is None or target.max_group_size < SIDE * SIDE:
         return None
@@ -124,12 +124,12 @@ class _Tiles:
         result = product.reduce.results[0]
         self._sums = [[names.var(f"{result.name}_{i}{j}", result.dtype) for j in range(PER_LANE)]
                       for i in range(PER_LANE)]
-        #: What groups are numbered by.
+        #: The axes that number the groups.
         self.axes: list[Axis] = [*product.batch, (self._tile_m, ceil_div(product.m[1], TILE)),
                                  (self._tile_n, ceil_div(product.n[1], TILE))]
 
     def body(self, number: Expr, lane: Var) -> list[Stmt]:
-        """All lanes of group ``number``."""
+        """Return all lanes of group ``number``."""
         zero = self._product.reduce.identity[0]
         return [
             *recover(number, self.axes, self._names),
@@ -163,7 +163,7 @@ class _Tiles:
 
     def _stage(self, slot: Var, lane: Var, where: list[Let], inside: Expr, value: Expr, tile: str,
                place: Expr) -> Stmt:
-        """Elements outside of the matrix are zero, and so is their share in the sum."""
+        """Copy a tile; elements outside of the matrix are zero, and so is their share in the sum."""
         k, steps = self._product.k
         staged = self._names.var("staged", value.dtype)
         return loop(slot, TILE * DEPTH, [
@@ -174,7 +174,7 @@ class _Tiles:
         ], start=lane, step=SIDE * SIDE)
 
     def _multiply(self) -> Iterator[Stmt]:
-        """One step of k for this lane's results, which are ``SIDE`` rows and columns apart."""
+        """Yield one step of k for this lane's results, which are ``SIDE`` rows and columns apart."""
         lefts = [self._names.var("left", self._product.left.dtype) for _ in range(PER_LANE)]
         rights = [self._names.var("right", self._product.right.dtype) for _ in range(PER_LANE)]
         for i, left in enumerate(lefts):

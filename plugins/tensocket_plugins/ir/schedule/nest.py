@@ -34,7 +34,7 @@ Axis = tuple[Var, Expr]
 
 
 def walk(body: Iterable[Stmt]) -> Iterator[Stmt]:
-    """All statements, outer ones first, including those inside loops, conditions and reductions."""
+    """Yield all statements, outer ones first, including those inside loops, conditions and reductions."""
     for statement in body:
         yield statement
         if isinstance(statement, For | If | Reduce):
@@ -42,7 +42,7 @@ def walk(body: Iterable[Stmt]) -> Iterator[Stmt]:
 
 
 def expressions(statement: Stmt) -> tuple[Expr, ...]:
-    """The expressions of a statement itself, without those of statements inside it."""
+    """Return the expressions of a statement itself, without those of statements inside it."""
     match statement:
         case Let(_, value) | Declare(_, value) | Assign(_, value):
             return (value,)
@@ -69,14 +69,14 @@ def subexpressions(expr: Expr) -> Iterator[Expr]:
 
 
 def loads(body: Iterable[Stmt]) -> Iterator[Load]:
-    """All loads in ``body``."""
+    """Yield all loads in ``body``."""
     for statement in walk(body):
         for expr in expressions(statement):
             yield from (part for part in subexpressions(expr) if isinstance(part, Load))
 
 
 def stored(body: Iterable[Stmt]) -> set[str]:
-    """Names of the buffers that ``body`` writes."""
+    """Return the names of the buffers that ``body`` writes."""
     return {statement.buffer for statement in walk(body) if isinstance(statement, Store | Atomic)}
 
 
@@ -93,7 +93,7 @@ def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
 
 
 def definitions(body: Iterable[Stmt]) -> dict[str, Expr]:
-    """What the names that ``body`` defines stand for, without these names."""
+    """Return the expressions that the names in ``body`` stand for, free of these names."""
     named: dict[str, Expr] = {}
     for statement in walk(body):
         if isinstance(statement, Let):
@@ -129,12 +129,12 @@ class Names:
         return name
 
     def var(self, stem: str, dtype: DType) -> Var:
-        """A variable of a new name."""
+        """Return a variable of a new name."""
         return Var(self.fresh(stem), dtype)
 
 
 def index_dtype(kernel: Kernel) -> DType:
-    """The integer type of the kernel's loop variables; int32 where it has no loops."""
+    """Return the integer type of the kernel's loop variables; int32 where it has no loops."""
     for statement in walk(kernel.body):
         if isinstance(statement, For):
             return statement.var.dtype
@@ -144,7 +144,9 @@ def index_dtype(kernel: Kernel) -> DType:
 
 
 def peel(body: tuple[Stmt, ...]) -> tuple[list[Axis], tuple[Stmt, ...]]:
-    """The axes of the perfectly nested PARALLEL loops around ``body``, outermost first, and what is inside them."""
+    """Return the axes of the perfectly nested PARALLEL loops around ``body``, outermost first, and what is inside
+    them.
+    """
     axes: list[Axis] = []
     while len(body) == 1 and isinstance(body[0], For) and body[0].kind is LoopKind.PARALLEL:
         axes.append((body[0].var, body[0].stop))
@@ -177,7 +179,7 @@ def unit_step(index: Expr, name: str) -> bool:
 
 
 def product(factors: Iterable[Expr], dtype: DType) -> Expr:
-    """The product of sizes; 1 for none. Constants are folded."""
+    """Return the product of sizes; 1 for none. Constants are folded."""
     number, rest = 1, []
     for factor in factors:
         if isinstance(factor, Const):
@@ -197,21 +199,21 @@ def ceil_div(size: Expr, by: Expr | int) -> Expr:
 
 
 def smaller(left: Expr, right: Expr | int) -> Expr:
-    """The lesser of two sizes; constants are folded."""
+    """Return the lesser of two sizes; constants are folded."""
     if isinstance(left, Const) and isinstance(right, int):
         return const(min(int(left.value), right), left.dtype)
     return call("min", left, right)
 
 
 def larger(left: Expr, right: Expr | int) -> Expr:
-    """The greater of two sizes; constants are folded."""
+    """Return the greater of two sizes; constants are folded."""
     if isinstance(left, Const) and isinstance(right, int):
         return const(max(int(left.value), right), left.dtype)
     return call("max", left, right)
 
 
 def flat_index(axes: Sequence[Axis], dtype: DType) -> Expr:
-    """The row-major number of an iteration of ``axes``."""
+    """Return the row-major number of an iteration of ``axes``."""
     index: Expr | None = None
     for var, extent in axes:
         index = var if index is None else index * extent + var

@@ -68,7 +68,9 @@ class Partials:
 
 
 def narrowed(reduce: Reduce) -> Reduce | None:
-    """The same sums in the precision of what is added, at least float32; None where accumulators are not wider."""
+    """Return the same sums in the precision of what is added, at least float32; None where accumulators are not
+    wider.
+    """
     named = {let.var.name: let.value for let in reduce.body}
     values: list[Expr] = []
     for value, identity in zip(reduce.values, reduce.identity, strict=True):
@@ -125,7 +127,7 @@ class VectorReduction:
         self._totals = self._partials(reduce)
 
     def build(self) -> list[Stmt]:
-        """The results, declared and computed."""
+        """Return the results, declared and computed."""
         *outer, (var, extent) = self._reduce.loops
         narrow = narrowed(self._reduce)
         if narrow is not None:
@@ -150,10 +152,11 @@ class VectorReduction:
         return loop(self._at, lanes or self._lanes, body, LoopKind.VECTOR)
 
     def _blocks(self, reduce: Reduce, var: Var, extent: Expr, length: int) -> list[Stmt]:
-        """The innermost loop in blocks of ``length`` elements a lane, each added up by itself and then to the totals.
+        """Return the innermost loop in blocks of ``length`` elements a lane, each added up by itself and then to the
+        totals.
 
         Args:
-            reduce: What is added up in a block.
+            reduce: The reduction to run in a block.
             var: The loop's variable.
             extent: Its extent.
             length: Elements of a lane.

@@ -84,7 +84,7 @@ def _levels(reduce: Reduce, names: Names, level: int, into: Sequence[Var], start
 
 def _blocked(reduce: Reduce, names: Names, axis: Axis, into: Sequence[Var],
              body: Callable[[Sequence[Var]], list[Stmt]], begin: Expr | int, stride: int) -> For:
-    """A loop over blocks; each block is summed by itself."""
+    """Return a loop over blocks; each block is summed by itself."""
     var, extent = axis
     first = names.var(f"{var.name}_block", var.dtype)
     parts = [names.var(f"{result.name}_block", result.dtype) for result in reduce.results]
@@ -97,7 +97,7 @@ def _blocked(reduce: Reduce, names: Names, axis: Axis, into: Sequence[Var],
 
 
 def flatten(reduce: Reduce, names: Names) -> Reduce:
-    """The same reduction over one loop."""
+    """Return the same reduction over one loop."""
     if len(reduce.loops) == 1:
         return reduce
     dtype = reduce.loops[0][0].dtype

@@ -67,12 +67,12 @@ def groups_frame(count: Expr, lanes: int, target: Target, names: Names,
 
 
 def outputs(axes: Sequence[Axis], dtype: DType) -> Expr:
-    """Number of iterations of the outer loops; 1 without any."""
+    """Return the number of iterations of the outer loops; 1 without any."""
     return product((extent for _, extent in axes), dtype) if axes else const(1, dtype)
 
 
 def schedule_lanes(kernel: Kernel, target: Target, names: Names) -> Kernel:
-    """One lane per iteration of the outer loops; the innermost axis runs over neighbouring lanes."""
+    """Give each iteration of the outer loops a lane; the innermost axis runs over neighbouring lanes."""
     axes, inner = peel(kernel.body)
     frame = lanes_frame(outputs(axes, index_dtype(kernel)), group_size(target), target, names,
                         lambda number: [*recover(number, axes, names), *serialize(inner, names)])

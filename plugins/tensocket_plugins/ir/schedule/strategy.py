@@ -9,16 +9,16 @@ from typing import Final
 from ..nodes import IRError, Kernel, Program
 from ..target import Target
 from .cpu import schedule_columns, schedule_lanes_of_rows, schedule_loops, schedule_vectors
+from .groups import schedule_groups
 from .matmul import schedule_tiles
+from .narrow_rows import WIDTH, pack, packs
 from .nest import Names
-from .packed import WIDTH, pack, packs
 from .partials import FEW_LANES, LANES
 from .reduce import split, splittable
-from .rows import schedule_groups
-from .runs import schedule_runs
+from .register_runs import schedule_runs
 from .simt import schedule_lanes
 from .streaming import schedule_quotients
-from .turn import schedule_turned
+from .transpose import schedule_turned
 
 #: A reduction up to this long is done by one lane.
 SHORT: Final = 64
@@ -52,7 +52,7 @@ class Strategy(Enum):
 
 def pick_strategy(outer: int, length: int, target: Target, inner: int | None = None, *,
                   packed: bool = False) -> Strategy:
-    """The strategy that suits a nest with ``outer`` output iterations of ``length`` reduction iterations each.
+    """Return the strategy that suits a nest with ``outer`` output iterations of ``length`` reduction iterations each.
 
     Args:
         outer: Output iterations.

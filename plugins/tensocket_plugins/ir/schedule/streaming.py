@@ -33,13 +33,13 @@ _QUOTIENTS: Final = frozenset({"fmod", "idiv", "imod"})
 
 
 def streamed(program: Program) -> tuple[Program, Var | None] | None:
-    """A pointwise program, scheduled for kind ``cpu``, with results that go past the caches.
+    """Return a pointwise program, scheduled for kind ``cpu``, with results that go past the caches.
 
     It may run on contiguous results that begin at a line of 64 bytes and are none of its operands, and whose rows are
     whole lines. The values are the same.
 
     Returns:
-        The program and the length of rows, if it goes by rows. None where the kernel is no nest of loops over
+        The program and the length of rows, if it goes by rows. None where the kernel is not a nest of loops over
         neighbours that vectors serve.
     """
     kernel = program.kernels[0]

@@ -1,4 +1,4 @@
-"""What a program's main function is wrapped with so that a launcher sees its errors: there is none."""
+"""The wrapper of a program's main function by which a launcher would see its errors; tensocket has no launcher."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _Function = TypeVar("_Function")
 
 
 def record(fn: _Function, error_handler: object = None) -> _Function:
-    """The function itself."""
+    """Return the function itself."""
     return fn
 
 

@@ -10,13 +10,13 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket.errors import ArgumentError, ArgumentTypeError
-from tensocket_core import Tensor, as_tensor, float64, stack, tensor
+from tensocket_operators import Tensor, as_tensor, float64, stack, tensor
 
 CollateMap = dict[type | tuple[type, ...], Callable[..., Any]]
 
 
 def default_convert(data: Any) -> Any:
-    """What loading without batches does: arrays become tensors, also inside of mappings and sequences."""
+    """Convert the arrays of a sample that is loaded without batches to tensors, also inside mappings and sequences."""
     if isinstance(data, Tensor):
         return data
     if isinstance(data, (np.ndarray, np.generic)):
@@ -147,7 +147,7 @@ def collate_str_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> A
     return batch
 
 
-#: What ``default_collate`` does with a type; programs may add entries for their own types.
+#: The function by which ``default_collate`` handles a type; programs may add entries for their own types.
 default_collate_fn_map: Final[CollateMap] = {
     Tensor: collate_tensor_fn,
     np.ndarray: collate_numpy_array_fn,

@@ -16,7 +16,7 @@ class MapFetcher:
     Args:
         dataset: The data set.
         batched: Whether it is asked for lists of indices.
-        collate_fn: What makes a batch of samples, or an output of a sample.
+        collate_fn: Function that makes a batch of samples, or an output of a sample.
         drop_last: For data sets without indices.
     """
 
@@ -26,7 +26,7 @@ class MapFetcher:
         self.collate_fn = collate_fn
 
     def fetch(self, index: Any) -> Any:
-        """The batch of a list of indices, or the sample of one."""
+        """Return the batch of a list of indices, or the sample of one."""
         dataset = self.dataset
         if not self.batched:
             return self.collate_fn(dataset[index])
@@ -44,7 +44,7 @@ class StreamFetcher:
     Args:
         dataset: The data set.
         batched: Whether it is asked for lists of indices.
-        collate_fn: What makes a batch of samples, or an output of a sample.
+        collate_fn: Function that makes a batch of samples, or an output of a sample.
         drop_last: Whether a shorter last batch is left out.
     """
 
@@ -55,7 +55,7 @@ class StreamFetcher:
         self.drop_last = drop_last
 
     def fetch(self, index: Any) -> Any:
-        """The next batch, or the next sample.
+        """Return the next batch, or the next sample.
 
         Raises:
             StopIteration: There is none.

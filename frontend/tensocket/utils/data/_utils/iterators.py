@@ -9,7 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from tensocket.errors import DatasetError, WorkerError
-from tensocket_core import randint
+from tensocket_operators import randint
 
 from .pin_memory import pin_memory
 from .worker import Failure, StreamEnd, Task
@@ -24,7 +24,7 @@ _RETRY = 0.01
 
 
 class LoaderIterator:
-    """What all passes have in common.
+    """The base class of all passes.
 
     Args:
         loader: The loader.
@@ -141,7 +141,7 @@ class WorkersIterator(LoaderIterator):
             self._pool.send(worker, request)
 
     def _next_worker(self) -> int | None:
-        """A worker with samples left; one that has too much to do only where answers have to come in order."""
+        """Return a worker with samples left; one that has too much to do only where answers have to come in order."""
         for worker in itertools.islice(self._turns, len(self._ended)):
             if not self._ended[worker] and (self._loader.in_order or self._asked_of[worker] < self._ahead):
                 return worker

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensocket_core import Tensor
+from tensocket_operators import Tensor
 
 from .collate import like_mapping, like_sequence
 

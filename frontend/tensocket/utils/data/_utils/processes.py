@@ -15,7 +15,7 @@ from typing import Any, Final
 from tensocket.errors import WorkerError
 from tensocket.multiprocessing import get_context
 from tensocket.multiprocessing.channel import Channel
-from tensocket_core import set_num_threads
+from tensocket_operators import set_num_threads
 
 from .worker import Answer, Failure, Request, Task, WorkerInfo, seed_process, set_worker_info, work
 
@@ -42,7 +42,7 @@ class ProcessPool:
     """Worker processes, each with a connection of its own.
 
     Args:
-        task: What they do.
+        task: Their task.
         context: Start method, context, or None for the default one.
 
     Attributes:
@@ -101,7 +101,7 @@ class ProcessPool:
         return self._channels[worker].ready(select.POLLOUT, 0)
 
     def receive(self, seconds: float | None) -> tuple[int, Answer] | None:
-        """The next answer and whose it is, or None after ``seconds``.
+        """Return the next answer and whose it is, or None after ``seconds``.
 
         Raises:
             WorkerError: A worker is gone.
@@ -155,7 +155,7 @@ def _end(processes: list[BaseProcess], patience: float) -> None:
 
 
 def main(task: Task, worker: int, connection: socket.socket) -> None:
-    """The life of a worker process."""
+    """Run the loop of a worker process."""
     # An interrupt of the keyboard reaches all processes; the parent reports it. A lost connection means that the
     # parent is done, or dead.
     with contextlib.suppress(KeyboardInterrupt, EOFError, ConnectionError):
@@ -174,7 +174,7 @@ class _WorkerEnd:
         self._parent = parent
 
     def receive(self) -> Request | None:
-        """The next request; None when the parent needs no more answers, or is dead."""
+        """Return the next request; None when the parent needs no more answers, or is dead."""
         if self._channel.ready(0, 0):
             return None
         while not self._channel.ready(select.POLLIN, _LOOK):

@@ -14,7 +14,7 @@ class ThreadPool:
     """Worker threads.
 
     Args:
-        task: What they do.
+        task: Their task.
 
     Attributes:
         patience: Seconds that threads have to end; after that they are left alone.
@@ -47,7 +47,7 @@ class ThreadPool:
         return True
 
     def receive(self, seconds: float | None) -> tuple[int, Answer] | None:
-        """The next answer and whose it is, or None after ``seconds``."""
+        """Return the next answer and whose it is, or None after ``seconds``."""
         try:
             return self._answers.get(timeout=seconds)
         except queue.Empty:
@@ -68,7 +68,7 @@ class ThreadPool:
 
 def _main(task: Task, worker: int, requests: queue.SimpleQueue[Request | None],
           answers: queue.SimpleQueue[tuple[int, Answer]], closed: threading.Event) -> None:
-    """The life of a worker thread."""
+    """Run the loop of a worker thread."""
     set_worker_info(WorkerInfo(worker, task.workers, task.base_seed + worker, task.dataset,
                                generators(task.base_seed, worker), "thread"))
 

@@ -1,4 +1,4 @@
-"""What a worker does, in a process or a thread: it answers every request for a batch with one message."""
+"""The loop of a worker, in a process or a thread: it answers every request for a batch with one message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core import Generator, manual_seed
+from tensocket_operators import Generator, manual_seed
 
 from .fetch import MapFetcher, StreamFetcher
 
@@ -32,7 +32,7 @@ class WorkerGenerators:
 
 @dataclass
 class WorkerInfo:
-    """What a worker knows about itself.
+    """A worker's knowledge of itself.
 
     Attributes:
         id: Its number, from 0.
@@ -69,13 +69,13 @@ def set_worker_info(info: WorkerInfo | None) -> None:
 
 @dataclass
 class Task:
-    """What workers do.
+    """The task of workers.
 
     Attributes:
         dataset: The data set.
         stream: Whether it is iterable, without indices.
         batched: Whether requests are lists of indices.
-        collate_fn: What makes a batch of samples.
+        collate_fn: Function that makes a batch of samples.
         drop_last: Whether a shorter last batch is left out.
         init: ``worker_init_fn``.
         base_seed: Seed of worker 0.
@@ -92,7 +92,7 @@ class Task:
     workers: int
 
     def fetcher(self) -> MapFetcher | StreamFetcher:
-        """A new pass."""
+        """Return a new pass."""
         made = StreamFetcher if self.stream else MapFetcher
         return made(self.dataset, self.batched, self.collate_fn, self.drop_last)
 
@@ -116,7 +116,7 @@ class Failure:
         self.text = f"Caught {self.kind.__name__} {where}.\nOriginal {lines}"
 
     def without_objects(self) -> Failure:
-        """The same failure as a RuntimeError, for exceptions that cannot be sent."""
+        """Return the same failure as a RuntimeError, for exceptions that cannot be sent."""
         self.kind, self.attributes = RuntimeError, {}
         return self
 
@@ -165,7 +165,7 @@ def generators(base_seed: int, worker: int) -> WorkerGenerators:
 
 
 def _words(base_seed: int, worker: int) -> Any:
-    """A seed for NumPy, which takes words of 32 bits. Base seeds that differ by one have nothing in common."""
+    """Return a seed for NumPy, which takes words of 32 bits. Base seeds that differ by one have nothing in common."""
     entropy = [worker, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
     return np.random.SeedSequence(entropy).generate_state(4)
 
@@ -174,7 +174,7 @@ def work(task: Task, where: str, receive: Callable[[], Request | None], send: Ca
     """Answer requests until there is none. The worker's information is set already.
 
     Args:
-        task: What to do.
+        task: The worker's task.
         where: Text for tracebacks that tells which worker this is.
         receive: Waits for a request.
         send: Sends an answer.

@@ -1,0 +1,194 @@
+"""Derivative rules: what an operator saves for its gradients, and which values each function is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from tensocket_plugins.contract.errors import UnsupportedOperator
+
+from .schema import Schema
+
+#: Position of the result among saved values.
+RESULT: Final = -1
+#: Position that stands for the shape of argument 0; that of argument k is ``SHAPE - k``.
+SHAPE: Final = -2
+#: Stands for a value that no gradient needs, because its argument requires none.
+UNUSED: Final = -1000
+#: Position that stands for which tensor arguments have an edge, as a tuple of bools.
+WANTED: Final = -1001
+#: Position of result 0 of an operator with several; that of result k is ``RESULTS - k``.
+RESULTS: Final = -2000
+#: Names of nodes that do not follow from the operator's.
+_NODE_NAMES: Final = {
+    "basic_index": "SliceBackward0",
+    "basic_put_": "torch::autograd::CopySlices",
+    "class_loss": "NllLossBackward0",
+    "copy_": "torch::autograd::CopyBackwards",
+    "copy_slices": "torch::autograd::CopySlices",
+    "convert": "ToCopyBackward0",
+    "floor_divide": "NotImplemented",
+    "gather_valid": "GatherBackward0",
+    "log_softmax_rows": "LogSoftmaxBackward0",
+    "scatter_valid": "ScatterBackward0",
+    "score_loss": "NllLossBackward0",
+    "softmax_rows": "SoftmaxBackward0",
+}
+
+
+class Derivative:
+    """How gradients flow back through an operator.
+
+    One function per differentiable argument. Its parameter names say what it uses, and only that is saved: ``grad``
+    (the gradient of the result), ``result``, arguments of the operator by name, and ``NAME_shape`` for the shape of an
+    argument that is not needed itself. A function returns the argument's gradient;
+    where the argument was broadcast, the engine sums. ``joint`` is one function that returns the gradients of all
+    tensor arguments as a tuple, for operators on lists and where one computation gives all of them. Its parameter
+    ``wanted`` is a tuple that tells which of these arguments gradients flow to.
+
+    For an operator that returns several tensors as a tuple or list, the first parameter is called ``grads``: a tuple
+    with the gradient of each result, None where no gradient arrived; the results are then called ``result0``,
+    ``result1`` ...
+
+    >>> Derivative(input=lambda grad, other: grad * other, other=lambda grad, input: grad * input).arguments
+    ('input', 'other')
+    """
+
+    __slots__ = (
+        "_named",
+        "add_part",
+        "arguments",
+        "arrays",
+        "frees",
+        "functions",
+        "joint",
+        "lists",
+        "multiple",
+        "name",
+        "names",
+        "overwrites",
+        "parameters",
+        "picks",
+        "plans",
+        "saved_positions",
+        "tensors",
+    )
+
+    def __init__(self, joint: Callable[..., Any] | None = None, **functions: Callable[..., Any]) -> None:
+        self.joint = joint
+        #: Functions that run on arrays instead of ``functions``; empty where there are none.
+        self.arrays: tuple[Callable[..., Any] | str | None, ...] = ()
+        self._named: dict[str, Callable[..., Any] | str] = {}
+        self.arguments = tuple(functions)
+        self.functions: tuple[Callable[..., Any] | None, ...] = tuple(functions.values())
+        self.picks: tuple[tuple[int, ...], ...] = ()
+        self.saved_positions: tuple[int, ...] = ()
+        self.tensors: tuple[int, ...] = ()
+        self.parameters = 0
+        self.multiple = any(_parameters(f)[0] == "grads" for f in (joint, *functions.values()) if f is not None)
+        self.names: tuple[str, ...] = ()
+        #: Whether the operator takes a list of tensors.
+        self.lists = False
+        #: ``needed`` so far, by which edges there are.
+        self.plans: dict[tuple[bool, ...], tuple[int, ...]] = {}
+        self.name = ""
+        #: Whether tensors are saved, which are freed by a backward pass that does not retain the graph.
+        self.frees = True
+        #: Whether the operator gives its first argument new values, whatever the old ones were.
+        self.overwrites = False
+        #: See ``of_part``.
+        self.add_part: Callable[..., Any] | None = None
+
+    def of_part(self, add_part: Callable[..., Any]) -> Derivative:
+        """Say that the result is a part of the only tensor.
+
+        Args:
+            add_part: ``add_part(whole, grad, *saved)`` adds the gradient of the result in place to that of the tensor;
+                no tensors are saved.
+        """
+        self.add_part = add_part
+        return self
+
+    def of_overwriting(self) -> Derivative:
+        """Say that the operator gives its first argument new values, whatever the old ones were."""
+        self.overwrites = True
+        return self
+
+    def on_arrays(self, **functions: Callable[..., Any] | str) -> Derivative:
+        """Say how gradients of small arrays are computed on the arrays themselves.
+
+        Args:
+            functions: For every argument that has a gradient a function of NumPy arrays, with the parameters of the
+                function on tensors and the same result; or the name of an operator whose kernel it is. A function
+                returns NotImplemented where it does not know.
+        """
+        self._named = functions
+        return self
+
+    def bind(self, schema: Schema) -> None:
+        """Resolve names against the operator's schema: which arguments to save and what each function is given."""
+        title = schema.name.strip("_").title().replace("_", "")
+        self.name = _NODE_NAMES.get(schema.name, f"{title}Backward0")
+        names = self.names = schema.names
+        self.parameters = len(names)
+        self.tensors = schema.tensors
+        self.lists = any(p.is_tensor and p.type.endswith("[]") for p in schema.parameters)
+        by_name = dict(zip(self.arguments, self.functions, strict=True))
+        if self.joint is None:
+            tensors = [names[k] for k in schema.tensors]
+            unknown = set(by_name) - set(tensors)
+            if unknown:
+                raise ValueError(f"derivative of {schema.name} for unknown arguments {sorted(unknown)}")
+            self.functions = tuple(by_name.get(name) for name in tensors)
+            if self._named:
+                self.arrays = tuple(self._named.get(name) for name in tensors)
+        else:
+            self.functions = (self.joint,)
+        used = [_parameters(f)[1:] if f is not None else () for f in self.functions]
+        positions = sorted({_position(name, names) for wanted in used for name in wanted})
+        self.saved_positions = tuple(positions)
+        self.frees = any(k in (*schema.tensors, RESULT) or k <= RESULTS for k in positions)
+        self.picks = tuple(tuple(positions.index(_position(name, names)) for name in wanted) for wanted in used)
+
+    def needed(self, edges: tuple[Any, ...]) -> tuple[int, ...]:
+        """``saved_positions`` with ``UNUSED`` for what only arguments without an edge need."""
+        if self.joint is not None:
+            return self.saved_positions
+        wanted = tuple([edge is not None for edge in edges])
+        plan = self.plans.get(wanted)
+        if plan is None:
+            used = {k for present, pick in zip(wanted, self.picks, strict=True) if present for k in pick}
+            plan = self.plans[wanted] = tuple(p if k in used else UNUSED for k, p in enumerate(self.saved_positions))
+        return plan
+
+
+def no_derivative(operator: str, argument: str) -> Callable[..., Any]:
+    """Return the rule of an argument whose derivative is not known in a closed form: asking for it is an error, not
+    zero.
+    """
+
+    def refuse(grad: Any) -> NoReturn:
+        raise UnsupportedOperator(operator, f"a derivative with respect to {argument}",
+                                  "the operator has no derivative for this argument", f"detach() {argument}")
+
+    return refuse
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount]
+
+
+def _position(name: str, names: tuple[str, ...]) -> int:
+    """Return the position of a saved value: an argument's index, ``RESULT``, ``RESULTS - k``, ``SHAPE - k`` for
+    ``x_shape``.
+    """
+    if name in names:
+        return names.index(name)
+    if name == "result":
+        return RESULT
+    if name == "wanted":
+        return WANTED
+    if name[:6] == "result" and name[6:].isdecimal():
+        return RESULTS - int(name[6:])
+    return SHAPE - names.index(name.removesuffix("_shape"))

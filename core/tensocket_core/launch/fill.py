@@ -1,0 +1,65 @@
+"""New tensors with known elements: one value everywhere, or a copy of host values."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_plugins.contract.dtypes import DType
+
+from ..device import DeviceEntry
+from ..dispatch.modes import ACTIVE, STATE
+from ..keys import dtype_bit
+from ..tensor import wrap
+from .copies import from_host
+from .host_convert import to_dtype
+from .numbers import as_number, check_range
+from .pointwise_plan import run_generated
+from .primitives import primitive
+
+#: Elements from which a kernel fills an array in less time than NumPy.
+MANY: Final = 1 << 14
+
+
+
+def finish(array: Any, dtype: DType, entry: DeviceEntry, requires_grad: bool) -> Any:
+    """A new leaf on a handle."""
+    tensor = wrap(array, entry.key | dtype_bit(dtype))
+    if ACTIVE:
+        for transform in STATE.transforms:
+            tensor = transform.created(tensor)
+        if STATE.inference is not None:
+            STATE.inference(tensor)
+    if requires_grad:
+        tensor.requires_grad = True
+    return tensor
+
+
+def fill_array(operator: str, entry: DeviceEntry, out: Any, value: Any, dtype: DType) -> None:
+    """Write one value everywhere."""
+    check_range(operator, value, dtype)
+    if 0 in out.shape:
+        return
+    runtime = entry.runtime
+    if runtime.profile.host_resident and (runtime.target is None or out.size < MANY):
+        out[...] = to_dtype(np.asarray(value), dtype)
+    elif runtime.target is not None:
+        run_generated(entry, ("fill", dtype), lambda x: x, [(value, dtype)],
+                      out.shape, [(out, dtype)])
+    else:
+        primitive("fill", entry, "fill", dtype)([out], [], (as_number(value, dtype),), entry.stream)
+
+
+def filled(
+    operator: str, shape: tuple[int, ...], value: Any, dtype: DType, entry: DeviceEntry, requires_grad: bool = False
+) -> Any:
+    """A tensor with one value everywhere."""
+    out = entry.runtime.empty(shape, dtype, entry.stream)
+    fill_array(operator, entry, out, value, dtype)
+    return finish(out, dtype, entry, requires_grad)
+
+
+def from_values(values: np.ndarray[Any, Any], dtype: DType, entry: DeviceEntry) -> Any:
+    """A tensor with a copy of host values, converted to ``dtype``."""
+    return wrap(from_host(entry, to_dtype(values, dtype), dtype), entry.key | dtype_bit(dtype))

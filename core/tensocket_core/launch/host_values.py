@@ -1,0 +1,99 @@
+"""Elements of tensors as NumPy arrays and Python numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tensocket_plugins.ir.build.math import arithmetic_dtype
+
+from ..device import PENDING, wait_for_values
+from ..dispatch.lazy import resolved
+from ..dispatch.modes import untransformed
+from ..keys import LAZY
+from ..tensor import tensor_methods
+from .stream_use import copy_arrays
+
+
+@tensor_methods
+class HostValues:
+    """Conversions of a tensor to what the host computes with."""
+
+    __slots__ = ()
+
+    def _host(self: Any) -> np.ndarray[Any, Any]:
+        """The elements as a NumPy array on the host; shares memory on a host-resident device, unless they are lazy."""
+        entry = self._entry
+        if self._key & LAZY:
+            with untransformed():
+                return resolved(self)._host()  # type: ignore[no-any-return]
+        if entry.runtime.profile.host_resident:
+            if PENDING:
+                wait_for_values()
+            return self._array  # type: ignore[no-any-return]
+        with untransformed():
+            source = self._cut().contiguous()
+        host = np.empty(source._array.shape, self.dtype.numpy)
+        copy_arrays(entry, host, source._array)
+        return host
+
+    def _values(self: Any) -> np.ndarray[Any, Any]:
+        """Element values as NumPy has them: dtypes that NumPy lacks are widened to float32, or complex64."""
+        if self.dtype.native:
+            return self._host()  # type: ignore[no-any-return]
+        with untransformed():
+            values: np.ndarray[Any, Any] = self._cut().to(arithmetic_dtype(self.dtype))._host()
+            return values
+
+    def item(self: Any) -> Any:
+        """The only element as a Python number.
+
+        Raises:
+            ShapeError: The tensor has another number of elements than one.
+        """
+        if self._array.size != 1:
+            raise ShapeError(
+                "item",
+                f"a tensor of shape {list(self.shape)}",
+                "only one element converts to a Python number",
+                "use .tolist()",
+            )
+        return self._values().item()
+
+    def tolist(self: Any) -> Any:
+        """Nested lists of Python numbers."""
+        return self._values().tolist()
+
+    def __bool__(self: Any) -> bool:
+        if self._array.size != 1:
+            raise ShapeError("bool", f"a tensor of shape {list(self.shape)}", "only one element has a truth value",
+                             "use .any() or .all()")
+        return bool(self.item())
+
+    def __int__(self: Any) -> int:
+        return int(real_number("int", self.item()))
+
+    def __float__(self: Any) -> float:
+        return float(real_number("float", self.item()))
+
+    def __index__(self: Any) -> int:
+        if self.dtype.kind not in ("bool", "int", "uint") or self._array.size != 1:
+            raise ArgumentTypeError("index", f"a tensor of shape {list(self.shape)} and dtype {self.dtype.name}",
+                                    "only one integer converts to an index", "convert it with int(...)")
+        return int(self.item())
+
+
+def real_number(operator: str, value: Any) -> Any:
+    """A Python number that is no complex one; the real part of a complex one without imaginary part.
+
+    Raises:
+        ArgumentError: The imaginary part is not zero.
+    """
+    if type(value) is not complex:
+        return value
+    if value.imag:
+        raise ArgumentError(operator, f"the complex number {value}", "a real number has no imaginary part",
+                            "take .real or .abs() first")
+    return value.real

@@ -1,0 +1,233 @@
+"""The ladder: all ways in which a call of an operator may run on a device, fastest first.
+
+A path makes a closure for one key: it serves the calls that its guard admits and hands all others to the next path.
+The last one, ``compose``, is the reference: it serves everything and says what is wrong. Kinds of operators say what
+the paths need (an entry's program, a host kernel, whether launches may be replayed, plans); the order is here only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.kernels import Kernel
+
+from ..device import DeviceEntry
+from ..dispatch.operator import Operator
+from ..geometry import contiguous
+from ..keys import DIM0, dtype_bit
+from .entries import ENABLED, EntrySpec, build_entry
+from .replay import CALLS, ELEMENTS, replayed
+
+Closure = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a key settles for all calls with it; decided once, and read by every path.
+
+    Attributes:
+        key: The key, without layers.
+        entry: The device.
+        dtype: Dtype of the operands; None where the operands of each call decide.
+        compute: Dtype that is computed in, where ``dtype`` is known.
+        result: Dtype of the result, where ``dtype`` is known.
+        number: Whether one operand is a Python number.
+        kernel: The host kernel for small arrays, where NumPy rounds as all other paths do.
+    """
+
+    key: int
+    entry: DeviceEntry
+    dtype: DType | None = None
+    compute: DType | None = None
+    result: DType | None = None
+    number: bool = False
+    kernel: Kernel | None = None
+
+    @property
+    def zero_dim(self) -> bool:
+        """Whether an operand has no dimensions."""
+        return bool(self.key & DIM0)
+
+    @property
+    def result_key(self) -> int:
+        """Key of the result, without ``DIM0``."""
+        assert self.result is not None
+        return self.entry.key | dtype_bit(self.result)
+
+
+class Path(Protocol):
+    """One way to run calls.
+
+    Attributes:
+        name: As ``explain`` and ``registrations`` show it.
+    """
+
+    name: str
+
+    def build(self, operator: LadderOperator, call: Signature, next_path: Closure) -> Closure | None:
+        """A closure that serves what it can and calls ``next_path`` for the rest; None if it could serve nothing."""
+
+    def absent(self, operator: LadderOperator, call: Signature) -> str:
+        """Why there is no closure for a key."""
+
+    def refused(self, operator: LadderOperator, call: Signature, args: tuple[Any, ...]) -> str:
+        """Why the closure handed a call on."""
+
+
+class Entry:
+    """Machine code that takes the tensors themselves: small dense operands of the key's dtype."""
+
+    name = "entry"
+
+    def build(self, operator: LadderOperator, call: Signature, next_path: Closure) -> Closure | None:
+        """The entry, or what counts calls until it is worth compiling."""
+        spec = operator.entry(call)
+        return None if spec is None else build_entry(operator, call.key, call.entry, spec, next_path)
+
+    def absent(self, operator: LadderOperator, call: Signature) -> str:
+        """A switch, the device, the key, or the kind of operator."""
+        if not ENABLED:
+            return "TENSOCKET_NATIVE=0 turns entries off"
+        return _device_lacks(call) or _undecided(call) or "the operator has no entry for such operands"
+
+    def refused(self, operator: LadderOperator, call: Signature, args: tuple[Any, ...]) -> str:
+        """Size, layout, arguments, or too few calls until now."""
+        spec = operator.entry(call)
+        assert spec is not None
+        form = spec.build()[1]
+        limit = min(form.limit, spec.limit or form.limit)
+        if _size(args) > limit:
+            return f"{_size(args)} elements: entries serve up to {limit}"
+        if not all(contiguous(x._array) for x in args if hasattr(x, "_array")):
+            return "an operand is not contiguous"
+        return "compiled after many calls only" if spec.counted else "the arguments are not those of its form"
+
+
+class HostKernel:
+    """One call of NumPy, or of what the vendor registered in its place: small arrays on a host-resident device."""
+
+    name = "host kernel"
+
+    def build(self, operator: LadderOperator, call: Signature, next_path: Closure) -> Closure | None:
+        """What the kind makes of its host kernel."""
+        return operator.host_path(call, next_path) if call.entry.runtime.profile.host_resident else None
+
+    def absent(self, operator: LadderOperator, call: Signature) -> str:
+        """The device, the key, or that generated kernels round in another way."""
+        if not call.entry.runtime.profile.host_resident:
+            return "the device's memory is not the host's"
+        return _undecided(call) or "NumPy has no kernel for it that rounds as generated kernels do"
+
+    def refused(self, operator: LadderOperator, call: Signature, args: tuple[Any, ...]) -> str:
+        """Size or layout."""
+        limit = None if call.kernel is None else call.kernel.limit
+        if limit is not None and _size(args) > limit:
+            return f"{_size(args)} elements: NumPy serves up to {limit}"
+        return "NumPy would lay the result out in another way, or refuses the arguments"
+
+
+class Replay:
+    """Launches of an earlier call with the same layouts and arguments, as one call of machine code."""
+
+    name = "replay"
+
+    def build(self, operator: LadderOperator, call: Signature, next_path: Closure) -> Closure | None:
+        """A closure that records launches and replays them."""
+        if not operator.replays(call):
+            return None
+        return replayed(call.entry, operator.schema.tensors, len(operator.schema.names), next_path)
+
+    def absent(self, operator: LadderOperator, call: Signature) -> str:
+        """The device, or that calls do more than launch kernels."""
+        return _device_lacks(call) or "calls are not declared to do nothing but launch kernels"
+
+    def refused(self, operator: LadderOperator, call: Signature, args: tuple[Any, ...]) -> str:
+        """Size, or too few calls until now."""
+        if _size(args) > ELEMENTS:
+            return f"{_size(args)} elements: replays serve up to {ELEMENTS}"
+        return f"recorded after {CALLS} calls with the same layouts and arguments, where the device can"
+
+
+class Planned:
+    """A generated kernel whose launch is planned once for the operands' layouts."""
+
+    name = "plan"
+
+    def build(self, operator: LadderOperator, call: Signature, next_path: Closure) -> Closure | None:
+        """A closure that looks plans up."""
+        return operator.planned_path(call, next_path)
+
+    def absent(self, operator: LadderOperator, call: Signature) -> str:
+        """The device, the key, or the kind of operator."""
+        if call.entry.runtime.target is None:
+            return "the device has no code generator"
+        return _undecided(call) or "the operator plans its launches in compose"
+
+    def refused(self, operator: LadderOperator, call: Signature, args: tuple[Any, ...]) -> str:
+        """Layouts that compose serves, or so few elements that a faster path is better."""
+        return "so few elements that planning does not pay, or layouts that have to be checked or converted first"
+
+
+def _device_lacks(call: Signature) -> str:
+    if not call.entry.runtime.profile.host_resident:
+        return "the device's memory is not the host's"
+    return "" if call.entry.runtime.target is not None else "the device has no code generator"
+
+
+def _undecided(call: Signature) -> str:
+    return "" if call.dtype is not None else "dtypes and numbers of each call decide what is computed in"
+
+
+def _size(args: tuple[Any, ...]) -> int:
+    return max((int(x._array.size) for x in args if hasattr(x, "_array")), default=0)
+
+
+#: Fastest first.
+LADDER: Final[tuple[Path, ...]] = (Entry(), HostKernel(), Replay(), Planned())
+
+
+class LadderOperator(Operator):
+    """An operator whose calls take the ladder. A kind implements ``compose`` and what its other paths need."""
+
+    paths: tuple[Path, ...] = LADDER
+
+    def build(self, key: int, entry: DeviceEntry) -> Closure:
+        """The closure for a key: all paths that can serve its calls, each with the next one behind it."""
+        return self.rungs(key, entry)[0][1]
+
+    def rungs(self, key: int, entry: DeviceEntry) -> list[tuple[str, Closure]]:
+        """Names and closures of the paths for a key, fastest first."""
+        call = self.signature(key, entry)
+        found = [("compose", self.compose(call))]
+        for path in reversed(self.paths):
+            made = path.build(self, call, found[0][1])
+            if made is not None and made is not found[0][1]:
+                found.insert(0, (path.name, made))
+        return found
+
+    def signature(self, key: int, entry: DeviceEntry) -> Signature:
+        """What the key settles."""
+        return Signature(key, entry)
+
+    def compose(self, call: Signature) -> Closure:
+        """The reference: serves every call, and raises what is wrong with it."""
+        raise NotImplementedError
+
+    def entry(self, call: Signature) -> EntrySpec | None:
+        """What an entry is compiled from; None where there is none."""
+        return None
+
+    def host_path(self, call: Signature, next_path: Closure) -> Closure | None:
+        """The closure over the host kernel; None where there is none."""
+        return None
+
+    def replays(self, call: Signature) -> bool:
+        """Whether calls do nothing but launch kernels."""
+        return False
+
+    def planned_path(self, call: Signature, next_path: Closure) -> Closure | None:
+        """The closure over planned launches; None where there is none."""
+        return None

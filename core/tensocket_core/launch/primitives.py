@@ -1,0 +1,165 @@
+"""Formulas on devices without a code generator: evaluated one primitive at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.backend import Stream
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.kernels import Kernel
+from tensocket_plugins.contract.primitives import BY_FUNCTION
+from tensocket_plugins.ir.build.math import Computed, arithmetic_dtype
+from tensocket_plugins.ir.nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Stmt, Var, call, cast, select
+
+from ..device import DeviceEntry
+from ..dispatch.operator import missing_primitive
+from ..geometry import expand
+from .stream_use import copy_arrays, note_use
+
+
+def primitive(operator: str, entry: DeviceEntry, name: str, dtype: DType) -> Callable[..., Any]:
+    """The kernel of a primitive.
+
+    Raises:
+        UnsupportedOperator: The backend registers none.
+    """
+    kernel = entry.runtime.kernels.find(name, dtype.name, direct=False)
+    if kernel is None:
+        raise missing_primitive(operator, entry, dtype, name)
+    return tracked(kernel)
+
+
+def tracked(kernel: Kernel) -> Callable[..., Any]:
+    """A registered kernel that tells the allocator which stream uses its arrays."""
+
+    def run(outs: Sequence[Any], ins: Sequence[Any], scalars: tuple[Any, ...], stream: Stream) -> None:
+        note_use((*outs, *ins), stream)
+        kernel.run(outs, ins, scalars, stream)
+
+    return run
+
+
+def filled(operator: str, entry: DeviceEntry, shape: tuple[int, ...], value: Any, dtype: DType) -> Any:
+    """An array with one value everywhere, stored once."""
+    one = entry.runtime.empty((1,) * len(shape), dtype, entry.stream)
+    primitive(operator, entry, "fill", dtype)([one], [], (value,), entry.stream)
+    return expand(one, shape)
+
+
+class _Evaluator:
+    """Evaluates expressions over arrays; shared sub-expressions once."""
+
+    def __init__(self, operator: str, entry: DeviceEntry, shape: tuple[int, ...], values: dict[str, Any]) -> None:
+        self.operator = operator
+        self.entry = entry
+        self.shape = shape
+        self.values = values
+        #: By identity; holds the expressions, so that no other one gets the identity.
+        self.done: dict[int, tuple[Expr, Any]] = {}
+
+    def array(self, expr: Expr) -> Any:
+        """The expression's values, of the evaluator's shape (possibly with stride 0)."""
+        found = self.done.get(id(expr))
+        if found is None:
+            found = self.done[id(expr)] = expr, self._compute(expr)
+        return found[1]
+
+    def _compute(self, expr: Expr) -> Any:
+        if isinstance(expr, Var):
+            return self.values[expr.name]
+        if isinstance(expr, Const):
+            return filled(self.operator, self.entry, self.shape, expr.value, expr.dtype)
+        assert isinstance(expr, Call), "formulas are made of variables, constants and calls"
+        return self.call(expr, self.entry.runtime.empty(self.shape, expr.dtype, self.entry.stream))
+
+    def call(self, expr: Call, out: Any) -> Any:
+        """Run the primitive behind a call into ``out``."""
+        name = BY_FUNCTION.get(expr.function, expr.function)
+        run = primitive(self.operator, self.entry, name, expr.args[-1].dtype)
+        run([out], [self.array(x) for x in expr.args], (), self.entry.stream)
+        return out
+
+    # ------------------------------------------------------------------------------------------------ statements
+
+    def run(self, statements: Sequence[Stmt], taking_part: Expr | None = None) -> None:
+        """Run statements; variables change only for the elements that take part."""
+        for s in statements:
+            if isinstance(s, For):
+                self._loop(s)
+            elif isinstance(s, If):
+                self.run(s.body, s.condition if taking_part is None else call("and", taking_part, s.condition))
+            elif isinstance(s, Assign) and taking_part is not None:
+                self._define(s.var, select(taking_part, s.value, s.var))
+            else:
+                assert isinstance(s, (Let, Declare, Assign)), "formulas have no other statements"
+                self._define(s.var, s.value)
+
+    def _define(self, var: Var, value: Expr) -> None:
+        self.values[var.name] = self.array(value)
+        self.done.clear()
+
+    def _loop(self, s: For) -> None:
+        """Step by step, until no element takes part any more: the device is asked for one number in each step."""
+        k = 0
+        while True:
+            self.values[s.var.name] = filled(self.operator, self.entry, self.shape, k, s.var.dtype)
+            self.done.clear()
+            inside = call("lt", s.var, s.stop)
+            if not self._any(inside):
+                return
+            going = s.body[0] if len(s.body) == 1 else None
+            if isinstance(going, If) and not self._any(call("and", inside, going.condition)):
+                return
+            self.run(s.body, inside)
+            k += 1
+
+    def _any(self, condition: Expr) -> bool:
+        """Whether a condition holds for an element."""
+        found = self.entry.runtime.empty((), condition.dtype, self.entry.stream)
+        dims = tuple(range(len(self.shape)))
+        primitive(self.operator, self.entry, "amax", condition.dtype)(
+            [found], [self.array(condition)], (dims,), self.entry.stream)
+        answer = np.empty((), condition.dtype.numpy)
+        copy_arrays(self.entry, answer, found)
+        return bool(answer)
+
+
+def run_formula(operator: str, entry: DeviceEntry, formula: Callable[..., Any], operands: Sequence[tuple[Any, DType]],
+                compute: DType, shape: tuple[int, ...], out: Any, stored: DType, registered: Kernel | None) -> None:
+    """Write a formula's values into ``out``.
+
+    Args:
+        operator: Name, for errors.
+        entry: The device.
+        formula: Over one expression per operand, in arithmetic dtypes.
+        operands: Handles or Python numbers, with their element types.
+        compute: The compute dtype.
+        shape: Shape of ``out``; operands broadcast to it.
+        out: The result's handle.
+        stored: Its element type.
+        registered: The backend's own kernel for the operator, used where the result needs no conversion.
+    """
+    values: dict[str, Any] = {}
+    arguments: list[Expr] = []
+    for k, (x, dtype) in enumerate(operands):
+        array = expand(x, shape) if hasattr(x, "strides") else filled(operator, entry, shape, x, dtype)
+        values[f"in{k}"] = array
+        arguments.append(Var(f"in{k}", dtype))
+    if registered is not None and (stored is compute or stored is dtypes.bool_) and all(
+            x is compute or x is dtypes.bool_ for _, x in operands):
+        tracked(registered)([out], list(values.values()), (), entry.stream)
+        return
+    evaluator = _Evaluator(operator, entry, shape, values)
+    result = formula(*[cast(x, arithmetic_dtype(x.dtype)) for x in arguments])
+    if isinstance(result, Computed):
+        evaluator.run(result.statements)
+        result = result.value
+    result = cast(result, stored)
+    if isinstance(result, Call):
+        evaluator.call(result, out)
+    else:  # a formula that returns an operand
+        primitive(operator, entry, "copy", stored)([out], [evaluator.array(result)], (), entry.stream)

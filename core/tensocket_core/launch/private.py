@@ -1,0 +1,85 @@
+"""Arguments that no other thread can change.
+
+A thread may give a tensor another array (``x.data = y``, ``set_``, ``resize_``) while others compute with it. An
+operator reads sizes and strides of an array, and then passes it to a kernel, which trusts them: both must come from one
+array. So functions that do more than to read ``_array`` once run on tensors of their own, which share the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ArgumentError
+
+from ..keys import DTYPE_MASK, DTYPE_OF
+from ..tensor import Tensor
+
+_new = object.__new__
+_LISTS: Final = (list, tuple)
+#: Types of most other arguments.
+_PLAIN: Final = frozenset({int, float, bool, str, type(None)})
+#: The dtypes of handles by the key bit of a tensor's dtype: on hosts, and elsewhere.
+_ON_HOSTS: Final = {bit: dtype.numpy for bit, dtype in DTYPE_OF.items()}
+
+
+def private(operator: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    """``run(*args)`` on tensors that nobody else knows.
+
+    Args:
+        operator: Name for errors.
+        run: Called with the same arguments, by position. Tensors are replaced, also those in lists; a result that is an
+            argument is the original one.
+    """
+    plain = _PLAIN
+
+    def call(*args: Any) -> Any:
+        given = list(args)
+        for k, x in enumerate(args):
+            kind = type(x)
+            if kind is Tensor:
+                given[k] = own(operator, x)
+            elif kind not in plain:
+                given[k] = _other(operator, x)
+        result = run(*given)
+        if type(result) is Tensor and result._version_counter is not None:  # new tensors have none
+            for x, original in zip(given, args, strict=True):
+                if x is result:
+                    return original
+        return result
+
+    return call
+
+
+def _other(operator: str, value: Any) -> Any:
+    if hasattr(value, "_key"):
+        return own(operator, value)
+    if type(value) in _LISTS and value and hasattr(value[0], "_key"):
+        return [own(operator, x) if hasattr(x, "_key") else x for x in value]
+    return value
+
+
+def own(operator: str, x: Any) -> Any:
+    """A tensor on the same memory and with the same counter of changes, which no other thread knows.
+
+    Raises:
+        ArgumentError: Another thread is about to give the tensor an array of another dtype.
+    """
+    array, key, counter = x._array, x._key, x._version_counter
+    if array.dtype is not _ON_HOSTS[key & DTYPE_MASK]:
+        _check_dtype(operator, array.dtype, DTYPE_OF[key & DTYPE_MASK])
+    if counter is None:
+        counter = x._version_counter = [0]
+    t = _new(Tensor)
+    t._array = array
+    t._key = key
+    t._grad = t._grad_fn = t._base = None
+    t._version_counter = counter
+    return t
+
+
+def _check_dtype(operator: str, held: Any, dtype: DType) -> None:
+    if held is not dtype and held != dtype.numpy:
+        raise ArgumentError(operator, f"a tensor that turns from {held} to {dtype.name}",
+                            "no other thread changes a tensor's dtype while it is used", "synchronise the threads")

@@ -1,0 +1,138 @@
+"""Compiled programs: looked up by structure, built on a miss, launched on the thread's stream."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Final
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import KernelError
+from tensocket_plugins.contract.forks import Rank, held_over_forks
+from tensocket_plugins.ir.decompose import decompose
+from tensocket_plugins.ir.nodes import Program
+from tensocket_plugins.ir.rewrite import name_shared
+from tensocket_plugins.ir.schedule import Strategy, schedule
+from tensocket_plugins.ir.target import Target
+from tensocket_plugins.ir.verify import verify
+
+from ..device import DeviceEntry
+from .stream_use import note_use
+
+_LOCK: Final = held_over_forks(threading.Lock(), Rank.PROGRAMS)
+
+
+def index_dtype(entry: DeviceEntry, sizes: Sequence[int]) -> DType:
+    """The integer type of index arithmetic: 32 bits where every count in ``sizes`` fits with room for the lanes of a
+    last, partly filled group, and the device prefers it.
+    """
+    if entry.runtime.profile.host_resident or any(n >= 1 << 30 for n in sizes):
+        return dtypes.int64
+    return dtypes.int32
+
+
+def launch(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy | None,
+           buffers: Sequence[Any], scalars: Sequence[int | float]) -> None:
+    """Run the program called ``key``; ``build`` makes its nest on first use.
+
+    Args:
+        entry: The device.
+        key: Everything that the program's text depends on, except the strategy.
+        build: Makes the unscheduled program.
+        strategy: How the schedule maps it to the device; None for a program that is written for the device's kind.
+        buffers: Array handles in the order of the program's buffers.
+        scalars: Numbers in the order of the program's scalars.
+
+    Raises:
+        KernelError: The backend failed to compile or launch it.
+    """
+    stream = entry.stream
+    note_use(buffers, stream)
+    program(entry, key, build, strategy)(buffers, scalars, stream)
+
+
+def program(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy | None) -> Any:
+    """The compiled program called ``key``, as ``run(buffers, scalars, stream)``; see ``launch``."""
+    return entry.programs.get((key, strategy)) or _compile(entry, (key, strategy), build, strategy)
+
+
+def launch_list(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy,
+                buffers: Sequence[Sequence[Any]], scalars: Sequence[Iterable[int | float]]) -> None:
+    """Run the program called ``key`` once for each of many sets of arguments, which are independent of each other.
+
+    Args:
+        entry: The device.
+        key: As in ``launch``; program names of the two don't mix.
+        build: Makes the unscheduled program.
+        strategy: How the schedule maps it to the device.
+        buffers: For each of the program's buffers, a list of array handles.
+        scalars: For each of the program's scalars, as many numbers.
+
+    Raises:
+        KernelError: The backend failed to compile or launch it.
+    """
+    run = entry.programs.get((key, strategy, "list"))
+    if run is None:
+        run = _compile(entry, (key, strategy, "list"), build, strategy, many=True)
+    stream = entry.stream
+    if not entry.runtime.profile.host_resident:
+        for column in buffers:
+            note_use(column, stream)
+    run(buffers, scalars, stream)
+
+
+def compiled(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy) -> Any:
+    """The compiled program called ``key``; None where it does not compile, which is recorded."""
+    with _LOCK:
+        run = entry.programs.get((key, strategy))
+        if run is None:
+            assert entry.runtime.target is not None, "only devices with a code generator compile programs"
+            program = scheduled(build(), entry.runtime.target, strategy)
+            try:
+                run = entry.programs[key, strategy] = entry.runtime.compile_ir(program)
+            except KernelError as error:
+                note_failure(entry, program, error)
+        return run
+
+
+def _compile(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy | None,
+             many: bool = False) -> Any:
+    with _LOCK:
+        run = entry.programs.get(key)
+        if run is None:
+            target = entry.runtime.target
+            assert target is not None, "only devices with a code generator launch programs"
+            program = scheduled(build(), target, strategy)
+            try:
+                run = (entry.runtime.compile_list if many else entry.runtime.compile_ir)(program)
+            except KernelError as error:
+                if not entry.runtime.profile.host_resident:
+                    raise
+                note_failure(entry, program, error)
+                run = _interpreted(program if strategy is None else build(), many)
+            entry.programs[key] = run
+        return run
+
+
+def note_failure(entry: DeviceEntry, program: Program, error: KernelError) -> None:
+    """Record why a program was not compiled; warn of the first one of a device."""
+    from tensocket_plugins.kit import interpreted  # with the interpreter, which hardly any program needs
+
+    interpreted.note_failure(getattr(entry.runtime, "build_stats", None), str(entry.device), program, error)
+
+
+def _interpreted(program: Program, many: bool) -> Any:
+    from tensocket_plugins.kit import interpreted
+
+    program = scheduled(program, Target(kind="interpreter"), Strategy.SERIAL)
+    return interpreted.interpreted_list(program) if many else interpreted.interpreted(program)
+
+
+def scheduled(program: Program, target: Target, strategy: Strategy | None) -> Program:
+    """A nest mapped to a target's limits, verified before and after; without a strategy, it is mapped already."""
+    verify(program)
+    program = decompose(program, target)
+    program = name_shared(program if strategy is None else schedule(program, target, strategy))
+    verify(program)
+    return program

@@ -1,0 +1,1 @@
+"""Families of layers that the modules of PyTorch's names, one folder up, gather."""

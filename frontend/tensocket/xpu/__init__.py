@@ -1,0 +1,34 @@
+"""Devices that PyTorch calls ``xpu``: no backend answers for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def is_available() -> bool:
+    """Return False."""
+    return False
+
+
+def device_count() -> int:
+    """Return 0."""
+    return 0
+
+
+def manual_seed(seed: int) -> None:
+    """Do nothing: tensocket has no generator for this device type."""
+
+
+def seed() -> None:
+    """Do nothing: tensocket has no generator for this device type."""
+
+
+def empty_cache() -> None:
+    """Do nothing: tensocket has no memory for this device type."""
+
+
+def synchronize(device: Any = None) -> None:
+    """Do nothing: no work was queued."""
+
+
+manual_seed_all = manual_seed

@@ -1,0 +1,209 @@
+"""The common part of generated functions: their binding to records, ``out=`` and argument errors."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from tensocket_core.dispatch.modes import STATE, is_grad_enabled
+from tensocket_core.dispatch.operator import Operator
+from tensocket_core.dispatch.overrides import handle, overridden, overrides_functions, participants, unanswered
+from tensocket_core.dispatch.results import OF_OUT
+from tensocket_core.dispatch.versions import check_writable
+from tensocket_core.geometry import as_strided, element_strides, is_dense, overlapping
+from tensocket_core.keys import AUTOGRAD, WRAPPER
+from tensocket_core.promotion import can_cast, result_type
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DtypeError, ShapeError
+from tensocket_plugins.ir.build.math import arithmetic_dtype
+
+from .interop.asarray import as_tensor
+from .kinds.inplace import check_parts
+from .shapes.storage_ops import resize_unrecorded
+
+#: Functions whose first operand may be a number if the second one is a tensor.
+_NUMBER_FIRST: Final = frozenset({
+    "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "float_power", "pow",
+    "remainder", "xlogy",
+})
+#: Functions that take a number for either operand, or for both, with the Python operator for a number on the left.
+_REFLECTED: Final = {"add": "__radd__", "sub": "__rsub__", "mul": "__rmul__", "div": "__rtruediv__",
+                     "floor_divide": "__rfloordiv__"}
+#: The value of a dimension that was not given under its own name.
+MISSING: Final[Any] = object()
+#: The default of factors. True and 1.0 are equal to it, but no factors of integers.
+ONE: Final = 1
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_COMPARISONS: Final = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
+
+
+def public(record: Operator) -> Callable[[_Function], _Function]:
+    """Make the decorated function the public one of a record, with the record's documentation."""
+
+    def bind(function: _Function) -> _Function:
+        function.__doc__ = record.doc
+        record.public = function
+        return function
+
+    return bind
+
+
+def argument_error(operator: str, *arguments: Any) -> ArgumentTypeError:
+    """Return the error for arguments that are neither tensors nor numbers."""
+    kinds = ", ".join(type(a).__name__ for a in arguments)
+    return ArgumentTypeError(operator, f"arguments of types {kinds}", "operands are tensors, the first one at least",
+                             "convert them with tensocket.tensor(...)")
+
+
+def settled(operator: str, axis: Any) -> Any:
+    """Return a dimension that was given as ``axis``.
+
+    Raises:
+        ArgumentTypeError: It was not given at all.
+    """
+    if axis is None:
+        raise ArgumentTypeError(operator, "no dim", "the argument 'dim' is required", "pass dim")
+    return axis
+
+
+def python_number(value: Any) -> Any:
+    """NumPy numbers and subclasses of Python's, which have no key bit, as Python numbers; None for the rest."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    kind = next((k for k in (bool, int, float, complex) if isinstance(value, k)), None)
+    return None if kind is None else kind(value)
+
+
+def foreign_key(operator: Operator, args: tuple[Any, ...]) -> int:
+    """Return the key of a call with an argument that has none: of an object that overrides functions, or under a mode.
+
+    Raises:
+        ArgumentTypeError: No argument does.
+    """
+    if STATE.function_modes or any(overrides_functions(type(value)) for value in participants(args)):
+        return WRAPPER
+    raise argument_error(operator.name, *[args[k] for k in operator.schema.tensors]) from None
+
+
+def again(function: Callable[[Any, Any], Any], operator: Operator, input: Any, other: Any, args: Any) -> Any:
+    """A Python operator with an operand of an unknown type; ``args`` are the operands as the operator takes them.
+
+    Arithmetic with NumPy arrays is left to these, as in PyTorch. Their comparisons leave it to tensors.
+    """
+    if isinstance(other, np.ndarray) and function.__name__ in _COMPARISONS:
+        return function(input, as_tensor(other, device=input.device))
+    number = python_number(other)
+    if number is not None:
+        return function(input, number)
+    if not overrides_functions(type(other)):
+        return NotImplemented
+    try:
+        if hasattr(other, "_key") and overridden(input, other):
+            # The method of the left operand's class was asked before this one of the right operand's.
+            return handle(operator.name, function, (input, other), (input, other), {})
+        return operator(*args)
+    except ArgumentTypeError as error:
+        return unanswered(error)
+
+
+def left_to_other(operator: Operator, other: Any, args: Any) -> Any:
+    """A Python operator over two tensors with another operand: its own method is asked, or it overrides functions."""
+    try:
+        return operator(*args) if overrides_functions(type(other)) else NotImplemented
+    except ArgumentTypeError as error:
+        return unanswered(error)
+
+
+def called_again(operator: Operator, function: Callable[..., Any], input: Any, other: Any) -> Any:
+    """A function with an operand of an unknown type.
+
+    Raises:
+        ArgumentTypeError: It is not a number.
+    """
+    number = python_number(other)
+    if operator.name in _REFLECTED and (first := python_number(input)) is not None:
+        if hasattr(other, "_key"):
+            return getattr(other, _REFLECTED[operator.name])(first)
+        if number is not None:
+            return function(as_tensor(first), number)
+    if operator.name in _NUMBER_FIRST and hasattr(other, "_key") and python_number(input) is not None:
+        first = python_number(input)
+        common = result_type((first, other))
+        result = function(as_tensor(first, dtype=arithmetic_dtype(common), device=other.device), other)
+        return result if operator.name == "float_power" or result.dtype is common else result.to(common)
+    if number is None or not hasattr(input, "_key"):
+        foreign_key(operator, (input, other))
+        return operator(input, other)
+    return function(input, number)
+
+
+def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, truth: bool = False,
+              apart: tuple[Any, ...] = (), beside: tuple[Any, ...] = ()) -> Any:
+    """Store a result (or several) into the ``out=`` tensor (or tensors) and return that.
+
+    Args:
+        operator: Its name.
+        out: The tensor or tensors to write.
+        result: The values.
+        exact: Whether ``out`` has the result's dtype.
+        truth: Whether ``out`` is of bools or uint8.
+        apart: Operands that share no memory with ``out``.
+        beside: Operands that share no memory with ``out``, or all of it one to one.
+
+    Raises:
+        ArgumentTypeError: ``out`` is not a tensor, or does not hold one tensor per result.
+        AutogradError: A gradient would be recorded.
+        DtypeError: The result's dtype does not convert to ``out``'s, or is another one where it has to be the same.
+        ShapeError: ``out`` has elements that share memory, with each other or with operands.
+    """
+    if isinstance(result, tuple):
+        if not isinstance(out, (tuple, list)) or len(out) != len(result):
+            raise ArgumentTypeError(operator, f"out of type {type(out).__name__}",
+                                    f"out is a tuple of {len(result)} tensors", "pass one tensor for every result")
+        written = [write_out(operator, x, y, exact=exact, truth=truth, apart=apart, beside=beside)
+                   for x, y in zip(out, result, strict=True)]
+        made = OF_OUT.get(type(result))
+        return tuple(written) if made is None else made(*written)
+    if not hasattr(out, "_key"):
+        raise ArgumentTypeError(operator, f"out of type {type(out).__name__}", "out is a tensor", "pass a tensor")
+    if (result._key & AUTOGRAD or (out._key & AUTOGRAD and is_grad_enabled()) or getattr(result, "is_dual", False)
+            or getattr(out, "is_dual", False)):
+        raise AutogradError(operator, "out for tensors that require grad", "what is written to out has no gradient",
+                            "detach() the tensors, or use the result")
+    if exact and result.dtype is not out.dtype:
+        raise DtypeError(operator, f"a result of dtype {result.dtype.name} for out of dtype {out.dtype.name}",
+                         "out has the result's dtype", "pass an out of that dtype")
+    if truth:
+        if out.dtype not in (dtypes.bool_, dtypes.uint8):
+            raise DtypeError(operator, f"out of dtype {out.dtype.name}", "out is of bools or uint8",
+                             "pass an out of dtype bool")
+        result = result.to(out.dtype)
+    check_writable(operator, out)
+    if not can_cast(result.dtype, out.dtype):
+        raise DtypeError(operator, f"a result of dtype {result.dtype.name} for out of dtype {out.dtype.name}",
+                         "out keeps the result's dtype category", "pass an out of the result's dtype")
+    if out._array.shape != result._array.shape:
+        _resize(operator, out, tuple(result.shape))
+        strides = element_strides(result._array)
+        if strides != element_strides(out._array) and is_dense(result._array.shape, strides):
+            out._array = as_strided(out._array, tuple(result.shape), strides, 0)  # it lies in memory as the result does
+    if any(overlapping(x._array, out._array) for x in apart if hasattr(x, "_array")):
+        raise ShapeError(operator, f"out of shape {list(out.shape)} within the memory of an operand",
+                         "out has memory of its own here", "clone() the operand first")
+    check_parts(operator, out, beside)
+    return out.copy_(result)
+
+
+def _resize(operator: str, out: Any, shape: tuple[int, ...]) -> None:
+    """Another shape for ``out``, with a warning where it has elements."""
+    if out.numel():
+        warnings.warn(
+            f"[{operator}] An output with one or more elements was resized: {list(out.shape)} became {list(shape)} — "
+            "out has the result's shape, or no elements — call out.resize_(0) first",
+            UserWarning,
+            stacklevel=4,
+        )
+    resize_unrecorded(out, shape)

@@ -1,0 +1,152 @@
+"""Tensors made after another one: of its shape, or only of its dtype and device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.dispatch.modes import ACTIVE
+from tensocket_core.formats import check_format, preserve_format
+from tensocket_core.keys import WRAPPER
+from tensocket_core.launch.fill import fill_array, filled, finish
+from tensocket_core.launch.numbers import plain_number
+from tensocket_core.strides import empty_preserved, empty_strided_array, format_strides
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ArgumentTypeError
+
+from .base import made_from, mark_uninitialized, options, shape_of, uninitialized
+from .data import tensor
+from .ranges import arange
+from .record import seen, watched
+from .sizes import small_filled
+
+
+def _like(input: Any, dtype: Any, device: Any) -> tuple[tuple[int, ...], DType, DeviceEntry]:
+    if not hasattr(input, "_key"):
+        raise ArgumentTypeError("like", f"a {type(input).__name__}", "a tensor is made like another tensor",
+                                "pass a tensor")
+    chosen, entry = options("like", input.dtype if dtype is None else dtype, input.device if device is None else device)
+    return input._array.shape, chosen, entry
+
+
+def _array_like(input: Any, dtype: DType, entry: DeviceEntry, memory_format: Any) -> Any:
+    """Return a new array in the order of another tensor's dimensions in memory, or in a memory format."""
+    format = check_format("like", memory_format)
+    if format is None or format is preserve_format:
+        return empty_preserved(entry, input._array, dtype)
+    shape = input._array.shape
+    return empty_strided_array(entry, shape, dtype, format_strides("like", shape, format))
+
+
+def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+               memory_format: Any = None, **rest: Any) -> Any:
+    """Return an uninitialised tensor of another's shape, strides, dtype and device."""
+    if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and watched(input)):
+        return seen(empty_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
+                    memory_format=memory_format)
+    _, chosen, entry = _like(input, dtype, device)
+    out = _array_like(input, chosen, entry, memory_format)
+    mark_uninitialized(out, chosen, entry)
+    return made_from(input, finish(out, chosen, entry, requires_grad))
+
+
+def _filled_like(operator: str, input: Any, value: Any, dtype: Any, device: Any, requires_grad: bool,
+                 memory_format: Any) -> Any:
+    _, chosen, entry = _like(input, dtype, device)
+    out = _array_like(input, chosen, entry, memory_format)
+    fill_array(operator, entry, out, value, chosen)
+    return made_from(input, finish(out, chosen, entry, requires_grad))
+
+
+def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+               memory_format: Any = None, **rest: Any) -> Any:
+    """Return zeros of another tensor's shape, strides, dtype and device."""
+    if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and watched(input)):
+        return seen(zeros_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
+                    memory_format=memory_format)
+    return _filled_like("zeros_like", input, 0, dtype, device, requires_grad, memory_format)
+
+
+def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+              memory_format: Any = None, **rest: Any) -> Any:
+    """Return ones of another tensor's shape, strides, dtype and device."""
+    if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and watched(input)):
+        return seen(ones_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
+                    memory_format=memory_format)
+    return _filled_like("ones_like", input, 1, dtype, device, requires_grad, memory_format)
+
+
+def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+              memory_format: Any = None, **rest: Any) -> Any:
+    """One value everywhere, with another tensor's shape, strides, dtype and device."""
+    if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and watched(input)):
+        return seen(full_like, input, fill_value, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
+                    memory_format=memory_format)
+    value = fill_value.item() if hasattr(fill_value, "_key") else fill_value
+    return _filled_like("full_like", input, value, dtype, device, requires_grad, memory_format)
+
+
+def new_zeros(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+              **rest: Any) -> Any:
+    """Return zeros of this tensor's dtype and device."""
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(new_zeros, input, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    if not (ACTIVE or requires_grad or dtype or device or input._key & WRAPPER):
+        small = small_filled(size, input.dtype, input.device, 0)
+        if small is not None:
+            return small
+    _, chosen, entry = _like(input, dtype, device)
+    return made_from(input, filled("new_zeros", shape_of("new_zeros", size), 0, chosen, entry, requires_grad))
+
+
+def new_ones(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+             **rest: Any) -> Any:
+    """Return ones of this tensor's dtype and device."""
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(new_ones, input, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    if not (ACTIVE or requires_grad or dtype or device or input._key & WRAPPER):
+        small = small_filled(size, input.dtype, input.device, 1)
+        if small is not None:
+            return small
+    _, chosen, entry = _like(input, dtype, device)
+    return made_from(input, filled("new_ones", shape_of("new_ones", size), 1, chosen, entry, requires_grad))
+
+
+def new_empty(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+              **rest: Any) -> Any:
+    """Return an uninitialised tensor of this tensor's dtype and device."""
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(new_empty, input, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    _, chosen, entry = _like(input, dtype, device)
+    array = uninitialized(shape_of("new_empty", size), chosen, entry)
+    return made_from(input, finish(array, chosen, entry, requires_grad))
+
+
+def new_full(input: Any, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
+             requires_grad: bool = False, **rest: Any) -> Any:
+    """One value everywhere, of this tensor's dtype and device."""
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(new_full, input, size, fill_value, rest=rest, dtype=dtype, device=device,
+                    requires_grad=requires_grad)
+    _, chosen, entry = _like(input, dtype, device)
+    value = plain_number(fill_value)
+    made = filled("new_full", shape_of("new_full", (size,)), value, chosen, entry, requires_grad)
+    return made_from(input, made)
+
+
+def new_tensor(input: Any, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+               **rest: Any) -> Any:
+    """Return a tensor with a copy of data, of this tensor's dtype and device."""
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(new_tensor, input, data, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    return tensor(
+        data,
+        dtype=input.dtype if dtype is None else dtype,
+        device=input.device if device is None else device,
+        requires_grad=requires_grad,
+    )
+
+
+def new_arange(input: Any, start: int, end: int, step: int) -> Any:
+    """int64 positions on this tensor's device."""
+    return arange(start, end, step, device=input.device)

@@ -1,0 +1,212 @@
+"""Evenly spaced values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.dispatch.modes import ACTIVE
+from tensocket_core.launch.copies import from_host
+from tensocket_core.launch.fill import MANY, finish
+from tensocket_core.launch.host_convert import to_dtype
+from tensocket_core.launch.numbers import as_number
+from tensocket_core.launch.primitives import primitive
+from tensocket_core.launch.programs import index_dtype, launch
+from tensocket_core.promotion import FLOAT8, number_dtype
+from tensocket_core.strides import empty_strided_array
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError, UndefinedDtype
+from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
+from tensocket_plugins.ir.nodes import cast as expr_cast
+from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.kit.host_memory import pooled
+
+from .base import options
+from .record import seen, watched
+
+#: Elements from which the host is asked for memory before it computes any.
+_MANY: Final = 1 << 32
+
+
+def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
+           requires_grad: bool = False, **rest: Any) -> Any:
+    """start, start + step, ... up to but without end; int64 for integers. With one number, that is the end.
+
+    Raises:
+        ArgumentError: step is zero, or leads away from end, or a number is not finite.
+        ArgumentTypeError: Nothing is given.
+    """
+    if rest or (ACTIVE and watched()):
+        return seen(arange, start, end, step, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    if start is None and end is None:
+        raise ArgumentTypeError("arange", "no end", "the end is given", "pass arange(end) or arange(start, end)")
+    bounds: tuple[Any, ...] = (0, start, step) if end is None else (0 if start is None else start, end, step)
+    first, last, step = (x.item() if hasattr(x, "_key") or isinstance(x, np.generic) else x for x in bounds)
+    if not all(map(math.isfinite, (first, last, step))) or step == 0 or (last - first) * step < 0:
+        raise ArgumentError(
+            "arange",
+            f"start={first}, end={last}, step={step}",
+            "numbers are finite, and step is not zero and leads from start to end",
+            "change the sign of step",
+        )
+    whole = all(isinstance(x, int) for x in (first, last, step))
+    chosen, entry = options("arange", dtype, device, dtypes.int64 if whole else None)
+    if chosen.is_complex or chosen in FLOAT8:
+        raise UndefinedDtype("arange", f"dtype {chosen.name}", "ranges are of integers and real floats",
+                             "convert with .to(dtype)")
+    if chosen is dtypes.int64:
+        first, last, step, whole = int(first), int(last), int(step), True
+        if step == 0:
+            raise ArgumentError("arange", f"a step between -1 and 1 for {chosen.name}",
+                                "a step of integers is a whole one, not zero", "use a float dtype")
+    # PyTorch counts with the given numbers for all dtypes but int64, and converts them then.
+    count = max(0, -((first - last) // step)) if whole else max(0, math.ceil((last - first) / step))
+    if chosen.category < 2:
+        first, step = int(first), int(step)
+    out = entry.runtime.empty((count,), chosen, entry.stream)
+    if count:
+        _fill_range(entry, out, first, step, chosen)
+    return finish(out, chosen, entry, requires_grad)
+
+
+@pooled("arange")
+def _count(out: Any, first: Any, step: Any, dtype: DType) -> None:
+    wide = np.float64 if dtype.kind == "float" else np.int64
+    out[...] = to_dtype(np.arange(out.size, dtype=wide) * wide(step) + wide(first), dtype)
+
+
+def _fill_range(entry: DeviceEntry, out: Any, first: Any, step: Any, dtype: DType) -> None:
+    runtime = entry.runtime
+    # Floats are rounded once, from float64.
+    kernel = runtime.target is not None and dtype.category == 1 and out.size >= MANY
+    if runtime.profile.host_resident and not kernel:
+        _count(out, first, step, dtype)
+    elif runtime.target is not None:
+        index = index_dtype(entry, (out.size,))
+        number = Operand("number", dtype)
+        launch(
+            entry,
+            ("arange", dtype, index),
+            lambda: pointwise_nest(
+                "arange",
+                lambda i, a, b: a + expr_cast(i, a.dtype) * b,
+                [number, number],
+                [Operand("flat", dtype)],
+                1,
+                index,
+                position=True,
+            ),
+            Strategy.SERIAL,
+            [out],
+            [out.size, as_number(first, dtype), as_number(step, dtype)],
+        )
+    else:
+        primitive("arange", entry, "arange", dtype)(
+            [out], [], (as_number(first, dtype), as_number(step, dtype)), entry.stream
+        )
+
+
+def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None,
+             requires_grad: bool = False, **rest: Any) -> Any:
+    """``steps`` evenly spaced values from start to end, both included."""
+    if rest or (ACTIVE and watched()):
+        return seen(linspace, start, end, steps, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    start, end = (x.item() if hasattr(x, "_key") else x for x in (start, end))
+    either = isinstance(start, complex) or isinstance(end, complex)
+    chosen, entry = options("linspace", dtype, device, number_dtype(3) if either else None)
+    if either and not chosen.is_complex:
+        raise ArgumentError("linspace", f"complex bounds for {chosen.name}", "real numbers have no imaginary part",
+                            "use a complex dtype")
+    if steps < 0:
+        raise ArgumentError(
+            "linspace", f"steps={steps}", "the number of steps is not negative", "pass a non-negative number"
+        )
+    return finish(_spaced(entry, start, end, steps, chosen), chosen, entry, requires_grad)
+
+
+def unmade(entry: DeviceEntry, count: int, dtype: DType) -> Any:
+    """Return an array without values on a device that holds none; None where the host is to compute ``count`` values.
+
+    Raises:
+        OutOfMemoryError: The memory does not suffice for them.
+        ShapeError: They are more than memory can hold.
+    """
+    if entry.holds_data and count < _MANY:
+        return None
+    made = empty_strided_array(entry, (count,), dtype, (1,))
+    return None if entry.holds_data else made
+
+
+@pooled("linspace")
+def _spaced(entry: DeviceEntry, start: Any, end: Any, steps: int, dtype: DType) -> Any:
+    made = unmade(entry, steps, dtype)
+    if made is not None:
+        return made
+    spaced = _even_steps(start, end, steps) if dtype.category > 1 else _whole_steps(int(start), int(end), steps)
+    return from_host(entry, to_dtype(spaced, dtype), dtype)
+
+
+def _even_steps(start: Any, end: Any, steps: int) -> Any:
+    """Evenly spaced numbers, each counted from the nearer end, so that both ends are exact."""
+    if steps < 2:
+        return np.full(steps, start)
+    ends = np.asarray([start, end], complex if isinstance(start + end, complex) else float)
+    places = np.arange(steps)
+    with np.errstate(all="ignore"):
+        step = (ends[1] - ends[0]) / (steps - 1)
+        return np.where(places < steps // 2, ends[0] + step * places, ends[1] - step * (steps - 1 - places))
+
+
+def _whole_steps(start: int, end: int, steps: int) -> Any:
+    """Evenly spaced values between integers, cut off; computed from the nearer end, so that both are exact."""
+    step = (end - start) / max(steps - 1, 1)
+    places = np.arange(steps)
+    return np.where(places < steps // 2, start + step * places, end - step * (steps - 1 - places)) if steps > 1 else (
+        np.full(steps, start))
+
+
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None,
+             requires_grad: bool = False, **rest: Any) -> Any:
+    """``base`` to the power of ``steps`` evenly spaced exponents from start to end, both included.
+
+    Of an integer dtype, start and end are integers, too.
+
+    Raises:
+        ArgumentError: ``steps`` is negative, or a bound is complex and the dtype is not.
+        ShapeError: A bound is a tensor with dimensions.
+    """
+    if rest or (ACTIVE and watched()):
+        return seen(logspace, start, end, steps, base, rest=rest, dtype=dtype, device=device,
+                    requires_grad=requires_grad)
+    for bound in (start, end):
+        if getattr(bound, "ndim", 0):
+            raise ShapeError("logspace", f"a bound of shape {list(bound.shape)}", "bounds are numbers",
+                             "pass 0-dimensional tensors")
+    start, end = (x.item() if hasattr(x, "_key") else x for x in (start, end))
+    either = isinstance(start, complex) or isinstance(end, complex)
+    chosen, entry = options("logspace", dtype, device, number_dtype(3) if either else None)
+    if either and not chosen.is_complex:
+        raise ArgumentError("logspace", f"complex bounds for {chosen.name}", "real numbers have no imaginary part",
+                            "use a complex dtype")
+    if steps < 0:
+        raise ArgumentError(
+            "logspace", f"steps={steps}", "the number of steps is not negative", "pass a non-negative number"
+        )
+    if chosen.category < 2:
+        start, end = int(start), int(end)
+    return finish(_powers(entry, start, end, steps, base, chosen), chosen, entry, requires_grad)
+
+
+@pooled("logspace")
+def _powers(entry: DeviceEntry, start: Any, end: Any, steps: int, base: float, dtype: DType) -> Any:
+    made = unmade(entry, steps, dtype)
+    if made is not None:
+        return made
+    exponents = _even_steps(start, end, steps)
+    with np.errstate(all="ignore"):
+        values = np.power(np.asarray(base, np.result_type(exponents, base)), exponents)
+    return from_host(entry, to_dtype(values, dtype), dtype)

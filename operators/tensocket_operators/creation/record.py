@@ -1,0 +1,159 @@
+"""Functions that make tensors, as modes and subclasses see them.
+
+A factory is a plain function, not an operator. Its first statement asks ``watched`` where a thread mode is on or its
+tensor is not plain, and gives its call to ``seen``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any, Final, TypeVar
+
+from tensocket_core.dispatch.modes import ACTIVE, STATE, as_leaf, thread_state
+from tensocket_core.dispatch.overrides import handle, overrides_functions
+from tensocket_core.dispatch.packets import Packet
+from tensocket_core.dispatch.protocol import UNSEEN, ask_dispatch
+from tensocket_core.dispatch.schema import Schema, parse_schema
+from tensocket_core.keys import WRAPPER
+
+from .keywords import completed
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Factories by name, as dispatch modes and classes get them.
+FACTORIES: Final[dict[str, Factory]] = {}
+#: Factories that take values, not sizes.
+_VALUES: Final = frozenset({"tensor", "new_tensor", "as_tensor", "asarray"})
+_KINDS: Final = {
+    "input": "Tensor", "dtype": "dtype?", "device": "device?", "requires_grad": "bool", "generator": "any?",
+}  # fmt: skip
+
+
+class Factory(Packet):
+    """A function that makes a tensor.
+
+    Attributes:
+        function: The function.
+        collects: Whether it takes sizes one by one; records pass them as one argument.
+        rare: Keywords outside of its signature.
+        defaults: Of positional parameters.
+        dispatch_rules: As those of operators.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.name = function.__name__
+        self.function = function
+        self.dispatch_rules: dict[type, Callable[..., Any]] = {}
+        self.schema: Schema = parse_schema(_signature(function))
+        parameters = inspect.signature(function).parameters.values()
+        self.collects = any(p.kind is p.VAR_POSITIONAL for p in list(parameters)[:1])
+        self.rare = _rare(function.__name__, list(parameters))
+        named = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        self.defaults = tuple(p.default for p in named)
+        FACTORIES[self.name] = self
+
+    def __repr__(self) -> str:
+        return f"<factory {self.schema.text}>"
+
+    def trimmed(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Positional arguments without trailing defaults."""
+        count = len(args)
+        while 0 < count <= len(self.defaults) and args[count - 1] is self.defaults[count - 1]:
+            count -= 1
+        return args[:count]
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Call the function."""
+        return self.function(*args, **keywords)
+
+
+def _rare(name: str, parameters: list[inspect.Parameter]) -> frozenset[str]:
+    """Keywords outside of a factory's signature."""
+    if name in _VALUES:
+        return frozenset({"pin_memory"} if name == "tensor" else ())
+    sized = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    alike = parameters[0].name == "input"
+    return frozenset({"layout", "pin_memory", *(["size"] if sized else []), *([] if alike else ["out"])})
+
+
+def _signature(function: Callable[..., Any]) -> str:
+    parts: list[str] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        kind = _KINDS.get(name, "any")
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            parts.append(f"int... {name}")
+            continue
+        if parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
+            parts.append("*")
+        parts.append(f"{kind} {name}" + ("" if parameter.default is parameter.empty else f"={parameter.default!r}"))
+    return f"{function.__name__}({', '.join(parts)}) -> Tensor"
+
+
+@cache
+def factory(function: Callable[..., Any]) -> Factory:
+    """Return the record of a factory, made on first use."""
+    return FACTORIES.get(function.__name__) or Factory(function)
+
+
+def watched(*given: Any) -> bool:
+    """Whether a mode is on, or one of these tensors is of a class that sees the call."""
+    if STATE.function_modes or STATE.tracer is not None:
+        return True
+    if STATE.exclude & WRAPPER:
+        return False
+    if STATE.dispatch_modes:
+        return True
+    off = STATE.overrides_off
+    return any(getattr(x, "_dispatches", False) or (overrides_functions(type(x)) and not off) for x in given)
+
+
+def under_modes(function: F) -> F:
+    """Let function modes see the calls of a function that makes tensors of others."""
+
+    @wraps(function)
+    def run(*args: Any, **keywords: Any) -> Any:
+        if ACTIVE and STATE.function_modes:
+            return handle(function.__name__, run, args, args, keywords)
+        return function(*args, **keywords)
+
+    return run  # type: ignore[return-value]
+
+
+def _traced(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Make the tensor, noted by the tracer; what the factory does inside is not noted."""
+    tracer = STATE.tracer
+    if tracer is None:
+        return function(*args, **keywords)
+    with thread_state(tracer=None):
+        return tracer.step("factory", function.__name__, "", "", (*args, *keywords.values()),
+                           lambda: function(*args, **keywords))
+
+
+def seen(function: Callable[..., Any], *args: Any, rest: dict[str, Any] | None = None, **keywords: Any) -> Any:
+    """A watched call: modes and classes are asked in the order of operators.
+
+    Args:
+        function: The factory.
+        args: Its positional arguments.
+        rest: Keywords outside of its signature; with them, the call is made again without.
+        keywords: Its keyword arguments; None and False are defaults.
+    """
+    record = factory(function)
+    if rest:
+        return completed(function, args, keywords, rest, record.rare)
+    name, args = record.name, record.trimmed(args)
+    keywords = {key: value for key, value in keywords.items() if value is not None and value is not False}
+    if STATE.function_modes or (not STATE.overrides_off and any(overrides_functions(type(x)) for x in args)):
+        return handle(name, function, args, args, keywords)
+    requires_grad = keywords.pop("requires_grad", False)
+    if record.collects and not (len(args) == 1 and isinstance(args[0], (tuple, list))):
+        args = (args,)
+    result: Any = UNSEEN if STATE.exclude & WRAPPER else ask_dispatch(
+        record, name, args, lambda: (args, keywords), record.dispatch_rules)
+    if result is UNSEEN:
+        result = _traced(function, args, keywords)
+    return as_leaf(result) if requires_grad else result

@@ -1,0 +1,67 @@
+"""Factories of tensors whose elements lie in memory as the caller says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket_core.dispatch.modes import ACTIVE
+from tensocket_core.keys import WRAPPER
+from tensocket_core.launch.fill import finish
+from tensocket_core.promotion import get_default_dtype
+from tensocket_core.strides import empty_strided_array, ordered_strides
+from tensocket_plugins.contract.errors import ShapeError
+
+from .base import made_from, mark_uninitialized, options, shape_of
+from .record import seen, watched
+from .sizes import full
+
+
+def empty_strided(size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+                  **rest: Any) -> Any:
+    """Return an uninitialised tensor of a shape with the given strides, in elements.
+
+    Raises:
+        ShapeError: A size or a stride is negative, or there are not as many strides as sizes.
+    """
+    if rest or (ACTIVE and watched()):
+        return seen(empty_strided, size, stride, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    chosen, entry = options("empty_strided", dtype, device)
+    shape, strides = shape_of("empty_strided", (size,)), tuple(stride)
+    if len(shape) != len(strides) or any(s < 0 for s in strides):
+        raise ShapeError("empty_strided", f"size {list(shape)}, stride {list(strides)}",
+                         "every size has a stride, which is not negative", "pass as many strides as sizes")
+    out = empty_strided_array(entry, shape, chosen, strides)
+    mark_uninitialized(out, chosen, entry)
+    return finish(out, chosen, entry, requires_grad)
+
+
+def new_empty_strided(input: Any, size: Any, stride: Any, *, dtype: Any = None, device: Any = None,
+                      requires_grad: bool = False, **rest: Any) -> Any:
+    """Return an uninitialised tensor of a shape with the given strides, of this tensor's dtype and device."""
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(new_empty_strided, input, size, stride, rest=rest, dtype=dtype, device=device,
+                    requires_grad=requires_grad)
+    return made_from(input, empty_strided(size, stride, dtype=input.dtype if dtype is None else dtype,
+                                          device=input.device if device is None else device,
+                                          requires_grad=requires_grad))
+
+
+def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, device: Any = None,
+                   requires_grad: bool = False, **rest: Any) -> Any:
+    """Return an uninitialised tensor whose dimensions lie in memory in the given order, the slowest first.
+
+    Raises:
+        ShapeError: The order does not list every dimension once.
+    """
+    shape, order = shape_of("empty_permuted", (size,)), tuple(physical_layout)
+    if sorted(order) != list(range(len(shape))):
+        raise ShapeError("empty_permuted", f"layout {list(order)} for size {list(shape)}",
+                         "the layout lists every dimension once", "list all dims")
+    return empty_strided(shape, ordered_strides(shape, order), dtype=dtype, device=device, requires_grad=requires_grad,
+                         **rest)
+
+
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
+    """Return a 0-dimensional tensor of the default dtype with one value."""
+    return full((), s, dtype=get_default_dtype() if dtype is None else dtype, device=device,
+                requires_grad=requires_grad, **rest)

@@ -1,0 +1,203 @@
+"""The device-generic user API: which devices there are, their streams, events and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from tensocket_core.device import DeviceEntry, open_entry, set_stream
+from tensocket_plugins.contract.backend import Stream as BackendStream
+from tensocket_plugins.contract.descriptor import DeviceInfo, Profile
+from tensocket_plugins.contract.devices import MEANT, Device, parse_device
+from tensocket_plugins.contract.errors import ArgumentError
+from tensocket_plugins.contract.registry import registry
+from tensocket_plugins.contract.states import BackendRecord
+
+
+def backends() -> list[BackendRecord]:
+    """All installed backends with their states; loads and probes each."""
+    return registry().records()
+
+
+def device_count(name: str) -> int:
+    """Return the number of devices of a backend; 0 if it cannot be used. Never raises for an installed name."""
+    return registry().record(name, probe=True).device_count
+
+
+def is_available(name: str) -> bool:
+    """Whether a backend has a device that can be used."""
+    return MEANT.get(name, name) in registry().names() and device_count(name) > 0
+
+
+def get_device_info(name: Any) -> DeviceInfo:
+    """Model, memory and driver of a device."""
+    return registry().device_info(parse_device(name))
+
+
+def profile(name: Any) -> Profile:
+    """Return a device's profile, which declares its abilities."""
+    return open_entry(name).runtime.profile
+
+
+def synchronize(name: Any = None) -> None:
+    """Wait until all work on a device is done; errors of asynchronous work surface here."""
+    open_entry(name).runtime.synchronize()
+
+
+def memory_stats(name: Any = None) -> Mapping[str, int]:
+    """Bytes and counts of a device's allocator."""
+    return open_entry(name).runtime.allocator.stats().as_dict()
+
+
+def memory_allocated(name: Any = None) -> int:
+    """Return the number of bytes in use on a device."""
+    return memory_stats(name)["allocated"]
+
+
+def reset_peak_memory_stats(name: Any = None) -> None:
+    """Start counting peaks anew."""
+    open_entry(name).runtime.allocator.reset_peak()
+
+
+def empty_cache(name: Any = None) -> None:
+    """Return unused memory of a device's allocator to its driver."""
+    open_entry(name).runtime.allocator.empty_cache()
+
+
+def set_memory_fraction(name: Any, fraction: float) -> None:
+    """Let a device's allocator reserve a part of the device's memory at most.
+
+    Args:
+        name: The device.
+        fraction: The part; 1 for all.
+
+    Raises:
+        ArgumentError: It is not a part, or the allocator has no limit of its own.
+    """
+    if not 0 <= fraction <= 1:
+        raise ArgumentError("set_per_process_memory_fraction", f"fraction={fraction}",
+                            "a fraction lies between 0 and 1", "pass a part of the device's memory")
+    entry = open_entry(name)
+    total = registry().device_info(parse_device(f"{entry.device.type}:{entry.runtime.index}")).memory
+    try:
+        entry.runtime.allocator.set_limit(None if fraction == 1 else int(total * fraction))
+    except NotImplementedError:
+        if fraction != 1:
+            raise ArgumentError("set_per_process_memory_fraction", f"fraction={fraction} of {entry.device}",
+                                "allocators have no limit below the device's memory", "pass 1.0") from None
+
+
+def build_stats(name: Any = None) -> Any:
+    """Kernels built, their build time and cache hits; None for devices without a code generator."""
+    return getattr(open_entry(name).runtime, "build_stats", None)
+
+
+class Event:
+    """A mark in a stream's queue.
+
+    Args:
+        device: Where.
+        enable_timing: Whether ``elapsed_time`` is wanted.
+    """
+
+    def __init__(self, device: Any = None, enable_timing: bool = False) -> None:
+        self._entry = open_entry(device)
+        self._event = self._entry.runtime.create_event(timing=enable_timing)
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Put the mark behind what is queued on a stream, by default this thread's."""
+        (self._entry.chosen_stream if stream is None else stream._stream).record(self._event)
+
+    @property
+    def device(self) -> Device:
+        """Where it is."""
+        return self._entry.device
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """Work queued on ``stream``, by default this thread's, starts after the event."""
+        (self._entry.chosen_stream if stream is None else stream._stream).wait(self._event)
+
+    def query(self) -> bool:
+        """Whether everything before the mark is done."""
+        return self._event.query()
+
+    def synchronize(self) -> None:
+        """Wait until everything before the mark is done."""
+        self._event.synchronize()
+
+    def elapsed_time(self, end: Event) -> float:
+        """Milliseconds to another event."""
+        return self._event.elapsed_ms(end._event)
+
+
+class Stream:
+    """A queue of work that runs in order; as a context manager, this thread's work goes there.
+
+    Args:
+        device: Where.
+        priority: Lower numbers go first.
+    """
+
+    def __init__(self, device: Any = None, priority: int = 0) -> None:
+        self._entry = open_entry(device)
+        self._stream: BackendStream = self._entry.runtime.create_stream(priority)
+        self._before: list[BackendStream] = []
+
+    @classmethod
+    def _of(cls, entry: DeviceEntry, stream: BackendStream) -> Self:
+        """Return a stream of the backend as programs see it."""
+        known = cls.__new__(cls)
+        known._entry, known._stream, known._before = entry, stream, []
+        return known
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and other._stream is self._stream
+
+    def __hash__(self) -> int:
+        return id(self._stream)
+
+    @property
+    def device(self) -> Device:
+        """Where it is."""
+        return self._entry.device
+
+    @property
+    def device_index(self) -> int:
+        """Index of its device."""
+        return self._entry.runtime.index
+
+    @property
+    def stream_id(self) -> int:
+        """A number that identifies the stream; 0 is the default one."""
+        return 0 if self._stream is self._entry.runtime.default_stream else id(self._stream)
+
+    def __enter__(self) -> Stream:
+        self._before.append(self._entry.chosen_stream)
+        set_stream(self._entry.device, self._stream)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        set_stream(self._entry.device, self._before.pop())
+
+    def synchronize(self) -> None:
+        """Wait until all queued work is done."""
+        self._stream.synchronize()
+
+    def query(self) -> bool:
+        """Whether all queued work is done."""
+        return self._stream.query()
+
+    def wait_event(self, event: Event) -> None:
+        """Work queued from now on starts after ``event``."""
+        self._stream.wait(event._event)
+
+    def wait_stream(self, stream: Stream) -> None:
+        """Work queued from now on starts after what ``stream`` has queued so far."""
+        if stream._stream is not self._stream:
+            self.wait_event(stream.record_event())
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """Put an event behind what is queued."""
+        event = Event(self._entry.device) if event is None else event
+        self._stream.record(event._event)
+        return event

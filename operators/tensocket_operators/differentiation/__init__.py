@@ -1,0 +1,1 @@
+"""Jacobians, Hessians and checks of gradients."""

@@ -1,0 +1,337 @@
+"""Indexing by one tensor along a dimension: gathering, scattering, selecting."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensocket_core import functions
+from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.modes import ACTIVE
+from tensocket_core.dispatch.registry import COMPOSITES
+from tensocket_core.geometry import normalize_axis
+from tensocket_core.keys import AUTOGRAD, DIM0, WRAPPER, dtype_bit
+from tensocket_core.launch.copies import converted
+from tensocket_core.launch.pointwise_plan import run_generated
+from tensocket_core.launch.replay import assume_range, note_guarded
+from tensocket_core.tensor import wrap
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DimensionError,
+    DtypeError,
+    IndexOutOfRange,
+    ShapeError,
+)
+from tensocket_plugins.ir.build.math import arithmetic_dtype
+
+from ..deterministic import SETTING
+from ..kinds.composite import composite
+from ..kinds.view import Custom
+from ..reductions.value_checks import extremes
+from . import small_moves as direct_moves
+from .kernel import gather_arrays, scatter_arrays
+
+
+def checked_index(operator: str, index: Any, size: int, *, negative: bool = False) -> Any:
+    """``index`` as int64, checked against a size; with ``negative``, negative indices count from the end.
+
+    Raises:
+        DtypeError: The index is not of integers.
+        IndexOutOfRange: An index is outside of the dimension.
+    """
+    if index.dtype.kind not in ("int", "uint"):
+        raise DtypeError(
+            operator, f"an index of dtype {index.dtype.name}", "indices are integers", "convert it with .long()"
+        )
+    index = index.detach().to(dtypes.int64)
+    if index.numel() == 0 or not index._entry.holds_data:
+        return index
+    low, high = extremes(index)
+    if low < (-size if negative else 0) or high >= size:
+        raise IndexOutOfRange(
+            operator,
+            f"index {low if high < size else high} of a dimension of size {size}",
+            f"an index lies between {-size if negative else 0} and {size - 1}",
+            "check the index tensor",
+        )
+    if low < 0:
+        return functions.where(index < 0, index + size, index)
+    note_guarded(index._entry, index._array, 0, size)
+    return index
+
+
+def check_long(operator: str, index: Any) -> None:
+    """Check that positions are int64.
+
+    Raises:
+        DtypeError: They have another dtype.
+    """
+    if index.dtype is not dtypes.int64:
+        raise DtypeError(operator, f"an index of dtype {index.dtype.name}", "positions are int64",
+                         "convert it with .long()")
+
+
+def check_reach(operator: str, axis: int, index: Any, indexed: tuple[int, ...], *others: Any) -> None:
+    """Check what kernels rely on, again: another thread may have exchanged a tensor since the indices were checked.
+
+    Raises:
+        ShapeError: The index reaches beyond a tensor: one of shape ``indexed``, or another one, also along the axis.
+    """
+    sizes = index._array.shape
+    for number, shape in enumerate((indexed, *[x._array.shape for x in others])):
+        if shape != sizes and (len(shape) != len(sizes) or 0 in shape or any(
+                n > size for k, (n, size) in enumerate(zip(sizes, shape, strict=True))
+                if k != axis or number)):
+            raise ShapeError(operator, f"index {list(sizes)} for a tensor of shape {list(shape)}",
+                             "the index is nowhere larger except along dim",
+                             "let no other thread exchange their data meanwhile")
+
+
+def _gather(entry: Any, input: Any, axis: int, index: Any) -> Any:
+    out = entry.runtime.empty(index._array.shape, input.dtype, entry.stream)
+    if 0 not in index._array.shape:
+        check_reach("gather", axis, index, input._array.shape)
+        gather_arrays(entry, out, input._array, index._array, axis, input.dtype)
+    return wrap(out, entry.key | dtype_bit(input.dtype))
+
+
+def _added_as(dtype: Any) -> Any:
+    """Return the dtype in which elements are added to memory atomically, which no device does for less than 32 bits."""
+    return arithmetic_dtype(dtype) if dtype.category > 1 or dtype.itemsize >= 4 else dtypes.int32
+
+
+def _scatter(entry: Any, input: Any, axis: int, index: Any, src: Any, add: bool) -> Any:
+    dtype = input.dtype
+    work = _added_as(dtype) if add else dtype
+    out = converted(entry, input._array, dtype, work)
+    if 0 not in index._array.shape:
+        check_reach("scatter", axis, index, input._array.shape, src)
+        values = src._array if src.dtype is work else converted(entry, src._array, src.dtype, work)
+        scatter_arrays(entry, out, index._array, values, axis, work, add=add)
+    return wrap(out if work is dtype else converted(entry, out, work, dtype), entry.key | dtype_bit(dtype))
+
+
+def _cut(value: Any, shape: tuple[int, ...]) -> Any:
+    """Return the leading corner of a tensor."""
+    return value if tuple(value.shape) == shape else value.basic_index(tuple(slice(0, n) for n in shape))
+
+
+# Both take valid int64 indices of the input's rank; the public forms check.
+gather_valid: Final[Custom] = Custom(
+    "gather_valid(Tensor input, int axis, Tensor index) -> Tensor",
+    "Elements of input at positions along an axis.",
+    _gather,
+    method=False,
+    function=False,
+    derivative=Derivative(
+        input=lambda grad, input_shape, axis, index: added_at(grad, axis, index, input_shape)
+    ),
+)
+scatter_valid: Final[Custom] = Custom(
+    "scatter_valid(Tensor input, int axis, Tensor index, Tensor src, bool add) -> Tensor",
+    "A copy of input with src written (or added) at positions along an axis.",
+    _scatter,
+    method=False,
+    function=False,
+    derivative=Derivative(
+        input=lambda grad, axis, index, add: (
+            grad if add else call(scatter_valid, grad, axis, index, grad.new_zeros(tuple(index.shape)), False)
+        ),
+        src=lambda grad, axis, index, src_shape: _padded(call(gather_valid, grad, axis, index), src_shape),
+    ),
+)
+
+
+def _sum_at(entry: Any, grad: Any, index: Any, axis: int, shape: tuple[int, ...], ordered: bool) -> Any:
+    check_reach("scatter_add", axis, index, shape, grad)
+    dtype = grad.dtype
+    assume_range(entry, index._array, 0, shape[axis])
+    work = _added_as(dtype)
+    out = entry.runtime.empty(shape, work, entry.stream)
+    run_generated(entry, ("zeros",), lambda zero: zero, [(0.0, work)], shape, [(out, work)])
+    values = grad._array if work is dtype else converted(entry, grad._array, dtype, work)
+    scatter_arrays(entry, out, index._array, values, axis, work, add=True)
+    return wrap(out if work is dtype else converted(entry, out, work, dtype), entry.key | dtype_bit(dtype))
+
+
+#: ``ordered`` is what the process asks for, by which kernels differ.
+sum_at: Final = Custom(
+    "sum_at(Tensor grad, Tensor index, int axis, int[] shape, bool ordered) -> Tensor",
+    "Zeros with grad added at positions along an axis, of which there are at least two.",
+    _sum_at,
+    method=False,
+    function=False,
+    kept=True,
+)
+
+
+def added_at(grad: Any, axis: int, index: Any, shape: tuple[int, ...]) -> Any:
+    """Return zeros of a shape with ``grad`` added at valid positions along an axis; the index has the rank of the
+    shape.
+    """
+    entry = grad._entry
+    if (ACTIVE or (grad._key | index._key) & (AUTOGRAD | WRAPPER) or entry.runtime.target is None or shape[axis] < 2
+            or not grad._array.size or 0 in shape or grad.dtype.kind == "complex" or grad.ndim != len(shape)):
+        return call(scatter_valid, grad.new_zeros(()).expand(shape), axis, index, grad, True)
+    return call(sum_at, grad, index, axis, tuple(shape), SETTING.required)
+
+
+def _padded(grad: Any, shape: tuple[int, ...]) -> Any:
+    return grad if tuple(grad.shape) == shape else grad.embed_index(shape, tuple(slice(0, n) for n in grad.shape))
+
+
+def same_rank(operator: str, input: Any, index: Any, axis: int, *others: Any) -> None:
+    """Check shapes of an index tensor and of what it is applied to.
+
+    Raises:
+        ShapeError: The ranks differ, or the index is larger than one of the others.
+    """
+    fits = input.ndim == index.ndim and all(
+        n <= x._array.shape[k] for x in (input, *others) for k, n in enumerate(index._array.shape)
+        if x.ndim == index.ndim and (x is not input or k != axis))
+    if not fits or any(x.ndim != index.ndim for x in others):
+        raise ShapeError(
+            operator,
+            f"input {list(input.shape)}, index {list(index.shape)}, dim {axis}",
+            "index has as many dimensions as input, and is nowhere larger except along dim",
+            "reshape the index",
+        )
+
+
+def lifted(value: Any) -> Any:
+    """Return a tensor of at least one dimension: a number is a vector of one element where positions are concerned."""
+    return value if value.ndim else value.reshape(1)
+
+
+def _sparse_at(grad: Any, index: Any, axis: int, shape: tuple[int, ...]) -> Any:
+    """``grad`` at positions along an axis, as a sparse tensor of a shape that is not coalesced."""
+    sizes = tuple(index.shape)
+    rows = [
+        (index if k == axis else index.new_arange(0, n, 1).reshape((-1, *(1,) * (len(sizes) - k - 1))).expand(sizes))
+        .reshape(-1) for k, n in enumerate(sizes)
+    ]
+    positions = functions.stack(rows[:len(shape)]) if shape else index.new_empty((0, index.numel()))
+    return grad.reshape(-1)._sparse_at(positions, shape)
+
+
+@composite(
+    "gather_sparsely(Tensor input, int axis, Tensor index) -> Tensor", method=False, function=False,
+    derivative=Derivative(input=lambda grad, input_shape, axis, index: _sparse_at(
+        grad, lifted(index), axis, input_shape)),
+)
+def gather_sparsely(input: Any, axis: int, index: Any) -> Any:
+    """``gather`` at checked positions, with a sparse gradient."""
+    return call(gather_valid, lifted(input), axis, lifted(index)).reshape(tuple(index.shape))
+
+
+@composite("gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor")
+def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
+    """out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks.
+
+    With ``sparse_grad``, the gradient of input is a sparse tensor.
+    """
+    axis = normalize_axis("gather", dim, input.ndim)
+    if 0 in index._array.shape:
+        valid = index.detach().to(dtypes.int64)
+    else:
+        whole, places = lifted(input), lifted(index)
+        same_rank("gather", whole, places, axis)
+        valid = checked_index("gather", places, whole._array.shape[axis]).reshape(tuple(index.shape))
+    if sparse_grad:
+        return call(COMPOSITES["gather_sparsely"], input, axis, valid)
+    if input.ndim == 0 or index.ndim == 0:
+        return call(gather_valid, lifted(input), axis, lifted(valid)).reshape(tuple(index.shape))
+    return call(gather_valid, input, axis, valid)
+
+
+def emptied(input: Any, index: Any, src: Any) -> tuple[Any, Any]:
+    """No positions, and nothing to write there, of the input's rank: empty ones may have any other shape."""
+    none = (0,) * max(input.ndim, 1)
+    return index.reshape(none).to(dtypes.int64), src.reshape(-1).narrow(0, 0, 0).reshape(none)
+
+
+def same_dtype(operator: str, input: Any, src: Any) -> None:
+    """Check that what is written has the dtype of what it is written to.
+
+    Raises:
+        DtypeError: It has another one.
+    """
+    if src.dtype is not input.dtype:
+        raise DtypeError(
+            operator,
+            f"src of {src.dtype.name} for input of {input.dtype.name}",
+            "src and input have one dtype",
+            "convert src with .to(dtype)",
+        )
+
+
+def _scattered(operator: str, input: Any, dim: int, index: Any, src: Any, add: bool) -> Any:
+    axis = normalize_axis(operator, dim, input.ndim)
+    if not hasattr(src, "_key"):
+        src = input.new_full(tuple(index.shape), src)
+    same_dtype(operator, input, src)
+    if 0 in index._array.shape:
+        index, src = emptied(input, index, src)
+    if input.ndim == 0 or index.ndim == 0 or src.ndim == 0:
+        made = _scattered(operator, lifted(input), axis, lifted(index), lifted(src), add)
+        return made.reshape(tuple(input.shape))
+    same_rank(operator, input, index, axis, src)
+    valid = checked_index(operator, index, input._array.shape[axis])
+    return call(scatter_valid, input, axis, valid, _cut(src, tuple(index.shape)), add)
+
+
+@composite("scatter(Tensor input, int dim, Tensor index, Operand? src=None, *, Operand? value=None, str? reduce=None)"
+           " -> Tensor")
+def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
+    """A copy of input with out[index[i, j], j] = src[i, j] for dim=0, and likewise for other dims and ranks.
+
+    ``value`` is ``src`` as one number. With ``reduce``, ``add`` or ``multiply``, values are combined with input.
+    """
+    src = value if src is None else src
+    if src is None:
+        raise ArgumentTypeError("scatter", "neither src nor value", "what is written is given", "pass src or value")
+    if reduce is None:
+        return _scattered("scatter", input, dim, index, src, False)
+    if reduce not in ("add", "multiply"):
+        raise ArgumentError("scatter", f"reduce={reduce!r}", "reduce is 'add' or 'multiply'",
+                            "use scatter_reduce for others")
+    if not hasattr(src, "_key"):
+        src = input.new_full(tuple(index.shape), src)
+    return input.scatter_reduce(dim, index, src, "sum" if reduce == "add" else "prod")
+
+
+@composite("scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor")
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """A copy of input with out[index[i, j], j] += src[i, j] for dim=0, and likewise for other dims and ranks."""
+    return _scattered("scatter_add", input, dim, index, src, True)
+
+
+def rows_index(index: Any, shape: tuple[int, ...], axis: int) -> Any:
+    """Return a vector of positions as an index tensor for a whole shape."""
+    lead = (1,) * axis + (-1,) + (1,) * (len(shape) - axis - 1)
+    return index.reshape(lead).expand((*shape[:axis], index._array.size, *shape[axis + 1:]))
+
+
+#: Elements of a result up to which NumPy takes them.
+SMALL: Final = 1 << 18
+
+
+def _index_select_direct(key: int, entry: Any, general: Any) -> Any:
+    return None if key & (AUTOGRAD | DIM0) else direct_moves.rows_along(SMALL, entry, general)
+
+
+@composite("index_select(Tensor input, int dim, Tensor index) -> Tensor", direct=_index_select_direct)
+def index_select(input: Any, dim: int, index: Any) -> Any:
+    """Positions of a dimension, in the order of a vector of indices."""
+    axis = normalize_axis("index_select", dim, input.ndim)
+    if index.ndim > 1:
+        raise DimensionError("index_select", f"index {list(index.shape)}", "the index is a vector", "flatten it")
+    if input.ndim == 0:
+        if index.numel() != 1:
+            raise ShapeError("index_select", f"{index.numel()} positions of a 0-dimensional tensor",
+                             "a 0-dimensional tensor has one position", "unsqueeze it first")
+        return input.reshape(1).index_select(0, index).reshape(())
+    valid = checked_index("index_select", index, input._array.shape[axis]).reshape(-1)
+    return call(gather_valid, input, axis, rows_index(valid, tuple(input.shape), axis))

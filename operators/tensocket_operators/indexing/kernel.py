@@ -1,0 +1,338 @@
+"""Reading and writing at positions held in a tensor: gather and scatter along a dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.geometry import as_strided, coalesce, contiguous, element_strides
+from tensocket_core.launch.kernel_handles import kernel_handle, moved_handle
+from tensocket_core.launch.primitives import primitive
+from tensocket_core.launch.programs import index_dtype, launch
+from tensocket_plugins.contract.dtypes import DType, int64
+from tensocket_plugins.ir.build.elements import MOVED_AS, load, moves, storage_dtype, stores
+from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
+from tensocket_plugins.ir.build.nest import Nest, dot, parallel
+from tensocket_plugins.ir.complex import Complex
+from tensocket_plugins.ir.nodes import Atomic, Expr, Let, Load, Program, Stmt, Var, call, cast, const, loop
+from tensocket_plugins.ir.schedule import Strategy
+
+from ..deterministic import SETTING, alert_not_deterministic
+from ..kinds.programs import Programs
+
+#: Columns that a thread writes at a time, of rows that share an index.
+_STRIP: Final = 256
+#: Functions that combine values that meet at a position, by name.
+_MEETING: Final[dict[str, Callable[..., Any]]] = {
+    "sum": lambda m, x, y: x + y, "prod": lambda m, x, y: x * y,
+    "amax": lambda m, x, y: m.maximum(x, y), "amin": lambda m, x, y: m.minimum(x, y)}
+_RUNS: Final = Programs("gather and scatter of runs", cpu=True, simt=False)
+#: Elements that share an index from which they are copied in a loop of their own.
+_FEWEST: Final = 8
+
+
+def _walk(nest: Nest, rank: int, axis: int, unit: bool = False) -> tuple[list[Var], list[Var], Expr, list[Expr]]:
+    """Loops over the index tensor: variables, sizes, the loaded index, the position with it in place of ``axis``."""
+    sizes, variables = nest.sizes("n", rank), nest.variables("i", rank)
+    position = _position(nest, dot(variables, _strides(nest, "index", rank, unit)))
+    return variables, sizes, position, [position if k == axis else v for k, v in enumerate(variables)]
+
+
+def _position(nest: Nest, place: Expr) -> Expr:
+    """Return the index at a place, within the size of the dimension, which becomes the next size parameter.
+
+    Indices are valid when a kernel starts, but other threads may change them while it runs.
+    """
+    (bound,) = nest.sizes("bound", 1)
+    index = cast(Load("index", place, int64), nest.index)
+    return call("min", call("max", index, const(0, nest.index)), bound - 1)
+
+
+def _strides(nest: Nest, array: str, rank: int, unit: bool) -> list[Expr]:
+    """Return the strides of an array, the last one 1 where that is known."""
+    strides: list[Expr] = [*nest.strides(array, rank)]
+    return [*strides[:-1], const(1, nest.index)] if unit else strides
+
+
+def gather_nest(dtype: DType, rank: int, axis: int, index: DType, unit: bool = False) -> Program:
+    """``out0[i...] = in0[i... with index[i...] at axis]``; with ``unit``, all last strides are 1."""
+    nest = Nest("gather", index)
+    nest.buffer("out0", MOVED_AS.get(dtype, dtype), writable=True)
+    nest.buffer("in0", MOVED_AS.get(dtype, dtype))
+    nest.buffer("index", int64)
+    variables, sizes, _, moved = _walk(nest, rank, axis, unit)
+    source = dot(moved, _strides(nest, "in0", rank, unit))
+    target = dot(variables, _strides(nest, "out0", rank, unit))
+    return nest.program(parallel(variables, sizes, moves("out0", target, "in0", source, dtype)))
+
+
+def rows_nest(dtype: DType, ranks: tuple[int, int], unit: bool, index: DType) -> Program:
+    """``out0[i..., j...] = in0[i... with index[i...] added, j...]``, for processors: runs of memory are copied.
+
+    Sizes are those of i and j, and of the input's axis; strides those of the index over i, then of the input over i, j
+    and its axis, then of the result over i and j.
+
+    Args:
+        dtype: Element type.
+        ranks: Dimensions over which the index varies, and over which it does not.
+        unit: Whether the last strides of input and result are 1.
+        index: Integer type of index arithmetic.
+    """
+    nest, (count, inner) = Nest("gather_rows", index), ranks
+    nest.buffer("out0", MOVED_AS.get(dtype, dtype), writable=True)
+    nest.buffer("in0", MOVED_AS.get(dtype, dtype))
+    nest.buffer("index", int64)
+    sizes, rows = nest.sizes("n", count + inner), nest.variables("i", count)
+    columns = nest.variables("j", inner)
+    position = _position(nest, dot(rows, nest.strides("index", count)))
+    source = nest.strides("in0", count + inner + 1)
+    target: list[Expr] = [*nest.strides("out0", count + inner)]
+    steps: list[Expr] = [*source[:-1]]
+    if unit:
+        steps[-1] = target[-1] = const(1, index)
+    start, to = Var("start", index), Var("to", index)
+    body = [
+        Let(start, dot(rows, steps[:count]) + position * source[-1]), Let(to, dot(rows, target[:count])),
+        *parallel(columns, sizes[count:], moves(
+            "out0", to + dot(columns, target[count:]), "in0", start + dot(columns, steps[count:]), dtype))]
+    return nest.program(parallel(rows, sizes[:count], body))
+
+
+def scatter_nest(dtype: DType, rank: int, axis: int, index: DType, *, add: bool, unit: bool = False) -> Program:
+    """``out0[i... with index[i...] at axis] = (or +=) in0[i...]``; with ``unit``, all last strides are 1.
+
+    Then, on a processor, elements of the last dimension are written one by one: processors write vectors of elements
+    to places of their own more slowly.
+    """
+    nest = Nest("scatter_add" if add else "scatter", index)
+    held = dtype if add else MOVED_AS.get(dtype, dtype)
+    nest.buffer("out0", held, writable=True)
+    nest.buffer("in0", held)
+    nest.buffer("index", int64)
+    variables, sizes, _, moved = _walk(nest, rank, axis, unit)
+    target = dot(moved, _strides(nest, "out0", rank, unit))
+    source = dot(variables, _strides(nest, "in0", rank, unit))
+    body = _additions(target, source, dtype) if add else moves("out0", target, "in0", source, dtype)
+    if unit and rank > 1:
+        return nest.program(parallel(variables[:-1], sizes[:-1], [loop(variables[-1], sizes[-1], body)]))
+    return nest.program(parallel(variables, sizes, body))
+
+
+def _additions(target: Expr, source: Expr, dtype: DType) -> list[Stmt]:
+    """Atomic additions of an element; the parts of a complex one are added each by itself."""
+    value = load("in0", source, dtype)
+    if isinstance(value, Complex):
+        return [Atomic("add", "out0", target * 2, value.re), Atomic("add", "out0", target * 2 + 1, value.im)]
+    return [Atomic("add", "out0", target, value)]
+
+
+def ordered_scatter_nest(dtype: DType, rank: int, axis: int, index: DType, mode: str = "sum") -> Program:
+    """``scatter_nest`` that combines in the order of the index tensor: one iteration walks along the whole axis.
+
+    Positions that are written differ between iterations, so it needs no atomics and rounds the same way every time.
+    Behind the axis, an iteration walks through a strip of neighbours at each of its positions.
+    """
+    nest = Nest(f"scatter_{mode}_ordered", index)
+    nest.buffer("out0", storage_dtype(dtype), writable=True)
+    nest.buffer("in0", storage_dtype(dtype))
+    nest.buffer("index", int64)
+    variables, sizes, _, moved = _walk(nest, rank, axis)
+    target = dot(moved, nest.strides("out0", rank))
+    total = _MEETING[mode](ExprMath(arithmetic_dtype(dtype)), load("out0", target, dtype),
+                           load("in0", dot(variables, nest.strides("in0", rank)), dtype))
+    body = stores("out0", target, total, dtype)
+    others = [k for k in range(rank) if k != axis]
+    outer: list[Var] = [variables[k] for k in others]
+    extents: list[Expr] = [sizes[k] for k in others]
+    if others and others[-1] > axis:
+        strip, first, end = (Var(stem, index) for stem in ("strip", "first", "end"))
+        body = [loop(variables[-1], end, body, start=first)]
+        outer[-1], extents[-1] = strip, (sizes[-1] + (_STRIP - 1)) // _STRIP
+        inside = [Let(first, strip * _STRIP), Let(end, call("min", first + _STRIP, sizes[-1])),
+                  loop(variables[axis], sizes[axis], body)]
+    else:
+        inside = [loop(variables[axis], sizes[axis], body)]
+    return nest.program(parallel(outer or [Var("once", index)], extents or [const(1, index)], inside))
+
+
+def scatter_rows_nest(dtype: DType, rank: int, add: bool, index: DType) -> Program:
+    """``out0[i... with index[i...] in place of the axis, j] = (or +=) in0[i..., j]``, for processors.
+
+    Threads share the columns j and go through the indices in order, so that the result does not depend on how many they
+    are. Sizes are those of i and j, and of the result's axis; strides those over i of the index, the input and the
+    result, where the axis has 0, and the result's along the axis; all have stride 1 over j.
+    """
+    nest = Nest("scatter_rows", index)
+    held = storage_dtype(dtype) if add else MOVED_AS.get(dtype, dtype)
+    nest.buffer("out0", held, writable=True)
+    nest.buffer("in0", held)
+    nest.buffer("index", int64)
+    (*sizes, width), rows = nest.sizes("n", rank + 1), nest.variables("i", rank)
+    position = _position(nest, dot(rows, nest.strides("index", rank)))
+    source = dot(rows, nest.strides("in0", rank))
+    *target, along = nest.strides("out0", rank + 1)
+    strip, first, end, j, start, to = (Var(stem, index) for stem in ("strip", "first", "end", "j", "start", "to"))
+    if add:
+        moved = stores("out0", to + j, load("out0", to + j, dtype) + load("in0", start + j, dtype), dtype)
+    else:
+        moved = moves("out0", to + j, "in0", start + j, dtype)
+    body: tuple[Stmt, ...] = (Let(start, source), Let(to, dot(rows, target) + position * along),
+                              loop(j, end, moved, start=first))
+    for row, size in zip(reversed(rows), reversed(sizes), strict=True):
+        body = (loop(row, size, body),)
+    return nest.program(parallel([strip], [(width + (_STRIP - 1)) // _STRIP], [
+        Let(first, strip * _STRIP), Let(end, call("min", first + _STRIP, width)), *body]))
+
+
+def _scatter_rows(entry: DeviceEntry, out: Any, index: Any, source: Any, axis: int, dtype: DType, add: bool,
+                  width: DType) -> bool:
+    """Scatter runs of elements that share an index; whether this is a case for it."""
+    inner = _shared(index, axis)
+    if not _RUNS.of(entry) or not inner:
+        return False
+    shape, steps = index.shape, [element_strides(x) for x in (index, source, out)]
+    rows, shared = range(len(shape) - inner), range(len(shape) - inner, len(shape))
+    sizes, inside = coalesce(tuple(shape[k] for k in shared), [tuple(s[k] for k in shared) for s in steps[1:]])
+    if len(sizes) > 1 or inside != [(1,), (1,)]:
+        return False
+    handle = kernel_handle if add else moved_handle
+    launch(entry, ("scatter_rows", dtype, len(rows), add, width),
+           lambda: scatter_rows_nest(dtype, len(rows), add, width), None,
+           [handle(out, dtype), handle(source, dtype), index],
+           [*(shape[k] for k in rows), *sizes, out.shape[axis], *(steps[0][k] for k in rows),
+            *(steps[1][k] for k in rows), *(0 if k == axis else steps[2][k] for k in rows), steps[2][axis]])
+    return True
+
+
+def _arguments(bound: int, index: Any, *arrays: Any) -> list[int]:
+    """Return the sizes of the index tensor and of the dimension that is indexed, then strides as the nests declare
+    them.
+    """
+    return [*index.shape, bound, *(s for x in (index, *arrays) for s in element_strides(x))]
+
+
+def gather_arrays(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: int, dtype: DType) -> None:
+    """Fill ``out`` (of the index's shape) from ``source`` along ``axis``; indices are valid."""
+    if entry.runtime.target is None:
+        primitive("gather", entry, "gather", dtype)([out], [source, index], (axis,), entry.stream)
+        return
+    rank = len(index.shape)
+    reach = (s * n for s, n in zip(element_strides(source), source.shape, strict=True))
+    width = index_dtype(entry, [n * _words(dtype) for n in (source.size, out.size, *reach)])
+    inner = _shared(index, axis)
+    processor = _RUNS.of(entry)
+    if processor and inner:
+        _gather_rows(entry, out, source, index, axis, inner, dtype, width)
+        return
+    unit = processor and all(element_strides(x)[-1:] == (1,) for x in (index, source, out))
+    launch(entry, ("gather", dtype, rank, axis, width, unit),
+           lambda: gather_nest(dtype, rank, axis, width, unit), Strategy.SERIAL,
+           [moved_handle(out, dtype), moved_handle(source, dtype), index],
+           _arguments(source.shape[axis], index, source, out))
+
+
+def _shared(index: Any, axis: int) -> int:
+    """How many of the last dimensions share their indices; 0 where these are too few elements for a loop."""
+    count, together = 0, 1
+    for k, step in reversed(list(enumerate(element_strides(index)))):
+        if k == axis or step:
+            break
+        count += 1
+        together *= index.shape[k]
+    return count if together >= _FEWEST else 0
+
+
+def _gather_rows(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: int, inner: int, dtype: DType,
+                 width: DType) -> None:
+    """Gather runs of elements that share an index, in the last ``inner`` dimensions."""
+    registered = entry.runtime.kernels.find("gather", dtype.name, direct=False)
+    if registered is not None and axis == 0 and inner == len(index.shape) - 1 and (
+            index.shape[1:] == source.shape[1:] and contiguous(source)):
+        registered.run([out], [source, index], (axis,), entry.stream)
+        return
+    _launch_rows(entry, out, source, index, axis, inner, dtype, width)
+
+
+def table_rows(entry: DeviceEntry, table: Any, positions: Any, dtype: DType) -> Any:
+    """Return the rows of a matrix at valid positions, an array of int64 without gaps, by one generated kernel of a
+    processor.
+    """
+    count, columns = positions.size, table.shape[1]
+    out = entry.runtime.empty((*positions.shape, columns), dtype, entry.stream)
+    index = as_strided(positions, (count, columns), (1, 0), 0)
+    width = index_dtype(entry, [table.size * _words(dtype), out.size * _words(dtype)])
+    _launch_rows(entry, out.reshape((count, columns)), table, index, 0, 1, dtype, width)
+    return out
+
+
+def _launch_rows(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: int, inner: int, dtype: DType,
+                 width: DType) -> None:
+    """Gather runs by a generated kernel; see ``_gather_rows``."""
+    shape, places = index.shape, element_strides(index)
+    steps = [element_strides(source), element_strides(out)]
+    rows, shared = range(len(shape) - inner), range(len(shape) - inner, len(shape))
+    sizes, (read, written) = coalesce(tuple(shape[k] for k in shared), [tuple(s[k] for k in shared) for s in steps])
+    unit = read[-1] == written[-1] == 1
+    moved = [0 if k == axis else steps[0][k] for k in rows]
+    ranks = (len(rows), len(sizes))
+    launch(entry, ("gather_rows", dtype, ranks, unit, width), lambda: rows_nest(dtype, ranks, unit, width), None,
+           [moved_handle(out, dtype), moved_handle(source, dtype), index],
+           [*(shape[k] for k in rows), *sizes, source.shape[axis], *(places[k] for k in rows), *moved, *read,
+            steps[0][axis], *(steps[1][k] for k in rows), *written])
+
+
+def _words(dtype: DType) -> int:
+    """Return the positions of a buffer that an element takes, at most."""
+    return 2 if dtype.kind == "complex" else 1
+
+
+def scatter_arrays(
+    entry: DeviceEntry, out: Any, index: Any, source: Any, axis: int, dtype: DType, *, add: bool
+) -> None:
+    """Write ``source`` (read in the index's shape) into ``out`` along ``axis``; indices are valid."""
+    name = "scatter_add" if add else "scatter"
+    ordered = add and dtype.category > 1 and SETTING.required
+    if entry.runtime.target is None:
+        if ordered and "deterministic" not in entry.runtime.profile.features:
+            alert_not_deterministic(name, entry.device)
+        cut = source[tuple(slice(0, n) for n in index.shape)]
+        primitive(name, entry, name, dtype)([out], [out, index, cut], (axis,), entry.stream)
+        return
+    rank, handle = len(index.shape), kernel_handle if add else moved_handle
+    width = index_dtype(entry, [n * _words(dtype) for n in (source.size, out.size, index.size)])
+    if _scatter_rows(entry, out, index, source, axis, dtype, add, width):
+        return
+    processor = _RUNS.of(entry)
+    # Integers are added in order in less time than atomically, even if one thread adds them all.
+    ordered = ordered or (add and processor and dtype.kind in ("int", "uint"))
+    unit = processor and all(element_strides(x)[-1:] == (1,) for x in (index, out, source))
+    launch(
+        entry,
+        (name, dtype, rank, axis, width, unit, ordered),
+        lambda: ordered_scatter_nest(dtype, rank, axis, width) if ordered
+        else scatter_nest(dtype, rank, axis, width, add=add, unit=unit),
+        Strategy.SERIAL,
+        [handle(out, dtype), handle(source, dtype), index],
+        _arguments(out.shape[axis], index, out, source),
+    )
+
+
+def combine_arrays(entry: DeviceEntry, out: Any, index: Any, source: Any, axis: int, dtype: DType, mode: str) -> None:
+    """Combine ``source`` (read in the index's shape) with ``out`` along ``axis``; indices are valid.
+
+    Args:
+        entry: A device with a code generator.
+        out: Changed in place.
+        index: Positions.
+        source: Values.
+        axis: The dimension.
+        dtype: Of both; not complex.
+        mode: ``sum``, ``prod``, ``amax`` or ``amin``.
+    """
+    rank = len(index.shape)
+    width = index_dtype(entry, [source.size, out.size, index.size])
+    launch(entry, ("scatter_ordered", mode, dtype, rank, axis, width),
+           lambda: ordered_scatter_nest(dtype, rank, axis, width, mode), Strategy.SERIAL,
+           [kernel_handle(out, dtype), kernel_handle(source, dtype), index],
+           _arguments(out.shape[axis], index, out, source))

@@ -1,0 +1,222 @@
+"""Writing and adding at positions, and selection by masks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket_core import functions
+from tensocket_core.dispatch.call import call
+from tensocket_core.geometry import broadcast_shapes, normalize_axis
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.errors import DimensionError, DtypeError, ShapeError
+
+from ..deterministic import alert_not_deterministic
+from ..kinds.composite import composite
+from ..kinds.inplace import check_separate
+from ..reductions.value_checks import extremes
+from .advanced_indexing import index_tensors
+from .gather_scatter import check_long, checked_index, rows_index, scatter_valid
+
+
+def vector_index(operator: str, input: Any, dim: int, index: Any, source: Any = None) -> tuple[int, Any, Any]:
+    """Axis, checked positions and a source along them.
+
+    Raises:
+        ShapeError: The index is not a vector, or the source's shape is not the input's with the index's size.
+        DtypeError: Source and input differ in dtype.
+    """
+    axis = normalize_axis(operator, dim, input.ndim)
+    if index.ndim > 1:
+        raise DimensionError(operator, f"index {list(index.shape)}", "the index is a vector", "flatten it")
+    shape = tuple(input.shape)
+    places = checked_index(operator, index, shape[axis] if shape else 1).reshape(-1)
+    if source is None:
+        return axis, places, None
+    if source.dtype is not input.dtype:
+        raise DtypeError(operator, f"source of {source.dtype.name} for input of {input.dtype.name}",
+                         "source and input have one dtype", "convert source with .to(dtype)")
+    if operator == "index_copy" and len(shape) < 2:  # alone in taking numbers for vectors
+        source = source.reshape(-1 if shape or places.numel() != 1 else ())
+    wanted = (*shape[:axis], places.numel(), *shape[axis + 1:]) if shape else (places.numel(),)
+    if not shape and (operator != "index_copy" or places.numel() == 1):
+        wanted = ()
+    if tuple(source.shape) != wanted:
+        same = source.ndim == len(shape) and all(
+            a == b for k, (a, b) in enumerate(zip(source.shape, shape, strict=True)) if k != axis)
+        kind = DimensionError if operator == "index_copy" and (same or source.ndim != len(shape)) else ShapeError
+        raise kind(operator, f"source {list(source.shape)}, input {list(shape)}, {places.numel()} positions",
+                   "source has the input's shape, with a place for every position along dim", "reshape source")
+    return axis, places, source
+
+
+def _along(input: Any, axis: int, places: Any, source: Any, add: bool) -> Any:
+    if input.ndim == 0:
+        return _along(input.reshape(1), 0, places, source.reshape(-1), add).reshape(())
+    return call(scatter_valid, input, axis, rows_index(places, tuple(source.shape), axis), source, add)
+
+
+@composite("index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor")
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    """A copy of the tensor with ``alpha * source`` added at positions of a dimension."""
+    axis, places, source = vector_index("index_add", input, dim, index, source)
+    if input.dtype.kind in ("int", "uint"):
+        alpha = int(alpha)
+    return _along(input, axis, places, source if alpha == 1 else source * alpha, True)
+
+
+@composite("index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor")
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+    """A copy of the tensor with ``source`` at positions of a dimension."""
+    check_long("index_copy", index)
+    axis, places, source = vector_index("index_copy", input, dim, index, source)
+    return _along(input, axis, places, source, False)
+
+
+@composite("index_fill(Tensor input, int dim, Tensor index, Operand value) -> Tensor")
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """A copy of the tensor with one value at positions of a dimension; negative ones count from the end."""
+    axis = normalize_axis("index_fill", dim, input.ndim)
+    if index.ndim > 1:
+        raise ShapeError("index_fill", f"index {list(index.shape)}", "the index is a vector", "flatten it")
+    if index.dtype is not dtypes.int64 and index.dtype is not dtypes.int32:
+        raise DimensionError("index_fill", f"an index of dtype {index.dtype.name}", "positions are int64",
+                             "convert it with .long()")
+    shape = tuple(input.shape)
+    places = checked_index("index_fill", index.reshape(-1), shape[axis] if shape else 1, negative=True)
+    if hasattr(value, "_key"):
+        if value.ndim:
+            raise ShapeError("index_fill", f"a value of shape {list(value.shape)}",
+                             "the value is a number or a 0-dimensional tensor", "use index_copy for tensors")
+        if value.dtype.kind == "complex" and input.dtype.kind != "complex":
+            raise DtypeError("index_fill", f"a value of dtype {value.dtype.name} for {input.dtype.name}",
+                             "a complex number has no real form", "pass its real part")
+        value = value.to(input.dtype)
+    else:
+        if isinstance(value, complex) and input.dtype.kind != "complex":
+            raise DtypeError("index_fill", f"the value {value} for {input.dtype.name}",
+                             "a complex number has no real form", "pass its real part")
+        value = input.new_full((), value)
+    marks = places.new_zeros(shape[axis] if shape else 1, dtype=dtypes.bool_)
+    marks = call(scatter_valid, marks, 0, places, marks.new_ones(places.shape), False)
+    return functions.where(marks.reshape((-1, *(1,) * (len(shape) - axis - 1)) if shape else ()), value, input)
+
+
+@composite("put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor")
+def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    """A copy of the tensor with elements of ``source`` at positions of the flattened tensor."""
+    if source.dtype is not input.dtype:
+        raise DtypeError("put", f"source of {source.dtype.name} for input of {input.dtype.name}",
+                         "source and input have one dtype", "convert source with .to(dtype)")
+    check_long("put", index)
+    if source.numel() != index.numel():
+        raise DimensionError("put", f"{source.numel()} elements for {index.numel()} positions",
+                             "there is an element for every position", "reshape source")
+    if not accumulate:
+        alert_not_deterministic("put_", input.device)
+    places = checked_index("put", index, input.numel(), negative=True).reshape(-1)
+    flat = input.contiguous().view(-1)
+    return call(scatter_valid, flat, 0, places, source.reshape(-1), accumulate).view(tuple(input.shape))
+
+
+# ---------------------------------------------------------------------------------------------------------- masks
+
+
+def _mask(operator: str, mask: Any) -> Any:
+    if mask.dtype is not dtypes.bool_:
+        raise DtypeError(operator, f"a mask of dtype {mask.dtype.name}", "a mask is of bools", "compare first")
+    return mask
+
+
+@composite("masked_select(Tensor input, Tensor mask) -> Tensor")
+def masked_select(input: Any, mask: Any) -> Any:
+    """The elements where a mask holds, as a vector; tensor and mask broadcast together."""
+    shape = broadcast_shapes("masked_select", [input._array.shape, _mask("masked_select", mask)._array.shape])
+    if not shape:
+        return input.reshape(1).masked_select(mask)
+    return index_tensors(input.expand(shape), (mask.expand(shape),))
+
+
+@composite("masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor")
+def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
+    """A copy of the tensor with elements of ``source``, in order, where a mask holds.
+
+    Raises:
+        ShapeError: ``source`` has fewer elements than the mask holds.
+        DtypeError: ``source`` has another dtype, or the mask is not of bools.
+    """
+    if mask.dtype is not dtypes.bool_:
+        raise DtypeError("masked_scatter", f"a mask of dtype {mask.dtype.name}", "a mask is of bools",
+                         "convert it with .bool()")
+    if source.dtype is not input.dtype:
+        raise DtypeError("masked_scatter", f"source of {source.dtype.name} for input of {input.dtype.name}",
+                         "source and input have one dtype", "convert source with .to(dtype)")
+    if mask._level:
+        return _masked_scatter_of_examples(input, mask, source)
+    shape = broadcast_shapes("masked_scatter", [input._array.shape, _mask("masked_scatter", mask)._array.shape])
+    # Without data: no places, which gives the same shapes and the same graph.
+    places = (mask.expand(shape).reshape(-1).nonzero().reshape(-1) if mask._entry.holds_data
+              else mask.new_empty((0,), dtype=dtypes.int64))
+    if places.numel() > source.numel():
+        raise ShapeError("masked_scatter", f"{source.numel()} elements for {places.numel()} places",
+                         "source has an element for every place of the mask", "pass a larger source")
+    flat = input.expand(shape).reshape(-1)
+    return call(scatter_valid, flat, 0, places, source.reshape(-1).narrow(0, 0, places.numel()), False).view(shape)
+
+
+def _masked_scatter_of_examples(input: Any, mask: Any, source: Any) -> Any:
+    """As ``masked_scatter``, by shapes that do not depend on the mask: every place looks up its own element."""
+    mask, input = functions.broadcast_tensors(mask, input)
+    rank = mask.reshape(-1).cumsum(0) - 1
+    most = extremes(rank)[1] + 1 if rank.numel() else 0
+    if most > source.numel():
+        raise ShapeError("masked_scatter", f"{source.numel()} elements for {most} places",
+                         "source has an element for every place of the mask", "pass a larger source")
+    if not source.numel():
+        return input.clone()
+    chosen = source.reshape(-1).index_select(0, rank.clamp(0))
+    return functions.where(mask, chosen.reshape(tuple(input.shape)), input)
+
+
+@composite("argwhere(Tensor input) -> Tensor")
+def argwhere(input: Any) -> Any:
+    """Positions of elements that are not zero, one row each."""
+    return input.nonzero()
+
+
+# -------------------------------------------------------------------------------------------------------- in place
+
+
+@composite("index_add_(Tensor! input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+           function=False)
+def index_add_(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    """``index_add`` in place."""
+    check_separate("index_add_", input, index, source)
+    return input.copy_(input.index_add(dim, index, source, alpha=alpha))
+
+
+@composite("index_copy_(Tensor! input, int dim, Tensor index, Tensor source) -> Tensor", function=False)
+def index_copy_(input: Any, dim: int, index: Any, source: Any) -> Any:
+    """``index_copy`` in place."""
+    check_separate("index_copy_", input, index, source)
+    return input.copy_(input.index_copy(dim, index, source))
+
+
+@composite("index_fill_(Tensor! input, int dim, Tensor index, Operand value) -> Tensor", function=False)
+def index_fill_(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """``index_fill`` in place."""
+    check_separate("index_fill_", input, index)
+    return input.copy_(input.index_fill(dim, index, value))
+
+
+@composite("put_(Tensor! input, Tensor index, Tensor source, bool accumulate=False) -> Tensor", function=False)
+def put_(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    """``put`` in place."""
+    check_separate("put_", input, index, source)
+    return input.copy_(input.put(index, source, accumulate))
+
+
+@composite("masked_scatter_(Tensor! input, Tensor mask, Tensor source) -> Tensor", function=False)
+def masked_scatter_(input: Any, mask: Any, source: Any) -> Any:
+    """``masked_scatter`` in place; the mask broadcasts to the tensor."""
+    check_separate("masked_scatter_", input, mask, source)
+    return input.copy_(input.masked_scatter(mask, source))

@@ -1,0 +1,299 @@
+"""Reductions of values that meet at one position."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from tensocket_core import functions
+from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.modes import STATE, is_grad_enabled
+from tensocket_core.dispatch.registry import COMPOSITES
+from tensocket_core.geometry import normalize_axis
+from tensocket_core.keys import AUTOGRAD, WRAPPER, dtype_bit
+from tensocket_core.launch.copies import converted
+from tensocket_core.launch.private import own
+from tensocket_core.promotion import FLOAT8
+from tensocket_core.tensor import wrap
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.errors import ArgumentError, UndefinedDtype
+
+from ..differentiation.delayed import DelayedError
+from ..kinds.composite import composite
+from ..kinds.inplace import check_separate
+from ..reductions.value_checks import true_somewhere
+from .gather_scatter import (
+    check_reach,
+    checked_index,
+    emptied,
+    gather_valid,
+    lifted,
+    rows_index,
+    same_dtype,
+    same_rank,
+    scatter_valid,
+)
+from .kernel import combine_arrays
+from .masked_scatter import vector_index
+
+_MODES: Final = ("sum", "prod", "mean", "amax", "amin")
+
+
+def _neutral(mode: str, dtype: Any) -> Any:
+    """Return the value that leaves every other value unchanged."""
+    if mode in ("sum", "mean"):
+        return 0
+    if mode == "prod":
+        return 1
+    if dtype.kind == "float":
+        return float("-inf") if mode == "amax" else float("inf")
+    if dtype.kind == "bool":
+        return mode == "amin"
+    bits = 8 * dtype.itemsize - (dtype.kind == "int")
+    low = -(1 << bits) if dtype.kind == "int" else 0
+    return low if mode == "amax" else (1 << bits) - 1
+
+
+def _check_kind(operator: str, mode: str, dtype: Any) -> None:
+    """Check that values of a dtype can be reduced.
+
+    Raises:
+        UndefinedDtype: Truth values have no mean, and no reductions along one index for all; complex numbers no order.
+    """
+    if dtype is dtypes.bool_ and (mode == "mean" or operator == "index_reduce"):
+        raise UndefinedDtype(operator, f"reduce={mode!r} of dtype bool",
+                             "this reduction is not defined for truth values", "convert with .to(dtype) first")
+    if dtype.kind == "complex" and mode in ("amax", "amin"):
+        raise UndefinedDtype(operator, f"reduce={mode!r} of dtype {dtype.name}", "complex numbers have no order",
+                             "reduce their absolute values")
+
+
+def _in_order(out: Any, index: Any, src: Any) -> bool:
+    """Whether a generated kernel serves: for numbers on a device with a code generator, where nothing watches."""
+    key, entry = out._key | index._key | src._key, out._entry
+    watched = key & WRAPPER or STATE.transforms or STATE.dispatch_modes or (key & AUTOGRAD and is_grad_enabled())
+    return not watched and entry.runtime.target is not None and entry.holds_data and out.dtype is src.dtype and (
+        out.dtype.kind in ("int", "float") and out.dtype not in FLOAT8)
+
+
+def _ordered(mode: str, out: Any, axis: int, index: Any, src: Any) -> Any:
+    out, index, src = (own("scatter_reduce", x) for x in (out, index, src))
+    entry, dtype = out._entry, out.dtype
+    made = converted(entry, out._array, dtype, dtype)
+    if 0 not in index._array.shape:
+        check_reach("scatter_reduce", axis, index, out._array.shape, src)
+        combine_arrays(entry, made, index._array, src._array, axis, dtype, mode)
+    return wrap(made, entry.key | dtype_bit(dtype))
+
+
+def _combined(mode: str, out: Any, axis: int, index: Any, src: Any) -> Any:
+    """Return the values that meet at one place, combined in order, or round by round: in each, one value per place is
+    taken.
+
+    Which one it is does not matter; devices need nothing but to write and read at positions.
+    """
+    if _in_order(out, index, src):
+        return _ordered(mode, out, axis, index, src)
+    flat = src.numel()
+    number = src.new_arange(0, flat, 1).reshape(tuple(src.shape))
+    spare = out.shape[axis]
+    # Values that are done are written to a spare place behind the others.
+    target = index
+    widened = [*out.shape]
+    widened[axis] = spare + 1
+    rounds = flat if src._entry.holds_data else min(flat, 1)
+    out = functions.clone(out)  # for there may be nothing to combine
+    for _ in range(rounds):
+        claims = call(scatter_valid, number.new_full(widened, -1), axis, target, number, False)
+        taken = (call(gather_valid, claims, axis, target) == number) & (target != spare)
+        if not true_somewhere(taken):
+            break
+        place = functions.where(taken, target, spare)
+        wide = functions.cat([out, out.narrow(axis, 0, 1)], axis)
+        before = call(gather_valid, wide, axis, place)
+        after = {"prod": functions.mul, "amax": functions.maximum, "amin": functions.minimum}[mode](before, src)
+        out = call(scatter_valid, wide, axis, place, after, False).narrow(axis, 0, spare)
+        target = functions.where(taken, spare, target)
+    return out.contiguous()
+
+
+def _reduced(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> Any:
+    if not include_self:
+        start = src.new_full((), _neutral(reduce, src.dtype)).expand(index.shape)
+        input = call(scatter_valid, input, dim, index, start, False)
+    if reduce not in ("sum", "mean"):
+        return _combined(reduce, input, dim, index, src)
+    total = call(scatter_valid, input, dim, index, src, True)
+    if reduce == "sum":
+        return total
+    count = _counts(input, dim, index, include_self).clamp_min(1)
+    return total / count if total.dtype.category > 1 else total.floor_divide(count).to(total.dtype)
+
+
+def _counts(input: Any, dim: int, index: Any, include_self: bool) -> Any:
+    """Count the values that meet at every place, in a dtype that holds any such number."""
+    ones = input.new_ones(tuple(input.shape), dtype=dtypes.int64)
+    base = ones if include_self else call(scatter_valid, ones, dim, index, ones.new_zeros(tuple(index.shape)), False)
+    return call(scatter_valid, base, dim, index, ones.new_ones(tuple(index.shape)), True)
+
+
+def _gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, index: Any, reduce: str,
+               include_self: bool) -> tuple[Any, Any]:
+    """Return the gradients of both arguments."""
+    own: Any
+    if reduce == "mean":
+        grad = grad / _counts(input, dim, index, include_self).clamp_min(1)
+    if reduce in ("sum", "mean"):
+        own, given = grad, call(gather_valid, grad, dim, index)
+    elif reduce == "prod":
+        if not include_self:
+            input = call(scatter_valid, input, dim, index, input.new_ones(tuple(index.shape)), False)
+        own, given = _prod_gradients(grad, result, input, src, dim, index)
+    else:
+        mine, theirs = (input == result).to(grad.dtype), (src == call(gather_valid, result, dim, index)).to(grad.dtype)
+        if not include_self:
+            mine = call(scatter_valid, mine, dim, index, mine.new_zeros(tuple(index.shape)), False)
+        share = grad / call(scatter_valid, mine, dim, index, theirs, True).clamp_min(1)
+        untouched = _counts(input, dim, index, False) == 0
+        own = share * functions.where(untouched, 1, mine)
+        given = theirs * call(gather_valid, share, dim, index)
+    if not include_self:
+        own = call(scatter_valid, own, dim, index, own.new_zeros(tuple(index.shape)), False)
+    return own, given
+
+
+def _is_hole(value: Any) -> Any:
+    """Where a product cannot be divided by a factor to leave it out."""
+    return (value == 0) | (value != value)
+
+
+def _prod_gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, index: Any) -> tuple[Any, Any]:
+    """Return the product of all other values at a place.
+
+    For zeros and NaN it is that of the values that are neither, unless several of them meet. Quotients of the result
+    follow it where it is zero, so that the second derivative is right there as well. Where several zeros meet, a
+    second derivative is refused.
+    """
+    def count(mine: Any, theirs: Any) -> Any:
+        return call(scatter_valid, mine.to(grad.dtype), dim, index, theirs.to(grad.dtype), True)
+
+    zeros, missing = count(input == 0, src == 0), count(input != input, src != src)
+    whole = _combined("prod", functions.where(_is_hole(input), 1, input), dim, index,
+                      functions.where(_is_hole(src), 1, src))
+
+    def others(value: Any, product: Any, total: Any, zeros: Any, missing: Any) -> Any:
+        alone = functions.where(zeros - (value == 0).to(zeros.dtype) != 0, 0, product)
+        alone = functions.where(missing - (value != value).to(zeros.dtype) != 0, math.nan, alone)
+        hole = _is_hole(value)
+        return functions.where(hole, alone, total / functions.where(hole, 1, value))
+
+    own = grad * others(input, whole, result, zeros, missing)
+    places = [call(gather_valid, x, dim, index) for x in (grad, whole, result, zeros, missing)]
+    given = places[0] * others(src, *places[1:])
+    if is_grad_enabled() and (src.requires_grad or input.requires_grad) and true_somewhere(zeros > 1):
+        return DelayedError("a gradient of products with several zeros at one place", 2)(own, given)  # type: ignore[no-any-return]
+    return own, given
+
+
+@composite(
+    "scatter_reduce_valid(Tensor input, int dim, Tensor index, Tensor src, str reduce, bool include_self) -> Tensor",
+    method=False,
+    function=False,
+    derivative=Derivative(
+        input=lambda grad, result, input, src, dim, index, reduce, include_self: _gradients(
+            grad, result, input, src, dim, index, reduce, include_self
+        )[0],
+        src=lambda grad, result, input, src, dim, index, reduce, include_self: _gradients(
+            grad, result, input, src, dim, index, reduce, include_self
+        )[1],
+    ),
+)
+def scatter_reduce_valid(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> Any:
+    """``scatter_reduce`` for checked positions and a source of their shape."""
+    return _reduced(input, dim, index, src, reduce, include_self)
+
+
+@composite(
+    "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"
+)
+def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """A copy of the tensor where values of ``src`` that meet at a position are reduced.
+
+    Args:
+        input: [..].
+        dim: Dimension that positions count along.
+        index: Positions, of the input's rank.
+        src: Values, at least as large as ``index``.
+        reduce: ``sum``, ``prod``, ``mean``, ``amax`` or ``amin``.
+        include_self: Whether the input's own values take part.
+
+    Raises:
+        ArgumentError: The reduction is unknown.
+        DtypeError: ``src`` has another dtype.
+    """
+    if reduce not in _MODES:
+        raise ArgumentError("scatter_reduce", f"reduce={reduce!r}", f"reduce is one of {', '.join(_MODES)}",
+                            "pass one of these")
+    axis = normalize_axis("scatter_reduce", dim, input.ndim)
+    same_dtype("scatter_reduce", input, src)
+    _check_kind("scatter_reduce", reduce, input.dtype)
+    if 0 in index._array.shape:
+        index, src = emptied(input, index, src)
+    if input.ndim == 0 or index.ndim == 0 or src.ndim == 0:
+        made = lifted(input).scatter_reduce(axis, lifted(index), lifted(src), reduce, include_self=include_self)
+        return made.reshape(tuple(input.shape))
+    same_rank("scatter_reduce", input, index, axis, src)
+    places = checked_index("scatter_reduce", index, input._array.shape[axis])
+    part = src if src.shape == index.shape else src.basic_index(tuple(slice(0, n) for n in index.shape))
+    return call(COMPOSITES["scatter_reduce_valid"], input, axis, places, part, reduce, include_self)
+
+
+@composite(
+    "index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"
+)
+def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """A copy of the tensor where slices of ``source`` that meet at a position of a dimension are reduced.
+
+    Raises:
+        ArgumentError: The reduction is unknown; a sum is ``index_add``.
+    """
+    if reduce not in _MODES[1:]:
+        raise ArgumentError("index_reduce", f"reduce={reduce!r}", f"reduce is one of {', '.join(_MODES[1:])}",
+                            "pass one of these")
+    axis, places, source = vector_index("index_reduce", input, dim, index, source)
+    _check_kind("index_reduce", reduce, input.dtype)
+    if input.ndim == 0:
+        return input.scatter_reduce(0, places.reshape(()), source.reshape(()), reduce, include_self=include_self)
+    wide = rows_index(places, tuple(source.shape), axis)
+    return call(COMPOSITES["scatter_reduce_valid"], input, axis, wide, source, reduce, include_self)
+
+
+# -------------------------------------------------------------------------------------------------------- in place
+
+
+def _before(input: Any) -> Any:
+    """Return the tensor as it is before it is modified, for a gradient that needs that."""
+    return input.clone() if input._key & AUTOGRAD else input
+
+
+@composite(
+    "scatter_reduce_(Tensor! input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)"
+    " -> Tensor",
+    function=False,
+)
+def scatter_reduce_(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """``scatter_reduce`` in place."""
+    check_separate("scatter_reduce_", input, index, src)
+    return input.copy_(_before(input).scatter_reduce(dim, index, src, reduce, include_self=include_self))
+
+
+@composite(
+    "index_reduce_(Tensor! input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)"
+    " -> Tensor",
+    function=False,
+)
+def index_reduce_(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """``index_reduce`` in place."""
+    check_separate("index_reduce_", input, index, source)
+    return input.copy_(_before(input).index_reduce(dim, index, source, reduce, include_self=include_self))

@@ -1,0 +1,127 @@
+"""Shortcuts for small arrays that move elements: joining arrays, taking rows at indices (see ``direct``)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
+from tensocket_core.launch.host_kernels import Closure
+from tensocket_core.tensor import Tensor
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.kit.host_kernels import undispatched
+
+_new = object.__new__
+_Array = np.ndarray
+
+#: Bytes of a row from which a device's kernel copies rows at once.
+_ROW_BYTES: Final = 512
+
+
+def join(key: int, limit: int, general: Closure) -> Closure:
+    """``cat`` of tensors of one dtype."""
+    concatenate = undispatched(np.concatenate)
+
+    def direct_join(items: Any, dim: int = 0) -> Any:
+        if len(items) == 2:  # the most common case; a comprehension costs as much as a field of a dozen
+            first, second = items
+            array = first._array
+            arrays: Any = (array, second._array)
+        else:
+            arrays = [t._array for t in items]
+            array = arrays[0]
+        if array.size > limit or arrays[-1].size > limit:
+            return general(items, dim)
+        try:
+            r = concatenate(arrays, dim)
+        except (ValueError, TypeError):
+            return general(items, dim)
+        if not r.flags.c_contiguous:
+            return general(items, dim)
+        t = _new(Tensor)
+        t._array = r
+        t._key = key
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_join
+
+
+def stacked(key: int, limit: int, empty: Closure, general: Closure) -> Closure:
+    """``stack`` of tensors of one dtype; ``empty(shape)`` gives memory for the result."""
+    concatenate = undispatched(np.concatenate)
+    key &= ~DIM0
+
+    def direct_stacked(items: Any, dim: int = 0) -> Any:
+        arrays = [t._array for t in items]
+        shape, shapes = (arrays[0].shape, {x.shape for x in arrays}) if arrays else ((), ())
+        rank = len(shape)
+        if len(shapes) != 1 or type(dim) is not int or arrays[0].size > limit or (dim and not 0 <= dim < rank):
+            return general(items, dim)
+        r = empty((*shape[:dim], len(arrays), *shape[dim:]))
+        if rank:
+            # Along an axis that splits into the new dimension and the old one.
+            concatenate(arrays, dim, r.reshape((*shape[:dim], len(arrays) * shape[dim], *shape[dim + 1:])))
+        else:
+            r[...] = arrays
+        t = _new(Tensor)
+        t._array = r
+        t._key = key
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_stacked
+
+
+def taken(x: Any, positions: Any, limit: int) -> Any:
+    """Return the rows of an array; None where the general closure has to decide, or is faster."""
+    shape = x.shape
+    if not shape or positions.size * x.size > limit * shape[0]:
+        return None
+    try:
+        # ``take`` would copy all of an array that is not contiguous.
+        r = x.take(positions, 0) if x.flags.c_contiguous else x[positions]
+    except IndexError:
+        return None
+    return r if type(r) is _Array and r.flags.c_contiguous else None
+
+
+def many_rows(x: Any, positions: Any, dtype: DType, entry: DeviceEntry) -> Any:
+    """Return the rows of a large array by the device's kernel for that; None where the general closure must decide."""
+    kernel = entry.runtime.kernels.find("gather", dtype.name, direct=False)
+    shape = x.shape
+    if kernel is None or len(shape) < 2 or not positions.size or not (
+            x.flags.c_contiguous and positions.flags.c_contiguous) or positions.max() >= shape[0] or (
+            x.strides[0] < _ROW_BYTES):
+        return None
+    stream = entry.stream
+    out = entry.runtime.empty((positions.size, *shape[1:]), dtype, stream)
+    index = _Array(out.shape, positions.dtype, positions, 0, (positions.itemsize, *[0] * (len(shape) - 1)))
+    kernel.run([out], [x, index], (0,), stream)
+    return out
+
+
+def rows_along(limit: int, entry: DeviceEntry, general: Closure) -> Closure:
+    """``index_select`` of a vector of int64 along the first dimension."""
+    integers = dtype_bit(dtypes.int64)
+
+    def direct_rows(a: Any, dim: int, index: Any) -> Any:
+        positions = index._array
+        if dim != 0 or positions.ndim != 1 or not index._key & integers or (positions.size and positions.min() < 0):
+            return general(a, dim, index)
+        x = a._array
+        r = taken(x, positions, limit)
+        if r is None:
+            r = many_rows(x, positions, DTYPE_OF[a._key & DTYPE_MASK], entry)
+            if r is None:
+                return general(a, dim, index)
+        t = _new(Tensor)
+        t._array = r
+        t._key = a._key & ~AUTOGRAD
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_rows

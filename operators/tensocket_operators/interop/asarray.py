@@ -1,0 +1,93 @@
+"""Conversion of any object that holds numbers to a tensor, without a copy where possible."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensocket_core.device import default_entry, open_entry, selected_entry
+from tensocket_core.dispatch.modes import ACTIVE, as_leaf
+from tensocket_core.promotion import get_default_dtype
+from tensocket_plugins.contract.devices import HOST_DEVICE
+from tensocket_plugins.contract.errors import ArgumentError
+
+from ..creation import tensor
+from ..creation.record import seen, watched
+from .capsules import is_capsule
+from .dlpack import from_dlpack
+from .numpy import from_numpy, frombuffer
+
+
+def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """Return a tensor with the values of ``data``, without a copy where dtype and device allow."""
+    if ACTIVE and watched():
+        return seen(as_tensor, data, dtype=dtype, device=device)
+    if hasattr(data, "_key"):
+        target = (selected_entry() or data._entry) if device is None else open_entry(device)
+        return data.to(target.device, data.dtype if dtype is None else dtype)
+    entry = default_entry() if device is None else open_entry(device)
+    if isinstance(data, np.ndarray) and entry.device.type == HOST_DEVICE:
+        shared = from_numpy(data)
+        return shared if dtype is None else shared.to(dtype)
+    return tensor(data, dtype=dtype, device=entry.device)
+
+
+def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None,
+            requires_grad: bool | None = None) -> Any:
+    """``obj`` as a tensor: a tensor, a NumPy array or scalar, a DLPack capsule or producer, a buffer, or numbers.
+
+    Args:
+        obj: The data. The bytes of a buffer are read as ``dtype``, the default dtype unless given.
+        dtype: Of the result; by default that of the data.
+        device: Of the result; by default that of the data, or the default device if one was set.
+        copy: True always copies, False never; None copies where it is needed.
+        requires_grad: Whether the result is a leaf that requires grad; None keeps what ``obj`` has.
+
+    Raises:
+        ArgumentError: ``copy`` is False and a copy is needed.
+    """
+    if ACTIVE and watched():
+        return seen(asarray, obj, dtype=dtype, device=device, copy=copy, requires_grad=requires_grad)
+    source = _aliased(obj, dtype)
+    if source is None:
+        if copy is False:
+            raise ArgumentError("asarray", f"copy=False for a {type(obj).__name__}", "only tensors, arrays and buffers "
+                                "are shared", "pass copy=None")
+        entry = default_entry() if device is None else open_entry(device)
+        result = tensor(obj, dtype=dtype, device=entry.device)
+    else:
+        result = _converted(source, dtype, device, copy)
+    if requires_grad is None:
+        return result
+    if not requires_grad:
+        return result.detach() if result.requires_grad else result
+    return as_leaf(result)
+
+
+def _aliased(obj: Any, dtype: Any) -> Any:
+    """Return a tensor on the memory of ``obj``; None where it has none that can be shared."""
+    if hasattr(obj, "_key"):
+        return obj
+    if hasattr(obj, "_bytes"):  # A storage, read as the dtype.
+        return obj._bytes.view(obj._bytes.dtype if dtype is None else dtype)
+    if isinstance(obj, np.ndarray):
+        return from_numpy(obj)
+    if isinstance(obj, np.generic):
+        return None
+    if hasattr(obj, "__dlpack__") or is_capsule(obj):
+        return from_dlpack(obj)
+    try:
+        view = memoryview(obj)
+    except TypeError:
+        return None
+    return frombuffer(view, dtype=get_default_dtype() if dtype is None else dtype)
+
+
+def _converted(source: Any, dtype: Any, device: Any, copy: bool | None) -> Any:
+    chosen = source.dtype if dtype is None else dtype
+    entry = (selected_entry() or source._entry) if device is None else open_entry(device)
+    if copy is False and (chosen is not source.dtype or entry is not source._entry):
+        raise ArgumentError("asarray", f"copy=False for {source.dtype.name} on {source.device} as {chosen.name} on "
+                            f"{entry.device}", "another dtype or device needs a copy", "pass copy=None")
+    return source.to(entry.device, chosen, copy=bool(copy))

@@ -1,0 +1,181 @@
+"""Tensors through DLPack, in and out, without a copy."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_core.device import DeviceEntry, entries, open_entry, wait_for_values
+from tensocket_core.dispatch.modes import of_data
+from tensocket_core.geometry import element_strides
+from tensocket_core.keys import AUTOGRAD, LAZY, dtype_bit
+from tensocket_core.tensor import wrap
+from tensocket_plugins.contract.devices import HOST_DEVICE, Device
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ExchangeError
+from tensocket_plugins.contract.exchange import foreign_array
+from tensocket_plugins.contract.registry import registry
+
+from . import capsules
+
+#: With which a consumer says that it waits for the producer itself.
+_NO_WAIT: Final = -1
+_VERSION: Final = (1, 0)
+
+
+def dlpack_device(operator: str, entry: DeviceEntry) -> tuple[int, int]:
+    """DLPack's type and number of a device.
+
+    Raises:
+        ArgumentError: The device shares no memory.
+    """
+    if entry.runtime.profile.host_resident:
+        return capsules.CPU, 0
+    if entry.runtime.exchange is None:
+        raise ArgumentError(operator, f"a tensor on {entry.device}", "the device shares no memory through DLPack",
+                            "move it with .cpu() first")
+    return entry.runtime.exchange.device
+
+
+def entry_of(operator: str, device: tuple[int, int]) -> DeviceEntry:
+    """Return the device that DLPack numbers so.
+
+    Raises:
+        ExchangeError: No usable backend has it.
+    """
+    if device[0] in capsules.HOST_TYPES:
+        return open_entry(HOST_DEVICE)
+    for entry in entries():
+        if entry.runtime.exchange is not None and entry.runtime.exchange.device == device:
+            return entry
+    for record in registry().records():
+        profile = record.descriptor.profile if record.descriptor is not None else None
+        if profile is not None and "dlpack" in profile.features and device[1] < record.device_count:
+            entry = open_entry(Device(record.name, device[1]))
+            if entry.runtime.exchange is not None and entry.runtime.exchange.device == device:
+                return entry
+    raise ExchangeError(operator, f"memory on a device of DLPack type {device[0]}, number {device[1]}",
+                        "no installed backend shares memory of this kind", "copy it to the host first")
+
+
+def export(tensor: Any, stream: Any, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None,
+           copy: bool | None) -> Any:
+    """``Tensor.__dlpack__``."""
+    if tensor._key & AUTOGRAD:
+        raise ExchangeError("__dlpack__", "a tensor that requires grad", "other libraries record no gradients for it",
+                            "call .detach() first")
+    if tensor._key & LAZY:
+        raise ExchangeError("__dlpack__", "a conjugated or negated view", "Can't export tensors with the conjugate or "
+                            "negative bit set", "call .resolve_conj().resolve_neg() first")
+    entry = tensor._entry
+    if not entry.holds_data:
+        raise ExchangeError("__dlpack__", "a meta tensor", "there is no memory to share", "use a device with data")
+    device = dlpack_device("__dlpack__", entry)
+    if dl_device is not None and tuple(int(n) for n in dl_device) != device:
+        if copy is False:
+            raise ExchangeError("__dlpack__", f"copy=False for dl_device={tuple(dl_device)} and a tensor on "
+                                f"{entry.device}", "another device needs a copy", "pass copy=None")
+        target = entry_of("__dlpack__", (int(dl_device[0]), int(dl_device[1])))
+        return export(tensor.to(target.device), stream, max_version, None, None)
+    if copy:
+        tensor = tensor.clone()
+    _wait(entry, stream)
+    return capsules.export(_shared_array(tensor), tensor.dtype, device, versioned=max_version is not None
+                           and max_version[0] >= _VERSION[0], copied=bool(copy))
+
+
+def _wait(entry: DeviceEntry, stream: Any) -> None:
+    """Make the consumer's stream wait for this thread's.
+
+    Raises:
+        ArgumentError: The device has no streams, and one is given.
+        ArgumentTypeError: The stream is not a number.
+    """
+    if stream is not None and (not isinstance(stream, int) or isinstance(stream, bool)):
+        raise ArgumentTypeError("__dlpack__", f"stream {stream!r}", "a stream is an int or None", "pass its number")
+    if stream == _NO_WAIT:
+        return
+    if entry.runtime.exchange is not None:
+        entry.runtime.exchange.export(entry.stream, stream)
+        return
+    wait_for_values()
+    if stream is not None:
+        raise ArgumentError("__dlpack__", f"stream={stream} for a tensor on {entry.device}",
+                            "the host has no streams", "pass stream=None")
+
+
+def _shared_array(tensor: Any) -> Any:
+    """Return the tensor's memory as an array for a capsule."""
+    array, exchange = tensor._array, tensor._entry.runtime.exchange
+    if exchange is None:
+        return array
+    return capsules.foreign_array(exchange.address(array), tensor.dtype, array.shape, array.strides, array)
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
+    """Return a tensor on the memory of another library's array.
+
+    Args:
+        ext_tensor: An object with ``__dlpack__``, or a capsule, which is taken.
+        device: Where the tensor is to be; by default where the memory is.
+        copy: True always copies, False never; None copies only to get to ``device``.
+
+    Raises:
+        ExchangeError: It is neither, the memory cannot be shared, or ``copy`` is False and a copy is needed.
+    """
+    target = None if device is None else open_entry(device)
+    capsule = ext_tensor
+    if hasattr(ext_tensor, "__dlpack__"):
+        capsule = _ask(ext_tensor, copy)
+    tensor = _wrap(*capsules.take(capsule))
+    if target is not None and target is not tensor._entry:
+        if copy is False:
+            raise ExchangeError("from_dlpack", f"copy=False for device {target.device} and memory on {tensor.device}",
+                                "another device needs a copy", "pass copy=None")
+        return tensor.to(target.device)
+    return tensor.clone() if copy else tensor
+
+
+def _ask(producer: Any, copy: bool | None) -> Any:
+    """Return a capsule of an object, whose stream this thread's stream waits for.
+
+    Raises:
+        ExchangeError: It is on a device that no backend shares memory with, and may not be copied.
+    """
+    kind, number = producer.__dlpack_device__()
+    where = (int(kind), int(number))
+    options: dict[str, Any] = {}
+    try:
+        exchange = entry_of("from_dlpack", where).runtime.exchange
+    except ExchangeError:
+        if copy is False:
+            raise
+        options["dl_device"] = (capsules.CPU, 0)
+    else:
+        stream = None if exchange is None else exchange.number(entry_of("from_dlpack", where).stream)
+        if stream is not None:
+            options["stream"] = stream
+    try:
+        return producer.__dlpack__(max_version=_VERSION, **options)
+    except TypeError:  # a producer that was written before version 1
+        options.pop("dl_device", None)
+        return producer.__dlpack__(**options)
+
+
+def _wrap(array: np.ndarray[Any, Any], dtype: Any, device: tuple[int, int]) -> Any:
+    """Return the tensor on a capsule's memory."""
+    entry = entry_of("from_dlpack", device)
+    strides = element_strides(array)
+    if any(s < 0 for s in strides):
+        raise ExchangeError("from_dlpack", f"strides {list(strides)}", "strides are not negative",
+                            "copy it before the exchange")
+    handle: Any = array
+    if entry.runtime.exchange is not None:
+        address = int(array.__array_interface__["data"][0])
+        handle = foreign_array(entry.runtime.exchange, address, dtype, array.shape, strides, array, entry.stream)
+    return of_data(wrap(handle, entry.key | dtype_bit(dtype)))
+
+
+def to_dlpack(tensor: Any) -> Any:
+    """Return an unversioned capsule with a tensor's memory, as ``torch.utils.dlpack.to_dlpack``."""
+    return tensor.__dlpack__()

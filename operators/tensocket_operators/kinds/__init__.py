@@ -1,0 +1,1 @@
+"""Kinds of operators: how a record becomes closures."""

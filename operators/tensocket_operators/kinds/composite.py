@@ -1,0 +1,152 @@
+"""Composite operators: functions over public operators.
+
+Devices and autograd act on what they call; ``direct`` makes a shortcut for keys where one kernel call does the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from tensocket_core.device import BY_KEY, DeviceEntry
+from tensocket_core.dispatch.conjugation import resolving
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.layers import record
+from tensocket_core.dispatch.modes import STATE, thread_state
+from tensocket_core.dispatch.operator import Direct, Operator
+from tensocket_core.dispatch.registry import COMPOSITES
+from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, LAZY
+from tensocket_core.launch.replay import replayed
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_VARIADIC: Final = 0x04
+
+
+class Composite(Operator):
+    """An operator that is a function over others.
+
+    Attributes:
+        body: The function.
+        direct: a shortcut for keys of one host-resident device; recorded keys are among them.
+        kept: Whether it does nothing but launch kernels; see ``launch.replay``.
+        lazy: Whether the body takes lazily conjugated tensors as they are; others see resolved ones.
+        variadic: Name of the parameter that collects positional arguments.
+    """
+
+    kind = "composite"
+
+    def __init__(self, schema: str, body: Callable[..., Any], *, direct: Direct | None = None, kept: bool = False,
+                 lazy: bool = False, **record: Any) -> None:
+        super().__init__(schema, body.__doc__ or "", **record)
+        self.body: Callable[..., Any] = body
+        self.direct = direct
+        self.kept = kept
+        self.lazy = lazy or self.makes_views
+        code = body.__code__
+        self.positional = code.co_argcount
+        self.variadic = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if (
+            code.co_flags & _VARIADIC) else ""
+
+    def _register(self) -> None:
+        if self.name in COMPOSITES:
+            raise ValueError(f"composite {self.name!r} is defined twice")
+        COMPOSITES[self.name] = self
+
+    def recorded(self, key: int) -> Callable[..., Any]:
+        """The function: what it calls is recorded. With a derivative of its own, it runs unrecorded below that."""
+        if self.derivative is None:
+            return self._shortcut(key, self._body(key))
+        below = key & ~AUTOGRAD
+        run = self._shortcut(below, _unrecorded(self._body(key), self.schema.lists))
+        return record(self.derivative, self._kept(below, run), key)
+
+    def resolve_device(self, key: int) -> Callable[..., Any]:
+        """Return the function, for any device and any mixture, or a shortcut."""
+        return self._kept(key, self._shortcut(key, self._body(key)))
+
+    def _body(self, key: int) -> Callable[..., Any]:
+        return self.body if self.lazy or not key & LAZY else resolving(self.body, writes=self.schema.is_mutable)
+
+    def _shortcut(self, key: int, general: Callable[..., Any]) -> Callable[..., Any]:
+        entry = BY_KEY.get(key & DEVICE_MASK)
+        if self.direct is None or key & LAZY or entry is None or not entry.runtime.profile.host_resident:
+            return general
+        return self.direct(key, entry, self.body) or general
+
+    def _kept(self, key: int, closure: Callable[..., Any]) -> Callable[..., Any]:
+        entry = BY_KEY.get(key & DEVICE_MASK)
+        if not self.kept or key & LAZY or entry is None:
+            return closure
+        return replayed(entry, self.schema.tensors, self.positional, closure)
+
+    def rungs(self, key: int, entry: DeviceEntry) -> list[tuple[str, Callable[..., Any]]]:
+        """Replays, the shortcut to one kernel, and the function."""
+        body = self._body(key)
+        shortcut = self._shortcut(key, body)
+        found = [("replay", self._kept(key, shortcut)), ("host kernel", shortcut), ("compose", body)]
+        return [rung for k, rung in enumerate(found) if rung[1] not in [other for _, other in found[k + 1:]]]
+
+    def how(self, entry: DeviceEntry, dtype: Any) -> str:
+        """``composite``."""
+        return "composite"
+
+    def invoke(self, kernel: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Keyword-only arguments go by name."""
+        count = self.positional
+        names = self.schema.names
+        if self.variadic:
+            at = names.index(self.variadic)
+            return kernel(*args[:at], *args[at], **dict(zip(names[at + 1:], args[at + 1:], strict=True)))
+        if count == len(names):
+            return kernel(*args)
+        return kernel(*args[:count], **dict(zip(names[count:], args[count:], strict=True)))
+
+    def gathered(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+        """Gather the values of the variadic parameter into one argument of the schema."""
+        if not self.variadic:
+            return super().gathered(args, keywords)
+        at = self.schema.names.index(self.variadic)
+        return (*args[:at], args[at:], *[keywords[name] for name in self.schema.names[at + 1:]])
+
+
+def _unrecorded(body: Callable[..., Any], lists: bool) -> Callable[..., Any]:
+    """Return ``body`` without recording. It gets detached tensors, which costs less than a mode that every operator
+    inside reads; lists of tensors need the mode.
+    """
+
+    def run(*args: Any, **keywords: Any) -> Any:
+        return body(*map(_cut, args), **{name: _cut(x) for name, x in keywords.items()})
+
+    def run_in_mode(*args: Any, **keywords: Any) -> Any:
+        with thread_state(exclude=STATE.exclude | AUTOGRAD):
+            return body(*args, **keywords)
+
+    return run_in_mode if lists else run
+
+
+def _cut(value: Any) -> Any:
+    return value._cut() if getattr(value, "_key", 0) & AUTOGRAD else value
+
+
+def composite(schema: str, *, method: bool | str = True, function: bool = True, namespace: str = "torch",
+              aliases: tuple[str, ...] = (), dunder: tuple[str, ...] = (), direct: Direct | None = None,
+              derivative: Derivative | None = None, kept: bool = False, lazy: bool = False) -> Callable[[F], F]:
+    """Register a function as an operator; its docstring is the operator's documentation.
+
+    Raises:
+        ValueError: The name is taken, or the schema's parameters are not the function's.
+    """
+
+    def register(run: F) -> F:
+        item = Composite(schema, run, method=method, function=function, namespace=namespace, aliases=aliases,
+                           dunder=dunder, direct=direct, derivative=derivative, kept=kept, lazy=lazy)
+        code = run.__code__
+        names = [*code.co_varnames[: code.co_argcount], *([item.variadic] if item.variadic else ()),
+                 *code.co_varnames[code.co_argcount: code.co_argcount + code.co_kwonlyargcount]]
+        if tuple(names) != item.schema.names:
+            del COMPOSITES[item.name]
+            raise ValueError(f"composite {item.name}: schema {item.schema.names}, function {tuple(names)}")
+        return run
+
+    return register

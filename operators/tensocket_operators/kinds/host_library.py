@@ -1,0 +1,153 @@
+"""Operators that NumPy or SciPy computes on the host: linear algebra, Fourier transforms.
+
+On a host-resident device the function works on the device's own memory. On any other device it is a host kernel: the
+backend's profile declares it, or ``set_fallback`` allows it, and the ledger counts what it moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.dispatch.fallback import note_host_operator
+from tensocket_core.dispatch.operator import Operator, check_dtype
+from tensocket_core.keys import dtype_bit
+from tensocket_core.launch.copies import from_host
+from tensocket_core.launch.host_convert import float32_of_bfloat16, to_dtype
+from tensocket_core.launch.private import private
+from tensocket_core.meta import missing_data
+from tensocket_core.promotion import FLOAT8, complex_dtype
+from tensocket_core.tensor import wrap
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import DtypeError
+from tensocket_plugins.ir.complex import COMPONENT
+from tensocket_plugins.kit.host_kernels_quiet import quiet
+from tensocket_plugins.kit.host_memory import call_pooled
+
+Shape = tuple[int, ...]
+#: How the dtype of a result follows from that of the first tensor.
+Kind = Literal["same", "int32", "int64", "bool", "real", "complex"]
+
+#: Elements up to which an operator's temporaries are small.
+_FEW: Final = 1024
+_HALVES: Final = (dtypes.float16, dtypes.bfloat16)
+
+
+def same_shape(first: Shape, *rest: Any) -> Shape:
+    """Return the first tensor's shape."""
+    return first
+
+
+class HostOperator(Operator):
+    """An operator run by a function over NumPy arrays.
+
+    Attributes:
+        compute: ``compute(*arguments)`` with an array for every tensor; returns an array, or a tuple of arrays.
+            Half-precision elements come as float32.
+        shape: ``shape(*arguments)`` with the shape of every tensor; gives that of the result, or a list with those of
+            several. None where it depends on values.
+        result: Dtype of the result: that of the first tensor, the dtype named, or its real or complex counterpart; of
+            several results, a tuple of these.
+        kinds: Letters of the dtype kinds that it takes: ``b`` bool, ``i`` integers, ``f`` floats, ``c`` complex.
+        halves: Whether it takes half-precision floats.
+        label: Name of the operator in errors.
+    """
+
+    kind = "host"
+
+    def __init__(self, schema: str, doc: str, compute: Callable[..., Any], *, shape: Callable[..., Any] | None,
+                 result: Kind | tuple[Kind, ...] = "same", kinds: str = "bifc",
+                 halves: bool = True, label: str | None = None, **record: Any) -> None:
+        super().__init__(schema, doc, **record)
+        self.compute = quiet(compute)
+        self.shape = shape
+        self.result = result
+        self.kinds = kinds
+        self.halves = halves
+        self.label = label or self.name
+
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """Return the general closure."""
+        return private(self.label, partial(self.run, entry))
+
+    def how(self, entry: DeviceEntry, dtype: DType) -> str:
+        """``direct`` on the host's own memory, else ``host``."""
+        return "direct" if entry.runtime.profile.host_resident else "host"
+
+    def run(self, entry: DeviceEntry, *args: Any) -> Any:
+        """Check, then run on the device or infer the result.
+
+        Raises:
+            DtypeError: The operator is not defined for the dtype.
+            UnsupportedOperator: The device is not the host's, does not declare the operator, and no fallback is set.
+        """
+        given = [x for x in args if hasattr(x, "_key")]
+        self._check(given[0].dtype)
+        if not entry.holds_data:
+            return self._inferred(entry, given[0].dtype, args)
+        if max([x._array.size for x in given]) < _FEW:
+            return self.on_device(entry, args)
+        return call_pooled(self.label, self.on_device, entry, args)
+
+    def on_device(self, entry: DeviceEntry, args: tuple[Any, ...]) -> Any:
+        """Fetch, compute, store."""
+        given = [x for x in args if hasattr(x, "_key")]
+        if not entry.runtime.profile.host_resident:
+            for tensor in given:
+                note_host_operator(self.name, tensor)
+        result = self.compute(*[_values(x) if hasattr(x, "_key") else x for x in args])
+        if type(result) is tuple:
+            return tuple([self._stored(entry, np.asarray(part), given[0].dtype) for part in result])
+        return self._stored(entry, np.asarray(result), given[0].dtype)
+
+    def _inferred(self, entry: DeviceEntry, source: DType, args: tuple[Any, ...]) -> Any:
+        """Return a result without data, where arguments have none.
+
+        Raises:
+            MissingDataError: The result's shape depends on values.
+        """
+        if self.shape is None:
+            raise missing_data(self.label, "a meta tensor, on whose values the shape of the result depends")
+        shape = self.shape(*[tuple(x.shape) if hasattr(x, "_key") else x for x in args])
+        if isinstance(self.result, tuple):
+            return tuple([_empty(entry, one, source, kind) for one, kind in zip(shape, self.result, strict=True)])
+        return _empty(entry, shape, source, self.result)
+
+    def _stored(self, entry: DeviceEntry, result: np.ndarray[Any, Any], source: DType) -> Any:
+        """Return a result on the device; float32 ones of half-precision arguments are rounded."""
+        dtype = dtypes.FROM_NUMPY[result.dtype]
+        if source in _HALVES and dtype is dtypes.float32:
+            dtype = source
+        check_dtype(self.label, entry, dtype)
+        stored = np.ascontiguousarray(to_dtype(result, dtype)).reshape(result.shape)
+        array = stored if entry.runtime.profile.host_resident else from_host(entry, stored, dtype)
+        return wrap(array, entry.key | dtype_bit(dtype))
+
+    def _check(self, dtype: DType) -> None:
+        letter = "i" if dtype.kind == "uint" else dtype.kind[0]
+        stored = dtype in FLOAT8 or dtype is dtypes.complex32
+        if letter not in self.kinds or (dtype in _HALVES and not self.halves) or stored:
+            raise DtypeError(self.label, f"dtype {dtype.name}", f"{self.label} is not defined for this dtype",
+                             "convert with .to(dtype) first")
+
+
+def _empty(entry: DeviceEntry, shape: Shape, source: DType, kind: Kind) -> Any:
+    """Return a result without data."""
+    dtype = {"same": source, "int32": dtypes.int32, "int64": dtypes.int64, "bool": dtypes.bool_,
+             "real": COMPONENT.get(source, source), "complex": source}[kind]
+    if kind == "complex" and not source.is_complex:
+        dtype = complex_dtype(source)
+    return wrap(entry.runtime.empty(shape, dtype, entry.stream), entry.key | dtype_bit(dtype))
+
+
+def _values(tensor: Any) -> np.ndarray[Any, Any]:
+    """Stored elements on the host; half-precision ones widened to float32."""
+    host: np.ndarray[Any, Any] = tensor._host()
+    if tensor.dtype is dtypes.bfloat16:
+        return float32_of_bfloat16(host)
+    return host.astype(np.float32) if tensor.dtype is dtypes.float16 else host

@@ -1,0 +1,98 @@
+"""Operators that devices with a code generator run as a sequence of kernels: scans, sorting, search, sets.
+
+On a host-resident device NumPy computes them on the device's own memory, unless it has a code generator and there are
+many elements. A device without a code generator runs them as host kernels, as ``HostOperator`` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.keys import dtype_bit
+from tensocket_core.launch.replay import replayed
+from tensocket_core.tensor import wrap
+from tensocket_plugins.contract.dtypes import DType, complex64, complex128, float32, float64, int64
+from tensocket_plugins.ir.build.math import arithmetic_dtype
+
+from ..scans.kernel import scan_array
+from ..scans.nest import Scan
+from .host_library import HostOperator, same_shape
+
+#: Dtype in which values are combined on a device that computes in float64, as NumPy's scans here do.
+_WIDER: Final = {float32: float64, complex64: complex128}
+
+
+class SequenceOperator(HostOperator):
+    """An operator with a function over NumPy arrays and one over tensors.
+
+    Attributes:
+        generate: ``generate(*arguments)`` with detached tensors of one device that has a code generator; may call
+            any operators.
+        many: Elements from which ``generate`` is faster than NumPy on the host; None for never.
+        counted: Number of the argument that has these elements.
+        kept: As in composites.
+    """
+
+    kind = "sequence"
+
+    def __init__(self, schema: str, doc: str, compute: Callable[..., Any], generate: Callable[..., Any],
+                 many: int | None = None, counted: int = 0, kept: bool = False, **record: Any) -> None:
+        super().__init__(schema, doc, compute, **record)
+        self.generate = generate
+        self.many = many
+        self.counted = counted
+        self.kept = kept
+
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """Return the general closure."""
+        run = super().build(key, entry)
+        return replayed(entry, self.schema.tensors, len(self.schema.names), run) if self.kept else run
+
+    def how(self, entry: DeviceEntry, dtype: DType) -> str:
+        """``direct`` on the host's own memory, ``generated`` with a code generator, else ``host``."""
+        generates = entry.runtime.target is not None and not entry.runtime.profile.host_resident
+        return "generated" if generates else super().how(entry, dtype)
+
+    def on_device(self, entry: DeviceEntry, args: tuple[Any, ...]) -> Any:
+        """Run the kernels; otherwise as on the host."""
+        if not self._generates(entry, args[self.counted]):
+            return super().on_device(entry, args)
+        return self.generate(*[x.detach() if hasattr(x, "_key") else x for x in args])
+
+    def _generates(self, entry: DeviceEntry, counted: Any) -> bool:
+        target = entry.runtime.target
+        if target is None or not entry.runtime.profile.host_resident:
+            return target is not None
+        return self.many is not None and target.kind == "cpu" and counted._array.size >= self.many and bool(
+            counted.ndim)
+
+
+def scan_operator(schema: str, doc: str, compute: Callable[..., Any], scan: Scan, *, result: Any = "same",
+                  wide: bool = True, kinds: str = "ifc", derivative: Derivative | None = None) -> SequenceOperator:
+    """Return an operator ``name(Tensor input, int dim) -> Tensor`` that combines the elements up to each one.
+
+    Args:
+        schema: Its schema; it makes no function or method.
+        doc: Its description.
+        compute: ``compute(array, dim)`` with NumPy.
+        scan: The same as a combination of elements.
+        result: The result's dtype: ``same`` or ``int64``.
+        wide: Whether values are combined in float64, where the device has it.
+        kinds: Kinds of dtypes, as of ``HostOperator``.
+        derivative: The gradient.
+    """
+    def generate(input: Any, dim: int) -> Any:
+        entry, dtype = input._entry, input.dtype
+        accumulator = arithmetic_dtype(dtype)
+        if wide and entry.runtime.target.float64:
+            accumulator = _WIDER.get(accumulator, accumulator)
+        stored = int64 if result == "int64" else dtype
+        array = scan_array(entry, operator.name, scan, input._array, dim, dtype, accumulator, stored)
+        return wrap(array, entry.key | dtype_bit(stored))
+
+    operator = SequenceOperator(schema, doc, compute, generate, shape=same_shape, result=result, kinds=kinds,
+                                derivative=derivative, method=False, function=False, many=1, kept=True)
+    return operator

@@ -1,0 +1,274 @@
+"""Row operators over several dimensions with broadcast operands and several results: normalisations and their sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Literal
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.dispatch.operator import check_dtype
+from tensocket_core.geometry import Shape, coalesce, contiguous, element_strides, expanded_strides
+from tensocket_core.keys import dtype_bit
+from tensocket_core.launch.path import LadderOperator, Signature
+from tensocket_core.launch.private import own, private
+from tensocket_core.launch.programs import index_dtype, program
+from tensocket_core.launch.stream_use import note_use
+from tensocket_core.strides import empty_strided_array, preserved_strides, public_strides, reach
+from tensocket_core.tensor import wrap
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.arrays import contiguous_strides
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import UndefinedDtype
+from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.schedule import Strategy, pick_strategy
+from tensocket_plugins.kit.bounded import BoundedCache
+
+from .normalized_row_nest import Fixed, Lying, broad_nest
+from .pointwise import kind_letter
+from .reduction import accumulation_dtype
+from .row import TensorMath
+
+#: Plans that an operator keeps; a program has few shapes.
+_PLANS: Final = 512
+
+
+class TensorRows:
+    """Row formulas over public operators; values are functions of an ignored position."""
+
+    def __init__(self, first: Any, dims: Shape, m: TensorMath) -> None:
+        self.m = m
+        self._first = first
+        self._shape = tuple(first.shape)
+        self._dims = dims
+        self._count: int = math.prod([self._shape[d] for d in dims])
+
+    def amax(self, value: Callable[[Any], Any]) -> Any:
+        """Largest value of every row."""
+        return value(None).amax(self._dims, True)
+
+    def once(self, value: Any) -> Any:
+        """Return a value of every row."""
+        return value
+
+    def count(self) -> int:
+        """Return the number of elements of a row."""
+        return self._count
+
+    def at(self, position: None) -> Any:
+        """Return the numbers of the positions in a row, int64."""
+        lengths = [self._shape[d] if d in self._dims else 1 for d in range(-len(self._shape), 0)]
+        return self._first.new_arange(0, self._count, 1).to(dtypes.int64).reshape(lengths)
+
+    def sums(self, *values: Callable[[Any], Any]) -> list[Any]:
+        """Return the sums of every row."""
+        return [value(None).sum(self._dims, True) for value in values]
+
+    def means(self, *values: Callable[[Any], Any]) -> list[Any]:
+        """Return the means of every row."""
+        return [value(None).mean(self._dims, True) for value in values]
+
+    def moments(self, value: Callable[[Any], Any]) -> tuple[Any, Any]:
+        """Mean and variance of every row."""
+        mean = value(None).mean(self._dims, True)
+        return mean, (value(None) - mean).square().mean(self._dims, True)
+
+
+@dataclass(slots=True)
+class _Plan:
+    """The plan of a call whose operands have known shapes, strides and dtypes.
+
+    Attributes:
+        key: Everything that the program's text depends on.
+        strategy: Strategy of its schedule.
+        operands: Layout of each operand; None where one is missing.
+        results: Layout of each result.
+        shapes: Shape, dtype and strides of every result; strides are None for contiguous ones.
+        ranks: Outer dimensions and those of a row.
+        index: Integer type of index arithmetic.
+        scalars: Sizes and strides.
+        accumulator: Dtype of sums.
+        keys: Keys of the results.
+        owner: The device that ``program`` was compiled for.
+        program: The compiled program, once it is known.
+    """
+
+    key: Any
+    strategy: Strategy
+    operands: tuple[Lying | None, ...]
+    results: tuple[Lying, ...]
+    shapes: tuple[tuple[Shape, DType, Shape | None], ...]
+    ranks: tuple[int, int]
+    index: DType
+    scalars: tuple[int, ...]
+    accumulator: DType
+    keys: tuple[int, ...]
+    owner: DeviceEntry | None = None
+    program: Any = None
+
+
+class BroadRow(LadderOperator):
+    """An operator ``name(Tensor input, Tensor? ..., float x, ..., int[] dims) -> (Tensor, ...)`` on floats.
+
+    Rows lie along ``dims``, which are negative numbers in ascending order. All operands broadcast to the shape of the
+    first one, and kernels compute in its arithmetic dtype.
+
+    Attributes:
+        formula: ``formula(row, *operands, *numbers) -> results``; see ``broad_nests.broad_nest``.
+        results: For each result ``full`` (shape and dtype of the first operand) or ``row`` (one value per row, with
+            size 1 along ``dims``, in the arithmetic dtype).
+        count: Number of operands.
+        functions: The namespace of public functions, for decomposition.
+        label: Name of the operator in errors.
+    """
+
+    kind = "row"
+
+    def __init__(self, schema: str, doc: str, formula: Callable[..., tuple[Any, ...]],
+                 results: Sequence[Literal["full", "row"]], functions: Callable[[], Any], label: str = "",
+                 **record: Any) -> None:
+        super().__init__(schema, doc, **record)
+        self.formula = formula
+        self.results = tuple(results)
+        self.functions = functions
+        self.count = len(self.schema.tensors)
+        self.label = label or self.name
+        self._numbers = [k for k, p in enumerate(self.schema.parameters) if p.type == "float"]
+        self._plans: BoundedCache[Any, _Plan] = BoundedCache(_PLANS)
+        #: Numbers of programs by what their texts depend on, which are quicker to look up.
+        self._texts: dict[Any, int] = {}
+
+    def compose(self, call: Signature) -> Callable[..., Any]:
+        """Return the general closure; it does nothing but launch one kernel."""
+        return private(self.name, partial(self.run, call.entry))
+
+    def replays(self, call: Signature) -> bool:
+        """True: a call is one launch."""
+        return True
+
+    def planned_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Return the closure for operands whose layouts were planned for."""
+        entry, plans, count, positions = call.entry, self._plans, self.count, self._numbers
+        if entry.runtime.target is None:
+            return None
+
+        def planned_rows(*args: Any) -> Any:
+            arrays: list[Any] = []
+            place: list[Any] = [entry.key, tuple(args[-1])]
+            for x in args[:count]:
+                if x is None:
+                    place.append(None)
+                else:
+                    array = x._array
+                    arrays.append(array)
+                    place += (x._key, array.dtype, array.shape, array.strides)
+            key = tuple(place)
+            plan = plans.get(key)
+            if plan is None:
+                dims = tuple(args[-1])
+                given: list[Any] = [None if x is None else own(self.label, x) for x in args[:count]]
+                held = [x._array for x in given if x is not None]
+                if kind_letter(given[0].dtype) != "f" or not dims or 0 in arrays[0].shape or any(
+                        x is not y for x, y in zip(held, arrays, strict=True)):  # another thread exchanged one
+                    return next_path(*args)
+                check_dtype(self.label, entry, given[0].dtype)
+                plan = plans[key] = self._plan(entry, given, dims)
+            made = self._generated(entry, plan, arrays, [args[k] for k in positions])
+            return wrap(made[0], plan.keys[0]) if len(made) == 1 else tuple(map(wrap, made, plan.keys))
+
+        return planned_rows
+
+    def run(self, entry: DeviceEntry, *args: Any) -> Any:
+        """Check, then compute over public operators: of rows without elements, and without a code generator."""
+        operands, numbers, dims = args[:self.count], [args[k] for k in self._numbers], tuple(args[-1])
+        dtype = operands[0].dtype
+        if kind_letter(dtype) != "f":
+            raise UndefinedDtype(self.label, f"dtype {dtype.name}",
+                                 f"{self.label} is defined for floating-point dtypes", "convert with .to(dtype)")
+        check_dtype(self.label, entry, dtype)
+        found = self._decomposed(operands, numbers, dims, dtype, arithmetic_dtype(dtype))
+        return found if len(found) > 1 else found[0]
+
+    def _decomposed(self, operands: Sequence[Any], numbers: Sequence[float], dims: Shape, dtype: DType,
+                    work: DType) -> tuple[Any, ...]:
+        row = TensorRows(operands[0], dims, TensorMath(work, self.functions()))
+        given = [None if x is None else partial(_same, x.detach().to(work) if x.dtype.kind == "float" else x.detach())
+                 for x in operands]
+        made = self.formula(row, *given, *numbers)
+        return tuple([value(None).to(dtype) if result == "full" else value
+                      for value, result in zip(made, self.results, strict=True)])
+
+    def _generated(self, entry: DeviceEntry, plan: _Plan, arrays: Sequence[Any], numbers: list[float]) -> list[Any]:
+        stream, empty = entry.stream, entry.runtime.empty
+        outs = [empty(shape, dtype, stream) if strides is None else empty_strided_array(entry, shape, dtype, strides)
+                for shape, dtype, strides in plan.shapes]
+        if plan.owner is not entry:
+            plan.program = program(
+                entry, plan.key,
+                lambda: broad_nest(self.name, self.formula, plan.operands, plan.results,
+                                   plan.accumulator, plan.ranks, plan.index, len(numbers)),
+                plan.strategy)
+            plan.owner = entry
+        buffers = [*outs, *arrays]
+        if not entry.runtime.profile.host_resident:
+            note_use(buffers, stream)
+        plan.program(buffers, (*plan.scalars, *map(float, numbers)), stream)
+        return outs
+
+    def _plan(self, entry: DeviceEntry, operands: Sequence[Any], dims: Shape) -> _Plan:
+        first = operands[0]._array
+        shape, dtype = first.shape, operands[0].dtype
+        work, rank = arithmetic_dtype(dtype), len(shape)
+        axes = [d % rank for d in dims]
+        others = [d for d in range(rank) if d not in axes]
+        strides = contiguous_strides(shape) if contiguous(first) else preserved_strides(shape, public_strides(first))
+        single = tuple([1 if d in axes else n for d, n in enumerate(shape)])
+        fulls = sum(result == "full" for result in self.results)
+        steps = [strides] * fulls + [expanded_strides(x._array.shape, element_strides(x._array), shape)
+                                     for x in operands if x is not None]
+        (sizes, across), (lengths, along) = (
+            coalesce(tuple([shape[d] for d in part]), [tuple([s[d] for d in part]) for s in steps])
+            if part else ((), [() for _ in steps]) for part in (others, axes))
+        # Rows that stand side by side are told their strides from one to the next, others those along the row.
+        beside = _beside(sizes, across, along)
+        kinds = [dtype] * fulls + [x.dtype for x in operands if x is not None]
+        one = math.prod(lengths) == 1
+        lying = [_lying(kind, a, b, beside, k >= fulls and (one or not any(b)))
+                 for k, (kind, a, b) in enumerate(zip(kinds, across, along, strict=True))]
+        made, given = iter(lying[:fulls]), iter(lying[fulls:])
+        results = tuple([next(made) if result == "full" else Lying(work, None, None, True) for result in self.results])
+        placed = tuple([None if x is None else next(given) for x in operands])
+        ranks = (len(sizes), len(lengths))
+        index = index_dtype(entry, (first.size, *[reach(shape, tuple(map(abs, s))) for s in steps]))
+        assert entry.runtime.target is not None
+        strategy = pick_strategy(math.prod(sizes), math.prod(lengths), entry.runtime.target, lengths[-1])
+        layout = None if strides == contiguous_strides(shape) else strides
+        text = (results, placed, accumulation_dtype(entry, dtype), ranks, index)
+        return _Plan(
+            (self.name, self._texts.setdefault(text, len(self._texts))), strategy, placed, results,
+            tuple([(shape, lies.dtype, layout) if result == "full" else (single, lies.dtype, None)
+                   for result, lies in zip(self.results, results, strict=True)]), ranks, index,
+            (*sizes, *lengths, *[n for a, b in zip(across, along, strict=True) for n in (*a, *b)]),
+            accumulation_dtype(entry, dtype),
+            tuple([entry.key | dtype_bit(lying.dtype) for lying in results]))
+
+
+def _beside(sizes: Shape, across: Sequence[Shape], along: Sequence[Shape]) -> bool:
+    """Whether rows stand side by side: elements of one do not lie next to each other, those of several do."""
+    return bool(sizes) and any(a[-1] == 1 for a in across) and all(
+        b[-1] != 1 or a[-1] == 0 for a, b in zip(across, along, strict=True))
+
+
+def _fixed(stride: int) -> Fixed:
+    return 0 if stride == 0 else 1 if stride == 1 else None
+
+
+def _lying(dtype: DType, across: Shape, along: Shape, beside: bool, single: bool) -> Lying:
+    return Lying(dtype, _fixed(across[-1]) if beside and across else None,
+                 None if beside or single else _fixed(along[-1]), single)
+
+
+def _same(value: Any, position: Any) -> Any:
+    return value

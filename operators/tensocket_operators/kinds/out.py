@@ -1,0 +1,73 @@
+"""``out=`` of pointwise operators on large arrays: the kernel writes where the result is wanted."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.dispatch.modes import ACTIVE
+from tensocket_core.dispatch.operator import Operator
+from tensocket_core.dispatch.versions import bump, check_writable
+from tensocket_core.geometry import contiguous, overlapping
+from tensocket_core.keys import AUTOGRAD, DIM0, LAZY, SCALAR, WRAPPER
+from tensocket_core.launch.stream_use import note_use
+from tensocket_core.tensor import Tensor
+
+from .planned_paths import Launcher
+from .pointwise import Pointwise
+
+#: Elements from which a second pass over them costs more than finding out that none is needed.
+_LARGE: Final = 4096
+_PARTS: Final = AUTOGRAD | LAZY | WRAPPER
+#: Launcher and kernel by operator and key of a call; None where the call has no simple form.
+_FOUND: Final[dict[tuple[str, int], tuple[Launcher, Any] | None]] = {}
+
+
+def written(operator: Operator, out: Any, *operands: Any) -> bool:
+    """Compute a result in ``out`` itself, if all arrays are large, of its shape, dense and apart, or the same one.
+
+    Args:
+        operator: A pointwise one of one or two operands.
+        out: The tensor or tensors to write.
+        operands: Tensors; the last one may be a number.
+
+    Returns:
+        Whether that was done.
+    """
+    if type(out) is not Tensor or ACTIVE or out._key & _PARTS or out._array.size < _LARGE:
+        return False
+    target, entry = out._array, out._entry
+    arrays: list[Any] = []
+    key = 0
+    for value in operands:
+        if type(value) in (int, float) and arrays:
+            key |= SCALAR[type(value)]
+            continue
+        array = getattr(value, "_array", None)
+        if array is None or value._key & _PARTS or value._entry is not entry or array.shape != target.shape:
+            return False
+        if not contiguous(array) or (array is not target and overlapping(array, target)):
+            return False
+        arrays.append(array)
+        key |= value._key
+    if not contiguous(target) or (found := _launcher(operator, key & ~DIM0, entry, arrays)) is None:
+        return False
+    launcher, run = found
+    if launcher.result is not out.dtype:
+        return False
+    check_writable(operator.name, out)
+    numbers = () if launcher.numbers is None else (launcher.numbers(operands[1]),)
+    stream = entry.stream
+    note_use((*arrays, target), stream)
+    run((target, *arrays), (target.size, *numbers), stream)
+    bump(out)
+    return True
+
+
+def _launcher(operator: Operator, key: int, entry: DeviceEntry, arrays: list[Any]) -> tuple[Launcher, Any] | None:
+    place = operator.name, key
+    if place not in _FOUND:
+        launcher = operator.launcher(operator.signature(key, entry)) if isinstance(operator, Pointwise) else None
+        run = None if launcher is None else launcher.flat(tuple(arrays))
+        _FOUND[place] = None if launcher is None or run is None else (launcher, run)
+    return _FOUND[place]

@@ -1,0 +1,65 @@
+"""Pointwise operators of two operands that take a simpler formula where the second one is a certain number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.keys import DTYPE_MASK, DTYPE_OF, SCALAR, SCALAR_MASK
+from tensocket_core.launch.path import Signature
+
+from .planned_paths import Launcher
+from .pointwise import Pointwise
+
+
+class Numbered(Pointwise):
+    """A pointwise operator with formulas of their own for certain second operands.
+
+    Each is an operator of one operand, which all paths take: native entries, generated kernels, in place and ``out=``.
+
+    Attributes:
+        numbers: These operators, by the number. They serve floats.
+    """
+
+    def __init__(self, schema: str, doc: str, formula: Callable[..., Any], *,
+                 numbers: Mapping[float, Callable[..., Any]], **record: Any) -> None:
+        super().__init__(schema, doc, formula, **record)
+        self.numbers = {
+            number: _OfOne(f"{self.name}_number{k}(Tensor input) -> Tensor", f"{self.name} with {number}.", of_one,
+                           kinds="f") for k, (number, of_one) in enumerate(numbers.items())}
+
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """As of other pointwise operators, but for numbers behind a tensor of floats."""
+        rest, dtype = super().build(key, entry), DTYPE_OF.get(key & DTYPE_MASK)
+        if key & SCALAR_MASK not in (SCALAR[int], SCALAR[float]) or dtype is None or dtype.kind != "float":
+            return rest
+        numbers, alone = self.numbers, key & ~SCALAR_MASK
+
+        def numbered(a: Any, number: Any) -> Any:
+            operator = numbers.get(number)
+            if operator is None:
+                return rest(a, number)
+            return (operator.table.get(alone) or operator.resolve(alone))(a)
+
+        return numbered
+
+    def launcher(self, call: Signature) -> Launcher | None:
+        """None where a number decides about the formula: it is looked at first."""
+        return None if call.key & SCALAR_MASK else super().launcher(call)
+
+    def run_arrays(self, entry: DeviceEntry, compute: Any, result: Any, operands: list[Any], extras: tuple[Any, ...],
+                   target: Any) -> Any:
+        """Return the result's handle; see ``Pointwise.run_arrays``."""
+        if compute.kind == "float" and not hasattr(operands[1], "_key"):
+            found = self.numbers.get(operands[1])
+            if found is not None:
+                return found.run_arrays(entry, compute, result, operands[:1], extras, target)
+        return super().run_arrays(entry, compute, result, operands, extras, target)
+
+
+class _OfOne(Pointwise):
+    """An operator that only ``Numbered`` knows."""
+
+    def _register(self) -> None:
+        """Not among all operators."""

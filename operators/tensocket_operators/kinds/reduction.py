@@ -1,0 +1,356 @@
+"""Reductions: a fold over some dimensions, and every way to run it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Literal
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.dispatch.operator import check_dtype, missing_primitive
+from tensocket_core.geometry import Shape, coalesce, contiguous_strides, element_strides, normalize_axes
+from tensocket_core.keys import DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
+from tensocket_core.launch import entries, host_kernels
+from tensocket_core.launch.entries import EntrySpec
+from tensocket_core.launch.kernel_handles import kernel_handle
+from tensocket_core.launch.path import LadderOperator, Signature
+from tensocket_core.launch.primitives import tracked
+from tensocket_core.launch.private import private
+from tensocket_core.launch.programs import index_dtype, program
+from tensocket_core.launch.stream_use import note_use
+from tensocket_core.promotion import FLOAT8, number_dtype
+from tensocket_core.tensor import wrap
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType, as_dtype
+from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, DtypeError, ShapeError, UndefinedDtype
+from tensocket_plugins.contract.kernels import Kernel
+from tensocket_plugins.contract.native import NativeForm
+from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
+from tensocket_plugins.ir.build.nest import Fold, reduction_nest
+from tensocket_plugins.ir.complex import COMPONENT
+from tensocket_plugins.ir.nodes import Program
+from tensocket_plugins.ir.schedule import pick_strategy
+from tensocket_plugins.kit.bounded import BoundedCache
+
+from . import host_paths
+
+#: Elements that one thread reduces before others have started: all together, and in rows.
+_FEW: Final = 1 << 18
+_FEW_IN_ROWS: Final = 1 << 16
+#: Plans that an operator keeps.
+_PLANNED: Final = 256
+
+
+def accumulation_dtype(entry: DeviceEntry, dtype: DType) -> DType:
+    """Return the element type in which a device adds up values of ``dtype``."""
+    work = arithmetic_dtype(dtype)
+    part = COMPONENT.get(work, work)
+    wider = entry.runtime.profile.accumulation.get(part.name)
+    if wider is None:
+        return work
+    return dtypes.dtype_from_name(wider) if part is work else dtypes.complex128
+
+
+class Reduction(LadderOperator):
+    """An operator that folds dimensions; schema ``name(Tensor input, int[]? dim=None, bool keepdim=False, ...)``.
+
+    Attributes:
+        fold: The mathematics.
+        compute: ``same``: the input's dtype. ``sum``: int64 for integers and bools. ``float``: floats only. ``bool``:
+            converted to bool first.
+        result: Dtype of the result: ``same`` as computed, ``bool`` or ``int64``.
+        wide: Whether accumulators are as wide as the device's profile says.
+        empty: Whether folding no elements has a value.
+        complex: Whether complex numbers can be folded.
+        decompose: ``(input, dim, keepdim) -> tensor`` over public operators, for backends that have no kernel for it.
+        bools: The reduction that stands in for it with ``dtype=bool``; without one, that is refused.
+        keywords: NumPy's spelling of arguments, as in ``Pointwise``.
+        numbers: How many numbers, the schema's last parameters, ``finish`` and ``decompose`` take.
+    """
+
+    kind = "reduction"
+
+    def __init__(self, schema: str, doc: str, fold: Fold, *, compute: Literal["same", "sum", "float", "bool"] = "same",
+                 result: Literal["same", "bool", "int64"] = "same", wide: bool = False, empty: bool = True,
+                 complex: bool = False, decompose: Callable[..., Any] | None = None, bools: str = "",
+                 **record: Any) -> None:
+        super().__init__(schema, doc, **record)
+        self.fold = fold
+        self.compute = compute
+        self.result = result
+        self.wide = wide
+        self.empty = empty
+        self.complex = complex
+        self.decompose = decompose
+        self.bools = bools
+        self.keywords = {"axis": ("None", "dim = axis")}
+        self.numbers = sum(p.type == "float" for p in self.schema.parameters)
+        #: Plans by device, computed dtype, geometry and axes.
+        self._calls: BoundedCache[tuple[Any, ...], tuple[Any, ...]] = BoundedCache(_PLANNED)
+
+    def signature(self, key: int, entry: DeviceEntry) -> Signature:
+        """Dtypes and host kernel, where the key settles them."""
+        if self.numbers or key & DIM0:
+            return Signature(key, entry)
+        dtype = DTYPE_OF[key & DTYPE_MASK]
+        try:
+            compute = self._compute_dtype(dtype)
+        except DtypeError:  # unless a call says dtype=
+            return Signature(key, entry)
+        kernel = None
+        if entry.runtime.profile.host_resident and (compute is dtype or self.compute == "bool") and (
+                dtype is not dtypes.uint8):
+            kernel = entry.runtime.kernels.find(self.name, compute.name, direct=True)
+        return Signature(key, entry, dtype, compute, self._stored_dtype(compute), False, kernel)
+
+    def compose(self, call: Signature) -> Callable[..., Any]:
+        """Convert, normalise the dimensions, run, wrap."""
+        if self.numbers:
+            return private(self.name, lambda input, dim, keepdim, *numbers: self.run(
+                call.entry, input, dim, keepdim, numbers=numbers))
+        return private(self.name, partial(self.run, call.entry))
+
+    def host_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Return the closure over the host kernel; sums of rows are an entry's inside of it, where there is one."""
+        kernel, entry = call.kernel, call.entry
+        if kernel is None or call.compute is None:
+            return None
+        everything = entry.runtime.kernels.find(f"{self.name}_all", call.compute.name, direct=True)
+        positional = len(self.schema.names) == 3
+        if not self._has_entry(call):
+            return host_paths.reduction(kernel, everything, None, call.result_key, positional, next_path)
+        along = Kernel(lambda x: kernel.run(x, (x.ndim - 1,), False), True, kernel.limit)
+        last = entries.native_kernel(self, call.key, entry, (call.dtype,), along,
+                                     partial(self._native_form, entry, call.compute, ()), lambda: along)
+        return host_paths.reduction(kernel, everything, None if last is along else last, call.result_key, positional,
+                                      next_path)
+
+    def entry(self, call: Signature) -> EntrySpec | None:
+        """Return an entry for calls over all dimensions."""
+        if call.kernel is None or call.compute is None or not self._has_entry(call):
+            return None
+        rest = (None, False, None)[:len(self.schema.names) - 1]
+        return EntrySpec((call.dtype,), call.result_key, partial(self._native_form, call.entry, call.compute, rest))
+
+    def _has_entry(self, call: Signature) -> bool:
+        assert call.compute is not None
+        assert call.result is not None
+        return entries.served(call.compute, call.result) and call.compute is call.dtype and self.result == "same"
+
+    def _native_form(self, entry: DeviceEntry, dtype: DType, rest: tuple[Any, ...]) -> tuple[Program, NativeForm]:
+        """Return the operator on a dense operand as a program: over all dimensions where arguments follow, else the
+        last.
+        """
+        accumulator = self._accumulator(entry, dtype)
+        ranks = (0, 1) if rest else (1, 1)
+        nest = reduction_nest(self.name, self.fold, ExprMath, dtype, accumulator, [dtype], ranks, (False, True),
+                              dtypes.int64)
+        size = "size" if rest else "columns"
+        count: str | int = f"float_{size}" if accumulator.kind == "float" else 1
+        scalars: tuple[str | int, ...] = ("size", 1, count) if rest else ("rows", "columns", "columns", 1, count)
+        limit = _FEW if rest else _FEW_IN_ROWS
+        return nest, NativeForm((dtype,), dtype, "scalar" if rest else "rows", scalars, limit=limit, rest=rest)
+
+    def planned_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Return the closure for calls over all dimensions or one, where nothing but one generated kernel runs."""
+        entry, dtype = call.entry, call.dtype
+        if not self._is_one_kernel(call):
+            return None
+        assert dtype is not None
+        plans: BoundedCache[Any, Any] = BoundedCache(_PLANNED)
+        empty, key = entry.runtime.empty, call.result_key
+        held: Any = dtype.numpy if entry.runtime.profile.host_resident else dtype
+        least = 0 if call.kernel is None else call.kernel.limit or 0
+
+        def planned_reduction(a: Any, dim: Any = None, keepdim: Any = False, given: Any = None) -> Any:
+            x = a._array
+            if given is not None or x.dtype is not held or not (dim is None or type(dim) is int) or (
+                    type(keepdim) is not bool or x.size <= least):
+                return next_path(a, dim, keepdim) if given is None else next_path(a, dim, keepdim, given)
+            place = x.shape, x.strides, dim, keepdim
+            plan = plans.get(place)
+            if plan is None:
+                axes = normalize_axes(self.name, dim, len(x.shape))
+                plan = plans[place] = self._plan(entry, x, axes, keepdim, dtype, dtype)
+            kernel, scalars, stored, outer, shape = plan
+            stream = entry.stream
+            out = empty(outer, stored, stream)
+            note_use((out, x), stream)
+            kernel((out, x), scalars, stream)
+            return wrap(out if outer == shape else out.reshape(shape), key)
+
+        return planned_reduction
+
+    def _is_one_kernel(self, call: Signature) -> bool:
+        """Whether a generated kernel serves all arrays of the key's dtype with elements."""
+        entry, dtype = call.entry, call.dtype
+        if dtype is None or entry.runtime.target is None or dtype.kind in ("complex", "bool") or (
+                dtype is dtypes.uint8 or dtype.name not in entry.runtime.profile.dtypes):
+            return False
+        if call.kernel is not None and call.kernel.limit is None:
+            return False
+        return call.compute is dtype and not self._must_decompose(entry, dtype)
+
+    def run(self, entry: DeviceEntry, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None,
+            numbers: tuple[float, ...] = ()) -> Any:
+        """Convert, normalise the dimensions, run, wrap."""
+        if self.result == "bool" and isinstance(dim, (tuple, list)) and not dim:
+            # PyTorch's exception: any and all reduce no dimension here, where other reductions take all.
+            return input.detach() != 0 if input.dtype is not dtypes.uint8 else (input.detach() != 0).to(dtypes.uint8)
+        axes = normalize_axes(self.name, dim, input.ndim)
+        if dtype is dtypes.bool_ and self.bools:
+            return getattr(input.detach().to(dtype), self.bools)(axes, keepdim)
+        compute = self._compute_dtype(input.dtype) if dtype is None else self._given_dtype(dtype)
+        check_dtype(self.name, entry, compute)
+        if not self.empty and any(input._array.shape[k] == 0 for k in axes):
+            # PyTorch's classes: amax of everything is a RuntimeError, along an empty dim an IndexError.
+            kind = (
+                ShapeError
+                if self.result == "same" and len(axes) == input.ndim and not isinstance(dim, int)
+                else DimensionError
+            )
+            raise kind(
+                self.name,
+                f"shape {list(input.shape)}, dim {dim}",
+                "no elements have no largest, smallest or positional value",
+                "pass a tensor with elements along the reduced dims",
+            )
+        source = input.dtype
+        if source is not compute and not self._converts(entry, source, input._array, compute):
+            input = input.detach().to(compute)
+        stored = self._stored_dtype(compute)
+        array = self._array(entry, input, axes, keepdim, compute, stored, numbers)
+        result = wrap(array, entry.key | dtype_bit(stored))
+        # PyTorch's exception: what any and all say of uint8 is uint8.
+        return result.to(source) if self.result == "bool" and source is dtypes.uint8 else result
+
+    def _converts(self, entry: DeviceEntry, source: DType, array: Any, compute: DType) -> bool:
+        """Whether the generated kernel serves, and converts what it reads; sums of wider floats would not be wider."""
+        runtime = entry.runtime
+        if runtime.target is None or compute.kind == "complex" or not (
+                source.category < 2 or (compute is dtypes.bool_ and source.kind == "float" and source not in FLOAT8)):
+            return False
+        direct_kernel = runtime.kernels.find(self.name, compute.name, direct=True)
+        few = runtime.profile.host_resident and direct_kernel is not None and (
+            direct_kernel.limit is None or array.size <= direct_kernel.limit)
+        return not few and source.name in runtime.profile.dtypes and not self._must_decompose(entry, compute)
+
+    def _stored_dtype(self, compute: DType) -> DType:
+        return {"same": compute, "bool": dtypes.bool_, "int64": dtypes.int64}[self.result]
+
+    def _given_dtype(self, given: Any) -> DType:
+        dtype = as_dtype(given)
+        if dtype is None:
+            raise ArgumentTypeError(
+                self.name, f"dtype {given!r}", "dtype is a tensocket dtype", "pass for example tensocket.float32"
+            )
+        if dtype is dtypes.bool_:
+            raise DtypeError(self.name, "dtype bool", f"{self.name} is defined for numbers", "use any or all")
+        return self._compute_dtype(dtype) if self.compute == "float" or dtype.category >= 2 else dtype
+
+    def _compute_dtype(self, dtype: DType) -> DType:
+        if self.compute == "bool":
+            return dtypes.bool_
+        if dtype in FLOAT8 or dtype is dtypes.complex32 or (dtype.kind == "complex" and not self.complex):
+            raise UndefinedDtype(self.name, f"dtype {dtype.name}", f"{self.name} is not defined for it",
+                                 "convert with .to(dtype) first")
+        if self.compute == "sum" and dtype.category < 2:
+            return dtypes.int64
+        if self.compute == "float" and dtype.category < 2:
+            raise DtypeError(self.name, f"dtype {dtype.name}", f"{self.name} is defined for floating-point dtypes",
+                             f"pass dtype={number_dtype(2)!r} or convert with .to(dtype)")
+        return dtype
+
+    def _array(self, entry: DeviceEntry, input: Any, axes: Shape, keepdim: bool, compute: DType, stored: DType,
+               numbers: tuple[float, ...]) -> Any:
+        array = input._array
+        runtime = entry.runtime
+        if runtime.profile.host_resident and array.ndim:
+            kernel = runtime.kernels.find(self.name, compute.name, direct=True)
+            if kernel is not None and (kernel.limit is None or array.size <= kernel.limit):
+                return host_kernels.quietly(kernel)(array, axes, keepdim)
+        outer, shape = _result_shapes(array.shape, axes, keepdim)
+        if self._must_decompose(entry, compute):
+            return self._decomposed(entry, input, axes, compute, numbers).reshape(shape)._array
+        out = runtime.empty(outer, stored, entry.stream)
+        if 0 not in outer:
+            if runtime.target is None:
+                kernel = runtime.kernels.find(self.name, compute.name, direct=False)
+                assert kernel is not None
+                tracked(kernel)([out], [array], (axes,), entry.stream)
+            else:
+                self._launch(entry, array, axes, keepdim, compute, out, input.dtype, numbers)
+        return out.reshape(shape)
+
+    def _accumulator(self, entry: DeviceEntry, compute: DType) -> DType:
+        return accumulation_dtype(entry, compute) if self.wide else arithmetic_dtype(compute)
+
+    def _must_decompose(self, entry: DeviceEntry, compute: DType) -> bool:
+        """Whether the device has no kernel for it, or none that is accurate enough."""
+        if entry.runtime.target is None:
+            return entry.runtime.kernels.find(self.name, compute.name, direct=False) is None
+        return self.fold.relative and self._accumulator(entry, compute).itemsize <= compute.itemsize
+
+    def _decomposed(self, entry: DeviceEntry, input: Any, axes: Shape, compute: DType,
+                    numbers: tuple[float, ...]) -> Any:
+        """Return the decomposition; of narrow floats in float32, so that only the result is rounded."""
+        if self.decompose is None:
+            raise missing_primitive(self.name, entry, compute, self.name)
+        work = arithmetic_dtype(compute)
+        result = self.decompose(input if work is compute else input.detach().to(work), axes, False, *numbers)
+        return result.to(self._stored_dtype(compute))
+
+    def _launch(self, entry: DeviceEntry, array: Any, axes: Shape, keepdim: bool, compute: DType, out: Any,
+                source: DType, numbers: tuple[float, ...]) -> None:
+        place = entry.key, compute, source, array.shape, array.strides, axes, bool(keepdim)
+        call = self._calls.get(place)
+        if call is None:
+            call = self._calls[place] = self._plan(entry, array, axes, keepdim, compute, source)
+        buffers, stream = (kernel_handle(out, call[2]), kernel_handle(array, source)), entry.stream
+        note_use(buffers, stream)
+        call[0](buffers, [*call[1], *numbers], stream)
+
+    def _plan(self, entry: DeviceEntry, array: Any, axes: Shape, keepdim: bool, compute: DType,
+              source: DType) -> tuple[Any, ...]:
+        """Return the launch for arrays of ``source`` with this shape and these strides.
+
+        The tuple holds a kernel, its scalars, the result's dtype, and its shape as computed and as returned.
+        """
+        strides = element_strides(array)
+        outer_axes = [k for k in range(len(strides)) if k not in axes]
+        outer_shape = tuple(array.shape[k] for k in outer_axes)
+        # The output is contiguous over the outer dimensions in their order, so these merge with the output's strides.
+        outer, (outer_steps, _) = coalesce(outer_shape, [tuple(strides[k] for k in outer_axes),
+                                                         contiguous_strides(outer_shape)])
+        if not outer_axes or math.prod(outer_shape) == 1:
+            outer, outer_steps = (), ()
+        inner, (inner_steps,) = coalesce(tuple(array.shape[k] for k in axes), [tuple(strides[k] for k in axes)])
+        unit = (bool(outer_steps) and outer_steps[-1] == 1, inner_steps[-1] == 1)
+        reach = sum((n - 1) * abs(s) for n, s in zip((*outer, *inner), (*outer_steps, *inner_steps), strict=True))
+        words = 2 if compute.kind == "complex" else 1
+        index = index_dtype(entry, (words * array.size, words * reach))
+        accumulator, stored = self._accumulator(entry, compute), self._stored_dtype(compute)
+        ranks = (len(outer), len(inner))
+        length = math.prod(inner)
+        assert entry.runtime.target is not None
+        packed = compute.kind != "complex" and unit[0] and ranks == (1, 1) and inner_steps == outer and not (
+            self.fold.relative or self.fold.positions)  # which tell rows of one wide row apart
+        strategy = pick_strategy(math.prod(outer), length, entry.runtime.target, packed=packed)
+        # Only means divide by the count, and they are of floats; a narrow integer could not hold it.
+        count = float(length) if accumulator.category >= 2 else accumulator.kind == "bool" or 1
+        run = program(
+            entry,
+            (self.name, source, compute, accumulator, stored, ranks, unit, index, packed),
+            lambda: reduction_nest(self.name, self.fold, ExprMath, source, accumulator, [stored], ranks, unit, index,
+                                   packed, self.numbers),
+            strategy,
+        )
+        scalars = [*outer, *inner, *outer_steps, *inner_steps, count]
+        return run, scalars, stored, *_result_shapes(array.shape, axes, keepdim)
+
+
+def _result_shapes(shape: Shape, axes: Shape, keepdim: bool) -> tuple[Shape, Shape]:
+    """Return the shapes of a result without the dimensions ``axes``, and as it is returned."""
+    outer = tuple(n for k, n in enumerate(shape) if k not in axes)
+    return outer, tuple(1 if k in axes else n for k, n in enumerate(shape)) if keepdim else outer

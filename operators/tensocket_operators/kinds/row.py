@@ -1,0 +1,250 @@
+"""Row operators (softmax and the like): reductions over one dimension and a value for every element of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.dispatch.operator import check_dtype
+from tensocket_core.geometry import coalesce, contiguous_strides, element_strides, normalize_axis
+from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
+from tensocket_core.launch import entries, host_kernels
+from tensocket_core.launch.entries import EntrySpec
+from tensocket_core.launch.path import LadderOperator, Signature
+from tensocket_core.launch.private import own, private
+from tensocket_core.launch.programs import compiled, index_dtype, program
+from tensocket_core.launch.stream_use import note_use
+from tensocket_core.tensor import wrap
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import UndefinedDtype
+from tensocket_plugins.contract.kernels import Kernel
+from tensocket_plugins.contract.native import LAST, NativeForm
+from tensocket_plugins.ir.build.math import ExprMath
+from tensocket_plugins.ir.nodes import Program
+from tensocket_plugins.ir.schedule import Strategy, pick_strategy
+from tensocket_plugins.kit.bounded import BoundedCache
+
+from . import host_paths
+from .pointwise import kind_letter
+from .reduction import accumulation_dtype
+from .row_nest import row_nest
+
+#: Plans that an operator keeps for a key, by layouts.
+_PLANNED: Final = 256
+#: Elements of rows that one thread computes before others have started.
+_FEW: Final = 1 << 15
+
+
+class TensorMath:
+    """Row formulas as calls of public operators, for devices without a code generator."""
+
+    def __init__(self, dtype: DType, functions: Any) -> None:
+        self.dtype = dtype
+        self._functions = functions
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._functions, name)
+
+
+class TensorRow:
+    """Row formulas over public operators; values are functions of an ignored position."""
+
+    def __init__(self, dim: int, m: TensorMath) -> None:
+        self.m = m
+        self._dim = dim
+
+    def amax(self, value: Callable[[Any], Any]) -> Any:
+        """Largest value of every row."""
+        return value(None).amax(self._dim, True)
+
+    def sum(self, value: Callable[[Any], Any]) -> Any:
+        """Return the sum of every row."""
+        return value(None).sum(self._dim, True)
+
+    def keep(self, value: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return the values that are needed more than once."""
+        kept = value(None)
+        return lambda position: kept
+
+    def mean(self, value: Callable[[Any], Any]) -> Any:
+        """Return the mean of every row."""
+        return value(None).mean(self._dim, True)
+
+
+class Row(LadderOperator):
+    """An operator ``name(Tensor input, ..., float x, ..., int dim)`` on floats with a result of the input's shape.
+
+    Attributes:
+        formula: ``formula(row, *operands, *numbers) -> function of the position``; see ``row_nests.row_nest``.
+        count: How many operands there are.
+        functions: The namespace of public functions, for decomposition.
+        label: Name of the operator in errors.
+    """
+
+    kind = "row"
+
+    def __init__(self, schema: str, doc: str, formula: Callable[..., Any], functions: Callable[[], Any],
+                 **record: Any) -> None:
+        super().__init__(schema, doc, **record)
+        self.formula = formula
+        self.label = self.name.removesuffix("_rows")
+        self.functions = functions
+        self.count = len(self.schema.tensors)
+
+    def compose(self, call: Signature) -> Callable[..., Any]:
+        """Return the general closure; with a code generator, it does nothing but launch one kernel."""
+        return private(self.name, partial(self.run, call.entry))
+
+    def replays(self, call: Signature) -> bool:
+        """True: with a code generator, a call is one launch."""
+        return True
+
+    def direct(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Return a shortcut for ``name(input, dim, *, dtype)`` on a host-resident device; recorded calls have none."""
+        bits = key & DTYPE_MASK
+        if key & (AUTOGRAD | DIM0) or bits & (bits - 1):
+            return None
+        dtype = DTYPE_OF[bits]
+        kernel = entry.runtime.kernels.find(self.name, dtype.name, direct=True)
+        if kernel is None or not entries.served(dtype):
+            return None if kernel is None else host_paths.row(kernel, _along_last(kernel), key, general)
+
+        accumulator = accumulation_dtype(entry, dtype)
+
+        def build() -> tuple[Program, NativeForm]:
+            nest = row_nest(self.name, self.formula, ExprMath, [dtype], dtype, accumulator, 1, True, dtypes.int64)
+            scalars = ("rows", "columns", "columns", 1, "columns", 1)
+            return nest, NativeForm((dtype,), dtype, "same", scalars, limit=_FEW)
+
+        along = _along_last(kernel)
+        last = entries.native_kernel(self, key, entry, (dtype,), along, build, partial(
+            _compiled, entry, along, (self.name, dtype, accumulator, 1, True, False, dtypes.int64), build))
+        slower = host_paths.row(kernel, last, key, general)
+        spec = EntrySpec((dtype,), key, lambda: _on_last(*build()))
+        return entries.build_entry(self, key, entry, spec, slower) or slower
+
+    def planned_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Return the closure for operands whose layouts were planned for."""
+        entry, count = call.entry, self.count
+        if entry.runtime.target is None:
+            return None
+        plans: BoundedCache[Any, tuple[Any, tuple[int, ...], int]] = BoundedCache(_PLANNED)
+        empty = entry.runtime.empty
+
+        def planned_row(*args: Any) -> Any:
+            arrays = [x._array for x in args[:count]]
+            place = args[-1], *[(x._key, array.dtype, array.shape, array.strides)
+                                for x, array in zip(args, arrays, strict=False)]
+            plan = plans.get(place)
+            if plan is None:
+                given = [own(self.label, x) for x in args[:count]]
+                shape = arrays[0].shape
+                if kind_letter(given[0].dtype) != "f" or not shape or 0 in shape or any(
+                        x._array is not array for x, array in zip(given, arrays, strict=True)):
+                    return next_path(*args)
+                plan = plans[place] = self._plan(entry, given, args[-1], len(args) - count - 1)
+            kernel, scalars, key = plan
+            stream = entry.stream
+            out = empty(arrays[0].shape, DTYPE_OF[key & DTYPE_MASK], stream)
+            note_use((out, *arrays), stream)
+            kernel((out, *arrays), (*scalars, *map(float, args[count:-1])), stream)
+            return wrap(out, key)
+
+        return planned_row
+
+    def run(self, entry: DeviceEntry, *args: Any) -> Any:
+        """Check, then run a host kernel or the formula over public operators. The last argument is the dimension."""
+        inputs, numbers, dim = list(args[:self.count]), args[self.count:-1], args[-1]
+        dtype, shape = inputs[0].dtype, inputs[0]._array.shape
+        if kind_letter(dtype) != "f":
+            raise UndefinedDtype(self.label, f"dtype {dtype.name}",
+                                 f"{self.label} is defined for floating-point dtypes",
+                                 "pass dtype=, or convert with .to(dtype)")
+        axis = normalize_axis(self.label, dim, len(shape))
+        check_dtype(self.label, entry, dtype)
+        runtime = entry.runtime
+        arrays = [x._array for x in inputs]
+        if runtime.profile.host_resident and runtime.target is None and shape:
+            kernel = runtime.kernels.find(self.name, dtype.name, direct=True)
+            if kernel is not None and (kernel.limit is None or arrays[0].size <= kernel.limit):
+                return wrap(host_kernels.quietly(kernel)(*arrays, *numbers, axis), entry.key | dtype_bit(dtype))
+        if 0 in shape:  # rows without elements have no largest one, which formulas ask for
+            return wrap(runtime.empty(shape, dtype, entry.stream), entry.key | dtype_bit(dtype))
+        return self._decomposed(inputs, numbers, axis)
+
+    def _decomposed(self, inputs: list[Any], numbers: tuple[float, ...], axis: int) -> Any:
+        row = TensorRow(axis if inputs[0].ndim else 0, TensorMath(inputs[0].dtype, self.functions()))
+        inputs = [x.detach() for x in inputs]
+        return self.formula(row, *[partial(_same, x) for x in inputs], *numbers)(None)
+
+    def _plan(self, entry: DeviceEntry, operands: list[Any], dim: int, numbers: int
+              ) -> tuple[Any, tuple[int, ...], int]:
+        """Kernel, scalars before the numbers, and the result's key, for operands that lie in memory like these."""
+        dtype, shape = operands[0].dtype, operands[0]._array.shape
+        axis = normalize_axis(self.label, dim, len(shape))
+        check_dtype(self.label, entry, dtype)
+        strides = [contiguous_strides(shape), *[element_strides(x._array) for x in operands]]
+        others = [k for k in range(len(shape)) if k != axis]
+        sizes, steps = coalesce(tuple(shape[k] for k in others), [tuple(s[k] for k in others) for s in strides])
+        rank, along = len(sizes), [s[axis] for s in strides]
+        unit = all(s == 1 for s in along) or shape[axis] == 1
+        # Rows that stand side by side: their first elements are neighbours.
+        beside = not unit and rank > 0 and all(step[-1] == 1 for step in steps)
+        reach = [sum((n - 1) * abs(s) for n, s in zip(shape, step, strict=True)) for step in strides]
+        index = index_dtype(entry, (math.prod(shape), *reach))
+        accumulator = accumulation_dtype(entry, dtype)
+        assert entry.runtime.target is not None
+        kernel = program(
+            entry, (self.name, dtype, accumulator, rank, unit, beside, index),
+            lambda: row_nest(self.name, self.formula, ExprMath, [dtype] * len(operands), dtype, accumulator, rank, unit,
+                             index, numbers, beside),
+            pick_strategy(math.prod(sizes), shape[axis], entry.runtime.target))
+        scalars = (*sizes, shape[axis], *(s for step, last in zip(steps, along, strict=True) for s in (*step, last)))
+        return kernel, scalars, entry.key | dtype_bit(dtype)
+
+
+def _along_last(kernel: Kernel) -> Kernel:
+    """``kernel(x)`` along the last dimension."""
+    run = kernel.run
+    return Kernel(lambda x: run(x, x.ndim - 1), True, kernel.limit)
+
+
+def _compiled(entry: DeviceEntry, kernel: Kernel, key: Hashable, build: entries.Build) -> Kernel:
+    """``kernel(x)`` as a generated kernel for contiguous arrays, where the device makes one: it costs less than NumPy's
+    five passes, also for a dozen elements.
+    """
+    if entry.runtime.target is None:
+        return kernel
+    program, form = build()
+    run = compiled(entry, key, lambda: program, Strategy.SMALL)
+    if run is None:  # NumPy serves as well
+        return kernel
+    otherwise, empty, dtype = kernel.run, np.empty, form.result.numpy
+    stream = entry.runtime.default_stream
+
+    def along(x: Any) -> Any:
+        shape = x.shape
+        if not shape or not x.flags.c_contiguous:
+            return otherwise(x)
+        columns = shape[-1]
+        out = empty(shape, dtype)
+        run((out, x), (x.size // columns, columns, columns, 1, columns, 1), stream)
+        return out
+
+    return Kernel(along, True, kernel.limit)
+
+
+def _on_last(program: Program, form: NativeForm) -> tuple[Program, NativeForm]:
+    """Return the form for calls with the last dimension and no dtype."""
+    return program, replace(form, rest=(LAST, None))
+
+
+def _same(value: Any, position: Any) -> Any:
+    return value

@@ -1,0 +1,173 @@
+"""Row formulas whose results are also added up over rows, in one pass over the operands, for processors.
+
+Rows are divided into blocks. One iteration walks through a block's rows; values that are summed over rows are added to
+one line of sums per block, which stays in the first cache, and a second kernel adds up these lines. Blocks depend on
+sizes alone, so that results do not depend on the number of threads; additions within a block are few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.launch.programs import program
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.ir.build.elements import load
+from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
+from tensocket_plugins.ir.build.nest import Nest, parallel
+from tensocket_plugins.ir.nodes import (
+    Combine,
+    Expr,
+    Kernel,
+    Let,
+    Load,
+    Program,
+    Reduce,
+    Stmt,
+    Store,
+    Temporary,
+    Var,
+    cast,
+    const,
+    loop,
+)
+from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.schedule.nest import smaller
+
+from .normalized_row_nest import BroadMath
+from .reduction import accumulation_dtype
+
+#: Rows of a block at most, elements up to which all rows are one, and rows from which blocks have the most.
+_ROWS: Final = 32
+_SMALL: Final = 1 << 15
+_MANY: Final = 16 * _ROWS
+#: Neighbours in a row up to which fewer lanes do.
+_FEW: Final = 512
+
+#: How an operand lies: ``full`` is a matrix of rows, ``row`` has one value for each, ``column`` one for each position.
+Lies = Literal["full", "row", "column"]
+
+
+@dataclass(frozen=True)
+class BlockRow:
+    """A formula over rows with one result of their shape, and results that are summed over all rows.
+
+    Attributes:
+        name: Name of the programs.
+        formula: ``formula(row, *operands, *numbers)``, whose operands are functions of the position or None; returns a
+            function of the position for the result and one for every sum.
+        sums: How many sums there are.
+    """
+
+    name: str
+    formula: Callable[..., tuple[Any, ...]]
+    sums: int
+
+    def launcher(self, entry: DeviceEntry, operands: Sequence[tuple[DType, Lies] | None], shape: tuple[int, ...],
+                 sizes: tuple[int, int], numbers: int) -> Callable[[Sequence[Any], Sequence[float]], list[Any]]:
+        """Return a function of contiguous arrays and numbers: the result, and the sums of ``sizes[1]`` elements each.
+
+        Args:
+            entry: A processor.
+            operands: Dtypes of the operands, and how they lie; the first one is full. The function takes no arrays for
+                those that are None.
+            shape: Shape of the result, whose dtype is the first operand's.
+            sizes: Numbers of rows and of positions, neither of them 0.
+            numbers: How many numbers the formula takes.
+        """
+        assert operands[0] is not None
+        (rows, length), dtype = sizes, operands[0][0]
+        work, accumulator, lying = arithmetic_dtype(dtype), accumulation_dtype(entry, dtype), tuple(operands)
+        size = block_size(rows, length)
+        run = program(entry, (self.name, lying, accumulator, rows > size),
+                      lambda: _program(self, lying, accumulator, numbers, rows > size),
+                      Strategy.SMALL if length <= _FEW else Strategy.GROUP)
+        counts, empty, sums = (-(-rows // size), rows, length, size), entry.runtime.empty, range(self.sums)
+
+        def launch(arrays: Sequence[Any], values: Sequence[float]) -> list[Any]:
+            stream = entry.stream
+            outs = [empty(shape, dtype, stream), *[empty((length,), work, stream) for _ in sums]]
+            run((*outs, *arrays), (*counts, *map(float, values)), stream)
+            return outs
+
+        return launch
+
+
+def block_size(rows: int, length: int) -> int:
+    """Return the number of rows of a block."""
+    if rows <= _ROWS and rows * length <= _SMALL:
+        return rows
+    return _ROWS if rows >= _MANY or rows * length <= _SMALL else -(-rows // 16)
+
+
+def _program(record: BlockRow, operands: Sequence[tuple[DType, Lies] | None], accumulator: DType,
+             numbers: int, several: bool) -> Program:
+    """Parameters: results, operands; numbers of blocks, rows and positions, rows of a block, numbers.
+
+    The sums of a single block are the results.
+    """
+    index = dtypes.int64
+    nest = Nest(record.name, index)
+    dtype = next(x[0] for x in operands if x is not None)
+    work = arithmetic_dtype(dtype)
+    nest.buffer("out", dtype, writable=True)
+    totals = [nest.buffer(f"total{k}", work, writable=True) for k in range(record.sums)]
+    for k, operand in enumerate(operands):
+        if operand is not None:
+            nest.buffer(f"in{k}", operand[0])
+    blocks, rows, length, size = nest.sizes("n", 4)
+    block, i, j, number = (Var(name, index) for name in ("block", "i", "j", "number"))
+    lets: list[Stmt] = [Let(number, block * size + i)]
+    values = [None if x is None else _value(f"in{k}", *x, number, length, lets) for k, x in enumerate(operands)]
+    row = BroadMath(nest, ExprMath(work), [length], accumulator)
+    made = record.formula(row, *values, *[nest.number(f"x{k}", work) for k in range(numbers)])
+    parts = [f"part{k}" for k in range(record.sums)] if several else totals
+    at = block * length + j
+    # All is read before anything is written, for compilers cannot know that arrays are different ones.
+    found = [Var(f"found{k}", work) for k in range(len(made))]
+    first, *terms = [value((j,)) for value in made]
+    sums = [Load(part, at, work) + term for part, term in zip(parts, terms, strict=True)]
+    stores: list[Stmt] = [Let(var, value) for var, value in zip(found, [first, *sums], strict=True)]
+    stores.append(Store("out", number * length + j, cast(found[0], dtype)))
+    stores += [Store(part, at, var) for part, var in zip(parts, found[1:], strict=True)]
+    zero = [Store(part, at, const(0, work)) for part in parts]
+    walk = loop(i, smaller(rows - block * size, size), [*lets, *row.statements, *parallel([j], [length], stores)])
+    made_of = nest.program(parallel([block], [blocks], [*parallel([j], [length], zero), walk]))
+    if not several:
+        return made_of
+    kernels = (*made_of.kernels, _added(record.name, parts, totals, (blocks, length), (work, accumulator)))
+    lines = tuple([Temporary(part, work, blocks * length) for part in parts])
+    return Program(record.name, made_of.params, kernels, lines)
+
+
+def _added(name: str, parts: Sequence[str], totals: Sequence[str], sizes: tuple[Expr, Expr],
+           types: tuple[DType, DType]) -> Kernel:
+    """Return the sums of all blocks."""
+    (blocks, length), (work, wide) = sizes, types
+    j, b = (Var(name, dtypes.int64) for name in ("j", "b"))
+    elements, lefts, rights, results = (
+        tuple([Var(f"{stem}{k}", wide) for k in range(len(parts))]) for stem in ("element", "left", "right", "sum"))
+    reduce = Reduce(
+        results=results, loops=((b, blocks),),
+        body=tuple([Let(element, cast(Load(part, b * length + j, work), wide))
+                    for element, part in zip(elements, parts, strict=True)]),
+        values=elements, identity=tuple([const(0, wide) for _ in parts]),
+        combine=Combine(lefts, rights, tuple([a + b for a, b in zip(lefts, rights, strict=True)])))
+    stores = [Store(total, j, cast(result, work)) for total, result in zip(totals, results, strict=True)]
+    return Kernel(f"{name}_added", parallel([j], [length], [reduce, *stores]))
+
+
+def _value(array: str, dtype: DType, lies: Lies, number: Expr, length: Expr,
+           lets: list[Stmt]) -> Callable[[Any], Expr]:
+    """Return an operand as a function of the position; what is one value per row is read once."""
+    work = arithmetic_dtype(dtype)
+    if lies == "row":
+        known = Var(f"{array}_value", work)
+        lets.append(Let(known, cast(load(array, number, dtype), work)))
+        return lambda position: known
+    first = number * length if lies == "full" else const(0, dtypes.int64)
+    return lambda position: cast(load(array, first + position[0], dtype), work)
+

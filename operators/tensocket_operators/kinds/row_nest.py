@@ -1,0 +1,109 @@
+"""Unscheduled programs for operators over rows: values that need all of a row, like its largest or its sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.ir.build.elements import load
+from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.build.nest import Nest, dot, parallel, unit_last
+from tensocket_plugins.ir.nodes import Combine, Expr, Let, Load, Program, Reduce, Stmt, Store, Var, cast, const
+
+
+class RowMath:
+    """Row operators as kernel IR: values are functions of the position in the row."""
+
+    def __init__(self, nest: Nest, m: Any, size: Expr, accumulator: DType, target: Callable[[Any], Expr],
+                 result: DType) -> None:
+        self.m = m
+        self._target = target
+        self._result = result
+        self._nest = nest
+        self._size = size
+        self._accumulator = accumulator
+        self.statements: list[Stmt] = []
+
+    def _reduce(self, value: Callable[[Any], Any], identity: float, combine: Callable[[Any, Any], Any],
+                dtype: DType) -> Expr:
+        k = len(self.statements)
+        j, element = Var(f"r{k}", self._nest.index), Var(f"e{k}", dtype)
+        left, right, result = (Var(f"{side}{k}", dtype) for side in ("left", "right", "acc"))
+        self.statements.append(Reduce(
+            results=(result,), loops=((j, self._size),), body=(Let(element, cast(value(j), dtype)),), values=(element,),
+            identity=(const(identity, dtype),), combine=Combine((left,), (right,), (combine(left, right),))))
+        return cast(result, self.m.dtype)
+
+    def amax(self, value: Callable[[Any], Any]) -> Expr:
+        """Largest value of the row."""
+        return self._reduce(value, float("-inf"), self.m.maximum, self.m.dtype)
+
+    def sum(self, value: Callable[[Any], Any]) -> Expr:
+        """Return the sum of the row, accumulated as the device's profile says."""
+        return self._reduce(value, 0.0, lambda a, b: a + b, self._accumulator)
+
+    def keep(self, value: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return the values that are needed more than once, kept in the result's row if it can hold them unrounded."""
+        if self._result is not self.m.dtype:
+            return value
+        j = Var(f"k{len(self.statements)}", self._nest.index)
+        self.statements += parallel([j], [self._size], [Store("out0", self._target(j), value(j))])
+        return lambda position: Load("out0", self._target(position), self._result)
+
+    def mean(self, value: Callable[[Any], Any]) -> Expr:
+        """Return the mean of the row, likewise."""
+        return self.sum(value) / cast(self._size, self.m.dtype)
+
+
+def row_nest(
+    name: str,
+    formula: Callable[..., Callable[[Any], Any]],
+    math: Callable[[DType], Any],
+    operands: Sequence[DType],
+    result: DType,
+    accumulator: DType,
+    rank: int,
+    unit: bool,
+    index: DType,
+    numbers: int = 0,
+    beside: bool = False,
+) -> Program:
+    """``result[..., j] = formula(row, *operands, *numbers)(j)`` for every row.
+
+    Args:
+        name: Kernel name.
+        formula: Takes a ``RowMath`` and one function of the position per operand.
+        math: Makes the namespace for a dtype.
+        operands: Stored element types of the inputs, all of one shape.
+        result: Stored element type of the output.
+        accumulator: Element type of sums.
+        rank: Outer dimensions.
+        unit: Whether all strides along the row are 1.
+        index: Integer type of index arithmetic.
+        numbers: How many numbers the formula takes, in arithmetic dtypes.
+        beside: Whether all strides of the last outer dimension are 1.
+    """
+    nest = Nest(name, index)
+    nest.buffer("out0", result, writable=True)
+    for k, dtype in enumerate(operands):
+        nest.buffer(f"in{k}", dtype)
+    sizes, (length,) = nest.sizes("n", rank), nest.sizes("m", 1)
+    outer, j = nest.variables("i", rank), Var("j", index)
+
+    def address(array: str) -> Callable[[Any], Expr]:
+        *across, along = nest.strides(array, rank + 1)
+        one = const(1, index)
+        strides = [*unit_last(across, beside, one), one if unit else along]
+        return lambda position: dot([*outer, position], strides)
+
+    target = address("out0")
+    loads = [_loader(nest, f"in{k}", address(f"in{k}"), dtype) for k, dtype in enumerate(operands)]
+    row = RowMath(nest, math(arithmetic_dtype(result)), length, accumulator, target, result)
+    value = formula(row, *loads, *[nest.number(f"x{k}", result) for k in range(numbers)])(j)
+    store = parallel([j], [length], [Store("out0", target(j), cast(value, result))])
+    return nest.program(parallel(outer, sizes, [*row.statements, *store]))
+
+
+def _loader(nest: Nest, array: str, address: Callable[[Any], Expr], dtype: DType) -> Callable[[Any], Expr]:
+    return lambda position: load(array, address(position), dtype)

@@ -1,0 +1,219 @@
+"""View operators: new metadata on the same memory. They never call a backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from tensocket_core.autograd.conjugate import wirtinger
+from tensocket_core.autograd.inference import COUNTER
+from tensocket_core.autograd.rebase import note_view
+from tensocket_core.device import DeviceEntry
+from tensocket_core.dispatch.lazy import flipped
+from tensocket_core.dispatch.operator import Direct, Operator, check_dtype
+from tensocket_core.keys import AUTOGRAD, CONJ, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, NEG, SCALAR_MASK, dtype_bit
+from tensocket_core.launch.private import private
+from tensocket_core.launch.replay import replayed
+from tensocket_core.tensor import Tensor
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
+
+_new = object.__new__
+
+
+class View(Operator):
+    """An operator whose result shares memory with its first argument.
+
+    Attributes:
+        view: ``view(array, *args) -> array`` over handles of either kind.
+        host: The same over NumPy arrays, where these allow a shortcut.
+    """
+
+    kind = "view"
+
+    def __init__(self, schema: str, doc: str, view: Callable[..., Any], host: Callable[..., Any] | None = None,
+                 **record: Any) -> None:
+        super().__init__(schema, doc, **record)
+        self.view = view
+        if self.derivative is not None:
+            wirtinger(self.derivative)  # moving elements is the same for complex ones
+        self.host = view if host is None else host
+
+    def recording(self, below: Callable[..., Any], key: int) -> Callable[..., Any]:
+        """Recorded views are known to their base, whose in-place changes they follow."""
+        closure = super().recording(below, key)
+        return closure if self.derivative is None else _noted(closure)
+
+    def how(self, entry: DeviceEntry, dtype: DType) -> str:
+        """``view``: no device runs anything."""
+        return "view"
+
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """One closure for all devices: it works on handles."""
+        view = self.host if entry.runtime.profile.host_resident else self.view
+        return self._viewer(view, key, key)
+
+    def _viewer(self, view: Callable[..., Any], before: int, after: int) -> Callable[..., Any]:
+        """Return the closure for two keys: of the tensor and of the view."""
+        if (before | after) & LAZY:
+            general = view
+
+            def view(array: Any, *args: Any) -> Any:
+                return flipped(general(flipped(array, before, 0), *args), 0, after)
+
+        return viewer(view, after & ~(DIM0 | SCALAR_MASK), len(self.schema.parameters), self.otherwise)
+
+    def otherwise(self, input: Any, argument: Any) -> Any:
+        """The result for an argument of a type that the view has no rule for; called while its error is handled."""
+        raise
+
+
+def viewer(view: Callable[..., Any], key: int, arguments: int,
+           otherwise: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Return a closure that makes a view tensor on ``view(array, ...)``; written out for two arguments, the most common
+    case.
+
+    Args:
+        view: On handles; of two arguments, it may return None where it has no rule for the second one.
+        key: The result's, without ``DIM0``.
+        arguments: Number of arguments, with the tensor.
+        otherwise: Called for a second argument of another type, and where ``view`` returns None for it.
+    """
+
+    def view_by(a: Any, argument: Any) -> Any:
+        try:
+            array = view(a._array, argument)
+        except ArgumentTypeError:
+            return otherwise(a, argument)
+        if array is None:
+            return otherwise(a, argument)
+        version = a._version_counter
+        if version is None:
+            version = a._version_counter = [0]
+        t = _new(Tensor)
+        t._array = array
+        t._key = key if array.shape else key | DIM0
+        t._grad = t._grad_fn = None
+        t._version_counter = version
+        base = a._base
+        if base is None:
+            t._base = a
+        else:
+            t._base = base
+            if a._fixed_view is not None:
+                t._fixed_view = a._fixed_view
+        return t
+
+    def view_with(a: Any, *args: Any) -> Any:
+        array = view(a._array, *args)
+        version = a._version_counter
+        if version is None:
+            # Made when the first view appears, so that both sides count in-place changes together.
+            version = a._version_counter = [0]
+        t = _new(Tensor)
+        t._array = array
+        t._key = key if array.shape else key | DIM0
+        t._grad = t._grad_fn = None
+        t._version_counter = version
+        base = a._base
+        if base is None:
+            t._base = a
+        else:
+            t._base = base
+            if a._fixed_view is not None:
+                t._fixed_view = a._fixed_view
+        return t
+
+    return view_by if arguments == 2 else view_with
+
+
+class LazyView(View):
+    """A view with other bits of ``LAZY``: of the same memory, with other elements.
+
+    Attributes:
+        bits: The bits that change.
+    """
+
+    def __init__(self, schema: str, doc: str, bits: int, **record: Any) -> None:
+        super().__init__(schema, doc, lambda array: array, **record)
+        self.bits = bits
+
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """Return the closure of a view whose key has the bits turned."""
+        return self._viewer(self.view, key, key ^ self.bits)
+
+
+class RetypedView(View):
+    """A view of the same bits as another dtype.
+
+    Attributes:
+        dtypes: The result's dtype for the input's.
+        conjugates: Whether elements of a conjugated tensor are negatives.
+        refuses: Bits of ``LAZY`` whose tensors have no such view.
+    """
+
+    def __init__(self, schema: str, doc: str, view: Callable[..., Any], dtypes: Mapping[DType, DType],
+                 conjugates: bool = False, refuses: int = 0, **record: Any) -> None:
+        super().__init__(schema, doc, view, **record)
+        self.dtypes = dtypes
+        self.conjugates = conjugates
+        self.refuses = refuses
+
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """Return the closure of a view whose key has the other dtype.
+
+        Raises:
+            DtypeError: Memory of the tensor holds something else than the elements that the view would have.
+        """
+        if key & self.refuses:
+            kind = "conjugat" if self.refuses & CONJ else "negat"
+            raise DtypeError(self.name, f"a {kind}ed view", f"{self.name} doesn't work on unresolved {kind}ed tensors, "
+                             "whose elements are not in memory", "call resolve_conj() or resolve_neg(), which copy")
+        bits = key & DTYPE_MASK
+        dtype = self.dtypes[DTYPE_OF[bits]]
+        check_dtype(self.name, entry, dtype)
+        view = self.host if entry.runtime.profile.host_resident else self.view
+        after = key & ~(bits | CONJ) | dtype_bit(dtype)
+        return self._viewer(view, key, after ^ NEG if key & CONJ and self.conjugates else after)
+
+
+def _noted(record: Callable[..., Any]) -> Callable[..., Any]:
+    """``record`` with a note at the base, whose in-place changes the view follows."""
+
+    def record_view(*args: Any) -> Any:
+        view = record(*args)
+        if view._version_counter is COUNTER:  # of an inference tensor: it takes no part in any graph
+            view._grad_fn = None
+            view._key &= ~AUTOGRAD
+            return view
+        note_view(view)
+        fixed = args[0]._fixed_view
+        if view._fixed_view is not fixed:  # below a dispatch mode, nothing was recorded
+            view._fixed_view = fixed
+        return view
+
+    return record_view
+
+
+class Custom(Operator):
+    """An operator run by one function over tensors: ``function(entry, *args)``. Recording is this record's business;
+    the function itself works on handles or detached tensors. ``direct`` and ``kept`` are as in composites.
+    """
+
+    kind = "custom"
+
+    def __init__(self, schema: str, doc: str, run: Callable[..., Any], direct: Direct | None = None,
+                 kept: bool = False, **record: Any) -> None:
+        super().__init__(schema, doc, **record)
+        self.run = run
+        self.direct = direct
+        self.kept = kept
+
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """Return the function with its device."""
+        call = private(self.name, partial(self.run, entry))
+
+        shortcut = self.direct is not None and entry.runtime.profile.host_resident and self.direct(key, entry, call)
+        made = shortcut or call
+        return replayed(entry, self.schema.tensors, len(self.schema.names), made) if self.kept else made

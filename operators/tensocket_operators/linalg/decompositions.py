@@ -1,0 +1,362 @@
+"""Matrix decompositions and their derivatives.
+
+Those with several results are one record each, whose result holds all of them side by side (``packed``), so that one
+node of the graph has one gradient; the public functions take it apart. The formulas of the derivatives are those of
+S. F. Walter and L. Lehmann ("Algorithmic differentiation of linear algebra functions", 2010) and M. Giles ("An extended
+collection of matrix derivative results", 2008), for real matrices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_core import functions
+from tensocket_core.autograd.conjugate import wirtinger
+from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_plugins.contract.errors import AutogradError, DtypeError, LinAlgError, ShapeError
+from tensocket_plugins.kit import host_linalg
+
+from ..indexing.selection import positions
+from ..kinds.host_library import HostOperator, same_shape
+from ..reductions.value_checks import true_somewhere
+
+#: Derivatives by a phase up to which a loss counts as independent of it.
+_PHASES: Final = 1e-2
+Shapes = Sequence[tuple[int, ...]]
+#: Where composites with names of linear algebra are found.
+LINALG: Final[dict[str, Any]] = {"method": False, "namespace": "linalg"}
+MATRIX: Final[dict[str, Any]] = {"kinds": "fc", "halves": False, "method": False, "function": False}
+
+
+def guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` with NumPy's complaints in the house form."""
+
+    def run(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except host_linalg.NotFinite as error:
+            raise LinAlgError(f"linalg.{name}", str(error), "infinities and NaN have no such decomposition or inverse",
+                              "replace them, as torch.nan_to_num() does") from None
+        except np.linalg.LinAlgError as error:
+            raise LinAlgError(f"linalg.{name}", str(error).lower(), "the matrix has no such decomposition or inverse",
+                              "check its rank and definiteness") from None
+
+    return run
+
+
+def check_matrix(name: str, matrix: Any, *, square: bool = False) -> None:
+    """Refuse what is no (square) matrix.
+
+    Raises:
+        ShapeError: Fewer than two dimensions, or two different last sizes.
+    """
+    if matrix.ndim < 2 or (square and matrix.shape[-1] != matrix.shape[-2]):
+        raise ShapeError(f"linalg.{name}", f"a tensor of shape {list(matrix.shape)}",
+                         "matrices are square" if square else "matrices have at least 2 dimensions",
+                         "pass a matrix, or a batch of them")
+
+
+def check_floating(operator: str, matrix: Any) -> None:
+    """Refuse what is made of integers.
+
+    Raises:
+        DtypeError: It is.
+    """
+    if matrix.dtype.category < 2:
+        raise DtypeError(operator, f"dtype {matrix.dtype.name}", "elements are floats or complex numbers",
+                         "convert with .to(dtype)")
+
+
+def adjoint(matrix: Any) -> Any:
+    """Return the conjugate transpose."""
+    return matrix.mT.conj() if matrix.dtype.is_complex else matrix.mT
+
+
+def diagonal_matrix(values: Any) -> Any:
+    """Square matrices with the last dimension on their diagonals."""
+    places = positions(values, values.shape[-1])
+    return values.unsqueeze(-1).expand((*values.shape, values.shape[-1])).masked_fill(places.unsqueeze(1) != places, 0)
+
+
+# --------------------------------------------------------------------------------------------------- several results
+
+
+def packed(parts: Sequence[Any], lead: int) -> Any:
+    """Return arrays with equal leading sizes as one, flattened behind these, in the widest of their dtypes."""
+    batch = parts[0].shape[:lead]
+    return np.concatenate([np.asarray(p).reshape((*batch, math.prod(p.shape[lead:]))) for p in parts], -1)
+
+
+def unpacked(value: Any, shapes: Shapes) -> tuple[Any, ...]:
+    """Return the parts of a packed tensor."""
+    lead = tuple(value.shape[:-1])
+    parts, start = [], 0
+    for shape in shapes:
+        size = math.prod(shape)
+        parts.append(value.narrow(-1, start, size).reshape((*lead, *shape)))
+        start += size
+    return tuple(parts)
+
+
+def _packed_shape(matrix: tuple[int, ...], parts: Shapes) -> tuple[int, ...]:
+    return (*matrix[:-2], sum(map(math.prod, parts)))
+
+
+# ------------------------------------------------------------------------------------------------- Cholesky, QR
+
+
+def _half_lower(matrix: Any) -> Any:
+    """Return the lower triangle with a halved diagonal."""
+    return (matrix.tril() + matrix.tril(-1)) * 0.5
+
+
+def _cholesky_gradient(grad: Any, factor: Any) -> Any:
+    upper = adjoint(factor)
+    middle = _half_lower(upper @ grad)
+    left = functions.linalg_solve_triangular(upper, middle, upper=True)
+    full = functions.linalg_solve_triangular(factor, left, upper=False, left=False)
+    return (full + adjoint(full)) * 0.5
+
+
+cholesky: Final[HostOperator] = HostOperator(
+    "cholesky(Tensor A) -> Tensor", "The lower triangular L with L @ L.mH == A.",
+    guarded("cholesky", host_linalg.cholesky),
+    label="linalg.cholesky",
+    shape=same_shape,
+    derivative=wirtinger(Derivative(A=lambda grad, result: _cholesky_gradient(grad, result))), **MATRIX)
+
+
+def qr_shapes(rows: int, columns: int, mode: str) -> Shapes:
+    """Return the sizes of both factors."""
+    inner = rows if mode == "complete" else min(rows, columns)
+    return ((rows, inner), (inner, columns))
+
+
+def _qr(matrix: Any, mode: str) -> Any:
+    # numpy.linalg.qr fails on batches without matrices and on empty matrices in some versions.
+    q, r = host_linalg.qr(matrix, "complete" if mode == "complete" else "reduced")
+    return packed((q, r), matrix.ndim - 2)
+
+
+def _qr_gradient(grad: Any, shape: tuple[int, ...], result: Any, mode: str) -> Any:
+    rows, columns = shape[-2:]
+    if mode == "r":
+        raise AutogradError("linalg.qr", "the gradient of mode='r'", "the derivative depends on Q, which is left out",
+                            "use mode='reduced'")
+    if mode == "complete" and rows > columns:
+        raise AutogradError("linalg.qr", f"mode='complete' of {rows} x {columns} matrices",
+                            "only the first columns of a complete Q are determined", "use mode='reduced'")
+    shapes = qr_shapes(rows, columns, mode)
+    (q, r), (grad_q, grad_r) = unpacked(result, shapes), unpacked(grad, shapes)
+    if rows >= columns:
+        return _tall_qr_gradient(q, r, grad_q, grad_r)
+    square, rest = r.narrow(-1, 0, rows), q @ r.narrow(-1, rows, columns - rows)
+    grad_rest = grad_r.narrow(-1, rows, columns - rows)
+    first = _tall_qr_gradient(q, square, grad_q + rest @ adjoint(grad_rest), grad_r.narrow(-1, 0, rows))
+    return functions.cat([first, q @ grad_rest], -1)
+
+
+def _tall_qr_gradient(q: Any, r: Any, grad_q: Any, grad_r: Any) -> Any:
+    middle = r @ adjoint(grad_r) - adjoint(grad_q) @ q
+    strict = middle.tril(-1)
+    middle = strict + adjoint(strict) + diagonal_matrix(_real(middle.diagonal(0, -2, -1)))
+    return adjoint(functions.linalg_solve_triangular(r, adjoint(grad_q + q @ middle), upper=True))
+
+
+qr: Final[HostOperator] = HostOperator(
+    "qr(Tensor A, str mode) -> Tensor", "Orthonormal Q and upper triangular R with Q @ R == A, packed.",
+    guarded("qr", _qr), label="linalg.qr",
+    shape=lambda x, mode: _packed_shape(x, qr_shapes(x[-2], x[-1], mode)),
+    derivative=wirtinger(Derivative(
+        A=lambda grad, A_shape, result, mode: _qr_gradient(grad, A_shape, result, mode))), **MATRIX)
+
+# ------------------------------------------------------------------------------------------------ singular values
+
+
+def svd_shapes(rows: int, columns: int, full: bool) -> Shapes:
+    """Return the sizes of U, S and Vh."""
+    inner = min(rows, columns)
+    return ((rows, rows if full else inner), (inner,), (columns if full else inner, columns))
+
+
+def _svd(matrix: Any, full: bool) -> Any:
+    return packed(host_linalg.svd(matrix, full), matrix.ndim - 2)
+
+
+def _real(value: Any) -> Any:
+    return value.real if value.dtype.is_complex else value
+
+
+def _check_phases(operator: str, phases: Any) -> None:
+    """Check that a loss does not change when vectors of a decomposition turn by phases, which nothing determines.
+
+    Args:
+        operator: Its name.
+        phases: Derivatives of the loss by these phases.
+
+    Raises:
+        AutogradError: It does, so that it has no derivative.
+    """
+    if phases._entry.holds_data and true_somewhere(phases.abs() > _PHASES):
+        raise AutogradError(operator, "a loss that depends on the phases of its vectors",
+                            "vectors are unique up to a factor of length 1, so that such a loss is ill-defined",
+                            "use functions of them that do not, such as absolute values or projectors")
+
+
+def _differences(values: Any) -> Any:
+    """values[j] - values[i], and 1 on the diagonal."""
+    gaps = values.unsqueeze(-2) - values.unsqueeze(-1)
+    places = positions(values, values.shape[-1])
+    return gaps.masked_fill(places.unsqueeze(1) == places, 1)
+
+
+def _svd_gradient(grad: Any, shape: tuple[int, ...], result: Any, full: bool) -> Any:
+    rows, columns = shape[-2:]
+    inner = min(rows, columns)
+    (u, s, vh), (grad_u, grad_s, grad_vh) = (unpacked(x, svd_shapes(rows, columns, full)) for x in (result, grad))
+    u, grad_u = u.narrow(-1, 0, inner), grad_u.narrow(-1, 0, inner)
+    vh, grad_vh = vh.narrow(-2, 0, inner), grad_vh.narrow(-2, 0, inner)
+    s, gaps = _real(s), _differences(_real(s) * _real(s))
+    wide = s.unsqueeze(-2)
+    turned_u, turned_v = adjoint(u) @ grad_u, vh @ adjoint(grad_vh)
+    core = (turned_u - adjoint(turned_u)) / gaps * wide
+    core = core + s.unsqueeze(-1) * ((turned_v - adjoint(turned_v)) / gaps)
+    if core.dtype.is_complex:
+        _check_phases("linalg.svd", (turned_u + turned_v).diagonal(0, -2, -1).imag)
+    core = _fixed_phases(core, turned_u, s) + diagonal_matrix(_real(grad_s))
+    total = u @ core @ vh
+    if rows > inner:
+        outside = grad_u - u @ turned_u
+        total = total + (outside / wide) @ vh
+    if columns > inner:
+        outside = grad_vh - adjoint(turned_v) @ vh
+        total = total + u @ (outside / s.unsqueeze(-1))
+    return total
+
+
+def _fixed_phases(core: Any, turned: Any, s: Any) -> Any:
+    """Return the part of phases, which only complex matrices have."""
+    if not core.dtype.is_complex:
+        return core
+    places = positions(core, core.shape[-1])
+    plain = core.masked_fill(places.unsqueeze(1) == places, 0)
+    phase = turned.diagonal(0, -2, -1).imag / s
+    return plain + diagonal_matrix(phase * 1j)
+
+
+svd: Final[HostOperator] = HostOperator(
+    "svd(Tensor A, bool full_matrices) -> Tensor", "U, S and Vh with A == U @ diag(S) @ Vh, packed.",
+    guarded("svd", _svd), label="linalg.svd",
+    shape=lambda x, full: _packed_shape(x, svd_shapes(x[-2], x[-1], full)), derivative=wirtinger(Derivative(
+        A=lambda grad, A_shape, result, full_matrices: _svd_gradient(grad, A_shape, result, full_matrices))),
+    **MATRIX)
+
+
+def parts_of_svd(matrix: Any, full: bool) -> tuple[Any, Any, Any]:
+    """U, S and Vh."""
+    rows, columns = matrix.shape[-2:]
+    u, s, vh = unpacked(call(svd, matrix, full), svd_shapes(rows, columns, full))
+    return u, _real(s), vh
+
+
+def _values_gradient(grad: Any, matrix: Any) -> Any:
+    u, _, vh = parts_of_svd(matrix, False)
+    return (u * grad.unsqueeze(-2)) @ vh
+
+
+singular_values: Final[HostOperator] = HostOperator(
+    "svdvals(Tensor A) -> Tensor", "Singular values, largest first.",
+    guarded("svdvals", host_linalg.svdvals), label="linalg.svdvals",
+    shape=lambda x: (*x[:-2], min(x[-2:])), result="real",
+    derivative=wirtinger(Derivative(A=lambda grad, A: _values_gradient(grad, A))), **MATRIX)
+
+# --------------------------------------------------------------------------------------------------- eigenvalues
+
+
+def eigh_shapes(size: int) -> Shapes:
+    """Return the sizes of eigenvalues and eigenvectors."""
+    return ((size,), (size, size))
+
+
+def _eigh_gradient(grad: Any, result: Any, size: int) -> Any:
+    (values, vectors), (grad_values, grad_vectors) = (unpacked(x, eigh_shapes(size)) for x in (result, grad))
+    turned = adjoint(vectors) @ grad_vectors
+    if turned.dtype.is_complex:
+        _check_phases("linalg.eigh", turned.diagonal(0, -2, -1).imag)
+    turned = (turned - adjoint(turned)) * 0.5  # a Hermitian gradient, of all that have the same effect
+    places = positions(turned, size)
+    core = (turned / _differences(_real(values))).masked_fill(places.unsqueeze(1) == places, 0)
+    return vectors @ (core + diagonal_matrix(_real(grad_values))) @ adjoint(vectors)
+
+
+eigh: Final[HostOperator] = HostOperator(
+    "eigh(Tensor A, str UPLO) -> Tensor", "Eigenvalues, ascending, and eigenvectors of Hermitian matrices, packed.",
+    guarded("eigh", lambda x, triangle: packed(host_linalg.eigh(x, triangle), x.ndim - 2)), label="linalg.eigh",
+    shape=lambda x, triangle: _packed_shape(x, eigh_shapes(x[-1])), derivative=wirtinger(Derivative(
+        A=lambda grad, A_shape, result: _eigh_gradient(grad, result, A_shape[-1]))), **MATRIX)
+
+
+def parts_of_eigh(matrix: Any, triangle: str) -> tuple[Any, Any]:
+    """Eigenvalues and eigenvectors."""
+    values, vectors = unpacked(call(eigh, matrix, triangle), eigh_shapes(matrix.shape[-1]))
+    return _real(values), vectors
+
+
+def _eigvalsh_gradient(grad: Any, matrix: Any, triangle: str) -> Any:
+    vectors = parts_of_eigh(matrix, triangle)[1]
+    return (vectors * grad.unsqueeze(-2)) @ adjoint(vectors)
+
+
+eigvalsh: Final[HostOperator] = HostOperator(
+    "eigvalsh(Tensor A, str UPLO) -> Tensor", "Eigenvalues of Hermitian matrices, ascending.",
+    guarded("eigvalsh", host_linalg.eigvalsh), label="linalg.eigvalsh",
+    shape=lambda x, triangle: x[:-1], result="real",
+    derivative=wirtinger(Derivative(A=lambda grad, A, UPLO: _eigvalsh_gradient(grad, A, UPLO))), **MATRIX)
+
+
+def _complex(values: Any) -> Any:
+    return values.astype(np.complex64 if values.dtype in (np.float32, np.complex64) else np.complex128)
+
+
+def _eig(matrix: Any) -> Any:
+    return _complex(packed(np.linalg.eig(matrix), matrix.ndim - 2))
+
+
+def _eig_gradient(grad: Any, matrix: Any, result: Any) -> Any:
+    size = matrix.shape[-1]
+    (values, vectors), (grad_values, grad_vectors) = (unpacked(x, eigh_shapes(size)) for x in (result, grad))
+    return _through_vectors(values, vectors, grad_values, grad_vectors, matrix)
+
+
+def _through_vectors(values: Any, vectors: Any, grad_values: Any, grad_vectors: Any, matrix: Any) -> Any:
+    turned = adjoint(vectors) @ grad_vectors
+    _check_phases("linalg.eig", turned.diagonal(0, -2, -1).imag)
+    lengths = turned.diagonal(0, -2, -1).real
+    core = turned - (adjoint(vectors) @ vectors) * lengths.unsqueeze(-2)
+    places = positions(core, core.shape[-1])
+    core = (core / _differences(values).conj()).masked_fill(places.unsqueeze(1) == places, 0)
+    total = functions.linalg_solve(adjoint(vectors), (core + diagonal_matrix(grad_values)) @ adjoint(vectors))
+    return total if matrix.dtype.is_complex else total.real
+
+
+eig: Final[HostOperator] = HostOperator(
+    "eig(Tensor A) -> Tensor", "Eigenvalues and eigenvectors of length 1, packed.", guarded("eig", _eig),
+    label="linalg.eig",
+    shape=lambda x: _packed_shape(x, eigh_shapes(x[-1])), result="complex",
+    derivative=wirtinger(Derivative(A=lambda grad, A, result: _eig_gradient(grad, A, result))), **MATRIX)
+eigvals: Final[HostOperator] = HostOperator(
+    "eigvals(Tensor A) -> Tensor", "Eigenvalues.", guarded("eigvals", lambda x: _complex(np.linalg.eigvals(x))),
+    label="linalg.eigvals",
+    shape=lambda x: x[:-1], result="complex",
+    derivative=wirtinger(Derivative(A=lambda grad, A: _eigvals_gradient(grad, A))), **MATRIX)
+
+
+def _eigvals_gradient(grad: Any, matrix: Any) -> Any:
+    vectors = unpacked(call(eig, matrix), eigh_shapes(matrix.shape[-1]))[1]
+    total = functions.linalg_solve(adjoint(vectors), diagonal_matrix(grad) @ adjoint(vectors))
+    return total if matrix.dtype.is_complex else total.real

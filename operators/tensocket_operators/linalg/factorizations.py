@@ -1,0 +1,364 @@
+"""Factorisations that also say how they failed: Cholesky, LU, LDL; and products of reflectors.
+
+Derivatives of LU follow from those of its square block and the equations of what is left or below of it; those of
+reflectors from the recurrence R = H_0 (H_1 (... (H_k X))), H_i = 1 - tau_i v_i v_i^H.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_core import functions
+from tensocket_core.autograd.conjugate import wirtinger
+from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.results import named_result
+from tensocket_core.geometry import broadcast_shapes
+from tensocket_plugins.contract.dtypes import int32
+from tensocket_plugins.contract.errors import DtypeError, LinAlgError, ShapeError
+
+from ..differentiation.delayed import without_derivative
+from ..indexing.selection import positions
+from ..kinds.composite import composite
+from ..kinds.host_library import HostOperator
+from ..reductions.value_checks import extremes
+from . import lapack
+from .decompositions import LINALG, MATRIX, adjoint, check_matrix
+from .decompositions import _cholesky_gradient as cholesky_gradient
+
+#: Results with PyTorch's names.
+CholeskyResult: Final = named_result("linalg_cholesky_ex", ("L", "info"))
+LUFactorResult: Final = named_result("linalg_lu_factor", ("LU", "pivots"))
+LUFactorExResult: Final = named_result("linalg_lu_factor_ex", ("LU", "pivots", "info"))
+LUResult: Final = named_result("linalg_lu", ("P", "L", "U"))
+UnpackResult: Final = named_result("lu_unpack", ("P", "L", "U"))
+LDLResult: Final = named_result("linalg_ldl_factor", ("LD", "pivots"))
+LDLExResult: Final = named_result("linalg_ldl_factor_ex", ("LD", "pivots", "info"))
+QRFactors: Final = named_result("geqrf", ("a", "tau"))
+
+
+def check_info(operator: str, info: Any, what: str) -> None:
+    """Refuse a factorisation that failed somewhere.
+
+    Raises:
+        LinAlgError: An element of ``info`` is not 0.
+    """
+    if not info.numel() or not info._entry.holds_data:
+        return
+    worst = extremes(info.abs())[1]
+    if worst:
+        raise LinAlgError(operator, f"a matrix whose {what} at position {worst}",
+                          "a factorisation exists for every matrix of the batch",
+                          "look at info of the form with _ex, or change the matrix")
+
+
+def triangular(matrix: Any, right: Any, *, upper: bool, left: bool = True, unit: bool = False) -> Any:
+    """``linalg.solve_triangular`` in short."""
+    return functions.linalg_solve_triangular(matrix, right, upper=upper, left=left, unitriangular=unit)
+
+
+# ------------------------------------------------------------------------------------------------------- Cholesky
+
+cholesky_ex: Final[HostOperator] = HostOperator(
+    "cholesky_ex(Tensor A) -> (Tensor, Tensor)", "Lower triangles, and what failed.", lapack.cholesky,
+    label="linalg.cholesky", shape=lambda x: [x, x[:-2]], result=("same", "int32"),
+    derivative=wirtinger(Derivative(A=lambda grads, result0: cholesky_gradient(grads[0], result0))), **MATRIX)
+
+
+@composite("linalg_cholesky_ex(Tensor A, *, bool upper=False, bool check_errors=False) -> any", **LINALG)
+def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
+    """``linalg.cholesky`` without an error: info is 0, or the order of the minor that is not positive definite.
+
+    Raises:
+        LinAlgError: With ``check_errors``, a matrix is not positive definite.
+    """
+    check_matrix("cholesky_ex", A, square=True)
+    lower, info = call(cholesky_ex, A)
+    if check_errors:
+        check_info("linalg.cholesky_ex", info, "leading minor is not positive definite")
+    return CholeskyResult(adjoint(lower) if upper else lower, info)
+
+
+# ------------------------------------------------------------------------------------------------------------ LU
+
+
+def _permuted(swaps: Any, rows: int, dtype: Any) -> Any:
+    """P with A == P @ L @ U."""
+    order = call(lu_permutation, swaps, rows)
+    return (positions(order, rows).unsqueeze(1) == order.unsqueeze(-2)).to(dtype)
+
+
+def _lu_gradient(grad: Any, factors: Any, swaps: Any) -> Any:
+    rows, columns = factors.shape[-2:]
+    inner = min(rows, columns)
+    square, given = (x.narrow(-2, 0, inner).narrow(-1, 0, inner) for x in (factors, grad))
+    lower, upper = square, square.triu()
+    unit = lower.tril(-1) + _identity(lower, inner)
+    below, above = adjoint(unit) @ given.tril(-1), given.triu() @ adjoint(upper)
+    extra = None
+    if columns > inner:
+        rest = factors.narrow(-1, inner, columns - inner)
+        grad_rest = grad.narrow(-1, inner, columns - inner)
+        below = below - grad_rest @ adjoint(rest)
+        extra = triangular(adjoint(unit), grad_rest, upper=True, unit=True)
+    elif rows > inner:
+        rest = factors.narrow(-2, inner, rows - inner)
+        grad_rest = grad.narrow(-2, inner, rows - inner)
+        above = above - adjoint(rest) @ grad_rest
+        extra = triangular(adjoint(upper), grad_rest, upper=False, left=False)
+    middle = triangular(adjoint(unit), below.tril(-1) + above.triu(), upper=True, unit=True)
+    total = triangular(adjoint(upper), middle, upper=False, left=False)
+    if extra is not None:
+        total = functions.cat([total, extra], -1 if columns > inner else -2)
+    return _permuted(swaps, rows, total.dtype) @ total
+
+
+def _identity(like: Any, size: int) -> Any:
+    places = positions(like, size)
+    return (places.unsqueeze(1) == places).to(like.dtype)
+
+
+lu_factors: Final[HostOperator] = HostOperator(
+    "lu_factor(Tensor A, bool pivot) -> (Tensor, Tensor, Tensor)", "L and U in one matrix, exchanges, what failed.",
+    lapack.lu, label="linalg.lu_factor", shape=lambda x, pivot: [x, (*x[:-2], min(x[-2:])), x[:-2]],
+    result=("same", "int32", "int32"), derivative=wirtinger(Derivative(
+        A=lambda grads, result0, result1: _lu_gradient(grads[0], result0, result1))), **MATRIX)
+lu_permutation: Final[HostOperator] = HostOperator(
+    "lu_permutation(Tensor pivots, int rows) -> Tensor", "Rows in the order of the factors.", lapack.permutation,
+    label="linalg.lu", shape=lambda x, rows: (*x[:-1], rows), result="int64", kinds="i", method=False, function=False)
+
+
+@composite("linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> any", **LINALG)
+def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
+    """``linalg.lu_factor`` without an error: info is 0, or the place of the first zero on the diagonal of U.
+
+    Raises:
+        LinAlgError: With ``check_errors``, a matrix is singular.
+    """
+    check_matrix("lu_factor_ex", A)
+    result = call(lu_factors, A, pivot)
+    if check_errors:
+        check_info("linalg.lu_factor_ex", result[2], "U has a zero on its diagonal")
+    return LUFactorExResult(*result)
+
+
+@composite("linalg_lu_factor(Tensor A, *, bool pivot=True) -> any", **LINALG)
+def linalg_lu_factor(A: Any, *, pivot: bool = True) -> Any:
+    """L (without its diagonal of ones) and U in one matrix, and the row that each row was exchanged with, from 1.
+
+    Raises:
+        LinAlgError: A matrix is singular.
+    """
+    check_matrix("lu_factor", A)
+    factors, swaps, info = call(lu_factors, A, pivot)
+    check_info("linalg.lu_factor", info, "U has a zero on its diagonal")
+    return LUFactorResult(factors, swaps)
+
+
+def _unpacked_lu(factors: Any) -> tuple[Any, Any]:
+    rows, columns = factors.shape[-2:]
+    inner = min(rows, columns)
+    below = factors.narrow(-1, 0, inner).tril(-1)
+    ones = (positions(factors, rows).unsqueeze(1) == positions(factors, inner)).to(factors.dtype)
+    return below + ones, factors.narrow(-2, 0, inner).triu()
+
+
+@composite("linalg_lu(Tensor A, *, bool pivot=True) -> any", **LINALG)
+def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
+    """P, L and U with A == P @ L @ U; without pivoting, P is empty.
+
+    Args:
+        A: [..., m, n].
+        pivot: Whether rows are exchanged. P is [m, m], L [m, k] and U [k, n] for k = min(m, n).
+    """
+    check_matrix("lu", A)
+    factors, swaps, _ = call(lu_factors, A, pivot)
+    permuted = _permuted(swaps, A.shape[-2], A.dtype) if pivot else A.new_empty((0,))
+    return LUResult(permuted, *_unpacked_lu(factors))
+
+
+@composite("lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> any",
+           method=False)
+def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+    """P, L and U from the results of ``linalg.lu_factor``; what is not asked for is empty."""
+    check_matrix("lu_unpack", LU_data)
+    if unpack_pivots and LU_pivots.dtype is not int32:
+        raise DtypeError("lu_unpack", f"pivots of dtype {LU_pivots.dtype.name}", "pivots have torch.int32 dtype",
+                         "pass those of lu_factor")
+    if unpack_pivots and tuple(LU_pivots.shape) != (*LU_data.shape[:-2], min(LU_data.shape[-2:])):
+        raise ShapeError("lu_unpack", f"factors {list(LU_data.shape)}, pivots {list(LU_pivots.shape)}",
+                         "there is a pivot for every row that may be exchanged", "pass the results of lu_factor")
+    none = LU_data.detach().new_empty((0,))
+    lower, upper = _unpacked_lu(LU_data) if unpack_data else (none, none)
+    return UnpackResult(_permuted(LU_pivots, LU_data.shape[-2], LU_data.dtype) if unpack_pivots else none, lower, upper)
+
+
+@composite("lu(Tensor A, bool pivot=True, bool get_infos=False) -> any")
+def lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
+    """``linalg.lu_factor``, with ``get_infos`` ``linalg.lu_factor_ex``, as tuples."""
+    check_matrix("lu", A)
+    factors, swaps, info = call(lu_factors, A, pivot)
+    return (factors, swaps, info) if get_infos else (factors, swaps)
+
+
+# ------------------------------------------------------------------------------------------------------------ LDL
+
+ldl_factors: Final[HostOperator] = HostOperator(
+    "ldl_factor(Tensor A, bool hermitian) -> (Tensor, Tensor, Tensor)", "L and D in one triangle, exchanges, failures.",
+    lapack.ldl, label="linalg.ldl_factor", shape=lambda x, hermitian: [x, x[:-1], x[:-2]],
+    result=("same", "int32", "int32"), **MATRIX)
+
+
+@composite("linalg_ldl_factor_ex(Tensor A, *, bool hermitian=False, bool check_errors=False) -> any", **LINALG)
+def linalg_ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False) -> Any:
+    """Factors of symmetric (or Hermitian) matrices for ``linalg.ldl_solve``; info is 0, or the place of a zero block.
+
+    Raises:
+        LinAlgError: With ``check_errors``, a matrix is singular.
+    """
+    check_matrix("ldl_factor_ex", A, square=True)
+    result = call(ldl_factors, A.detach(), hermitian)
+    if check_errors:
+        check_info("linalg.ldl_factor_ex", result[2], "D has a zero block")
+    return LDLExResult(without_derivative("linalg_ldl_factor_ex", result[0], A), *result[1:])
+
+
+@composite("linalg_ldl_factor(Tensor A, *, bool hermitian=False) -> any", **LINALG)
+def linalg_ldl_factor(A: Any, *, hermitian: bool = False) -> Any:
+    """Factors of symmetric (or Hermitian) matrices, of which the lower triangle is read, for ``linalg.ldl_solve``.
+
+    Raises:
+        LinAlgError: A matrix is singular.
+    """
+    check_matrix("ldl_factor", A, square=True)
+    factors, swaps, info = call(ldl_factors, A.detach(), hermitian)
+    check_info("linalg.ldl_factor", info, "D has a zero block")
+    return LDLResult(without_derivative("linalg_ldl_factor", factors, A), swaps)
+
+
+# ------------------------------------------------------------------------------------------------------ reflectors
+
+
+def _reflector(matrix: Any, k: int) -> Any:
+    """v_k: zeros, a one, and what column k holds below the diagonal, as a column."""
+    places = positions(matrix, matrix.shape[-2]).unsqueeze(1)
+    column = matrix.narrow(-1, k, 1)
+    return column.masked_fill(places < k, 0).masked_fill(places == k, 1)
+
+
+def _reflected_gradient(grad: Any, matrix: Any, factors: Any, right: Any, turned: bool) -> tuple[Any, Any, Any]:
+    count = factors.shape[-1]
+    order = list(range(count)) if turned else list(range(count - 1, -1, -1))
+    vectors = [_reflector(matrix, k) for k in range(count)]
+    scales = [factors.narrow(-1, k, 1).unsqueeze(-1) for k in range(count)]
+    scales = [x.conj() if turned and x.dtype.is_complex else x for x in scales]
+    before = []
+    for k in order:
+        before.append(right)
+        right = right - scales[k] * (vectors[k] @ (adjoint(vectors[k]) @ right))
+    grad_columns, grad_factors = [None] * count, [None] * count
+    for k, input in zip(reversed(order), reversed(before), strict=True):
+        v, row = vectors[k], adjoint(vectors[k]) @ input
+        scale = scales[k].conj() if scales[k].dtype.is_complex else scales[k]
+        through = adjoint(v) @ grad
+        own = -(through @ adjoint(row))
+        grad_factors[k] = own.conj() if turned and own.dtype.is_complex else own
+        grad_v = -scale * (grad @ adjoint(row)) - scales[k] * (input @ adjoint(through))
+        places = positions(matrix, matrix.shape[-2]).unsqueeze(1)
+        grad_columns[k] = grad_v.masked_fill(places <= k, 0)
+        grad = grad - v @ (scale * through)
+    return _assembled(grad, matrix, factors, grad_columns, grad_factors)
+
+
+def _assembled(grad: Any, matrix: Any, factors: Any, columns: list[Any], scales: list[Any]) -> tuple[Any, Any, Any]:
+    rest = matrix.shape[-1] - len(columns)
+    if not columns:
+        return matrix.new_zeros(tuple(matrix.shape)), factors.new_zeros(tuple(factors.shape)), grad
+    made = functions.cat([*columns, *([columns[0].new_zeros((*columns[0].shape[:-1], rest))] if rest else [])], -1)
+    return made, functions.cat(scales, -1).squeeze(-2), grad
+
+
+def _reflected_shape(matrix: tuple[int, ...], factors: tuple[int, ...], right: tuple[int, ...],
+                     turned: bool) -> tuple[int, ...]:
+    return (*broadcast_shapes("ormqr", [matrix[:-2], right[:-2]]), *right[-2:])
+
+
+reflected: Final[HostOperator] = HostOperator(
+    "ormqr(Tensor input, Tensor tau, Tensor other, bool transpose) -> Tensor",
+    "A product of reflectors, or its adjoint, times a matrix.", lapack.reflected, label="ormqr",
+    shape=_reflected_shape, derivative=wirtinger(Derivative(
+        input=lambda grad, input, tau, other, transpose: _reflected_gradient(grad, input, tau, other, transpose)[0],
+        tau=lambda grad, input, tau, other, transpose: _reflected_gradient(grad, input, tau, other, transpose)[1],
+        other=lambda grad, input, tau, transpose: call(reflected, input, tau, grad, not transpose))), **MATRIX)
+
+
+def _check_reflectors(operator: str, vectors: Any, factors: Any) -> None:
+    if vectors.ndim < 2 or vectors.shape[-2] < factors.shape[-1] or vectors.shape[-1] < factors.shape[-1] or (
+            tuple(vectors.shape[:-2]) != tuple(factors.shape[:-1])):
+        raise ShapeError(operator, f"reflectors {list(vectors.shape)}, factors {list(factors.shape)}",
+                         "there are at most as many factors as rows and columns", "pass the results of geqrf")
+
+
+@composite("linalg_householder_product(Tensor input, Tensor tau) -> Tensor", **LINALG)
+def householder_product(input: Any, tau: Any) -> Any:
+    """The first columns of a product of reflectors, as ``geqrf`` returns them.
+
+    Args:
+        input: Below the diagonal, vectors v_k that start with a one; [..., m, n] with m >= n.
+        tau: Factors: reflector k is 1 - tau_k v_k v_k^H; [..., k] with k <= n.
+
+    Raises:
+        ShapeError: The sizes are others.
+    """
+    check_matrix("householder_product", input)
+    _check_reflectors("linalg.householder_product", input, tau)
+    rows, columns = input.shape[-2:]
+    if rows < columns:
+        raise ShapeError("linalg.householder_product", f"a tensor of shape {list(input.shape)}",
+                         "there are at least as many rows as columns", "transpose it")
+    ones = (positions(input, rows).unsqueeze(1) == positions(input, columns)).to(input.dtype)
+    return call(reflected, input, tau, ones.expand((*input.shape[:-2], rows, columns)), False)
+
+
+@composite("orgqr(Tensor input, Tensor input2) -> Tensor")
+def orgqr(input: Any, input2: Any) -> Any:
+    """``linalg.householder_product``."""
+    return householder_product(input, input2)
+
+
+@composite("ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, bool transpose=False) -> Tensor")
+def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
+    """A product of reflectors (``transpose``: its adjoint) times a matrix, from the left or from the right."""
+    check_matrix("ormqr", input)
+    check_matrix("ormqr", other)
+    _check_reflectors("ormqr", input, tau)
+    if other.shape[-2 if left else -1] != input.shape[-2]:
+        raise ShapeError("ormqr", f"reflectors {list(input.shape)}, other {list(other.shape)}",
+                         "other has as many rows (from the right: columns) as the reflectors", "transpose it")
+    if left:
+        return call(reflected, input, tau, other, transpose)
+    return adjoint(call(reflected, input, tau, adjoint(other), not transpose))
+
+
+def _transposed_qr(matrix: Any) -> tuple[Any, Any]:
+    factors, scales = lapack.qr(matrix)
+    return np.swapaxes(factors, -1, -2), scales
+
+
+geqrf_parts: Final[HostOperator] = HostOperator(
+    "geqrf(Tensor input) -> (Tensor, Tensor)", "R and reflectors in one matrix, transposed, and their factors.",
+    _transposed_qr, label="geqrf", shape=lambda x: [(*x[:-2], x[-1], x[-2]), (*x[:-2], min(x[-2:]))],
+    result=("same", "same"), **MATRIX)
+
+
+@composite("geqrf(Tensor input) -> any")
+def geqrf(input: Any) -> Any:
+    """R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` before Q is multiplied out.
+
+    The matrix is stored by columns, as LAPACK makes it.
+    """
+    check_matrix("geqrf", input)
+    turned, scales = call(geqrf_parts, input.detach())
+    return QRFactors(*[without_derivative("geqrf", part, input) for part in (turned.mT, scales)])

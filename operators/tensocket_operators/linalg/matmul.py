@@ -1,0 +1,205 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.operator import Direct
+from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
+from tensocket_core.launch.entries import native_product
+from tensocket_plugins.contract.dtypes import DType, bfloat16, float16, float32, float64
+from tensocket_plugins.contract.errors import ShapeError
+from tensocket_plugins.contract.kernels import Kernel
+from tensocket_plugins.kit import host_linalg
+
+from ..kinds.composite import composite
+from . import small_products as direct_products
+from .kind import MatMul
+
+product: Final[MatMul] = MatMul(
+    "matmul(Tensor input, Tensor other) -> Tensor",
+    "Batched matrix product of operands of at least two dimensions.",
+    method=False,
+    function=False,
+    derivative=Derivative(
+        input=lambda grad, other: call(product, grad, other.mT), other=lambda grad, input: call(product, input.mT, grad)
+    ),
+)
+
+
+def _product_direct(fits: Callable[[Any, Any], bool], recordable: Callable[[Any, Any], bool] | None = None) -> Direct:
+    """Matrices of one dtype that the host's library multiplies; recorded ones through the record.
+
+    Args:
+        fits: Whether the operator allows the ranks of two arrays, and the library multiplies them.
+        recordable: Whether the record does, too; None for never.
+    """
+
+    def make(key: int, entry: DeviceEntry, body: Any) -> Any:
+        kernel = _kernel("matmul", key, entry)
+        if kernel is None:
+            return None
+        if not key & AUTOGRAD:
+            slow = direct_products.product(kernel, key, fits, body)
+            return slow if recordable is None or fits is _same_batch else native_product(
+                body.__name__, entry, _MULTIPLIED[key & DTYPE_MASK], key, slow)
+        if recordable is None:
+            return None
+        recorded = product.below(key)
+        return lambda a, b: recorded(a, b) if recordable(a._array, b._array) else body(a, b)
+
+    return make
+
+
+def _kernel(operator: str, key: int, entry: DeviceEntry) -> Kernel | None:
+    """Return the host's kernel for a key of one dtype."""
+    dtype = _MULTIPLIED.get(key & DTYPE_MASK)
+    return None if key & DIM0 or dtype is None else entry.runtime.kernels.find(operator, dtype.name, direct=True)
+
+
+def _batches(x: Any, y: Any) -> bool:
+    return bool(x.ndim >= 2 and y.ndim >= 2)
+
+
+def _any(x: Any, y: Any) -> bool:
+    return bool(x.ndim and y.ndim)
+
+
+def _vector(x: Any, y: Any) -> bool:
+    return bool(x.ndim == 2 and y.ndim == 1)
+
+
+def _vectors(x: Any, y: Any) -> bool:
+    return bool(x.ndim == 1 == y.ndim)
+
+
+def _matrices(x: Any, y: Any) -> bool:
+    return bool(x.ndim == 2 == y.ndim)
+
+
+def _same_batch(x: Any, y: Any) -> bool:
+    return bool(x.ndim == 3 == y.ndim and x.shape[0] == y.shape[0])
+
+
+_MULTIPLIED: Final[dict[int, DType]] = {dtype_bit(dtype): dtype for dtype in (float16, bfloat16, float32, float64)}
+
+
+@composite("matmul(Tensor input, Tensor other) -> Tensor", dunder=("__matmul__", "__rmatmul__"),
+           direct=_product_direct(_any, _batches))
+def matmul(input: Any, other: Any) -> Any:
+    """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
+    left, right = input.ndim, other.ndim
+    if left >= 2 and right >= 2:
+        return call(product, input, other)
+    if left == 0 or right == 0:
+        raise ShapeError(
+            "matmul",
+            f"shapes {list(input.shape)} and {list(other.shape)}",
+            "operands have at least one dimension",
+            "multiply numbers with *",
+        )
+    result = call(product, input.unsqueeze(0) if left == 1 else input, other.unsqueeze(1) if right == 1 else other)
+    shape = tuple(result.shape)
+    return result.reshape((*shape[:-2], *(shape[-2:-1] if left > 1 else ()), *(shape[-1:] if right > 1 else ())))
+
+
+@composite("mm(Tensor input, Tensor mat2) -> Tensor", direct=_product_direct(_matrices, _matrices))
+def mm(input: Any, mat2: Any) -> Any:
+    """Product of two matrices."""
+    _ranks("mm", input, mat2, 2)
+    return call(product, input, mat2)
+
+
+@composite("bmm(Tensor input, Tensor mat2) -> Tensor", direct=_product_direct(_same_batch, _same_batch))
+def bmm(input: Any, mat2: Any) -> Any:
+    """Products of two batches of matrices."""
+    _ranks("bmm", input, mat2, 3)
+    if input.shape[0] != mat2.shape[0]:
+        raise ShapeError(
+            "bmm",
+            f"shapes {list(input.shape)} and {list(mat2.shape)}",
+            "both have the same number of matrices",
+            "use matmul to broadcast",
+        )
+    return call(product, input, mat2)
+
+
+@composite("mv(Tensor input, Tensor vec) -> Tensor", direct=_product_direct(_vector))
+def mv(input: Any, vec: Any) -> Any:
+    """Matrix times vector."""
+    if input.ndim != 2 or vec.ndim != 1:
+        raise ShapeError(
+            "mv",
+            f"shapes {list(input.shape)} and {list(vec.shape)}",
+            "a matrix is multiplied by a vector",
+            "use matmul",
+        )
+    return input.matmul(vec)
+
+
+@composite("dot(Tensor input, Tensor tensor) -> Tensor", direct=_product_direct(_vectors))
+def dot(input: Any, tensor: Any) -> Any:
+    """Inner product of two vectors."""
+    _ranks("dot", input, tensor, 1)
+    return input.matmul(tensor)
+
+
+def _affine_direct(key: int, entry: DeviceEntry, body: Any) -> Any:
+    kernel = None if key & AUTOGRAD else _kernel("linear", key, entry)
+    if kernel is None:
+        return None
+    slow = direct_products.affine(kernel, key, body)
+    return native_product("linear", entry, _MULTIPLIED[key & DTYPE_MASK], key, slow, affine=True)
+
+
+def _weight_gradient(grad: Any, input: Any, shape: Any) -> Any:
+    if len(shape) == 1:
+        return grad.reshape(-1).matmul(input.reshape(-1, input.shape[-1]))
+    if input.ndim == 2:
+        return grad.t().mm(input)
+    rows = grad.reshape(-1, grad.shape[-1])
+    return rows.t().mm(input.reshape(-1, input.shape[-1]))
+
+
+@composite(
+    "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+    method=False,
+    namespace="nn.functional",
+    direct=_affine_direct,
+    derivative=Derivative(
+        input=lambda grad, weight: grad.matmul(weight) if weight.ndim == 2 else grad.unsqueeze(-1) * weight,
+        weight=lambda grad, input, weight_shape: _weight_gradient(grad, input, weight_shape),
+        bias=lambda grad: grad,
+    ).on_arrays(
+        input=lambda grad, weight: host_linalg.matmul(grad, weight) if grad.ndim == 2 == weight.ndim else (
+            NotImplemented),
+        weight=lambda grad, input, weight_shape: host_linalg.matmul(grad.T, input) if (
+            grad.ndim == 2 == len(weight_shape)) else NotImplemented,
+        bias=lambda grad: grad,
+    ),
+)
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """Input @ weight.T + bias; weight is [out, in], or [in] for one output without a dimension."""
+    if weight.ndim not in (1, 2) or input.ndim == 0 or input.shape[-1] != weight.shape[-1]:
+        raise ShapeError(
+            "linear",
+            f"input {list(input.shape)} and weight {list(weight.shape)}",
+            "the last size of the input must equal that of the weight",
+            "check the layer's in_features",
+        )
+    result = input.matmul(weight.t() if weight.ndim == 2 else weight)
+    return result if bias is None else result + bias
+
+
+def _ranks(operator: str, first: Any, second: Any, rank: int) -> None:
+    if first.ndim != rank or second.ndim != rank:
+        raise ShapeError(
+            operator,
+            f"shapes {list(first.shape)} and {list(second.shape)}",
+            f"both operands have {rank} dimensions",
+            "use matmul, which takes any number of dimensions",
+        )

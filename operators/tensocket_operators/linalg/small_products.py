@@ -1,0 +1,56 @@
+"""Shortcuts for small products of matrices (see ``direct``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tensocket_core.keys import DIM0
+from tensocket_core.launch.host_kernels import REFUSED, Closure
+from tensocket_core.tensor import Tensor
+from tensocket_plugins.contract.kernels import Kernel
+from tensocket_plugins.kit.host_kernels_quiet import quiet
+
+_new = object.__new__
+
+
+def product(kernel: Kernel, key: int, fits: Callable[[Any, Any], bool], general: Closure) -> Closure:
+    """``kernel(x, y)``: products of matrices, where ``fits(x, y)`` allows their shapes."""
+    run = quiet(kernel.run, 2)
+
+    def direct_product(a: Any, b: Any) -> Any:
+        x, y = a._array, b._array
+        if not fits(x, y):
+            return general(a, b)
+        try:
+            r = run(x, y)
+        except REFUSED:
+            return general(a, b)
+        t = _new(Tensor)
+        t._array = r
+        t._key = key if r.shape else key | DIM0
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_product
+
+
+def affine(kernel: Kernel, key: int, general: Closure) -> Closure:
+    """``kernel(x, weight, bias)``: ``input @ weight.T + bias``, for an input of at least two dimensions."""
+    run = quiet(kernel.run, 3)
+
+    def direct_affine(a: Any, weight: Any, bias: Any = None) -> Any:
+        x, w = a._array, weight._array
+        if x.ndim < 2 or w.ndim != 2:
+            return general(a, weight, bias)
+        try:
+            r = run(x, w, None if bias is None else bias._array)
+        except REFUSED:
+            return general(a, weight, bias)
+        t = _new(Tensor)
+        t._array = r
+        t._key = key
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_affine

@@ -1,0 +1,72 @@
+"""Which operators run how on a device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tensocket_core.device import DeviceEntry, open_entry
+from tensocket_core.dispatch.fallback import DECOMPOSITIONS, FALLBACKS
+from tensocket_core.dispatch.operator import Operator
+from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """How one operator runs on a device.
+
+    Attributes:
+        operator: Name.
+        how: ``direct``, ``registered``, ``generated``, ``composite``, ``view``, ``host``; ``override`` for a kernel
+            that was registered from outside; ``none`` where the operator of a library has no kernel.
+        layers: Layers for which a kernel was registered from outside: ``Autograd``, or ``Autograd:cpu`` for one device.
+        decomposition: Whether a function over other operators was registered for devices that do not run it.
+        differentiable: Whether its calls are recorded.
+        classes: Classes and modes for which something runs in place of their ``__torch_dispatch__``.
+    """
+
+    operator: str
+    how: str
+    layers: tuple[str, ...]
+    decomposition: bool
+    differentiable: bool
+    classes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        notes = [*(f"{layer} registered" for layer in self.layers), *(["decomposition"] if self.decomposition else []),
+                 *self.classes]
+        return f"{self.operator}: {self.how}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+def _how(operator: Operator, entry: DeviceEntry, dtype: DType) -> str:
+    device = entry.device.type
+    if operator.kind != "library" and device in operator.overrides:
+        return "override"
+    how = operator.how(entry, dtype)
+    if how == "none":
+        return "decomposition" if operator.name in DECOMPOSITIONS else "fallback" if device in FALLBACKS else how
+    return how
+
+
+def registrations(device: Any, dtype: DType = dtypes.float32) -> dict[str, str]:
+    """How each operator runs on a device: ``direct``, ``registered``, ``generated``, ``composite``, ``view``, ``host``,
+    or ``override`` for a kernel from outside.
+    """
+    entry = open_entry(device)
+    return {name: _how(operator, entry, dtype) for name, operator in sorted(OPERATORS.items())}
+
+
+def detailed_registrations(device: Any, dtype: DType = dtypes.float32) -> dict[str, Registration]:
+    """How each operator runs on a device, with what was registered from outside; composites, too."""
+    entry = open_entry(device)
+    device = entry.device.type
+    found = {**COMPOSITES, **OPERATORS}
+    return {name: Registration(
+        name, _how(operator, entry, dtype),
+        tuple(sorted(place for place in operator.overrides
+                     if place[0].isupper() and place.partition(":")[2] in ("", device))),
+        name in DECOMPOSITIONS, operator.derivative is not None or operator.body is not None,
+        tuple(kind.__name__ for kind in operator.dispatch_rules),
+    ) for name, operator in sorted(found.items())}

@@ -1,0 +1,90 @@
+"""``ops.<namespace>.<operator>``: records of operators by PyTorch's names."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensocket_core.dispatch.packets import Packet
+from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
+
+from .catalogue import names_of_functions
+from .creation.record import FACTORIES, factory
+
+#: Names of PyTorch for operators that are called otherwise here.
+_SYNONYMS: Final = {"_to_copy": "convert", "_softmax": "softmax_rows", "_log_softmax": "log_softmax_rows",
+                    "_unsafe_view": "view", "_reshape_alias": "view"}
+#: The namespace of the built-in operators.
+BUILT_IN: Final = "aten"
+
+
+def built_in(name: str) -> Packet | None:
+    """Return a built-in operator or factory by its name or an alias; None where there is none."""
+    name = _SYNONYMS.get(name, name)
+    found = OPERATORS.get(name) or COMPOSITES.get(name) or FACTORIES.get(name)
+    if found is None:
+        found = next((o for o in (*OPERATORS.values(), *COMPOSITES.values()) if name in o.aliases), None)
+    return found or _factory(name)
+
+
+def _factory(name: str) -> Packet | None:
+    wanted = (f"torch.{name}", f"torch.Tensor.{name}")
+    function = next((f for f, known in names_of_functions().items() if known in wanted), None)
+    return None if function is None else factory(function)
+
+
+class Overloads:
+    """Operators of one name, none of which is called by the name alone."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getattr__(self, overload: str) -> Any:
+        found = OPERATORS.get(f"{self.name}.{overload}")
+        if found is None:
+            raise AttributeError(f"operator {self.name!r} has no overload {overload!r}")
+        return found
+
+
+class Namespace:
+    """Operators of one library."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<operators of {self.name}>"
+
+    def __dir__(self) -> list[str]:
+        if self.name == BUILT_IN:
+            return sorted({*OPERATORS, *COMPOSITES, *FACTORIES})
+        return sorted(n.partition("::")[2] for n in OPERATORS if n.startswith(f"{self.name}::"))
+
+    def __getattr__(self, name: str) -> Any:
+        full = f"{self.name}::{name}"
+        found = built_in(name) if self.name == BUILT_IN else OPERATORS.get(full)
+        if found is None and any(known.startswith(f"{full}.") for known in OPERATORS):
+            return Overloads(full)
+        if found is None or name.startswith("__"):
+            raise AttributeError(f"library {self.name!r} has no operator {name!r}")
+        return found
+
+
+class Namespaces:
+    """``ops``: all libraries."""
+
+    def __repr__(self) -> str:
+        return "<operators of all libraries>"
+
+    def __dir__(self) -> list[str]:
+        return sorted({BUILT_IN, *(name.partition("::")[0] for name in OPERATORS if "::" in name)})
+
+    def __getattr__(self, name: str) -> Namespace:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Namespace(name)
+
+    def __delattr__(self, name: str) -> None:
+        """Nothing is kept of a namespace but its operators, which go with their library."""
+
+
+ops: Final = Namespaces()

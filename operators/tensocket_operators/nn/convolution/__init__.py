@@ -1,0 +1,1 @@
+"""Convolution, padding and windows."""

@@ -1,0 +1,98 @@
+"""Borders around images in one pass, for processors: the inner part of a line as a run, its ends element by element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.geometry import contiguous
+from tensocket_core.launch.kernel_handles import moved_handle
+from tensocket_core.launch.programs import index_dtype, launch
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.ir.build.elements import MOVED_AS, load, moves, stores
+from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.build.nest import Nest, linear, parallel
+from tensocket_plugins.ir.nodes import Expr, Let, LoopKind, Program, Stmt, Var, call, const, loop, select
+from tensocket_plugins.ir.schedule import Strategy
+
+from ...kinds.programs import Programs
+
+_PROGRAMS: Final = Programs("pad", cpu=True, simt=False)
+#: Where the element at a place of the border is taken from, by place (negative before the line) and size.
+_PLACES: Final[dict[str, Callable[[Expr, Expr], Expr]]] = {
+    "reflect": lambda at, n: n - 1 - abs(n - 1 - abs(at)),
+    "replicate": lambda at, n: call("max", call("min", at, n - 1), 0),
+    "circular": lambda at, n: select(at < 0, at + n, select(at < n, at, at - n)),
+    "constant": lambda at, n: call("max", call("min", at, n - 1), 0),
+}
+
+
+def border_nest(dtype: DType, dims: int, mode: str, index: DType) -> Program:
+    """Images of ``dims`` dimensions with a border; both arrays are contiguous.
+
+    Sizes are the number of images, their sizes, and the borders before and behind each dimension. With mode
+    ``constant`` the value is a number.
+    """
+    nest = Nest(f"border_{mode}", index)
+    held = dtype if mode == "constant" else MOVED_AS.get(dtype, dtype)
+    nest.buffer("out0", held, writable=True)
+    nest.buffer("in0", held)
+    (count,), sizes = nest.sizes("images", 1), nest.sizes("n", dims)
+    low, high = nest.sizes("low", dims), nest.sizes("high", dims)
+    value = nest.number("value", dtype) if mode == "constant" else None
+    image, rows = nest.variables("image", 1)[0], nest.variables("y", dims - 1)
+    grown = [a + n + b for a, n, b in zip(low, sizes, high, strict=True)]
+    place, start, to, x = _PLACES[mode], Var("start", index), Var("to", index), Var("x", index)
+    inside: Expr | None = None
+    for y, n, before in zip(rows, sizes[:-1], low[:-1], strict=True):
+        within = call("le", const(0, index), y - before) & (y - before < n)
+        inside = within if inside is None else inside & within
+
+    def element(target: Expr, source: Expr | None) -> list[Stmt]:
+        if value is None:
+            assert source is not None
+            return moves("out0", target, "in0", source, dtype)
+        if source is None:
+            return stores("out0", target, value, dtype)
+        found = load("in0", source, dtype)
+        return stores("out0", target, found if inside is None else select(inside, found, value), dtype)
+
+    width, before, behind = sizes[-1], low[-1], high[-1]
+    ends = [loop(x, extent, element(to + first + x, None if value is not None else start + place(at + x, width)))
+            for first, at, extent in ((const(0, index), -before, before), (before + width, width, behind))]
+    moved = [place(y - b, n) for y, n, b in zip(rows, sizes, low, strict=False)]
+    body = [
+        Let(start, linear([image, *moved], [count, *sizes[:-1]]) * width),
+        Let(to, linear([image, *rows], [count, *grown[:-1]]) * grown[-1]),
+        loop(x, width, element(to + before + x, start + x), LoopKind.PARALLEL), *ends]
+    return nest.program(parallel([image, *rows], [count, *grown[:-1]], body))
+
+
+def border_array(entry: DeviceEntry, out: Any, source: Any, pad: tuple[int, ...], mode: str, value: Any,
+                 dtype: DType) -> bool:
+    """Fill ``out`` with ``source`` and a border; whether this is a case for it.
+
+    Args:
+        entry: The device.
+        out: An array of the grown shape.
+        source: The images.
+        pad: Pairs of a low and a high side from the last dimension on.
+        mode: A mode of ``pad``.
+        value: Fill value of ``constant``.
+        dtype: Of both arrays.
+    """
+    dims = len(pad) // 2
+    if not _PROGRAMS.of(entry) or min(pad) < 0 or not (contiguous(source) and contiguous(out)):
+        return False
+    if mode == "constant" and (arithmetic_dtype(dtype).kind not in ("int", "uint", "float") or dtype.itemsize == 1):
+        return False
+    width = index_dtype(entry, [2 * out.size, 2 * source.size])
+    lead = len(source.shape) - dims
+    low, high = (list(reversed(pad[side::2])) for side in (0, 1))
+    numbers = [value] if mode == "constant" else []
+    launch(entry, ("border", dtype, dims, mode, width), lambda: border_nest(dtype, dims, mode, width), Strategy.GROUP,
+           [out, source] if mode == "constant" else [moved_handle(out, dtype), moved_handle(source, dtype)],
+           [math.prod(source.shape[:lead]), *source.shape[lead:], *low, *high, *numbers])
+    return True

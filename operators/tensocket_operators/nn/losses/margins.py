@@ -1,0 +1,166 @@
+"""Losses with a margin: of signs, classes and sets of classes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensocket_core.dispatch.blame import blame
+from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_plugins.contract.dtypes import int64
+from tensocket_plugins.contract.errors import ArgumentError, DtypeError, IndexOutOfRange, ShapeError
+
+from ...kinds.composite import composite
+from ...kinds.pointwise import Pointwise
+from ...reductions.value_checks import extremes
+from .losses import log_sigmoid, reduced, reduction_name
+
+soft_margin_terms: Final = Pointwise(
+    "soft_margin_terms(Tensor input, Tensor target) -> Tensor",
+    "log(1 + exp(-target * input)).",
+    lambda m, x, t: m.maximum(-(t * x), 0) + m.log1p(m.exp(-m.abs(t * x))),
+    kinds="f", method=False, function=False,
+    derivative=Derivative(
+        input=lambda grad, input, target: -grad * target * (-target * input).sigmoid(),
+        target=lambda grad, input, target: -grad * input * (-target * input).sigmoid()),
+)
+
+
+@composite("soft_margin_loss(Tensor input, Tensor target, any reduction='mean') -> Tensor", method=False,
+           namespace="nn.functional")
+def soft_margin_loss(input: Any, target: Any, reduction: Any = "mean") -> Any:
+    """log(1 + exp(-target * input)) for targets 1 and -1."""
+    with blame("soft_margin_loss"):
+        terms = call(soft_margin_terms, input, target)
+    return reduced(terms, reduction, "soft_margin_loss")
+
+
+@composite("hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, any reduction='mean') -> Tensor",
+           method=False)
+def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: Any = "mean") -> Any:
+    """``input`` where the target is 1, max(0, margin - input) where it is -1."""
+    with blame("hinge_embedding_loss"):
+        far = (margin - input).clamp_min(0).masked_fill(target == 1, 0)
+        near = input.masked_fill(target == -1, 0)
+    return reduced(far + near, reduction, "hinge_embedding_loss")
+
+
+@composite(
+    "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, any reduction='mean') -> "
+    "Tensor",
+    method=False,
+)
+def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: Any = "mean") -> Any:
+    """max(0, -target * (input1 - input2) + margin): with target 1, the first should be larger."""
+    with blame("margin_ranking_loss"):
+        terms = (float(margin) - target * (input1 - input2)).clamp_min(0)
+    return reduced(terms, reduction, "margin_ranking_loss")
+
+
+def _missed(distances: Any) -> Any:
+    """Replace all but positive values by 0; NaN becomes 0 as well, as in PyTorch."""
+    return distances.masked_fill(~(distances > 0), 0)
+
+
+def _rows(operator: str, input: Any) -> Any:
+    """Scores as a matrix of examples and classes."""
+    if input.ndim > 2 or (input.ndim and input.shape[-1] == 0):
+        raise ShapeError(operator, f"input {list(input.shape)}", "the input is [N, C] or [C] with at least one class",
+                         "reshape it")
+    return input if input.ndim == 2 else input.reshape(1, -1)
+
+
+@composite(
+    "multi_margin_loss(Tensor input, Tensor target, Scalar p=1, Scalar margin=1.0, Tensor? weight=None, "
+    "any reduction='mean') -> Tensor",
+    method=False, namespace="nn.functional",
+)
+def multi_margin_loss(input: Any, target: Any, p: float = 1, margin: float = 1.0, weight: Any = None,
+                      reduction: Any = "mean") -> Any:
+    """Sum over the wrong classes i of max(0, margin - input[target] + input[i]) ** p, divided by their number C.
+
+    Args:
+        input: Scores, [N, C] or [C].
+        target: Class indices, [N] or one; int64.
+        p: 1 or 2.
+        margin: How much better the right class should be.
+        weight: A factor per class, [C].
+        reduction: ``none``, ``mean`` or ``sum``.
+
+    Raises:
+        ArgumentError: ``p`` is another number.
+        ShapeError: The shapes do not fit.
+    """
+    reduction = reduction_name("multi_margin_loss", reduction)
+    if p not in (1, 2):
+        raise ArgumentError("multi_margin_loss", f"p={p}", "the exponent is 1 or 2", "pass p=1 or p=2")
+    rows = _rows("multi_margin_loss", input)
+    count, classes = rows.shape
+    if target.numel() != count or target.ndim > 1 or (weight is not None and tuple(weight.shape) != (classes,)):
+        given = f"input {list(input.shape)}, target {list(target.shape)}"
+        given += "" if weight is None else f", weight {list(weight.shape)}"
+        raise ShapeError("multi_margin_loss", given, "there is one class for each example and one weight for each "
+                         "class", "check the order of arguments")
+    index = target.reshape(count, 1)
+    with blame("multi_margin_loss"):
+        terms = _missed(margin - rows.gather(1, index) + rows)
+    terms = terms if p == 1 else terms * terms
+    if weight is not None:
+        terms = terms * weight.index_select(0, index.reshape(-1)).unsqueeze(1)
+    right = rows.new_arange(0, classes, 1) == index
+    loss = terms.masked_fill(right, 0).sum(1) / classes
+    return reduced(loss.reshape(tuple(target.shape)), reduction, "multi_margin_loss")
+
+
+@composite("multilabel_margin_loss(Tensor input, Tensor target, any reduction='mean') -> Tensor", method=False,
+           namespace="nn.functional")
+def multilabel_margin_loss(input: Any, target: Any, reduction: Any = "mean") -> Any:
+    """Sum of max(0, 1 - input[right] + input[wrong]) over right and wrong classes, divided by the number of classes.
+
+    Args:
+        input: Scores, [N, C] or [C].
+        target: Right classes of each example in front, then -1; of the input's shape, int64.
+        reduction: ``none``, ``mean`` or ``sum``.
+
+    Raises:
+        ShapeError: The shapes differ.
+        DtypeError: The target is not int64.
+        IndexOutOfRange: A target is not a class.
+    """
+    reduction = reduction_name("multilabel_margin_loss", reduction)
+    rows = _rows("multilabel_margin_loss", input)
+    if tuple(target.shape) != tuple(input.shape):
+        raise ShapeError("multilabel_margin_loss", f"input {list(input.shape)} and target {list(target.shape)}",
+                         "the target has the input's shape", "fill the target with -1")
+    if target.dtype is not int64:
+        raise DtypeError("multilabel_margin_loss", f"target of dtype {target.dtype.name}", "classes are int64",
+                         "convert them with .long()")
+    target, classes = target.reshape(tuple(rows.shape)), rows.shape[1]
+    if target._entry.holds_data and target.numel() and not -1 <= extremes(target)[0] <= extremes(target)[1] < classes:
+        raise IndexOutOfRange("multilabel_margin_loss", f"targets for {classes} classes",
+                              "targets are classes, or -1 at the end", "check the number of classes")
+    listed = (target < 0).cumsum(1) == 0
+    index = target.masked_fill(~listed, 0)
+    right = (rows.new_zeros(tuple(rows.shape)).scatter_add(1, index, listed.to(rows.dtype))) > 0
+    terms = _missed(1 - rows.gather(1, index).unsqueeze(2) + rows.unsqueeze(1))
+    loss = terms.masked_fill(~listed.unsqueeze(2) | right.unsqueeze(1), 0).sum((1, 2)) / classes
+    return reduced(loss if input.ndim == 2 else loss.reshape(()), reduction, "multilabel_margin_loss")
+
+
+@composite(
+    "multilabel_soft_margin_loss(Tensor input, Tensor target, Tensor? weight=None, any reduction='mean') -> Tensor",
+    method=False, namespace="nn.functional",
+)
+def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, reduction: Any = "mean") -> Any:
+    """Binary cross entropy of sigmoid(input) for every class, averaged over the last dimension.
+
+    Args:
+        input: Logits, [..., C].
+        target: Probabilities, of a shape that broadcasts with the input's.
+        weight: A factor per class, broadcast.
+        reduction: ``none`` (a value for each row), ``mean`` or ``sum``.
+    """
+    with blame("multilabel_soft_margin_loss"):
+        terms = -(target * log_sigmoid(input) + (1 - target) * log_sigmoid(-input))
+    terms = terms if weight is None else terms * weight
+    return reduced(terms.sum(-1) / input.shape[-1], reduction, "multilabel_soft_margin_loss")

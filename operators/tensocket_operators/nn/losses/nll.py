@@ -1,0 +1,211 @@
+"""Negative log likelihood of class indices as one operator with one node, also from the scores before log_softmax.
+
+On the host, rows are picked with NumPy: that is one element of each, while probabilities are a row operator's work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.dispatch.blame import blame
+from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.registry import COMPOSITES
+from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
+from tensocket_core.launch.host_kernels import REFUSED
+from tensocket_core.launch.private import private
+from tensocket_core.launch.replay import forbid_replay, guard_range
+from tensocket_core.tensor import wrap
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.kit.host_kernels_quiet import quiet
+
+from ...kinds.composite import composite
+from ..normalization.softmax import log_softmax_rows, softmax_rows
+from .cross_entropy import factors, scored
+from .losses import reduced
+from .nll_nest import Form, class_gradient, class_terms
+
+_INT64: Final = dtype_bit(dtypes.int64)
+_FLOATS: Final[dict[int, DType]] = {_INT64 | dtype_bit(x): x for x in (dtypes.float32, dtypes.float64)}
+_ROW_NUMBERS: Final[dict[int, Any]] = {}
+#: Rows up to which the numbers of rows are kept.
+_KEPT: Final = 4096
+#: Scores from which these are read twice rather than kept as probabilities.
+_MANY: Final = 1 << 14
+
+
+# ------------------------------------------------------------------------------------------ on arrays of the host
+
+
+def _row_numbers(count: int) -> Any:
+    numbers = _ROW_NUMBERS.get(count)
+    if numbers is None:
+        numbers = np.arange(count)
+        if count <= _KEPT:
+            _ROW_NUMBERS[count] = numbers
+    return numbers
+
+
+def _picked(x: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, Any, Any] | None:
+    """Indices, factors (None where all are 1) and their sum, for a matrix; None where the general way decides."""
+    if x.ndim != 2 or target.ndim != 1 or not 0 < x.shape[0] == target.shape[0] or target.dtype != np.int64:
+        return None
+    index, factor = target, None
+    if ignore_index >= 0 or np.maximum.reduce(target.view(np.uint64)) >= x.shape[1]:
+        keep = target != ignore_index
+        index = np.where(keep, target, 0)
+        if np.maximum.reduce(index.view(np.uint64)) >= x.shape[1]:
+            return None  # an index out of range
+        factor = keep.astype(x.dtype)
+    if weight is not None:
+        weights = weight._array
+        if weights.dtype is not x.dtype or weights.shape != (x.shape[1],):
+            return None
+        factor = weights[index] if factor is None else weights[index] * factor
+    total = x.dtype.type(x.shape[0]) if factor is None else np.add.reduce(factor)
+    return index, factor, total
+
+
+def _fits(entry: DeviceEntry, x: Any, labels: Any, weight: Any, ignore_index: int) -> bool:
+    """Whether kernels compute the loss of a matrix: it is small, nothing is converted, and all labels are valid."""
+    if x.ndim != 2 or labels.ndim != 1 or not 0 < x.shape[0] == labels.shape[0] or not 0 < x.size < _MANY or (
+            labels.dtype != np.int64 or not labels.flags.c_contiguous or type(ignore_index) is not int):
+        return False
+    if weight is not None:
+        weights = weight._array
+        if weights.dtype is not x.dtype or weights.shape != (x.shape[1],) or not weights.flags.c_contiguous:
+            return False
+    return guard_range(entry, labels, 0, x.shape[1], ignore_index)
+
+
+def _along_last(operator: str, entry: DeviceEntry, dtype: DType) -> Callable[[Any], Any]:
+    """Return a row operator on a matrix as an array."""
+    key = entry.key | dtype_bit(dtype)
+    run = COMPOSITES[operator].below(key)
+    return lambda array: run(wrap(array, key), -1, dtype=None)._array
+
+
+def _loss_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+    dtype = _FLOATS.get(key & DTYPE_MASK)
+    if key & (AUTOGRAD | DIM0) or dtype is None:
+        return None
+    log_softmax, launched = _along_last("log_softmax", entry, dtype), entry.runtime.target is not None
+    out = entry.key | dtype_bit(dtype)
+
+    def direct_loss(input: Any, target: Any, weight: Any, scores: bool, ignore_index: int, reduction: str) -> Any:
+        x, labels = input._array, target._array
+        if launched and _fits(entry, x, labels, weight, ignore_index):
+            form = Form(dtype, weight is not None, reduction)
+            values = log_softmax_rows.below(out)(input, 1)._array if scores else x
+            return wrap(class_terms(
+                entry, form, values, labels, None if weight is None else weight._array, ignore_index), out)
+        try:
+            found = _picked(x, labels, weight, ignore_index)
+            if found is None:
+                return general(input, target, weight, scores, ignore_index, reduction)
+            index, factor, total = found
+            terms = np.negative((log_softmax(x) if scores else x)[_row_numbers(len(index)), index])
+            if factor is not None:
+                terms = terms * factor
+            if reduction != "none":
+                terms = np.asarray(np.add.reduce(terms) / total if reduction == "mean" else np.add.reduce(terms))
+        except REFUSED:
+            return general(input, target, weight, scores, ignore_index, reduction)
+        return wrap(terms, out)
+
+    return private("cross_entropy", quiet(direct_loss))
+
+
+def _backward_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+    key &= ~DIM0  # of the upstream gradient
+    dtype = _FLOATS.get(key & DTYPE_MASK)
+    if key & AUTOGRAD or dtype is None:
+        return None
+    softmax, launched = _along_last("softmax", entry, dtype), entry.runtime.target is not None
+    out = entry.key | dtype_bit(dtype)
+
+    def direct_backward(upstream: Any, input: Any, target: Any, weight: Any, scores: bool, ignore_index: int,
+                        reduction: str) -> Any:
+        x, labels, scale = input._array, target._array, upstream._array
+        if launched and _fits(entry, x, labels, weight, ignore_index):
+            form = Form(dtype, weight is not None, reduction)
+            shares = softmax_rows.below(out)(input, 1)._array if scores else None
+            return wrap(class_gradient(entry, form, scale, shares, x.shape, labels, (
+                None if weight is None else weight._array), ignore_index), out)
+        try:
+            found = _picked(x, labels, weight, ignore_index)
+            if found is None:
+                return general(upstream, input, target, weight, scores, ignore_index, reduction)
+            index, factor, total = found
+            if not total:
+                return general(upstream, input, target, weight, scores, ignore_index, reduction)
+            scale = scale / total if reduction == "mean" else scale
+            scale = scale if factor is None else scale * factor
+            result = softmax(x) if scores else np.zeros(x.shape, x.dtype)
+            if scores:
+                np.multiply(result, scale[:, None] if scale.ndim else scale, result)
+            result[_row_numbers(len(index)), index] -= scale
+        except REFUSED:
+            return general(upstream, input, target, weight, scores, ignore_index, reduction)
+        return wrap(result, out)
+
+    return private("cross_entropy", quiet(direct_backward))
+
+
+# ------------------------------------------------------------------------------------------ operators
+
+
+@composite(
+    "class_loss_backward(Tensor upstream, Tensor input, Tensor target, Tensor? weight, bool scores, int ignore_index, "
+    "str reduction) -> Tensor", method=False, function=False, direct=_backward_direct, kept=True)
+def class_loss_backward(upstream: Any, input: Any, target: Any, weight: Any, scores: bool, ignore_index: int,
+                        reduction: str) -> Any:
+    """The gradient of ``class_loss``: (softmax(input) - 1 at the target) times factor and upstream gradient."""
+    forbid_replay()
+    axis = 0 if input.ndim == 1 else 1
+    index, factor = factors(input, target, weight, ignore_index)
+    if reduction == "mean":
+        upstream = upstream / factor.sum()
+    # What is ignored stays 0 where all is, and the mean divides by zero.
+    scale = (upstream * factor).masked_fill(factor == 0, 0).unsqueeze(axis)
+    start = input.softmax(axis) * scale if scores else input.new_zeros(tuple(input.shape))
+    return start.scatter_add(axis, index.unsqueeze(axis), -scale)
+
+
+@composite(
+    "class_loss(Tensor input, Tensor target, Tensor? weight, bool scores, int ignore_index, str reduction) -> Tensor",
+    method=False, function=False, direct=_loss_direct, kept=True,
+    derivative=Derivative(input=lambda grad, input, target, weight, scores, ignore_index, reduction: call(
+        COMPOSITES["class_loss_backward"], grad, input, target, weight, scores, ignore_index, reduction)))
+def class_loss(input: Any, target: Any, weight: Any, scores: bool, ignore_index: int, reduction: str) -> Any:
+    """Minus the log probability of each target class, times its factor.
+
+    Args:
+        input: Log probabilities, or scores of which log_softmax is taken.
+        target: Class indices.
+        weight: A factor per class, which no gradient flows into.
+        scores: Whether ``input`` holds scores.
+        ignore_index: Target value that counts for nothing.
+        reduction: ``none``, ``mean`` or ``sum``.
+    """
+    forbid_replay()
+    axis = 0 if input.ndim == 1 else 1
+    index, factor = factors(input, target, weight, ignore_index)
+    values = input.log_softmax(axis) if scores else input
+    with blame("nll_loss"):
+        loss = -(values.gather(axis, index.unsqueeze(axis)).squeeze(axis)) * factor
+    return loss.sum() / factor.sum() if reduction == "mean" else reduced(loss, reduction, "nll_loss")
+
+
+def classified(input: Any, target: Any, weight: Any, scores: bool, ignore_index: int, reduction: str) -> Any:
+    """``class_loss``, recorded as one node where no gradient flows into the weights."""
+    if weight is not None and weight.requires_grad:
+        return class_loss(input, target, weight, scores, ignore_index, reduction)
+    if scores and input.ndim > 1 and input.dtype.kind == "float" and input.numel() >= _MANY:
+        return scored(input, target, weight, ignore_index, reduction)
+    return call(COMPOSITES["class_loss"], input, target, weight, scores, ignore_index, reduction)

@@ -1,0 +1,1 @@
+"""Softmax, and normalization by rows, groups and batches."""

@@ -1,0 +1,357 @@
+"""Normalisation with statistics of a batch, or of the batches before it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.dispatch.blame import blame
+from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.modes import ACTIVE
+from tensocket_core.dispatch.registry import COMPOSITES
+from tensocket_core.dispatch.versions import bump
+from tensocket_core.geometry import contiguous
+from tensocket_core.keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF, WRAPPER, dtype_bit
+from tensocket_core.launch.pointwise_plan import run_generated
+from tensocket_core.launch.private import private
+from tensocket_core.launch.programs import index_dtype, launch
+from tensocket_core.launch.replay import replayed
+from tensocket_core.tensor import wrap
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ShapeError
+from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
+from tensocket_plugins.ir.nodes import Program
+from tensocket_plugins.ir.nodes import call as ir_call
+from tensocket_plugins.ir.schedule import Strategy
+
+from ...kinds.composite import composite
+from ...kinds.planned_paths import apart
+from .normalization import (
+    Form,
+    _by_channel,
+    _check_channels,
+    _fits,
+    _scaled,
+    check_dtypes,
+    check_running,
+    normalized,
+    normalized_parts,
+)
+from .row_norms import normalize_sums
+
+
+def _updated(running: Any, value: Any, momentum: float, factor: float = 1.0) -> None:
+    """Move a running statistic towards ``factor`` times a new value of as many elements, in place."""
+    if running is not None:
+        running, value = running.detach(), value.detach().reshape(-1)
+        value = value if value.dtype is running.dtype else value.to(running.dtype)
+        running.mul_(1 - momentum).add_(value * (momentum * factor))  # shorter calls than with alpha
+
+
+#: Names of kernels; the same objects for every call.
+_MOVING: Final = {dtype: ("running_statistics", dtype) for dtype in dtypes.ALL}
+
+
+def _moved(running: tuple[Any, Any], values: tuple[Any, Any], momentum: float, factor: float) -> bool:
+    """Move running mean and variance as ``_updated`` does, with one launch, where nothing but that is to be done."""
+    (mean, var), key = running, running[0]._key
+    arrays = mean._array, var._array
+    dtype = DTYPE_OF.get(key & DTYPE_MASK)
+    if ACTIVE or dtype is None or not key == var._key == values[0]._key & ~AUTOGRAD or key & (AUTOGRAD | WRAPPER):
+        return False
+    entry = mean._entry
+    if entry.runtime.target is None or not apart(*arrays) or not (
+            arrays[0].size == arrays[1].size == values[0]._array.size == values[1]._array.size):
+        return False
+    for x, array in zip(running, arrays, strict=True):
+        counter = x._version_counter
+        if not (counter is None or type(counter) is list) or not array.size:
+            return False
+        flags = array.flags if type(array) is np.ndarray else None
+        if not (contiguous(array) if flags is None else flags.carray):
+            return False
+    if type(arrays[0]) is np.ndarray and arrays[0].size <= _SMALL:
+        made = _small_move(key, entry)(mean, var, *values, momentum, factor)
+        for array, new in zip(arrays, made, strict=True):
+            array[...] = new._array
+    else:
+        _move(entry, dtype, arrays, (*arrays, values[0]._array, values[1]._array), momentum, factor)
+    bump(mean)
+    bump(var)
+    return True
+
+
+def _move(entry: DeviceEntry, dtype: DType, outs: Sequence[Any], operands: Sequence[Any], momentum: float,
+          factor: float) -> None:
+    launch(entry, _MOVING[dtype], partial(_moving_nest, dtype, entry), Strategy.SERIAL, (*outs, *operands),
+           (outs[0].size, 1 - momentum, momentum, momentum * factor))
+
+
+def _moved_statistics(entry: DeviceEntry, mean: Any, var: Any, first: Any, second: Any, momentum: float,
+                      factor: float) -> tuple[Any, Any]:
+    """New tensors with what running mean and variance become."""
+    dtype, key = mean.dtype, entry.key | dtype_bit(mean.dtype)
+    outs = [entry.runtime.empty(x._array.shape, dtype, entry.stream) for x in (mean, var)]
+    _move(entry, dtype, outs, [x._array for x in (mean, var, first, second)], momentum, factor)
+    return wrap(outs[0], key), wrap(outs[1], key)
+
+
+#: ``_moved_statistics`` by the key of what it takes.
+_SMALL_MOVES: Final[dict[int, Callable[..., Any]]] = {}
+
+
+def _small_move(key: int, entry: DeviceEntry) -> Callable[..., Any]:
+    found = _SMALL_MOVES.get(key)
+    if found is None:
+        found = _SMALL_MOVES[key] = replayed(entry, range(4), 6, partial(_moved_statistics, entry))
+    return found
+
+
+def _moving_nest(dtype: DType, entry: DeviceEntry) -> Program:
+    flat, number = Operand("flat", dtype), Operand("number", dtype)
+    return pointwise_nest("running_statistics", lambda a, b, x, y, keep, first, second: (
+        a * keep + x * first, b * keep + y * second), [flat] * 4 + [number] * 3, [flat] * 2, 1, index_dtype(entry, ()))
+
+
+@lru_cache(maxsize=256)
+def _batch_form(shape: tuple[int, ...]) -> tuple[Form, float]:
+    """How a batch is normalised, and what makes its variance an unbiased one."""
+    rank, count = len(shape), math.prod(shape) // max(shape[1], 1)
+    return (None, (-rank, *range(2 - rank, 0)), (shape[1], *[1] * (rank - 2))), count / max(count - 1, 1)
+
+
+def _of_batch(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float,
+              eps: float) -> tuple[Any, Any, Any]:
+    """Normalised values and statistics of the batch, which keep all dimensions; running statistics follow."""
+    form, factor = _batch_form(input._array.shape)
+    with blame("batch_norm"):
+        result, mean, var = normalized_parts(input, form, weight, bias, eps)
+        if not input._array.size:  # nothing was seen
+            return result, mean, var
+        if running_mean is None or running_var is None or not _moved((running_mean, running_var), (mean, var), momentum,
+                                                                     factor):
+            _updated(running_mean, mean, momentum)
+            _updated(running_var, var, momentum, factor)
+    return result, mean, var
+
+
+def _checked(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
+             momentum: float, eps: float) -> tuple[Any, Any, Any]:
+    """Normalised values and statistics of the batch, None when not training."""
+    if input.ndim == 1 and input.numel() == 0:
+        return input.clone(), None, None
+    _check_channels("batch_norm", input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
+    check_dtypes("batch_norm", input, weight, bias)
+    check_running("batch_norm", training, running_mean, running_var)
+    if training:
+        return _of_batch(input, weight, bias, running_mean, running_var, momentum, eps)
+    return _of_earlier("batch_norm", input, weight, bias, running_mean, running_var, eps), None, None
+
+
+def _of_earlier(operator: str, input: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> Any:
+    with blame(operator):
+        return call(COMPOSITES["normalize_known"], input, weight, bias, mean, var, eps)
+
+
+def _factor(weight: Any, var: Any, eps: float) -> Any:
+    return (var + eps).rsqrt() if weight is None else weight * (var + eps).rsqrt()
+
+
+def _known_sums(grad: Any, input: Any, mean: Any, var: Any, eps: float) -> tuple[Any, Any]:
+    """Return the sums of ``grad * y`` and of ``grad`` per channel, where y are the normalised values."""
+    rank = input.ndim
+    dims = (-rank, *range(2 - rank, 0))
+    center, square = _by_channel(mean, rank), _by_channel(var, rank)
+    if (grad._key | input._key | mean._key | var._key) & AUTOGRAD or not _fits(input, grad, mean, var):
+        y = (input - center) * (square + eps).rsqrt()
+        return (grad * y).sum(dims), grad.sum(dims)
+    along, total = call(normalize_sums, grad, input, center, square, eps, dims, dims)
+    return along.reshape((-1,)), total.reshape((-1,))
+
+
+def _known_gradients(grad: Any, input: Any, weight: Any, mean: Any, var: Any, eps: float, wanted: Any) -> Any:
+    """Return the gradients of input, weight, bias, mean and variance."""
+    scale = _factor(weight, var, eps)
+    first = along = total = None
+    if wanted[0]:
+        first = (grad * _by_channel(scale, input.ndim)).to(input.dtype)
+    if any(wanted[1:]):
+        along, total = _known_sums(grad, input, mean, var, eps)
+    of_mean = -scale * total if wanted[3] else None
+    of_var = -0.5 * _factor(weight, var, eps) * (var + eps).rsqrt() * along if wanted[4] else None
+    return first, along, total, of_mean, of_var
+
+
+#: Elements up to which scale and shift are computed for each, with one launch, rather than for each channel.
+_SMALL: Final = 4096
+
+
+def _known_formula(present: tuple[bool, ...], *values: Any) -> Any:
+    given = iter(values)
+    operands: list[Any] = [next(given) if there else None for there in present]
+    x, weight, bias, mean, var = operands
+    scale = 1 / ir_call("sqrt", var + next(given))
+    scale = scale if weight is None else scale * weight
+    return x * scale + (-mean * scale if bias is None else bias - mean * scale)
+
+
+def _known_at_once(entry: DeviceEntry, values: Sequence[Any], eps: float) -> Any:
+    """``normalize_known`` of a contiguous array by one kernel."""
+    x, dtype = values[0]._array, values[0].dtype
+    columns = (-1, *(1,) * (x.ndim - 2))
+    operands = [(x, dtype), *[(v._array.reshape(columns), dtype) for v in values[1:] if v is not None], (eps, dtype)]
+    present = tuple([v is not None for v in values])
+    out = entry.runtime.empty(x.shape, dtype, entry.stream)
+    run_generated(entry, ("normalize_known", present), partial(_known_formula, present), operands, x.shape,
+                  [(out, dtype)])
+    return wrap(out, entry.key | dtype_bit(dtype))
+
+
+def _cut_off(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Unrecorded by taking part cut off, which costs less than a mode that every operator inside looks at."""
+    if key & AUTOGRAD:
+        return None
+
+    dtype = DTYPE_OF.get(key & DTYPE_MASK)
+    plain = dtype is not None and dtype.kind == "float" and entry.runtime.target is not None and (
+        arithmetic_dtype(dtype) is dtype)
+
+    def known(*args: Any) -> Any:
+        *values, eps = args
+        x = values[0]._array
+        if plain and 0 < x.size <= _SMALL and contiguous(x) and all(
+                v is None or v._array.size == x.shape[1] for v in values[1:]):
+            return _known_at_once(entry, values, eps)
+        return general(*[x if x is None or not x._key & AUTOGRAD else x.detach() for x in values], eps)
+
+    return private("batch_norm", known)
+
+
+@composite("normalize_known(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, float eps) -> Tensor",
+           method=False, function=False, direct=_cut_off, kept=True, derivative=Derivative(
+               lambda grad, input, weight, mean, var, eps, wanted: _known_gradients(
+                   grad, input, weight, mean, var, eps, wanted)))
+def normalize_known(input: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> Any:
+    """``input * scale + shift``, computed per channel first: (input - mean) / sqrt(var + eps) * weight + bias."""
+    scale = _factor(weight, var, eps)
+    shift = -mean * scale if bias is None else bias - mean * scale
+    return _scaled(input, _by_channel(scale, input.ndim), _by_channel(shift, input.ndim), input)
+
+
+@composite(
+    "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
+    "float momentum, float eps, bool cudnn_enabled) -> Tensor",
+    method=False,
+)
+def batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
+               momentum: float, eps: float, cudnn_enabled: bool) -> Any:
+    """(input - mean) / sqrt(var + eps) per channel, times weight plus bias.
+
+    Args:
+        input: [N, C, ...].
+        weight: A factor per channel, [C].
+        bias: Summand per channel, [C].
+        running_mean: Mean of earlier batches, [C]; changed in place while training.
+        running_var: Unbiased variance of earlier batches, likewise.
+        training: Whether the statistics are those of this batch.
+        momentum: Share of this batch in the new running statistics.
+        eps: Added to the variance.
+        cudnn_enabled: Without effect.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: Not training, and without running statistics.
+    """
+    return _checked(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+
+
+@composite(
+    "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+    "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    method=False,
+)
+def native_batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
+                      momentum: float, eps: float) -> Any:
+    """(batch_norm(input), mean, 1 / sqrt(var + eps)) of the batch; statistics are empty when not training.
+
+    They have no gradient, and the dtype of the weight if there is one.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: Not training, and without running statistics.
+    """
+    result, mean, var = _checked(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    dtype = next((x.dtype for x in (weight, bias, running_mean) if x is not None), input.dtype)
+    if mean is None:
+        return result, input.new_zeros((0,), dtype=dtype), input.new_zeros((0,), dtype=dtype)
+    return result, mean.detach().reshape(-1).to(dtype), (var.detach().reshape(-1) + eps).rsqrt().to(dtype)
+
+
+@composite("batch_norm_update_stats(Tensor input, Tensor? running_mean, Tensor? running_var, float momentum) -> "
+           "(Tensor, Tensor)", method=False)
+def batch_norm_update_stats(input: Any, running_mean: Any, running_var: Any, momentum: float) -> tuple[Any, Any]:
+    """Mean and variance per channel of [N, C, ...]; the running statistics move towards them in place.
+
+    Raises:
+        ShapeError: The input has no elements, or the shapes do not fit.
+    """
+    _check_channels("batch_norm_update_stats", input, running_mean=running_mean, running_var=running_var)
+    if not input.numel():
+        raise ShapeError("batch_norm_update_stats", f"input {list(input.shape)}", "the input has at least one element",
+                         "leave out empty batches")
+    dims = (0, *range(2, input.ndim))
+    mean, var = input.mean(dims), input.var(dims, correction=0)
+    _updated(running_mean, mean, momentum)
+    _updated(running_var, var, momentum, _batch_form(input._array.shape)[1])
+    return mean, var
+
+
+@composite(
+    "instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+    "bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+    method=False,
+)
+def instance_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, use_input_stats: bool,
+                  momentum: float, eps: float, cudnn_enabled: bool) -> Any:
+    """(input - mean) / sqrt(var + eps) per example and channel, times weight plus bias.
+
+    Args:
+        input: [N, C, ...].
+        weight: A factor per channel, [C].
+        bias: Summand per channel, [C].
+        running_mean: Mean of earlier instances, [C]; changed in place with the batch's own statistics.
+        running_var: Unbiased variance of earlier instances, likewise.
+        use_input_stats: Whether the statistics are those of the input.
+        momentum: Share of this batch in the new running statistics.
+        eps: Added to the variance.
+        cudnn_enabled: Without effect.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: The input's statistics are not used, and running ones are missing.
+    """
+    _check_channels("instance_norm", input, weight=weight, bias=bias, running_mean=running_mean,
+                    running_var=running_var)
+    check_dtypes("instance_norm", input, weight, bias)
+    check_running("instance_norm", use_input_stats, running_mean, running_var)
+    if not use_input_stats:
+        return _of_earlier("instance_norm", input, weight, bias, running_mean, running_var, eps)
+    shape = tuple(input.shape)
+    count = math.prod(shape[2:])
+    rows = input.reshape(shape[0], shape[1], count)
+    with blame("instance_norm"):
+        scale, shift = (None if x is None else x.unsqueeze(1) for x in (weight, bias))
+        result, mean, var = normalized(rows, (-1,), scale, shift, eps)
+        if running_mean is not None:
+            _updated(running_mean, mean.detach().mean((0, 2)), momentum)
+        if running_var is not None:
+            _updated(running_var, var.detach().mean((0, 2)), momentum, count / max(count - 1, 1))
+        return result.reshape(shape)

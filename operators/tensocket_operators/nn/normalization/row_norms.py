@@ -1,0 +1,389 @@
+"""Normalised rows with scale and shift as one operator: layers, groups, instances and batches.
+
+With ``y = (x - mean) * r``, ``r = 1 / sqrt(var + eps)`` and an upstream gradient g of ``y * weight + bias``, the
+gradient of the input is ``r * (h - mean(h) - y * mean(h * y))`` with ``h = g * weight``; those of weight and bias are
+sums of ``g * y`` and of g. Statistics are saved, normalised values are not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any, Final
+
+from tensocket_core import functions
+from tensocket_core.device import DeviceEntry
+from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.registry import COMPOSITES
+from tensocket_core.geometry import contiguous
+from tensocket_core.keys import dtype_bit
+from tensocket_core.launch.private import private
+from tensocket_core.tensor import wrap
+from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.kit.bounded import BoundedCache
+
+from ...kinds.composite import composite
+from ...kinds.normalized_row import BroadRow
+from ...kinds.programs import processors_only
+from ...kinds.row_blocks import BlockRow, Lies
+
+
+def _affine(y: Any, weight: Any, bias: Any) -> Any:
+    """``y * weight + bias`` as a function of the position."""
+    if weight is None:
+        return y if bias is None else lambda j: y(j) + bias(j)
+    return (lambda j: y(j) * weight(j)) if bias is None else (lambda j: y(j) * weight(j) + bias(j))
+
+
+def _scale(row: Any, square: Any, eps: Any) -> Any:
+    return row.once(1 / row.m.sqrt(square + eps))
+
+
+def _standard(row: Any, x: Any, mean: Any, square: Any, eps: Any, one: bool = True) -> tuple[Any, Any]:
+    """Reciprocal deviation and normalised values, from known statistics: ``one`` of each for a row.
+
+    Rows without mean are not centred.
+    """
+    known = _scale(row, square(None), eps) if one else None
+
+    def scale(j: Any) -> Any:
+        return known if one else 1 / row.m.sqrt(square(j) + eps)
+
+    if mean is None:
+        return scale, lambda j: x(j) * scale(j)
+    return scale, lambda j: (x(j) - mean(j)) * scale(j)
+
+
+def _forward(row: Any, x: Any, weight: Any, bias: Any, eps: Any) -> tuple[Any, ...]:
+    mean, var = row.moments(x)
+    scale = _scale(row, var, eps)
+    return _affine(lambda j: (x(j) - mean) * scale, weight, bias), mean, var
+
+
+def _rms_forward(row: Any, x: Any, weight: Any, eps: Any) -> tuple[Any, ...]:
+    (square,) = row.means(lambda j: x(j) * x(j))
+    scale = _scale(row, square, eps)
+    return _affine(lambda j: x(j) * scale, weight, None), square
+
+
+def _input_gradient(row: Any, scale: Any, y: Any, h: Any, centred: bool) -> Any:
+    if not centred:
+        (slope,) = row.means(lambda j: h(j) * y(j))
+        return lambda j: scale(j) * (h(j) - y(j) * slope)
+    shift, slope = row.means(h, lambda j: h(j) * y(j))
+    return lambda j: scale(j) * ((h(j) - shift) - y(j) * slope)
+
+
+def _backward(row: Any, grad: Any, x: Any, weight: Any, mean: Any, square: Any, eps: Any) -> tuple[Any, ...]:
+    scale, y = _standard(row, x, mean, square, eps)
+    return (_input_gradient(row, scale, y, _affine(grad, weight, None), mean is not None),)
+
+
+def _backward_and_columns(row: Any, grad: Any, x: Any, weight: Any, mean: Any, square: Any,
+                          eps: Any) -> tuple[Any, ...]:
+    """Return the input's gradient, and what is summed over rows for those of weights and biases with a value per
+    position.
+    """
+    scale, y = _standard(row, x, mean, square, eps)
+    first = _input_gradient(row, scale, y, _affine(grad, weight, None), mean is not None)
+    return first, lambda j: grad(j) * y(j), grad
+
+
+def _sums(row: Any, grad: Any, x: Any, mean: Any, square: Any, eps: Any) -> tuple[Any, ...]:
+    _, y = _standard(row, x, mean, square, eps, False)
+    along, total = row.sums(lambda j: grad(j) * y(j), grad)
+    return along, total
+
+
+def _backward_and_sums(row: Any, grad: Any, x: Any, weight: Any, mean: Any, square: Any, eps: Any) -> tuple[Any, ...]:
+    """Where weight and bias have one value per row, their gradients are the sums that the input's gradient needs."""
+    scale, y = _standard(row, x, mean, square, eps)
+    along, total = row.sums(lambda j: grad(j) * y(j), grad)
+    slope, shift = row.once(along / row.count()), row.once(total / row.count())
+    factor = row.once(_affine(scale, weight, None)(None))
+    if mean is None:
+        return lambda j: factor * (grad(j) - y(j) * slope), along, total
+    return lambda j: factor * ((grad(j) - shift) - y(j) * slope), along, total
+
+
+def _functions() -> Any:
+    return functions
+
+
+# ------------------------------------------------------------------------------------------ derivatives
+
+
+def _normalized(x: Any, eps: float, dims: Any, centred: bool) -> tuple[Any, Any, Any]:
+    """Normalised values, mean (None if not centred) and variance or mean square; all follow ``x``."""
+    if centred:
+        y, mean, square = call(normalize_rows, x, None, None, eps, dims)
+        return y, mean, square
+    y, square = call(normalize_rms, x, None, eps, dims)
+    return y, None, square
+
+
+def _turned(v: Any, x: Any, mean: Any, square: Any, eps: float, dims: Any) -> Any:
+    """Return the derivative of the normalisation, which is symmetric, times ``v``."""
+    return call(normalize_backward, v, x, None, mean, square, eps, dims)
+
+
+def _weighted(grad: Any, weight: Any) -> Any:
+    return grad if weight is None else grad * weight
+
+
+def _curvature(v: Any, g: Any, x: Any, eps: float, dims: Any, centred: bool) -> Any:
+    """Return the gradient of <v, J(x) g>, where J is the derivative of the normalisation."""
+    y, mean, square = _normalized(x, eps, dims, centred)
+    scale = (square + eps).rsqrt()
+    along_v, along_g = (v * y).mean(dims, True), (g * y).mean(dims, True)
+    common = (v * g).mean(dims, True) - along_v * along_g
+    if centred:
+        common = common - v.mean(dims, True) * g.mean(dims, True)
+    turned = along_g * _turned(v, x, mean, square, eps, dims) + along_v * _turned(g, x, mean, square, eps, dims)
+    return -scale * (common * scale * y + turned)
+
+
+def together(*terms: Any) -> Any:
+    """Return the sum of the terms that there are."""
+    total = None
+    for term in terms:
+        if term is not None:
+            total = term if total is None else total + term
+    return total
+
+
+def _of_upstream(grads: Any, x: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any) -> Any:
+    """Return the gradient of the backward pass's results with respect to its upstream gradient; ``grads`` are
+    those of the input's gradient, of the sums of ``g * y`` and of the sums of g.
+    """
+    first, along, total = grads
+    first = None if first is None else _weighted(_turned(first, x, mean, square, eps, rows), weight)
+    along = None if along is None else along * _normalized(x, eps, rows, mean is not None)[0]
+    return together(first, along, None if total is None else total.expand(tuple(x.shape)))
+
+
+def _of_input(grads: Any, g: Any, x: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any) -> Any:
+    """Likewise with respect to the input."""
+    first, along, _ = grads
+    return together(
+        None if first is None else _curvature(first, _weighted(g, weight), x, eps, rows, mean is not None),
+        None if along is None else _turned(along * g, x, mean, square, eps, rows))
+
+
+def _of_weight(grads: Any, g: Any, x: Any, mean: Any, square: Any, eps: float, rows: Any) -> Any:
+    """Likewise with respect to the weight."""
+    return None if grads[0] is None else g * _turned(grads[0], x, mean, square, eps, rows)
+
+
+def _summed_dims(weight: Any, rank: int) -> tuple[int, ...]:
+    """Return the dimensions that a parameter is the same along."""
+    shape = tuple(weight.shape)
+    return tuple([d for d in range(-rank, 0) if -d > len(shape) or shape[d] == 1])
+
+
+def _parts(x: Any, dims: Any) -> int:
+    """In how many parts rows are added up to parameters: a number that sizes alone decide on."""
+    if dims[0] != -x.ndim or x.numel() < _DIVIDED:
+        return 1
+    sums = x.numel() // math.prod([x.shape[d] for d in dims])
+    return math.gcd(x.shape[0], _PARTS) if sums <= _FEW_SUMS else 1
+
+
+def _parameter_sums(grad: Any, x: Any, mean: Any, square: Any, eps: float, rows: Any, dims: Any) -> tuple[Any, Any]:
+    """Return the sums of ``grad * y`` and of ``grad`` along ``dims``."""
+    if dims:
+        parts = _parts(x, dims)
+        if parts > 1:  # of few parameters, whose sums are not worth a second thread each
+            grad, x, mean, square = (
+                None if t is None else t.reshape((parts if t.shape[0] > 1 else 1, -1, *t.shape[1:]))
+                for t in (grad, x, mean, square))
+        along, total = call(normalize_sums, grad, x, mean, square, eps, rows, dims)
+        return (along.sum(0), total.sum(0)) if parts > 1 else (along, total)
+    return grad * _normalized(x, eps, rows, mean is not None)[0], grad
+
+
+def _shaped(total: Any, parameter: Any) -> Any:
+    """Return a sum as the gradient of a parameter."""
+    shape = parameter.shape
+    if total.shape == shape:
+        return total
+    if total.numel() != parameter.numel():  # rows that share it
+        extra = tuple([d for d in _summed_dims(parameter, total.ndim) if total.shape[d] != 1])
+        total = total.sum(extra, True)
+    return total.reshape(shape)
+
+
+def _gradients(grad: Any, x: Any, weight: Any, bias: Any, mean: Any, square: Any, eps: float, dims: Any,
+               wanted: Any) -> Any:
+    """Return the gradients of input, weight and bias; None where they are not wanted."""
+    made = iter(call(COMPOSITES["normalize_gradients"], grad, x, weight, bias, mean, square, eps, dims,
+                     WANTED[wanted]))
+    return tuple([next(made) if there else None for there in wanted])
+
+
+def joint_gradients(grads: Any, input: Any, weight: Any, bias: Any, result1: Any, result2: Any, eps: Any, dims: Any,
+                    wanted: Any) -> tuple[Any, Any, Any]:
+    """Return the gradients of input, weight and bias from those of normalised values, means and variances."""
+    found: tuple[Any, Any, Any] = (None, None, None)
+    if grads[0] is not None:
+        found = _gradients(grads[0], input, weight, bias, result1, result2, eps, dims, wanted)
+    if (grads[1] is None and grads[2] is None) or not wanted[0]:
+        return found
+    count = math.prod([input.shape[d] for d in dims])
+    of_mean = None if grads[1] is None else (grads[1] / count).expand(tuple(input.shape))
+    of_var = None if grads[2] is None else grads[2] * (input - result1) * (2 / count)
+    return together(found[0], of_mean, of_var), found[1], found[2]
+
+
+def _rms_joint(grads: Any, input: Any, weight: Any, result1: Any, eps: Any, dims: Any,
+               wanted: Any) -> tuple[Any, Any]:
+    first, along = None, None
+    if grads[0] is not None:
+        first, along, _ = _gradients(grads[0], input, weight, None, None, result1, eps, dims, (*wanted, False))
+    if grads[1] is not None and wanted[0]:
+        first = together(first, grads[1] * input * (2 / math.prod([input.shape[d] for d in dims])))
+    return first, along
+
+
+#: Which gradients are wanted: the same objects for every call.
+WANTED: Final = {wanted: wanted for wanted in product((False, True), repeat=3)}
+
+
+# ------------------------------------------------------------------------------------------ operators
+
+#: Elements from which, and sums up to which, sums are divided into parts, and how many these are at most.
+_DIVIDED: Final = 1 << 17
+_FEW_SUMS: Final = 512
+_PARTS: Final = 16
+
+_HIDDEN: Final[dict[str, Any]] = {"method": False, "function": False, "functions": _functions}
+
+normalize_rows: Final = BroadRow(
+    "normalize_rows(Tensor input, Tensor? weight, Tensor? bias, float eps, int[] dims) -> (Tensor, Tensor, Tensor)",
+    "((input - mean) / sqrt(var + eps) * weight + bias, mean, var) along dims.",
+    _forward, ("full", "row", "row"), label="normalization", derivative=Derivative(joint_gradients), **_HIDDEN)
+normalize_rms: Final = BroadRow(
+    "normalize_rms(Tensor input, Tensor? weight, float eps, int[] dims) -> (Tensor, Tensor)",
+    "(input / sqrt(mean(input²) + eps) * weight, mean(input²)) along dims.",
+    _rms_forward, ("full", "row"), label="rms_norm", derivative=Derivative(_rms_joint), **_HIDDEN)
+
+SAVED: Final = "Tensor? mean, Tensor square, float eps"
+normalize_backward: Final[BroadRow] = BroadRow(
+    f"normalize_backward(Tensor upstream, Tensor input, Tensor? weight, {SAVED}, int[] dims) -> Tensor",
+    "Gradient of the input of normalize_rows, or of normalize_rms without mean.",
+    _backward, ("full",), **_HIDDEN, derivative=Derivative(
+        upstream=lambda grad, input, weight, mean, square, eps, dims: _of_upstream(
+            (grad, None, None), input, weight, mean, square, eps, dims),
+        input=lambda grad, upstream, input, weight, mean, square, eps, dims: _of_input(
+            (grad, None, None), upstream, input, weight, mean, square, eps, dims),
+        weight=lambda grad, upstream, input, mean, square, eps, dims: _of_weight(
+            (grad, None, None), upstream, input, mean, square, eps, dims)))
+normalize_sums: Final[BroadRow] = BroadRow(
+    f"normalize_sums(Tensor upstream, Tensor input, {SAVED}, int[] rows, int[] dims) -> (Tensor, Tensor)",
+    "Sums of upstream * y and of upstream along dims, where y is the input normalised along rows.",
+    _sums, ("row", "row"), **_HIDDEN, derivative=Derivative(
+        upstream=lambda grads, input, mean, square, eps, rows: _of_upstream(
+            (None, *grads), input, None, mean, square, eps, rows),
+        input=lambda grads, upstream, input, mean, square, eps, rows: _of_input(
+            (None, *grads), upstream, input, None, mean, square, eps, rows)))
+normalize_backward_sums: Final[BroadRow] = BroadRow(
+    f"normalize_backward_sums(Tensor upstream, Tensor input, Tensor? weight, {SAVED}, int[] dims) -> "
+    "(Tensor, Tensor, Tensor)",
+    "normalize_backward with a weight for each row, and the sums of upstream * y and of upstream along dims.",
+    _backward_and_sums, ("full", "row", "row"), **_HIDDEN, derivative=Derivative(
+        upstream=lambda grads, input, weight, mean, square, eps, dims: _of_upstream(
+            grads, input, weight, mean, square, eps, dims),
+        input=lambda grads, upstream, input, weight, mean, square, eps, dims: _of_input(
+            grads, upstream, input, weight, mean, square, eps, dims),
+        weight=lambda grads, upstream, input, mean, square, eps, dims: _of_weight(
+            grads, upstream, input, mean, square, eps, dims)))
+
+
+@processors_only("row_norm_gradients")
+def _one_pass(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Processors read both arrays once for all three gradients, where rows lie one after the other."""
+    plans: BoundedCache[Any, Any] = BoundedCache(_PLANS)
+
+    def gradients(upstream: Any, input: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any,
+                  dims: Any) -> Any:
+        operands = upstream, input, weight, mean, square
+        along, across = tuple(rows), tuple(dims)
+        place = along, across, *[None if x is None else (x._key, x._array.shape, x._array.strides) for x in operands]
+        plan = plans.get(place, plans)
+        if plan is plans:
+            plan = plans[place] = _plan_all(entry, operands, along, across)
+        if plan is None:
+            return general(*operands, eps, rows, dims)
+        launch, sizes, keys = plan
+        first, *sums = launch([x._array for x in operands if x is not None], (eps,))
+        if len(sizes) > 1:
+            sums = [x.reshape(sizes) for x in sums]
+        return wrap(first, keys[0]), *[wrap(x, keys[1]) for x in sums]
+
+    return private("normalize_backward", gradients)
+
+
+def _plan_all(entry: DeviceEntry, operands: Sequence[Any], rows: tuple[int, ...], dims: tuple[int, ...]) -> Any:
+    """Plan all three gradients in one launch: launcher, shape of sums, keys of the results; None if impossible."""
+    upstream, input, weight, _, square = operands
+    shape, dtype = input._array.shape, upstream.dtype
+    lead = len(shape) - len(rows)
+    sizes = shape[lead:]
+    length = math.prod(sizes)
+    count = input._array.size // length if length else 0
+    if (rows[0] != -len(rows) or len(dims) != lead or dims[-1] != rows[0] - 1 or not count
+            or upstream._array.shape != shape or square._array.size != count
+            or (weight is not None and weight._array.size != length)
+            or not all(x is None or contiguous(x._array) for x in operands)):
+        return None
+    lying = [None if x is None else (x.dtype, lies) for x, lies in zip(operands, _LYING, strict=True)]
+    launch = _ALL_GRADIENTS.launcher(entry, lying, shape, (count, length), 1)
+    return launch, sizes, tuple([entry.key | dtype_bit(x) for x in (dtype, arithmetic_dtype(dtype))])
+
+
+#: Plans that are kept; a program has few shapes.
+_PLANS: Final = 512
+_LYING: Final[tuple[Lies, ...]] = ("full", "full", "column", "row", "row")
+_ALL_GRADIENTS: Final = BlockRow("normalize_backward_columns", _backward_and_columns, 2)
+
+
+@composite(
+    f"normalize_backward_columns(Tensor upstream, Tensor input, Tensor? weight, {SAVED}, int[] rows, int[] dims) -> "
+    "(Tensor, Tensor, Tensor)", method=False, function=False, direct=_one_pass, kept=True)
+def normalize_backward_columns(upstream: Any, input: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any,
+                               dims: Any) -> Any:
+    """normalize_backward along rows, and the sums of upstream * y and of upstream along dims.
+
+    Where all dims stand before the rows, sums have the rows' dimensions alone.
+    """
+    first = call(normalize_backward, upstream, input, weight, mean, square, eps, rows)
+    sums = _parameter_sums(upstream, input, mean, square, eps, rows, dims)
+    if len(dims) == input.ndim + rows[0] and dims[-1] < rows[0]:
+        shape = tuple(input.shape[rows[0]:])
+        sums = sums[0].reshape(shape), sums[1].reshape(shape)
+    return first, *sums
+
+
+@composite(
+    f"normalize_gradients(Tensor upstream, Tensor input, Tensor? weight, Tensor? bias, {SAVED}, int[] dims, "
+    "any wanted) -> Tensor[]", method=False, function=False, kept=True)
+def normalize_gradients(upstream: Any, input: Any, weight: Any, bias: Any, mean: Any, square: Any, eps: float,
+                        dims: Any, wanted: tuple[bool, bool, bool]) -> tuple[Any, ...]:
+    """Gradients of input, weight and bias, as far as they are wanted, of values that are normalised along dims."""
+    parameter = weight if weight is not None else bias
+    if parameter is None or not (wanted[1] or wanted[2]):
+        return (call(normalize_backward, upstream, input, weight, mean, square, eps, dims),) if wanted[0] else ()
+    summed = _summed_dims(parameter, input.ndim)
+    first: Sequence[Any] = ()
+    if wanted[0] and set(dims) <= set(summed):
+        *first, along, total = call(normalize_backward_sums, upstream, input, weight, mean, square, eps, dims)
+    elif wanted[0] and summed:
+        gradients = COMPOSITES["normalize_backward_columns"]
+        *first, along, total = call(gradients, upstream, input, weight, mean, square, eps, dims, summed)
+    else:
+        if wanted[0]:
+            first = (call(normalize_backward, upstream, input, weight, mean, square, eps, dims),)
+        along, total = _parameter_sums(upstream, input, mean, square, eps, dims, summed)
+    return (*first, *([_shaped(along, weight)] if wanted[1] else ()), *([_shaped(total, bias)] if wanted[2] else ()))

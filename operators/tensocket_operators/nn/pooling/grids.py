@@ -1,0 +1,248 @@
+"""Reading images at points of a grid, and grids of affine maps."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from typing import Any, Final
+
+from tensocket_core import functions
+from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.registry import COMPOSITES
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
+
+from ...kinds.composite import composite
+
+_MODES: Final = ("bilinear", "nearest", "bicubic")
+_PADDINGS: Final = ("zeros", "border", "reflection")
+
+
+def _unnormalized(x: Any, size: int, align_corners: bool) -> Any:
+    """Return the coordinates from -1 to 1 as positions; the ends are centres of elements, or their outer edges."""
+    return (x + 1) / 2 * (size - 1) if align_corners else ((x + 1) * size - 1) / 2
+
+
+def _clipped(x: Any, size: int) -> Any:
+    """Positions within the image, NaN as 0; those at its ends and outside have no gradient."""
+    inside, value = (x > 0) & (x < size - 1), x.detach()
+    return functions.where(inside, x, value.masked_fill(value != value, 0).clamp(0, size - 1))
+
+
+def _reflected(x: Any, size: int, align_corners: bool) -> Any:
+    """Positions folded back into the image at its ends."""
+    low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
+    if span == 0:
+        return x * 0
+    shifted = x - low
+    distance = functions.where(shifted < 0, -shifted, shifted)
+    folds = (distance.detach() / span).floor()
+    rest = distance.fmod(span)
+    return functions.where(folds.fmod(2) == 0, rest + low, span - rest + low)
+
+
+def _placed(x: Any, size: int, padding: str, align_corners: bool) -> Any:
+    if padding == "reflection":
+        x = _reflected(x, size, align_corners)
+    return x if padding == "zeros" else _clipped(x, size)
+
+
+def _index(places: list[Any], sizes: tuple[int, ...]) -> Any:
+    """Return the positions of elements at whole places, each [B, points]; -1 where there are none."""
+    valid, index = None, None
+    for place, size in zip(places, sizes, strict=True):
+        inside = (place >= 0) & (place <= size - 1)
+        valid = inside if valid is None else valid & inside
+        # Floats count no further than their precision, halves of these only to 256.
+        whole = functions.where(inside, place, 0).to(dtypes.int64)
+        index = whole if index is None else index * size + whole
+    assert index is not None
+    assert valid is not None
+    return functions.where(valid, index, -1)
+
+
+def _summed(flat: Any, weights: list[Any], index: list[Any]) -> Any:
+    return call(COMPOSITES["read_points"], flat, functions.stack(weights, 1), functions.stack(index, 1), flat.shape[2])
+
+
+def _nearest(flat: Any, points: list[Any], sizes: tuple[int, ...]) -> Any:
+    index = _index([x.detach().round() for x in points], sizes)
+    weight = flat.new_ones(tuple(index.shape))
+    if points[0].requires_grad:  # the slope along the points is 0, which is not the same as none
+        weight = weight + points[0].masked_fill(points[0].isfinite().logical_not(), 0) * 0
+    return _summed(flat, [weight], [index])
+
+
+def _linear(flat: Any, points: list[Any], sizes: tuple[int, ...]) -> Any:
+    """Corners around every point, by how near they are."""
+    lows = [x.detach().floor() for x in points]
+    weights, index = [], []
+    for corner in itertools.product((0, 1), repeat=len(sizes)):
+        weight = None
+        for x, low, side in zip(points, lows, corner, strict=True):
+            share = x - low if side else low + 1 - x
+            weight = share if weight is None else weight * share
+        assert weight is not None
+        weights.append(weight)
+        index.append(_index([low + side for low, side in zip(lows, corner, strict=True)], sizes))
+    return _summed(flat, weights, index)
+
+
+def _cubic_weights(t: Any) -> list[Any]:
+    """Return the weights of the four elements around a point (cubic convolution with -0.75)."""
+    a = -0.75
+
+    def near(x: Any) -> Any:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x: Any) -> Any:
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+
+
+def _cubic(flat: Any, points: list[Any], sizes: tuple[int, ...], padding: str, align_corners: bool) -> Any:
+    lows = [x.detach().floor() for x in points]
+    weights = [_cubic_weights(x - low) for x, low in zip(points, lows, strict=True)]
+    factors, index = [], []
+    for row, column in itertools.product(range(4), repeat=2):
+        places = [_placed(low + k - 1, size, padding, align_corners)
+                  for low, k, size in zip(lows, (row, column), sizes, strict=True)]
+        factors.append(weights[0][row] * weights[1][column])
+        index.append(_index(places, sizes))
+    return _summed(flat, factors, index)
+
+
+def _sampled(operator: str, input: Any, grid: Any, mode: str, padding: str, align_corners: bool) -> Any:
+    dims = input.ndim - 2
+    if dims not in (2, 3) or grid.ndim != dims + 2 or grid.shape[-1] != dims or grid.shape[0] != input.shape[0] or (
+            0 in input.shape[2:]):
+        raise ShapeError(operator, f"input {list(input.shape)}, grid {list(grid.shape)}",
+                         "the input is [B, C, H, W] or [B, C, D, H, W] and the grid [B, .., 2] or [B, .., 3]",
+                         "reshape them")
+    if mode == "bicubic" and dims != 2:
+        raise ArgumentError(operator, "mode='bicubic' for three dimensions", "bicubic is for two dimensions",
+                            "use bilinear")
+    if input.dtype is not grid.dtype:
+        raise DtypeError(operator, f"input of {input.dtype.name}, grid of {grid.dtype.name}",
+                         "both have one dtype", "convert with .to(dtype)")
+    batch, channels, *sizes = input.shape
+    points = grid.reshape((batch, math.prod(grid.shape[1:-1]), dims))
+    # The last coordinate of a point is that of the first dimension.
+    lines = [_unnormalized(points.select(-1, dims - 1 - d), n, align_corners) for d, n in enumerate(sizes)]
+    flat = input.reshape((batch, channels, math.prod(sizes)))
+    if mode == "bicubic":
+        result = _cubic(flat, lines, tuple(sizes), padding, align_corners)
+    else:
+        lines = [_placed(x, n, padding, align_corners) for x, n in zip(lines, sizes, strict=True)]
+        if dims == 3 and padding == "zeros":  # points without a place are outside; of planes, PyTorch gives NaN
+            lines = [functions.where(x.detach().isfinite(), x, -2.0) for x in lines]
+        result = (_linear if mode == "bilinear" else _nearest)(flat, lines, tuple(sizes))
+    return result.reshape((batch, channels, *grid.shape[1:-1]))
+
+
+@composite("grid_sample(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', "
+           "bool? align_corners=None) -> Tensor", method=False, namespace="nn.functional")
+def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
+                align_corners: bool | None = None) -> Any:
+    """Values of an image at the points of a grid.
+
+    Args:
+        input: [B, C, H, W] or [B, C, D, H, W].
+        grid: [B, .., 2] or [B, .., 3]; coordinates x, y (, z) from -1 to 1.
+        mode: ``bilinear``, ``nearest`` or ``bicubic``.
+        padding_mode: Values outside of the image: ``zeros``, the ``border``, or its ``reflection``.
+        align_corners: Whether -1 and 1 are centres of the outermost elements instead of their outer edges.
+
+    Raises:
+        ArgumentError: A mode is unknown.
+        ShapeError: Image and grid do not fit.
+        DtypeError: Their dtypes differ.
+    """
+    if mode not in _MODES:
+        raise ArgumentError("grid_sample", f"mode={mode!r}", f"the mode is one of {', '.join(_MODES)}",
+                            "pass one of these")
+    if padding_mode not in _PADDINGS:
+        raise ArgumentError("grid_sample", f"padding_mode={padding_mode!r}",
+                            f"the padding mode is one of {', '.join(_PADDINGS)}", "pass one of these")
+    return _sampled("grid_sample", input, grid, mode, padding_mode, bool(align_corners))
+
+
+def _by_number(operator: str, input: Any, grid: Any, dims: int, mode: int, padding: int, align_corners: bool) -> Any:
+    if input.ndim != dims + 2 or not 0 <= mode < 3 or not 0 <= padding < 3:
+        raise ArgumentError(operator, f"input {list(input.shape)}, modes {mode} and {padding}",
+                            f"the input has {dims} spatial dimensions, modes are 0, 1 or 2", "use grid_sample")
+    return _sampled(operator, input, grid, _MODES[mode], _PADDINGS[padding], align_corners)
+
+
+_NUMBERED: Final = ("(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) "
+                    "-> Tensor")
+
+
+@composite(f"grid_sampler{_NUMBERED}", method=False)
+def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+    """``grid_sample`` with modes by number, of two or three dimensions."""
+    return _by_number("grid_sampler", input, grid, input.ndim - 2, interpolation_mode, padding_mode, align_corners)
+
+
+@composite(f"grid_sampler_2d{_NUMBERED}", method=False)
+def grid_sampler_2d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+    """``grid_sample`` of [B, C, H, W] with modes by number."""
+    return _by_number("grid_sampler_2d", input, grid, 2, interpolation_mode, padding_mode, align_corners)
+
+
+@composite(f"grid_sampler_3d{_NUMBERED}", method=False)
+def grid_sampler_3d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+    """``grid_sample`` of [B, C, D, H, W] with modes by number."""
+    return _by_number("grid_sampler_3d", input, grid, 3, interpolation_mode, padding_mode, align_corners)
+
+
+def _affine_base(like: Any, sizes: tuple[int, ...], align_corners: bool) -> Any:
+    """Return the points of an image as rows of coordinates that end in 1: [1, points, dims + 1]."""
+    dims, lines = len(sizes), []
+    for d in reversed(range(dims)):
+        n = sizes[d]
+        at = like.detach().new_arange(0, n, 1).to(like.dtype)
+        line = (at * 2 - (n - 1)) / (max(n - 1, 1) if align_corners else n)
+        lines.append(line.reshape((-1, *(1,) * (dims - 1 - d))).expand(sizes))
+    return functions.stack([*lines, lines[0].new_ones(sizes)], -1).reshape((1, -1, dims + 1))
+
+
+def _affine_gradient(grad: Any, size: Any, align_corners: bool) -> Any:
+    """Return the gradient of affine maps, which depends on no tensor of the forward pass."""
+    batch, _, *sizes = tuple(size)
+    base = _affine_base(grad, tuple(sizes), align_corners)
+    return functions.matmul(grad.reshape((batch, -1, len(sizes))).mT, base)
+
+
+@composite("affine_grid_generator(Tensor theta, any size, bool align_corners) -> Tensor", method=False,
+           derivative=Derivative(theta=_affine_gradient))
+def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
+    """Where the points of an image of ``size`` lie after affine maps: [B, H, W, 2] or [B, D, H, W, 3].
+
+    Raises:
+        ShapeError: ``theta`` is not [B, 2, 3] or [B, 3, 4] as ``size`` says.
+        DtypeError: ``theta`` is not of floats.
+    """
+    batch, _, *sizes = tuple(size)
+    dims = len(sizes)
+    if not theta.dtype.is_floating_point:
+        raise DtypeError("affine_grid", f"theta of {theta.dtype.name}", "affine maps are of floats",
+                         "convert with .float()")
+    if dims not in (2, 3) or tuple(theta.shape) != (batch, dims, dims + 1) or min(sizes) < 1:
+        raise ShapeError("affine_grid", f"theta {list(theta.shape)}, size {list(size)}",
+                         "theta is [B, 2, 3] for [B, C, H, W] and [B, 3, 4] for [B, C, D, H, W]", "reshape theta")
+    base = _affine_base(theta, tuple(sizes), align_corners)
+    return functions.matmul(base, theta.mT).reshape((batch, *sizes, dims))
+
+
+@composite("affine_grid(Tensor theta, any size, bool? align_corners=None) -> Tensor", method=False,
+           namespace="nn.functional")
+def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
+    """Where the points of an image of ``size`` lie after affine maps, for ``grid_sample``."""
+    if align_corners and 1 in tuple(size)[2:]:
+        warnings.warn("a grid with one point along a dimension has it in the middle where align_corners=True. "
+                      "See the documentation of affine_grid for details.", UserWarning, stacklevel=3)
+    return functions.affine_grid_generator(theta, size, bool(align_corners))

@@ -1,0 +1,258 @@
+"""Kernels over windows: the largest elements of taps, and their gradients, without atomics; see ``windows``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.geometry import coalesce, element_strides
+from tensocket_core.launch.programs import index_dtype, program
+from tensocket_core.launch.replay import constant
+from tensocket_core.launch.stream_use import note_use
+from tensocket_plugins.contract.dtypes import DType, int32, int64
+from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.build.nest import Nest, dot, linear, parallel
+from tensocket_plugins.ir.nodes import (
+    Assign,
+    Combine,
+    Declare,
+    Expr,
+    If,
+    Let,
+    Load,
+    LoopKind,
+    Program,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+    call,
+    cast,
+    const,
+    loop,
+    select,
+)
+from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.kit.bounded import BoundedCache
+
+from ..convolution.kernel import _clamped, _inside, _reach, _sum, _tap
+from ..convolution.taps import Taps
+
+#: Position of a window without elements; larger than every real one, so that real ones win.
+_NOWHERE: Final = (1 << 30) - 1
+#: Programs, scalars and tables by what they depend on.
+_PLANS: Final[BoundedCache[tuple[Any, ...], tuple[Any, ...]]] = BoundedCache(1024)
+
+
+def _launch(entry: DeviceEntry, place: tuple[Any, ...], arrays: Sequence[Any], plan: Callable[[], tuple[Any, ...]]
+            ) -> None:
+    """Launch a program on arrays; ``plan`` gives its key, builder, scalars and tables for ``place`` and the arrays'
+    shapes and strides.
+    """
+    place = (entry.key, *place, *[(x.shape, x.strides) for x in arrays])
+    found = _PLANS.get(place)
+    if found is None:
+        key, build, scalars, tables = plan()
+        found = _PLANS[place] = program(entry, key, build, Strategy.SERIAL), scalars, tables
+    run, scalars, tables = found
+    buffers, stream = (*arrays, *[constant(entry, table) for table in tables]), entry.stream
+    note_use(buffers, stream)
+    run(buffers, scalars, stream)
+
+
+def _lowest(dtype: DType) -> Expr:
+    if dtype.kind == "float":
+        return const(-math.inf, dtype)
+    return const(0 if dtype.kind != "int" else -(1 << (8 * dtype.itemsize - 1)), dtype)
+
+
+def _first_largest(value: DType, index: DType) -> Combine:
+    """Return the larger value with its position: of equals the first, of several NaN the last, as in PyTorch."""
+    (x, y), (i, j) = ([Var(f"{side}_{what}", dtype) for side in ("left", "right")]
+                      for what, dtype in (("value", value), ("position", index)))
+    left = (y < x) | (call("eq", x, y) & (i < j))
+    if value.kind == "float":
+        x_nan, y_nan = call("ne", x, x), call("ne", y, y)
+        left = (~y_nan & (left | x_nan)) | (x_nan & y_nan & (j < i))
+    return Combine((x, i), (y, j), (select(left, x, y), select(left, i, j)))
+
+
+def pool_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
+    """``out0[n.., o..]`` is the largest element of a window of ``in0``, ``out1`` its position in the dimensions."""
+    nest, work = Nest("pool_max", index), arithmetic_dtype(dtype)
+    nest.buffer("out0", dtype, writable=True)
+    nest.buffer("out1", int64, writable=True)
+    nest.buffer("in0", dtype)
+    tables = [nest.buffer(f"positions{d}", int32) for d in range(dims)]
+    lead, outputs, taps, sizes = (nest.sizes(*p) for p in (("n", outer), ("m", dims), ("k", dims), ("s", dims)))
+    a, o, t = nest.variables("a", outer), nest.variables("o", dims), nest.variables("t", dims)
+    target, steps = dot([*a, *o], nest.strides("out0", outer + dims)), nest.strides("in0", outer + dims)
+    found = [_tap(nest, table, o[d], t[d], taps[d], f"position{d}") for d, table in enumerate(tables)]
+    positions = [position for _, position in found]
+    valid = Var("valid", (positions[0] >= 0).dtype)
+    value = cast(Load("in0", dot([*a, *_clamped(positions)], steps), dtype), work)
+    lowest, nowhere = _lowest(work), const(_NOWHERE, index)
+    best, place = Var("best", work), Var("place", index)
+    reduce = Reduce(
+        (best, place), tuple(zip(t, taps, strict=True)), (*(let for let, _ in found), Let(valid, _inside(positions))),
+        (select(valid, value, lowest), select(valid, linear(positions, sizes), nowhere)), (lowest, nowhere),
+        _first_largest(work, index))
+    body: list[Stmt] = [reduce, Store("out0", target, cast(best, dtype)), Store("out1", target, cast(place, int64))]
+    return nest.program(parallel([*a, *o], [*lead, *outputs], body))
+
+
+def even_pool_nest(dtype: DType, outer: int, dims: int, hop: int | None, unit: tuple[bool, bool], index: DType
+                   ) -> Program:
+    """The same for windows that lie evenly: positions are computed, and elements compared one after the other.
+
+    Args:
+        dtype: Element type of the image.
+        outer: Dimensions before those of windows.
+        dims: Dimensions of windows.
+        hop: Stride of the windows along the last dimension, where it is known.
+        unit: Whether the results' and the image's last strides are 1.
+        index: Integer type of index arithmetic.
+    """
+    nest, work = Nest("pool_max", index), arithmetic_dtype(dtype)
+    nest.buffer("out0", dtype, writable=True)
+    nest.buffer("out1", int64, writable=True)
+    nest.buffer("in0", dtype)
+    lead, outputs, taps, sizes = (nest.sizes(*p) for p in (("n", outer), ("m", dims), ("k", dims), ("s", dims)))
+    hops, gaps, pads = (nest.sizes(prefix, dims) for prefix in ("hop", "gap", "pad"))
+    a, o, t = nest.variables("a", outer), nest.variables("o", dims), nest.variables("t", dims)
+    one = const(1, index)
+    ends = [[*strides[:-1], one] if known else [*strides] for strides, known in (
+        (nest.strides(array, outer + dims), known) for array, known in zip(("out0", "in0"), unit, strict=True))]
+    distances: list[Expr] = [*hops[:-1], hops[-1] if hop is None else const(hop, index)]
+    best, place, value = Var("best", work), Var("place", int32), Var("value", work)
+    positions = [Var(f"position{d}", index) for d in range(dims)]
+    inside = positions[0] >= 0
+    for d, position in enumerate(positions):
+        inside = inside & (position >= 0) & (position < sizes[d]) if d else inside & (position < sizes[d])
+    nowhere = const(_NOWHERE, int32)
+    # The first of equals, and of several NaN the last, as PyTorch has it.
+    better = (best < value) | call("ne", value, value) | call("eq", place, nowhere)
+    compare: tuple[Stmt, ...] = (
+        *(Let(position, o[d] * distances[d] + (t[d] * gaps[d] - pads[d])) for d, position in enumerate(positions)),
+        If(inside, (Let(value, cast(Load("in0", dot([*a, *positions], ends[1]), dtype), work)),
+                    If(better, (Assign(best, value), Assign(place, cast(linear(positions, sizes), int32)))))),
+    )
+    for var, size in zip(reversed(t), reversed(taps), strict=True):
+        compare = (loop(var, size, compare),)
+    target = dot([*a, *o], ends[0])
+    body = [Declare(best, _lowest(work)), Declare(place, nowhere), *compare,
+            Store("out0", target, cast(best, dtype)), Store("out1", target, cast(place, int64))]
+    return nest.program(parallel([*a, *o], [*lead, *outputs], body))
+
+
+def pool_array(entry: DeviceEntry, out: Any, places: Any, source: Any, windows: tuple[Taps, ...], dtype: DType) -> None:
+    """Find the largest elements of windows; ``out`` and ``places`` have the same strides, and no array is empty."""
+    _launch(entry, ("pool_max", dtype, windows), (out, places, source),
+            lambda: _pool_plan(entry, out, source, windows, dtype))
+
+
+def _pool_plan(entry: DeviceEntry, out: Any, source: Any, windows: tuple[Taps, ...], dtype: DType) -> tuple[Any, ...]:
+    dims = len(windows)
+    outer = len(out.shape) - dims
+    steps = [element_strides(out), element_strides(source)]
+    lead, merged = coalesce(out.shape[:outer], [s[:outer] for s in steps])
+    index = index_dtype(entry, (out.size, source.size, *(_reach(x) for x in (out, source))))
+    even = [window.even for window in windows if window.even is not None]
+    sizes = [*lead, *out.shape[outer:], *(window.taps for window in windows), *source.shape[outer:]]
+    ends = [n for k in range(2) for n in (*merged[k], *steps[k][outer:])]
+    if len(even) == dims and math.prod(source.shape[outer:]) < _NOWHERE:
+        hop = even[-1][0] if even[-1][0] <= 2 else None
+        unit = (steps[0][-1] == 1, steps[1][-1] == 1)
+        return (("even_pool_max", dtype, len(lead), dims, hop, unit, index),
+                lambda: even_pool_nest(dtype, len(lead), dims, hop, unit, index),
+                (*sizes, *(n for numbers in zip(*even, strict=True) for n in numbers), *ends), ())
+    return (("pool_max", dtype, len(lead), dims, index), lambda: pool_nest(dtype, len(lead), dims, index),
+            (*sizes, *ends), tuple([window.on(entry, "positions") for window in windows]))
+
+
+def pool_gradient_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
+    """``out0[n.., i..]`` is the sum of ``in0[n.., o..]`` over the windows whose largest element it is."""
+    nest, work = Nest("pool_max_gradient", index), arithmetic_dtype(dtype)
+    nest.buffer("out0", dtype, writable=True)
+    nest.buffer("in0", dtype)
+    nest.buffer("places", int64)
+    tables = [nest.buffer(f"positions{d}", int32) for d in range(dims)]
+    lead, sizes, taps = nest.sizes("n", outer), nest.sizes("m", dims), nest.sizes("k", dims)
+    a, i, t = nest.variables("a", outer), nest.variables("i", dims), nest.variables("t", dims)
+    target, grads, wheres = (dot([*a, *i], nest.strides("out0", outer + dims)),
+                             nest.strides("in0", outer + dims), nest.strides("places", outer + dims))
+    found = [_tap(nest, table, i[d], t[d], taps[d], f"position{d}") for d, table in enumerate(tables)]
+    positions = [position for _, position in found]
+    at = [*a, *_clamped(positions)]
+    mine = call("eq", Load("places", dot(at, wheres), int64), cast(linear(i, sizes), int64))
+    total = Var("total", work)
+    reduce = _sum(total, list(zip(t, taps, strict=True)), [let for let, _ in found], select(
+        _inside(positions) & mine, cast(Load("in0", dot(at, grads), dtype), work), const(0, work)))
+    return nest.program(parallel([*a, *i], [*lead, *sizes], [reduce, Store("out0", target, cast(total, dtype))]))
+
+
+def pool_spread_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
+    """The same for processors: every image by itself, window after window; ``out0`` is contiguous."""
+    nest, work = Nest("pool_max_spread", index), arithmetic_dtype(dtype)
+    nest.buffer("out0", dtype, writable=True)
+    nest.buffer("in0", dtype)
+    nest.buffer("places", int64)
+    lead, outputs = nest.sizes("n", outer), nest.sizes("m", dims)
+    (image,) = nest.sizes("image", 1)
+    a, o = nest.variables("a", outer), nest.variables("o", dims)
+    grads, wheres = (dot([*a, *o], nest.strides(array, outer + dims)) for array in ("in0", "places"))
+    place, found = Var("place", index), Var("found", int64)
+    target = linear(a, lead) * image + place
+    total = cast(Load("out0", target, dtype), work) + cast(Load("in0", grads, dtype), work)
+    body: tuple[Stmt, ...] = (
+        Let(found, Load("places", wheres, int64)),
+        # A window of padding alone has no element.
+        If((found >= 0) & (found < cast(image, int64)), (
+            Let(place, cast(found, index)), Store("out0", target, cast(total, dtype)))))
+    for var, size in zip(reversed(o), reversed(outputs), strict=True):
+        body = (loop(var, size, body),)
+    element = Var("element", index)
+    clear = loop(element, image, [Store("out0", linear(a, lead) * image + element, const(0, dtype))],
+                 LoopKind.PARALLEL)
+    return nest.program(parallel(a, lead, (clear, *body)))
+
+
+def pool_spread_array(entry: DeviceEntry, out: Any, grad: Any, places: Any, dims: int, dtype: DType) -> None:
+    """Take gradients back to the largest elements of contiguous images; no array is empty."""
+    _launch(entry, ("pool_max_spread", dtype, dims), (out, grad, places),
+            lambda: _spread_plan(entry, out, grad, places, dims, dtype))
+
+
+def _spread_plan(entry: DeviceEntry, out: Any, grad: Any, places: Any, dims: int, dtype: DType) -> tuple[Any, ...]:
+    outer = len(out.shape) - dims
+    steps = [element_strides(out), element_strides(grad), element_strides(places)]
+    lead, merged = coalesce(out.shape[:outer], [s[:outer] for s in steps])
+    index = index_dtype(entry, (out.size, grad.size, *(_reach(x) for x in (out, grad, places))))
+    return (("pool_max_spread", dtype, len(lead), dims, index),
+            lambda: pool_spread_nest(dtype, len(lead), dims, index),
+            (*lead, *grad.shape[outer:], math.prod(out.shape[outer:]),
+             *(n for k in (1, 2) for n in (*merged[k], *steps[k][outer:]))), ())
+
+
+def pool_gradient_array(entry: DeviceEntry, out: Any, grad: Any, places: Any, windows: tuple[Taps, ...],
+                        dtype: DType) -> None:
+    """Take gradients back to the largest elements; no array is empty."""
+    _launch(entry, ("pool_max_gradient", dtype, windows), (out, grad, places),
+            lambda: _gradient_plan(entry, out, grad, places, windows, dtype))
+
+
+def _gradient_plan(entry: DeviceEntry, out: Any, grad: Any, places: Any, windows: tuple[Taps, ...],
+                   dtype: DType) -> tuple[Any, ...]:
+    dims = len(windows)
+    outer = len(out.shape) - dims
+    steps = [element_strides(out), element_strides(grad), element_strides(places)]
+    lead, merged = coalesce(out.shape[:outer], [s[:outer] for s in steps])
+    index = index_dtype(entry, (out.size, grad.size, *(_reach(x) for x in (out, grad, places))))
+    back = [window.transposed for window in windows]
+    return (("pool_max_gradient", dtype, len(lead), dims, index),
+            lambda: pool_gradient_nest(dtype, len(lead), dims, index),
+            (*lead, *out.shape[outer:], *(taps.taps for taps in back),
+             *(n for k in range(3) for n in (*merged[k], *steps[k][outer:]))),
+            tuple([taps.on(entry, "positions") for taps in back]))

@@ -1,0 +1,94 @@
+"""Weighted sums of an image's elements at points, as ``grid_sample`` reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tensocket_core import functions
+from tensocket_core.device import DeviceEntry
+from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.registry import COMPOSITES
+from tensocket_core.keys import dtype_bit
+from tensocket_core.launch.private import private
+from tensocket_core.tensor import wrap
+
+from ...kinds.composite import composite
+from ...kinds.programs import processors_only
+from .points_kernel_cpu import Kind, on_points
+
+
+def _direct(kind: Kind) -> Any:
+    """One kernel on processors with a code generator; the operands are two arrays of floats and the positions."""
+
+    @processors_only(f"{kind}_points")
+    def shortcut(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+        def direct(first: Any, second: Any, index: Any, size: int) -> Any:
+            dtype = first.dtype
+            if dtype.kind != "float" or dtype.itemsize < 4 or second.dtype is not dtype:
+                return general(first, second, index, size)
+            batch, count, points = index.shape
+            channels = first.shape[1]
+            many, few, weights = (batch, channels, size), (batch, channels, points), (batch, count, points)
+            needed, shape = {"read": ((many, weights), few), "place": ((few, weights), many),
+                             "slopes": ((few, many), weights)}[kind]
+            if (tuple(first.shape), tuple(second.shape)) != needed:
+                return general(first, second, index, size)
+            arrays = [x.contiguous()._array for x in (first, second, index)]
+            made = on_points(entry, kind, shape, arrays, dtype, (batch, channels, size, points))
+            return wrap(made, entry.key | dtype_bit(dtype))
+
+        return private("grid_sample", direct)
+
+    return shortcut
+
+
+def _elements(flat: Any, index: Any) -> Any:
+    """Elements [B, C, points] at positions [B, points]; 0 where there are none."""
+    shape = (flat.shape[0], flat.shape[1], index.shape[-1])
+    found = flat.gather(2, index.clamp_min(0).unsqueeze(1).expand(shape))
+    return functions.where((index >= 0).unsqueeze(1), found, 0)
+
+
+@composite("point_slopes(Tensor grad, Tensor flat, Tensor index, int size) -> Tensor", method=False, function=False,
+           direct=_direct("slopes"))
+def point_slopes(grad: Any, flat: Any, index: Any, size: int) -> Any:
+    """Gradients of the weights of ``read_points``."""
+    return functions.stack([(_elements(flat, index.select(1, k)) * grad).sum(1) for k in range(index.shape[1])], 1)
+
+
+@composite("place_points(Tensor grad, Tensor weights, Tensor index, int size) -> Tensor", method=False, function=False,
+           direct=_direct("place"))
+def place_points(grad: Any, weights: Any, index: Any, size: int) -> Any:
+    """Gradients of the elements of ``read_points``, [B, C, size]."""
+    total = grad.new_zeros((*grad.shape[:2], size))
+    for k in range(index.shape[1]):
+        places = index.select(1, k).unsqueeze(1)
+        part = functions.where(places >= 0, grad * weights.select(1, k).unsqueeze(1), 0)
+        total = total.scatter_add(2, places.clamp_min(0).expand(grad.shape), part)
+    return total
+
+
+@composite(
+    "read_points(Tensor flat, Tensor weights, Tensor index, int size) -> Tensor", method=False, function=False,
+    direct=_direct("read"), derivative=Derivative(
+        flat=lambda grad, weights, index, size: call(COMPOSITES["place_points"], grad, weights, index, size),
+        weights=lambda grad, flat, index, size: call(COMPOSITES["point_slopes"], grad, flat, index, size)))
+def read_points(flat: Any, weights: Any, index: Any, size: int) -> Any:
+    """Sums of the elements at the positions of each point times their weights.
+
+    Args:
+        flat: [B, C, size].
+        weights: [B, K, points].
+        index: int64 positions below ``size``, -1 for no element, [B, K, points].
+        size: Elements of a channel.
+
+    Returns:
+        [B, C, points].
+    """
+    total = None
+    for k in range(index.shape[1]):
+        part = _elements(flat, index.select(1, k)) * weights.select(1, k).unsqueeze(1)
+        total = part if total is None else total + part
+    return total

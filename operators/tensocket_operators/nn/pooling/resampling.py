@@ -1,0 +1,183 @@
+"""Sparse maps for means over windows and for interpolation, and their application along several dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.registry import COMPOSITES
+from tensocket_plugins.contract import dtypes
+
+from ...kinds.composite import composite
+from ..convolution.im2col import window_taps
+from ..convolution.taps import NONE, Taps, mapping
+from ..convolution.windows import resample
+
+Array = np.ndarray[Any, Any]
+
+#: Coefficients of cubic convolution: of plain interpolation and of the kind without aliasing.
+_CUBIC: Final = -0.75
+_CUBIC_SMOOTH: Final = -0.5
+
+
+#: Maps in the order in which they are applied, each with its dimension, which counts from the last one.
+Maps = tuple[tuple[int, Taps], ...]
+
+
+def ordered(maps: list[Taps]) -> Maps:
+    """Maps along the last dimensions in the order in which they are applied.
+
+    The one that shrinks its dimension most goes first, of equals the outer one: neighbours are computed together there.
+    """
+    dims = len(maps)
+    return tuple([(k - dims, maps[k]) for k in sorted(
+        range(dims), key=lambda k: (maps[k].outputs / max(maps[k].size, 1), k))])
+
+
+def transposed(maps: Maps) -> Maps:
+    """Return the maps that take gradients back."""
+    return tuple([(dim, taps.transposed) for dim, taps in reversed(maps)])
+
+
+@composite("resample_maps(Tensor input, any maps) -> Tensor", method=False, function=False, kept=True,
+           derivative=Derivative(input=lambda grad, maps: resampled(grad, transposed(maps))))
+def resample_maps(input: Any, maps: Maps) -> Any:
+    """Maps applied one after the other; half-precision values are rounded once, behind the last map."""
+    narrow = len(maps) > 1 and input.dtype.is_floating_point and input.dtype.itemsize < 4
+    result = input.to(dtypes.float32) if narrow else input
+    for dim, taps in maps:
+        result = call(resample, result, dim, taps)
+    return result.to(input.dtype) if narrow else result
+
+
+def resampled(input: Any, maps: Maps) -> Any:
+    """``resample_maps``, recorded as one node."""
+    return call(COMPOSITES["resample_maps"], input, maps)
+
+
+# -------------------------------------------------------------------------------------------------------- means
+
+
+@mapping
+def mean_taps(size: int, outputs: int, kernel: int, stride: int, padding: int, divisor: int | None,
+              count_padding: bool) -> tuple[Array, Array]:
+    """Means over windows. ``divisor`` replaces the number of elements; ``count_padding`` counts those outside, too."""
+    windows = window_taps(size, outputs, kernel, stride, 1, padding).positions
+    starts = np.arange(outputs) * stride - padding
+    ends = np.minimum(starts + kernel, size + padding)
+    counts = ends - starts if count_padding else np.minimum(ends, size) - np.maximum(starts, 0)
+    counts = np.maximum(counts, 1) if divisor is None else np.full(outputs, divisor)
+    return windows, np.broadcast_to(1 / counts[:, None], windows.shape)
+
+
+@mapping
+def adaptive_taps(size: int, outputs: int) -> tuple[Array, Array]:
+    """Return the windows that divide a line into ``outputs`` parts, as evenly as possible and overlapping where they
+    must.
+    """
+    at = np.arange(outputs, dtype=np.int64)
+    starts, ends = at * size // max(outputs, 1), -(-(at + 1) * size // max(outputs, 1))
+    width = int((ends - starts).max(initial=1))
+    places = starts[:, None] + np.arange(width)
+    inside = places < ends[:, None]
+    lengths = np.maximum(ends - starts, 1)[:, None]
+    return np.where(inside, places, NONE), np.broadcast_to(1 / lengths, places.shape)
+
+
+# ------------------------------------------------------------------------------------------------------ interpolation
+
+
+def _scale(size: int, outputs: int, align_corners: bool, scale: float | None, real: type) -> Any:
+    """Return the distance of two outputs, in elements."""
+    if align_corners:
+        return real(size - 1) / real(outputs - 1) if outputs > 1 else real(0)
+    return real(1.0 / scale) if scale else real(size) / real(outputs)
+
+
+@lru_cache(maxsize=256)
+def nearest_places(size: int, outputs: int, scale: float | None, exact: bool) -> Array:
+    """Return the element that every output copies."""
+    if outputs == size and scale is None:
+        return np.arange(size)
+    step = _scale(size, outputs, False, scale, np.float32)
+    at: Array = np.arange(outputs).astype(np.float32)
+    at = (at + np.float32(0.5)) * step if exact else at * step
+    return np.minimum(np.floor(at).astype(np.int64), size - 1)
+
+
+@mapping
+def nearest_taps(size: int, outputs: int, scale: float | None, exact: bool) -> tuple[Array, Array]:
+    """Return the element that every output copies, as a sum of one term."""
+    return nearest_places(size, outputs, scale, exact)[:, None], np.ones((outputs, 1))
+
+
+def _sources(size: int, outputs: int, align_corners: bool, scale: float | None, real: Any) -> Array:
+    step = _scale(size, outputs, align_corners, scale, real)
+    at: Array = np.arange(outputs).astype(real)
+    return np.asarray(at * step if align_corners else step * (at + real(0.5)) - real(0.5))
+
+
+@mapping
+def linear_taps(size: int, outputs: int, align_corners: bool, scale: float | None, wide: bool) -> tuple[Array, Array]:
+    """Return the two elements around every output, by distance; ``wide`` computes in float64."""
+    real: Any = np.float64 if wide else np.float32
+    source = np.maximum(_sources(size, outputs, align_corners, scale, real), real(0))
+    first = np.minimum(np.floor(source).astype(np.int64), size - 1)
+    share = np.clip(source - first, 0, 1).astype(np.float64)
+    second = np.minimum(first + 1, size - 1)
+    return np.stack([first, second], 1), np.stack([1 - share, share], 1)
+
+
+def cubic(x: Any, a: float) -> Any:
+    """Return the cubic convolution kernel at distances ``x`` (Keys 1981)."""
+    x = np.abs(x)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = (((x - 5) * x + 8) * x - 4) * a
+    return np.where(x < 1, near, np.where(x < 2, far, 0.0))
+
+
+@mapping
+def cubic_taps(size: int, outputs: int, align_corners: bool, scale: float | None, wide: bool) -> tuple[Array, Array]:
+    """Return the four elements around every output, the edge repeated."""
+    source = _sources(size, outputs, align_corners, scale, np.float64 if wide else np.float32)
+    first = np.floor(source)
+    offsets = np.arange(-1, 3)
+    weights = cubic((source - first).astype(np.float64)[:, None] - offsets, _CUBIC)
+    return np.clip(first.astype(np.int64)[:, None] + offsets, 0, size - 1), weights
+
+
+_FILTERS: Final[dict[str, tuple[int, Callable[[Any], Any]]]] = {
+    "linear": (2, lambda x: np.maximum(0.0, 1 - np.abs(x))),
+    "cubic": (4, lambda x: cubic(x, _CUBIC_SMOOTH)),
+}
+
+
+@mapping
+def smooth_taps(size: int, outputs: int, align_corners: bool, scale: float | None, kind: str, wide: bool
+                ) -> tuple[Array, Array]:
+    """Interpolation without aliasing: the kernel is as wide as the distance of two outputs where that is larger."""
+    width, weight = _FILTERS[kind]
+    real: Any = np.float64 if wide else np.float32
+    step = float(_scale(size, outputs, align_corners, scale, real))
+    support = width / 2 * max(step, 1.0)
+    narrow = 1 / max(step, 1.0)
+    centre = (np.arange(outputs).astype(real) + real(0.5)) * real(step)
+    first = np.maximum((centre - support + 0.5).astype(np.int64), 0)
+    last = np.minimum((centre + support + 0.5).astype(np.int64), size)
+    places = first[:, None] + np.arange(int((last - first).max(initial=1)))
+    weights = weight((places - centre[:, None] + 0.5) * narrow)
+    weights = np.where(places < last[:, None], weights, 0.0)
+    total = weights.sum(1, keepdims=True)
+    weights = np.where(total != 0, weights / np.where(total == 0, 1, total), weights)
+    return np.where(places < last[:, None], places, NONE), weights
+
+
+def output_size(size: int, factor: float) -> int:
+    """Return the number of elements of a line of ``size``, scaled."""
+    return math.floor(float(size) * factor)

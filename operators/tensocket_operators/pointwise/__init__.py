@@ -1,0 +1,1 @@
+"""Operators that act on every element alone."""

@@ -1,0 +1,125 @@
+"""Assignment: operators that write other values into a tensor."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.modes import no_grad
+from tensocket_core.geometry import broadcast_shapes, contiguous, partly_shared
+from tensocket_core.keys import AUTOGRAD
+from tensocket_core.launch.copies import converted, copy_elements, to_device
+from tensocket_core.launch.fill import fill_array
+from tensocket_core.launch.stream_use import copy_arrays
+from tensocket_plugins.contract.dtypes import bool_
+from tensocket_plugins.contract.errors import ShapeError
+
+from ..kinds.composite import composite
+from ..kinds.inplace import Assign, check_parts, check_separate
+
+
+def _copy(entry: Any, target: Any, src: Any) -> None:
+    if not hasattr(src, "_key"):
+        fill_array("copy_", entry, target._array, src, target.dtype)
+        return
+    shape = target._array.shape
+    if broadcast_shapes("copy_", [shape, src._array.shape]) != shape:
+        raise ShapeError(
+            "copy_",
+            f"src {list(src.shape)} for a tensor of shape {list(shape)}",
+            "src broadcasts to the tensor's shape",
+            "reshape src",
+        )
+    array, dtype = src._array, src.dtype
+    if src._entry is entry:
+        if array.size != 1:  # one element is read before it is written
+            check_parts("copy_", target, (src,))
+        if partly_shared(array, target._array):
+            array = converted(entry, array, dtype, dtype)
+        copy_elements(entry, target._array, target.dtype, array, dtype)
+        return
+    if (
+        dtype is target.dtype
+        and array.shape == shape
+        and contiguous(target._array)
+        and contiguous(array)
+        and src._entry.runtime.profile.host_resident
+    ):
+        if array.size:
+            copy_arrays(entry, target._array, array)
+        return
+    copy_elements(entry, target._array, target.dtype, to_device(array, dtype, src._entry, entry), dtype)
+
+
+def _copied(grad: Any, wanted: Any) -> tuple[Any, Any]:
+    """Zeros for the values that were overwritten, the gradient for those in their place."""
+    return (grad.new_zeros(grad.shape) if wanted[0] else None), (grad if wanted[1] else None)
+
+
+def _fill(entry: Any, target: Any, value: Any) -> None:
+    if hasattr(value, "_key") and value.ndim:
+        raise ShapeError(
+            "fill_",
+            f"a value of shape {list(value.shape)}",
+            "the value is a number or a 0-dimensional tensor",
+            "use copy_ to write a tensor",
+        )
+    number = value.detach().to(target.dtype).item() if hasattr(value, "_key") else value
+    fill_array("fill_", entry, target._array, number, target.dtype)
+
+
+def _marked(grad: Any, index: Any) -> Any:
+    """True at a basic index."""
+    with no_grad():
+        marks = grad.new_zeros(grad.shape, dtype=bool_)
+        marks.basic_index(index).fill_(True)
+    return marks
+
+
+copy_: Final = Assign(
+    "copy_(Tensor! input, Operand src, bool non_blocking=False) -> Tensor",
+    "Elements of src, converted and moved, in place.",
+    lambda entry, target, src, non_blocking=False: _copy(entry, target, src),
+    derivative=Derivative(lambda grad, wanted: _copied(grad, wanted)).of_overwriting(),
+)
+basic_put_: Final = Assign(
+    "basic_put_(Tensor! input, any index, Tensor src) -> Tensor",
+    "Elements of src at a basic index, in place.",
+    lambda entry, target, index, src: _copy(entry, target.detach().basic_index(index), src),
+    method=False,
+    derivative=Derivative(
+        input=lambda grad, index: grad.masked_fill(_marked(grad, index), 0),
+        src=lambda grad, index: grad.basic_index(index),
+    ),
+)
+fill_: Final = Assign("fill_(Tensor! input, Operand value) -> Tensor", "One value everywhere, in place.", _fill,
+                      repeated=True, derivative=Derivative(lambda grad, wanted: _copied(grad, wanted)).of_overwriting())
+
+
+@composite("zero_(Tensor! input) -> Tensor", function=False)
+def zero_(input: Any) -> Any:
+    """Zeros, in place."""
+    return input.fill_(0)
+
+
+@composite("masked_fill_(Tensor! input, Tensor mask, Operand value) -> Tensor", function=False)
+def masked_fill_(input: Any, mask: Any, value: Any) -> Any:
+    """``value`` where the mask holds, in place."""
+    check_parts("masked_fill_", input, (mask,))
+    return input.copy_(input.masked_fill(mask, value))
+
+
+@composite("scatter_(Tensor! input, int dim, Tensor index, Operand? src=None, *, Operand? value=None, str? reduce=None)"
+           " -> Tensor", function=False)
+def scatter_(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
+    """``scatter`` in place."""
+    check_separate("scatter_", input, index, src)
+    before = input.clone() if reduce is not None and input._key & AUTOGRAD else input
+    return input.copy_(before.scatter(dim, index, src, value=value, reduce=reduce))
+
+
+@composite("scatter_add_(Tensor! input, int dim, Tensor index, Tensor src) -> Tensor", function=False)
+def scatter_add_(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """``scatter_add`` in place."""
+    check_separate("scatter_add_", input, index, src)
+    return input.copy_(input.scatter_add(dim, index, src))

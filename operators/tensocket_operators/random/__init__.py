@@ -1,0 +1,58 @@
+"""Random numbers: one counter-based generator (Philox 4x32-10), the same bits on every device.
+
+Element i of a draw is made of word i % 4 of block ``offset + i // 4``; a draw of n elements advances the offset by
+ceil(n / 4) blocks, so that neither device nor chunking changes a stream of numbers. float64 takes two words.
+"""
+
+from __future__ import annotations
+
+from tensocket_core import functions as _late
+
+from .functions import rand, rand_like, randint, randint_like, randn, randn_like, randperm
+from .generator import (
+    Generator,
+    generator_of,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
+from .inplace import bernoulli_, cauchy_, exponential_, geometric_, log_normal_, normal_, random_, uniform_
+from .positions import fork_rng_states, go_to_states, rng_states
+from .samples import bernoulli, binomial, multinomial, normal, poisson
+
+# ``vmap`` goes back to positions of generators and stands below them.
+_late.publish({"rng_states": rng_states, "go_to_states": go_to_states})
+
+__all__ = [
+    "Generator",
+    "bernoulli",
+    "bernoulli_",
+    "binomial",
+    "cauchy_",
+    "exponential_",
+    "fork_rng_states",
+    "generator_of",
+    "geometric_",
+    "get_rng_state",
+    "initial_seed",
+    "log_normal_",
+    "manual_seed",
+    "multinomial",
+    "normal",
+    "normal_",
+    "poisson",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "random_",
+    "randperm",
+    "rng_states",
+    "seed",
+    "set_rng_state",
+    "uniform_",
+]

@@ -1,0 +1,148 @@
+"""Distributions: formulas that make numbers of random words, for generated kernels and for primitives.
+
+Those for kernels take the four words of a block (and perhaps numbers) and give the two or four numbers made of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.ir.build.math import Computed
+from tensocket_plugins.ir.nodes import Assign, Expr, Let, Var, call, cast, loop, select
+from tensocket_plugins.ir.philox import normal_float32, normal_float64, uniform_float32, uniform_float64
+
+#: The words of one block, as variables.
+Words = tuple[Var, Var, Var, Var]
+#: From words, and perhaps numbers, to the numbers that are made of them.
+Formula = Callable[..., tuple[Expr, ...] | Computed]
+#: Numbers in the widest range that whole numbers are drawn from.
+INT_RANGE: Final = 1 << 63
+#: Whole numbers up to which a float dtype holds all.
+EXACT: Final = {dtypes.float16: 1 << 11, dtypes.bfloat16: 1 << 8, dtypes.float32: 1 << 24, dtypes.float64: 1 << 53}
+
+
+def _uniform32(words: Words) -> tuple[Expr, ...]:
+    return tuple(map(uniform_float32, words))
+
+
+def _uniform64(words: Words) -> tuple[Expr, ...]:
+    a, b, c, d = words
+    return uniform_float64(a, b), uniform_float64(c, d)
+
+
+def _normal32(words: Words) -> Computed:
+    """Two pairs, one after the other through the first two words, so that there is code for one."""
+    a, b, c, d = words
+    x, y = Var("x", dtypes.float32), Var("y", dtypes.float32)
+    pairs = loop(Var("pair", dtypes.int32), 2, [
+        *[Let(name, value) for name, value in zip((x, y), normal_float32(a, b), strict=True)],
+        Assign(a, c), Assign(b, d), Assign(c, call("bitcast", x, dtype=dtypes.uint32)),
+        Assign(d, call("bitcast", y, dtype=dtypes.uint32)),
+    ])
+    return Computed((pairs,), tuple(call("bitcast", word, dtype=dtypes.float32) for word in words))
+
+
+def _normal64(words: Words) -> tuple[Expr, ...]:
+    a, b, c, d = words
+    return normal_float64((a, b), (c, d))
+
+
+def _scaled(formula: Formula) -> Formula:
+    """Return the numbers of a formula, times one and plus another."""
+
+    def scaled(words: Words, scale: Expr, shift: Expr) -> Computed:
+        made = _computed(formula(words))
+        return Computed(made.statements, tuple(x * scale + shift for x in made.value))
+
+    return scaled
+
+
+def _below(formula: Formula) -> Formula:
+    """1 where the numbers of a formula are less than another one, else 0."""
+
+    def below(words: Words, bound: Expr) -> tuple[Expr, ...]:
+        return tuple(cast(x < bound, bound.dtype) for x in _computed(formula(words)).value)
+
+    return below
+
+
+def _computed(made: tuple[Expr, ...] | Computed) -> Computed:
+    return made if isinstance(made, Computed) else Computed((), made)
+
+
+def bits64(words: Words) -> tuple[Expr, ...]:
+    """Twice 63 random bits as int64."""
+    u64 = dtypes.uint64
+    a, b, c, d = [cast(word, u64) for word in words]
+    return tuple(cast((high << 32 | low) >> 1, dtypes.int64) for high, low in ((a, b), (c, d)))
+
+
+def integers64(words: Words, size: Expr, first: Expr) -> tuple[Expr, ...]:
+    """``bits64`` modulo a size of the range, plus its first number."""
+    return tuple(_modulo(bits, size) + first for bits in bits64(words))
+
+
+def _modulo(x: Expr, size: Expr) -> Expr:
+    """Return the remainder of numbers that are not negative, through float64 quotients; integer ones do not vectorize.
+
+    A quotient is wrong by 2^-51 of itself and 1 at most, so the second one, of the rest, by 1. The factor keeps the
+    quotient by 1 below 2^63.
+    """
+    part = (1.0 - 2.0**-53) / cast(size, dtypes.float64)
+    for _ in range(2):
+        x = x - cast(cast(x, dtypes.float64) * part, dtypes.int64) * size
+    x = select(x < 0, x + size, x)
+    return select(x < size, x, x - size)
+
+
+def _upper(word: Expr, bits: int, dtype: DType) -> Expr:
+    """Return the upper bits of a word as a float, without shifts: primitives have none."""
+    return cast(cast(word, dtypes.int64) // (1 << (32 - bits)), dtype)
+
+
+def _plain_uniform32(word: Expr) -> Expr:
+    return _upper(word, 24, dtypes.float32) * 2.0**-24
+
+
+def _plain_uniform64(high: Expr, low: Expr) -> Expr:
+    return (_upper(high, 27, dtypes.float64) * 2.0**26 + _upper(low, 26, dtypes.float64)) * 2.0**-53
+
+
+def _plain_normal(uniform: Callable[..., Expr], words: int, trigonometric: str) -> Callable[..., Expr]:
+    def formula(*bits: Expr) -> Expr:
+        radius = call("sqrt", call("log", 1.0 - uniform(*bits[:words])) * -2.0)
+        return radius * call(trigonometric, uniform(*bits[words:]) * (2 * math.pi))
+
+    return formula
+
+
+PLAIN_UNIFORM: Final[dict[int, Callable[..., Expr]]] = {1: _plain_uniform32, 2: _plain_uniform64}
+PLAIN_NORMAL: Final = {
+    1: (lambda radius, angle: normal_float32(radius, angle)[0], lambda radius, angle: normal_float32(radius, angle)[1]),
+    2: (_plain_normal(_plain_uniform64, 2, "cos"), _plain_normal(_plain_uniform64, 2, "sin")),
+}
+
+
+def plain_bits64(high: Expr, low: Expr) -> Expr:
+    """Return the same bits from two words, in arithmetic that primitives have."""
+    return cast(high, dtypes.int64) * (1 << 31) + cast(low, dtypes.int64) // 2
+
+
+UNIFORM: Final[tuple[Formula, Formula]] = (_uniform32, _uniform64)
+NORMAL: Final[tuple[Formula, Formula]] = (_normal32, _normal64)
+#: The same times a number, plus a number.
+UNIFORM_SCALED: Final[tuple[Formula, Formula]] = (_scaled(_uniform32), _scaled(_uniform64))
+NORMAL_SCALED: Final[tuple[Formula, Formula]] = (_scaled(_normal32), _scaled(_normal64))
+#: 1 with a probability.
+BERNOULLI: Final[tuple[Formula, Formula]] = (_below(_uniform32), _below(_uniform64))
+
+
+def side_by_side(formula: Formula) -> int:
+    """Return the blocks that are drawn side by side, so that rounds of one wait for none of others; fewer of long
+    formulas.
+    """
+    return 16 if formula in (_normal64, NORMAL_SCALED[1]) else 32

@@ -1,0 +1,205 @@
+"""Draws: arrays of random numbers from a generator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tensocket_core import functions
+from tensocket_core.device import DeviceEntry
+from tensocket_core.dispatch.modes import ACTIVE, STATE
+from tensocket_core.dispatch.versions import bump, check_writable
+from tensocket_core.geometry import contiguous
+from tensocket_core.keys import DIM0, dtype_bit
+from tensocket_core.launch.primitives import primitive, run_formula
+from tensocket_core.launch.programs import index_dtype, launch
+from tensocket_core.tensor import wrap
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import UndefinedDtype
+from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.complex import COMPONENT
+from tensocket_plugins.ir.schedule import Strategy
+
+from ..kinds.pointwise import kind_letter
+from .distributions import (
+    EXACT,
+    INT_RANGE,
+    NORMAL,
+    PLAIN_NORMAL,
+    PLAIN_UNIFORM,
+    UNIFORM,
+    Formula,
+    bits64,
+    integers64,
+    plain_bits64,
+    side_by_side,
+)
+from .generator import Generator, generator_of
+from .nest import block_nest
+
+
+def draw_array(name: str, formula: Formula, entry: DeviceEntry, shape: tuple[int, ...], dtype: DType,
+               words: int, generator: Generator | None, numbers: Sequence[float] = ()) -> Any:
+    """Return a new array filled by ``fill_draw``."""
+    out = entry.runtime.empty(shape, dtype, entry.stream)
+    if out.size:
+        fill_draw(name, formula, entry, out, dtype, words, generator, numbers)
+    return out
+
+
+def fill_draw(name: str, formula: Formula, entry: DeviceEntry, out: Any, dtype: DType, words: int,
+              generator: Generator | None, numbers: Sequence[float] = ()) -> None:
+    """Fill a contiguous array with one formula of the generator's words and perhaps ``numbers``.
+
+    These are ints (int64) or floats (of ``dtype``), always the same ones of a formula. A device without a code
+    generator knows formulas without numbers only.
+    """
+    count = out.size
+    seed, offset = (generator or generator_of(entry)).take(-(-count * words // 4))
+    if not entry.holds_data:
+        return
+    known = entry.programs.get((formula, dtype))
+    if known is not None:
+        run, group = known
+        run([out], [count, -(-count * words // group), seed & 0xFFFFFFFF, seed >> 32, offset, *numbers], entry.stream)
+    elif entry.runtime.target is None:
+        _draw_primitives(name, entry, out, dtype, words, seed, offset)
+    else:
+        _first_draw(name, formula, entry, out, dtype, words, (seed & 0xFFFFFFFF, seed >> 32, offset), numbers)
+
+
+def drawn_in_place(operator: str, formulas: tuple[Formula, Formula], input: Any, generator: Generator | None,
+                   numbers: Sequence[float]) -> bool:
+    """Fill a tensor with one kernel: one of float32 or float64 without gaps or history, where nothing looks on.
+
+    Returns:
+        Whether it was such a tensor; if not, nothing was drawn.
+    """
+    dtype, entry, array = input.dtype, input._entry, input._array
+    if not all(isinstance(number, (int, float)) for number in numbers):
+        return False
+    if ACTIVE or input._key & ~DIM0 != entry.key | dtype_bit(dtype) or entry.runtime.target is None:
+        return False
+    if (dtype is not dtypes.float32 and dtype is not dtypes.float64) or not array.size or not contiguous(array):
+        return False
+    check_writable(operator, input)
+    wide = dtype is dtypes.float64
+    fill_draw(operator, formulas[wide], entry, array, dtype, 1 + wide, generator, [*map(float, numbers)])
+    bump(input)
+    return True
+
+
+def _first_draw(name: str, formula: Formula, entry: DeviceEntry, out: Any, dtype: DType, words: int,
+                state: tuple[int, int, int], numbers: Sequence[float]) -> None:
+    """Fill an array by a program that is looked up, or compiled; on the host, later draws find it sooner."""
+    index, side, count = index_dtype(entry, (out.size,)), side_by_side(formula), out.size
+    kinds = [dtypes.int64 if isinstance(number, int) else dtype for number in numbers]
+    key = (name, formula, dtype, index)
+    launch(entry, key, lambda: block_nest(name, formula, dtype, index, kinds, side), Strategy.SERIAL, [out],
+           [count, -(-count * words // (4 * side)), *state, *numbers])
+    if entry.runtime.profile.host_resident:  # index arithmetic is the same for all sizes
+        entry.programs[formula, dtype] = entry.programs[key, Strategy.SERIAL], 4 * side
+
+
+def through_transforms(name: str, draw: Callable[[tuple[int, ...]], Any]) -> Any:
+    """``draw(())``; while transforms run that want one draw per example, ``draw`` of as many, as theirs."""
+    if not ACTIVE:
+        return draw(())
+    transforms = STATE.transforms
+    copies = [transform.copies(name) for transform in transforms]
+    tensor = draw(tuple([n for n in copies if n is not None]))
+    for transform, count in zip(transforms, copies, strict=True):
+        tensor = transform.created(tensor, count is not None)
+    if STATE.inference is not None:
+        STATE.inference(tensor)
+    return tensor
+
+
+def drawn_tensor(name: str, formula: Formula, entry: DeviceEntry, shape: tuple[int, ...], dtype: DType,
+           words: int, generator: Generator | None, numbers: Sequence[float] = ()) -> Any:
+    """Return a tensor of drawn numbers; arguments are those of ``draw_array``."""
+    if not ACTIVE:
+        drawn = draw_array(name, formula, entry, shape, dtype, words, generator, numbers)
+        return wrap(drawn, entry.key | dtype_bit(dtype))
+    return through_transforms(name, lambda lead: wrap(
+        draw_array(name, formula, entry, (*lead, *shape), dtype, words, generator, numbers),
+        entry.key | dtype_bit(dtype)))
+
+
+def whole_numbers(entry: DeviceEntry, shape: tuple[int, ...], dtype: DType, low: int, high: int,
+                  generator: Generator | None) -> Any:
+    """Return a tensor of whole numbers in [low, high), of ``dtype`` or int64: 63 random bits modulo the range."""
+    size, target = high - low, entry.runtime.target
+    # All 63 bits are in a range of 2^63 numbers, which int64 does not hold.
+    if target is not None and target.float64 and dtype.kind == "int" and size < INT_RANGE:
+        return drawn_tensor("randint", integers64, entry, shape, dtype, 2, generator, (size, low))
+    drawn = drawn_tensor("bits", bits64, entry, shape, dtypes.int64, 2, generator)
+    if size <= INT_RANGE:
+        return (drawn if size == INT_RANGE else drawn % size) + low
+    # The first 2^63 numbers of the range, or the others, each with its probability.
+    others = whole_numbers(entry, shape, dtypes.int64, low + INT_RANGE, high, generator)
+    chosen = drawn_tensor("bits", bits64, entry, shape, dtypes.int64, 2, generator)
+    return (drawn + low).where(chosen < INT_RANGE * INT_RANGE // size, others)
+
+
+def _draw_primitives(name: str, entry: DeviceEntry, out: Any, dtype: DType, words: int, seed: int, offset: int) -> None:
+    """The same numbers from the primitive ``philox_bits``; only float64 normals use the backend's own functions."""
+    count = out.size
+    blocks = -(-count * words // 4)
+    bits = entry.runtime.empty((4 * blocks,), dtypes.uint32, entry.stream)
+    primitive(name, entry, "philox_bits", dtypes.uint32)([bits], [], (seed, offset), entry.stream)
+    lanes = [bits[k::words] for k in range(words)]
+    flat = out.reshape((count,))
+    if name != "randn":
+        formula = plain_bits64 if name == "bits" else PLAIN_UNIFORM[words]
+        run_formula(
+            name, entry, formula, [(lane[:count], dtypes.uint32) for lane in lanes], dtype, (count,), flat, dtype, None
+        )
+        return
+    step = 2 * words
+    operands = [(bits[k::step], dtypes.uint32) for k in range(step)]
+    for formula, part in zip(PLAIN_NORMAL[words], (flat[0::2], flat[1::2]), strict=True):
+        if part.size:
+            used = [(x[: part.size], kind) for x, kind in operands]
+            fresh = entry.runtime.empty(part.shape, dtype, entry.stream)
+            run_formula(name, entry, formula, used, dtype, part.shape, fresh, dtype, None)
+            primitive(name, entry, "copy", dtype)([part], [fresh], (), entry.stream)
+
+
+def floats(
+    operator: str,
+    formulas: tuple[Formula, Formula],
+    shape: tuple[int, ...],
+    dtype: DType,
+    entry: DeviceEntry,
+    generator: Generator | None,
+) -> Any:
+    """Return a tensor of floats: drawn as float32 or float64, then rounded. Complex numbers are drawn as pairs; the
+    parts of normal ones have half of the variance each.
+    """
+    if dtype is dtypes.float32:
+        return drawn_tensor(operator, formulas[0], entry, shape, dtype, 1, generator)
+    if dtype.is_complex:
+        pairs = floats(operator, formulas, (*shape, 2), COMPONENT[dtype], entry, generator)
+        if 0 in shape:
+            return functions.complex(*pairs.unbind(-1))
+        return functions.view_as_complex(pairs * math.sqrt(0.5) if formulas is NORMAL else pairs)
+    if kind_letter(dtype) != "f":
+        if 0 in shape:  # nothing is drawn
+            return wrap(entry.runtime.empty(shape, dtype, entry.stream), entry.key | dtype_bit(dtype))
+        raise UndefinedDtype(
+            operator,
+            f"dtype {dtype.name}",
+            "random floats have a floating-point dtype",
+            "use randint, or pass a float dtype",
+        )
+    wide = dtype is dtypes.float64
+    work = arithmetic_dtype(dtype)
+    result = drawn_tensor(operator, formulas[wide], entry, shape, work, 1 + wide, generator)
+    if dtype is work:
+        return result
+    if formulas is UNIFORM:  # as many bits as the dtype has: rounded ones would reach 1
+        result = result.mul_(EXACT[dtype]).floor_().mul_(1 / EXACT[dtype])
+    return result.to(dtype)

@@ -1,0 +1,222 @@
+"""Tensors of random numbers, and random numbers in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.dispatch.fallback import note_host_operator
+from tensocket_core.dispatch.modes import ACTIVE, as_leaf
+from tensocket_core.formats import contiguous_format, preserve_format
+from tensocket_core.geometry import contiguous
+from tensocket_core.keys import WRAPPER, dtype_bit
+from tensocket_core.launch.copies import converted
+from tensocket_core.launch.fill import finish, from_values
+from tensocket_core.tensor import wrap
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
+from tensocket_plugins.kit.host_memory import call_pooled
+
+from ..creation import check_range, empty_like, options, shape_of
+from ..creation.record import seen, watched
+from ..kinds.programs import Programs
+from ..sorting.bitonic_kernel import sorted_positions
+from .distributions import EXACT, INT_RANGE, NORMAL, UNIFORM, Formula, bits64
+from .draws import draw_array, floats, through_transforms, whole_numbers
+from .generator import Generator
+
+
+def _random(
+    operator: str,
+    formulas: tuple[Formula, Formula],
+    size: tuple[Any, ...],
+    dtype: Any,
+    device: Any,
+    requires_grad: bool,
+    generator: Generator | None,
+) -> Any:
+    chosen, entry = options(operator, dtype, generator.device if device is None and generator is not None else device)
+    result = floats(operator, formulas, shape_of(operator, size), chosen, entry, generator)
+    return as_leaf(result) if requires_grad else result
+
+
+def rand(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None,
+         requires_grad: bool = False, **rest: Any) -> Any:
+    """Uniform numbers in [0, 1)."""
+    if rest or (ACTIVE and watched()):
+        return seen(rand, *size, rest=rest, generator=generator, dtype=dtype, device=device,
+                    requires_grad=requires_grad)
+    return _random("rand", UNIFORM, size, dtype, device, requires_grad, generator)
+
+
+def randn(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None,
+          requires_grad: bool = False, **rest: Any) -> Any:
+    """Normal numbers with mean 0 and variance 1."""
+    if rest or (ACTIVE and watched()):
+        return seen(randn, *size, rest=rest, generator=generator, dtype=dtype, device=device,
+                    requires_grad=requires_grad)
+    return _random("randn", NORMAL, size, dtype, device, requires_grad, generator)
+
+
+def _floats_like(draw: Callable[..., Any], formulas: tuple[Formula, Formula], input: Any, dtype: Any, device: Any,
+                 requires_grad: bool, memory_format: Any) -> Any:
+    """``drawn_like`` of floats, which takes less where nothing is different from the other tensor."""
+    if ACTIVE or dtype or device or memory_format or input._key & WRAPPER or not contiguous(input._array):
+        return drawn_like(draw, input, dtype, device, requires_grad, memory_format)
+    drawn = floats(draw.__name__, formulas, input._array.shape, input.dtype, input._entry, None)
+    return as_leaf(drawn) if requires_grad else drawn
+
+
+def drawn_like(draw: Callable[..., Any], input: Any, dtype: Any, device: Any, requires_grad: bool,
+               memory_format: Any) -> Any:
+    """Return the draw for the shape, dtype and device of ``input``, in its layout or a memory format."""
+    kept = memory_format is None or memory_format is preserve_format
+    chosen = {"dtype": input.dtype if dtype is None else dtype, "device": input.device if device is None else device}
+    drawn = draw(tuple(input.shape), **chosen)
+    if not (memory_format is contiguous_format or (kept and input.is_contiguous())):
+        drawn = empty_like(input, memory_format=memory_format, **chosen).copy_(drawn)
+    return as_leaf(drawn) if requires_grad else drawn
+
+
+def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+              memory_format: Any = None, **rest: Any) -> Any:
+    """Uniform numbers in [0, 1) with another tensor's shape, strides, dtype and device."""
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(rand_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
+                    memory_format=memory_format)
+    return _floats_like(rand, UNIFORM, input, dtype, device, requires_grad, memory_format)
+
+
+def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+               memory_format: Any = None, **rest: Any) -> Any:
+    """Normal numbers with another tensor's shape, strides, dtype and device."""
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(randn_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
+                    memory_format=memory_format)
+    return _floats_like(randn, NORMAL, input, dtype, device, requires_grad, memory_format)
+
+
+def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None,
+            dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
+    """Integers in [low, high), int64 unless given: random bits modulo the range.
+
+    Raises:
+        ArgumentError: The range is empty, or the dtype does not hold its bounds.
+        ArgumentTypeError: No size is given.
+    """
+    if rest or (ACTIVE and watched()):
+        return seen(randint, low, high, size, rest=rest, generator=generator, dtype=dtype, device=device,
+                    requires_grad=requires_grad)
+    low, high, size = _bounds(low, high, size)
+    if high <= low:
+        raise ArgumentError("randint", f"low={low}, high={high}", "low is less than high", "exchange them")
+    if not -INT_RANGE <= low < high <= INT_RANGE:
+        raise ArgumentError("randint", f"low={low}, high={high}", "bounds are numbers of int64", "pass smaller ones")
+    chosen, entry = options(
+        "randint", dtype, generator.device if device is None and generator is not None else device, dtypes.int64
+    )
+    if chosen is not dtypes.int64 or low < -INT_RANGE or high > INT_RANGE:
+        check_range("randint", low, chosen)
+        check_range("randint", high - 1, chosen)
+    shape = shape_of("randint", (size,))
+    result = whole_numbers(entry, shape, chosen, low, high, generator)
+    result = result if result.dtype is chosen else result.to(chosen)
+    return as_leaf(result) if requires_grad else result
+
+
+def _bounds(low: Any, high: Any, size: Any) -> tuple[int, int, Any]:
+    """Return the arguments of ``randint(high, size)`` and ``randint(low, high, size)``, also by name."""
+    if size is None:
+        low, high, size = None, low, high
+    elif high is None:
+        low, high = None, low
+    low = 0 if low is None else low
+    if not isinstance(size, (tuple, list)):
+        raise ArgumentTypeError("randint", f"size={size!r}", "size is a tuple of ints", "pass for example (3,)")
+    if not hasattr(low, "__index__") or not hasattr(high, "__index__"):
+        raise ArgumentTypeError("randint", f"low={low!r}, high={high!r}", "bounds are integers", "pass integers")
+    return low.__index__(), high.__index__(), size
+
+
+def randint_like(input: Any, low: Any = None, high: Any = None, *, generator: Generator | None = None,
+                 dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+                 **rest: Any) -> Any:
+    """Integers in [low, high) with another tensor's shape, strides, dtype and device; ``randint_like(input, high)``
+    draws from [0, high).
+    """
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(randint_like, input, low, high, rest=rest, generator=generator, dtype=dtype, device=device,
+                    requires_grad=requires_grad, memory_format=memory_format)
+    low, high = (0, low) if high is None else (0 if low is None else low, high)
+
+    def draw(size: tuple[int, ...], **chosen: Any) -> Any:
+        return randint(low, high, size, generator=generator, **chosen)
+
+    return drawn_like(draw, input, dtype, device, requires_grad, memory_format)
+
+
+_SORTED: Final = Programs("randperm", cpu=True, simt=False)
+#: Keys from which they are sorted digit by digit.
+_MANY: Final = 8192
+
+
+def _ascending(keys: Any) -> Any:
+    """Return the positions of keys in ascending order, equal ones in the order in which they stand."""
+    order = np.argsort(keys, axis=-1)  # several times faster than a stable sort
+    ordered = keys[order] if keys.ndim == 1 else np.take_along_axis(keys, order, -1)
+    tied = np.count_nonzero(ordered[..., 1:] == ordered[..., :-1])
+    return np.argsort(keys, axis=-1, kind="stable") if tied else order
+
+
+def _order(entry: DeviceEntry, keys: Any) -> Any:
+    """Return the same of many keys in a vector, on a processor: by upper halves, then the few that share one."""
+    upper = (keys >> 31).astype(np.uint32)
+    order = sorted_positions(entry, upper, dtypes.uint32, 0, False)
+    ranked = upper[order]
+    tied = np.flatnonzero(ranked[1:] == ranked[:-1])
+    if tied.size:
+        places = np.union1d(tied, tied + 1)
+        chosen = order[places]
+        order[places] = chosen[np.lexsort((chosen, keys[chosen]))]
+    return order
+
+
+def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None,
+             requires_grad: bool = False, **rest: Any) -> Any:
+    """Return the integers from 0 to n - 1 in random order: the order of n random keys of 63 bits."""
+    if rest or (ACTIVE and watched()):
+        return seen(randperm, n, rest=rest, generator=generator, dtype=dtype, device=device,
+                    requires_grad=requires_grad)
+    if n < 0:
+        raise ArgumentError("randperm", f"n={n}", "n is not negative", "pass a non-negative number")
+    chosen, entry = options(
+        "randperm", dtype, generator.device if device is None and generator is not None else device, dtypes.int64
+    )
+    check_range("randperm", n - 1, chosen)
+    if chosen in EXACT and n - 1 > EXACT[chosen]:
+        raise ArgumentError("randperm", f"n={n} for {chosen.name}", "the dtype holds all numbers below n",
+                            "use a wider dtype")
+    if not entry.holds_data:
+        return finish(entry.runtime.empty((n,), chosen, entry.stream), chosen, entry, requires_grad)
+
+    def draw(lead: tuple[int, ...]) -> Any:
+        keys = wrap(draw_array("bits", bits64, entry, (*lead, n), dtypes.int64, 2, generator),
+                            entry.key | dtype_bit(dtypes.int64))
+        if not entry.runtime.profile.host_resident:
+            if entry.runtime.target is not None:
+                order = sorted_positions(entry, keys._array, dtypes.int64, len(lead), False)
+                array = order if chosen is dtypes.int64 else converted(entry, order, dtypes.int64, chosen)
+                return wrap(array, entry.key | dtype_bit(chosen))
+            note_host_operator("randperm", keys)
+        elif not lead and n >= _MANY and _SORTED.of(entry):
+            return from_values(_order(entry, keys._host()), chosen, entry)
+        order = call_pooled("randperm", _ascending, keys._host())
+        if chosen is dtypes.int64 and entry.runtime.profile.host_resident:
+            return wrap(order, keys._key)
+        return from_values(order, chosen, entry)
+
+    result = through_transforms("randperm", draw)
+    return as_leaf(result) if requires_grad else result

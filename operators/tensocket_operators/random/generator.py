@@ -1,0 +1,167 @@
+"""Generators: streams of random numbers, by seed and position."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_core.device import DeviceEntry, entries, open_entry
+from tensocket_core.launch.fill import from_values
+from tensocket_core.launch.replay import forbid_replay
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tensocket_plugins.contract.forks import Rank, held_over_forks
+
+_SEED_LIMIT: Final = 1 << 64
+_DEFAULT_SEED: Final = 67280421310721
+#: Seed of generators made for devices that are opened later.
+_PROCESS_SEED: Final = [_DEFAULT_SEED]
+_LOCK: Final = held_over_forks(threading.Lock(), Rank.LEAVES)
+
+
+class Generator:
+    """A stream of random numbers for one device.
+
+    Args:
+        device: Where its numbers are used.
+    """
+
+    def __init__(self, device: Any = None) -> None:
+        self._entry = open_entry(device)
+        self._seed = _PROCESS_SEED[0]
+        self._offset = 0
+        self._lock = held_over_forks(threading.Lock(), Rank.LEAVES)
+
+    @property
+    def device(self) -> Any:
+        """Where its numbers are used."""
+        return self._entry.device
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _generator_at, (self._entry.device, self._seed, self._offset)
+
+    def clone_state(self) -> Generator:
+        """Another generator at the same position."""
+        return _generator_at(self._entry.device, self._seed, self._offset)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the stream of ``seed``.
+
+        Raises:
+            ArgumentError: The seed does not fit 64 bits.
+        """
+        seed = int(seed)
+        if not -_SEED_LIMIT // 2 <= seed < _SEED_LIMIT:
+            raise ArgumentError("manual_seed", f"seed {seed}", "a seed fits 64 bits", "pass a smaller number")
+        with self._lock:
+            self._seed, self._offset = seed % _SEED_LIMIT, 0
+        return self
+
+    def initial_seed(self) -> int:
+        """The seed of this stream."""
+        return self._seed
+
+    def seed(self) -> int:
+        """Start a stream that nobody can predict; returns its seed."""
+        self.manual_seed(secrets.randbits(64))
+        return self._seed
+
+    def get_state(self) -> Any:
+        """Seed and position, as a tensor of 16 bytes on the host."""
+        words = np.array([self._seed, self._offset], np.uint64)
+        return from_values(words.view(np.uint8), dtypes.uint8, open_entry(None))
+
+    def set_state(self, state: Any) -> Generator:
+        """Go to a position that ``get_state`` returned.
+
+        Raises:
+            ArgumentTypeError: It is no tensor of bytes.
+            ShapeError: It has another size.
+        """
+        if getattr(state, "dtype", None) is not dtypes.uint8:
+            raise ArgumentTypeError("set_state", f"a {type(state).__name__} of dtype {getattr(state, 'dtype', None)}",
+                                    "a state is a tensor of bytes", "pass what get_state returned")
+        if tuple(state.shape) != (16,):
+            raise ShapeError("set_state", f"a tensor of shape {list(state.shape)}", "a state has 16 bytes",
+                             "pass what get_state returned")
+        words = np.ascontiguousarray(state._host()).view(np.uint64)
+        with self._lock:
+            self._seed, self._offset = int(words[0]), int(words[1])
+        return self
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Seed and offset of what is drawn next."""
+        with self._lock:
+            return self._seed, self._offset
+
+    @position.setter
+    def position(self, value: tuple[int, int]) -> None:
+        with self._lock:
+            self._seed, self._offset = value
+
+    def take(self, blocks: int) -> tuple[int, int]:
+        """Reserve counter blocks; returns the seed and the first block."""
+        forbid_replay()  # before the position changes: each call draws other numbers
+        with self._lock:
+            offset = self._offset
+            self._offset += blocks
+            return self._seed, offset
+
+
+def _generator_at(device: Any, seed: int, offset: int) -> Generator:
+    """A generator at a position of its stream."""
+    generator = Generator(device)
+    generator._seed, generator._offset = seed, offset
+    return generator
+
+
+_GENERATORS: Final[dict[int, Generator]] = {}
+
+
+def generator_of(entry: DeviceEntry) -> Generator:
+    """The generator that a device's random operators use."""
+    generator = _GENERATORS.get(entry.key)
+    if generator is None:
+        with _LOCK:
+            generator = _GENERATORS.setdefault(entry.key, Generator(entry.device))
+    return generator
+
+
+def manual_seed(seed: int) -> Generator:
+    """Start the stream of ``seed`` on all devices; returns the default device's generator.
+
+    Raises:
+        ArgumentError: The seed does not fit 64 bits.
+    """
+    seed = int(seed)
+    first = generator_of(open_entry(None)).manual_seed(seed)
+    _PROCESS_SEED[0] = seed % _SEED_LIMIT
+    for entry in entries():
+        generator_of(entry).manual_seed(seed)
+    return first
+
+
+def seed() -> int:
+    """Start a stream that nobody can predict, on all devices; returns its seed."""
+    chosen = secrets.randbits(64)
+    manual_seed(chosen)
+    return chosen
+
+
+def initial_seed() -> int:
+    """The seed of the default device's generator."""
+    return generator_of(open_entry(None)).initial_seed()
+
+
+def get_rng_state() -> Any:
+    """State of the default device's generator."""
+    return generator_of(open_entry(None)).get_state()
+
+
+def set_rng_state(state: Any) -> None:
+    """Set the state of the default device's generator."""
+    generator_of(open_entry(None)).set_state(state)

@@ -1,0 +1,40 @@
+"""Positions of all random streams, to be gone back to for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tensocket_core.device import entries
+
+from .generator import generator_of
+
+#: By the key of a device, the seed and offset of its generator.
+States = dict[int, tuple[int, int]]
+
+
+def rng_states() -> States:
+    """Positions of the generators of all opened devices."""
+    return {entry.key: generator_of(entry).position for entry in entries()}
+
+
+def go_to_states(states: States) -> None:
+    """Draw from these positions on; devices without one stay where they are."""
+    for entry in entries():
+        if entry.key in states:
+            generator_of(entry).position = states[entry.key]
+
+
+@contextmanager
+def fork_rng_states(states: States) -> Iterator[None]:
+    """Draw from these positions on in this block; afterwards go on where the generators were.
+
+    Args:
+        states: What ``rng_states`` returned.
+    """
+    before = rng_states()
+    go_to_states(states)
+    try:
+        yield
+    finally:
+        go_to_states(before)

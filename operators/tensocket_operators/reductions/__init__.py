@@ -1,0 +1,1 @@
+"""Sums, extremes and statistics over dimensions."""

@@ -1,0 +1,253 @@
+"""Histograms: how many elements, or points of a space, lie in each bin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tensocket_core import functions
+from tensocket_core.dispatch.results import named_result
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError, UndefinedDtype
+from tensocket_plugins.ir.build.math import arithmetic_dtype
+
+from .. import creation
+from ..differentiation.delayed import without_derivative
+from ..kinds.composite import composite
+from .value_checks import extremes
+
+#: Results of ``histogram`` and ``histogramdd``, under PyTorch's names.
+HistogramResult: Final = named_result("histogram", ("hist", "bin_edges"))
+HistogramddResult: Final = named_result("histogramdd", ("hist", "bin_edges"))
+
+
+def _check_floating(name: str, input: Any) -> None:
+    """Refuse all but real floats.
+
+    Raises:
+        UndefinedDtype: The dtype is another.
+    """
+    if not input.dtype.is_floating_point:
+        raise UndefinedDtype(name, f"dtype {input.dtype.name}", "histograms are of real floating-point numbers",
+                             "convert with .to(dtype) first")
+
+
+def _bounds(name: str, values: Any, low: float, high: float, *, given: bool) -> tuple[Any, Any]:
+    """Return the range of a histogram: as given, else that of the elements, and one unit wide where that has no width.
+
+    Examples of a batch have ranges of their own, as tensors.
+
+    Raises:
+        ArgumentError: It is not finite.
+    """
+    if not given and not values._entry.holds_data:
+        return 0.0, 1.0
+    if not given and values.numel():
+        least, most = extremes(values.detach())
+        low, high = (float(least), float(most))
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ArgumentError(name, f"a range from {low} to {high}", "the range is finite", "pass finite bounds")
+    if not given and values._level and values.numel():
+        least, most = values.amin(), values.amax()
+        flat = (least == most) * 0.5
+        return least - flat, most + flat
+    if low == high:
+        return (low - 0.5, high + 0.5) if given or values.numel() else (0.0, 1.0)
+    return low, high
+
+
+def _edges(name: str, values: Any, bins: int, low: float, high: float) -> Any:
+    """Evenly spaced bounds of bins.
+
+    Raises:
+        ArgumentError: The number of bins is below 1.
+    """
+    if bins < 1:
+        raise ArgumentError(name, f"{bins} bins", "there is at least one bin", "pass a larger number")
+    if hasattr(low, "_key"):  # the arithmetic of linspace
+        places = creation.arange(bins + 1, dtype=values.dtype, device=values.device)
+        step = (high - low) / bins
+        return functions.where(places < (bins + 1) // 2, low + step * places, high - step * (bins - places))
+    return creation.linspace(low, high, bins + 1, dtype=values.dtype, device=values.device)
+
+
+def _even_places(values: Any, edges: Any, low: Any, high: Any) -> Any:
+    """Return the bin of each element, by arithmetic; a neighbouring one where rounding missed it."""
+    last = edges.numel() - 2
+    scaled = (values - low) * ((last + 1) / (high - low))
+    guess = functions.where(values == values, scaled, 0).clamp(0, last).to(dtypes.int64)
+    guess = guess - (values < edges[guess]).to(dtypes.int64)
+    guess = guess.clamp(0, last)
+    return (guess + (values >= edges[guess + 1]).to(dtypes.int64)).clamp(0, last)
+
+
+def _within(values: Any, edges: Any) -> Any:
+    """Whether elements lie in any bin; the last one holds its upper bound."""
+    return (values >= edges[0]) & (values <= edges[-1])
+
+
+@composite("histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor")
+def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
+    """Numbers of elements in bins of equal width from ``min`` to ``max``, by default those of the elements.
+
+    Elements outside are not counted; the last bin holds its upper bound.
+
+    Args:
+        input: Floating-point numbers.
+        bins: Number of bins.
+        min: Lower bound.
+        max: Upper bound; the elements' bounds where both are equal.
+
+    Raises:
+        ArgumentError: The number of bins is below 1, or the range is not finite, or max is less than min.
+        UndefinedDtype: The elements are not real floats.
+    """
+    _check_floating("histc", input)
+    values = input.detach().reshape(-1)
+    values = values.to(arithmetic_dtype(values.dtype))  # halves are too coarse for the bounds of many bins
+    if max < min:
+        raise ArgumentError("histc", f"min={min}, max={max}", "max is not less than min", "exchange them")
+    low, high = _bounds("histc", values, min, max, given=min != max)
+    edges = _edges("histc", values, bins, low, high)
+    counts = values.new_zeros((bins,))
+    counts = counts.scatter_add(0, _even_places(values, edges, low, high), _within(values, edges).to(values.dtype))
+    return counts.to(input.dtype)
+
+
+# ------------------------------------------------------------------------------------------------ several dimensions
+
+
+def _check_points(input: Any, weight: Any, range: Any) -> None:
+    """Refuse points without a histogram.
+
+    Raises:
+        ShapeError: The input has no dimension of coordinates, a point has no weight, or not two bounds for each
+            coordinate.
+    """
+    if input.ndim < 2:
+        raise ShapeError("histogramdd", f"a tensor of shape {list(input.shape)}", "the last of at least 2 dimensions "
+                         "holds coordinates", "use histogram, or unsqueeze it")
+    if weight is not None and tuple(weight.shape) != tuple(input.shape[:-1]):
+        raise ShapeError("histogramdd", f"weights of shape {list(weight.shape)} for points of shape "
+                         f"{list(input.shape[:-1])}", "there is one weight for every point", "expand the weights")
+    if weight is not None and weight.dtype is not input.dtype:
+        raise DtypeError("histogramdd", f"weights of dtype {weight.dtype.name} for {input.dtype.name}",
+                         "weights have the points' dtype", "convert them with .to(dtype)")
+    if range is not None and len(range) != 2 * input.shape[-1]:
+        raise ShapeError("histogramdd", f"{len(range)} bounds for {input.shape[-1]} coordinates",
+                         "every coordinate has two bounds", "pass as many")
+
+
+def _given_edges(name: str, points: Any, bins: Any) -> Any:
+    """Return the bounds of bins, as they were given.
+
+    Raises:
+        DtypeError: They have another dtype than the points.
+        ShapeError: They are not a vector.
+    """
+    if bins.dtype is not points.dtype:
+        raise DtypeError(name, f"bins of dtype {bins.dtype.name} for {points.dtype.name}",
+                         "bounds have the points' dtype", "convert them with .to(dtype)")
+    if bins.ndim != 1 or bins.numel() == 0:
+        raise ShapeError(name, f"bins of shape {list(bins.shape)}", "bounds of bins are a vector", "flatten them")
+    return bins.detach().clone()
+
+
+def _coordinate(name: str, values: Any, bins: Any, range: Any) -> tuple[Any, Any, Any]:
+    """Return the bounds of one coordinate's bins, the bin of each value, and whether it is in one."""
+    if hasattr(bins, "_key"):
+        edges = _given_edges(name, values, bins)
+        places = functions.searchsorted(edges, values, right=True) - 1
+        places = places - (values == edges[-1]).to(dtypes.int64)
+        return edges, places.clamp(0, max(edges.numel() - 2, 0)), _within(values, edges)
+    low, high = (0.0, 0.0) if range is None else (float(range[0]), float(range[1]))
+    if high < low:
+        raise ArgumentError(name, f"a range from {low} to {high}", "max is not less than min", "exchange them")
+    low, high = _bounds(name, values, low, high, given=range is not None)
+    edges = _edges(name, values, bins, low, high)
+    return edges, _even_places(values, edges, low, high), _within(values, edges)
+
+
+def _histogram(name: str, points: Any, bins: Sequence[Any], range: Any, weight: Any,
+               density: bool) -> tuple[Any, list[Any]]:
+    """Return the counts of points (rows of coordinates), and the bounds of the bins of each coordinate."""
+    _check_floating(name, points)
+    edges, shape = [], []
+    place, inside = points.new_zeros((points.shape[0],), dtype=dtypes.int64), points.new_ones((), dtype=dtypes.bool_)
+    for k, given in enumerate(bins):
+        bounds, places, within = _coordinate(name, points[:, k], given, None if range is None else range[2 * k:][:2])
+        edges.append(bounds)
+        shape.append(bounds.numel() - 1)
+        place, inside = place * shape[-1] + places, inside & within
+    added = inside.to(points.dtype) if weight is None else weight.detach().reshape(-1).masked_fill(~inside, 0)
+    counts = points.new_zeros((math.prod(shape),)).scatter_add(0, place, added.expand(place.shape)).reshape(shape)
+    if density:
+        counts = counts / counts.sum()
+        for k, bounds in enumerate(edges):
+            widths = bounds.diff()
+            counts = counts / widths.reshape(tuple(-1 if j == k else 1 for j in builtin_range(len(shape))))
+    return counts, edges
+
+
+#: ``range`` is a parameter's name below.
+builtin_range: Final = range
+
+
+@composite("histogram(Tensor input, any bins=100, *, any range=None, Tensor? weight=None, bool density=False) -> any")
+def histogram(input: Any, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    """Numbers of elements in bins, and the bins' bounds.
+
+    Args:
+        input: Floating-point numbers.
+        bins: Number of bins of equal width, or a vector of increasing bounds.
+        range: Two bounds of bins of equal width; by default those of the elements.
+        weight: Weight of each element; by default 1.
+        density: Divide by the sum of the counts and the bins' widths, so that the integral is 1.
+
+    Raises:
+        ArgumentError: The number of bins is below 1, or the range is not finite or not increasing.
+        DtypeError: Bounds or weights have another dtype.
+        ShapeError: The bounds are not a vector, or some element has no weight.
+    """
+    if weight is not None:
+        _check_weight(input, weight)
+    counts, edges = _histogram("histogram", input.detach().reshape(-1, 1), [bins], range, weight, density)
+    return HistogramResult(*[without_derivative("histogram", part, input, bins, weight) for part in (counts, edges[0])])
+
+
+def _check_weight(input: Any, weight: Any) -> None:
+    if tuple(weight.shape) != tuple(input.shape):
+        raise ShapeError("histogram", f"weights of shape {list(weight.shape)} for shape {list(input.shape)}",
+                         "there is one weight for every element", "expand the weights")
+    if weight.dtype is not input.dtype:
+        raise DtypeError("histogram", f"weights of dtype {weight.dtype.name} for {input.dtype.name}",
+                         "weights have the elements' dtype", "convert them with .to(dtype)")
+
+
+@composite("histogramdd(Tensor input, any bins, *, any range=None, Tensor? weight=None, bool density=False) -> any",
+           method=False)
+def histogramdd(input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    """Numbers of points in the cells of a grid, and the bounds of the bins of every coordinate.
+
+    Args:
+        input: Points, (..., coordinates), of floating-point numbers.
+        bins: A number of bins for all coordinates, or a number or a vector of increasing bounds for each.
+        range: Two bounds for every coordinate, one after the other; by default those of the points.
+        weight: Weight of each point; by default 1.
+        density: Divide by the sum of the counts and the cells' volumes.
+
+    Raises:
+        ArgumentError: The number of bins is below 1, or a range is not finite or not increasing.
+        DtypeError: Bounds or weights have another dtype.
+        ShapeError: Bins, bounds and weights do not fit the points.
+    """
+    _check_points(input, weight, range)
+    size = input.shape[-1]
+    chosen = [bins] * size if isinstance(bins, int) else list(bins)
+    if len(chosen) != size:
+        raise ShapeError("histogramdd", f"bins of {len(chosen)} coordinates for {size}",
+                         "there are bins for every coordinate", "pass as many as the last dimension has")
+    counts, edges = _histogram("histogramdd", input.detach().reshape(-1, size), chosen, range, weight, density)
+    counts, *ends = [without_derivative("histogramdd", part, input, weight, *chosen) for part in (counts, *edges)]
+    return HistogramddResult(counts, tuple(ends))

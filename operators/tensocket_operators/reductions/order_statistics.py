@@ -1,0 +1,275 @@
+"""Statistics by order: medians, quantiles, modes, the k-th smallest element. All build on ``sort``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from tensocket_core import functions
+from tensocket_core.dispatch.results import named_result
+from tensocket_core.geometry import normalize_axis
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.errors import (
+    ArgumentError,
+    DimensionError,
+    DtypeError,
+    ShapeError,
+    UndefinedDtype,
+)
+
+from ..indexing.selection import positions
+from ..kinds.composite import composite
+from .value_checks import true_somewhere
+
+#: Results along a dimension, under PyTorch's names.
+MedianResult: Final = named_result("median", ("values", "indices"))
+NanmedianResult: Final = named_result("nanmedian", ("values", "indices"))
+ModeResult: Final = named_result("mode", ("values", "indices"))
+KthvalueResult: Final = named_result("kthvalue", ("values", "indices"))
+
+_INTERPOLATIONS: Final = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _checked_axis(name: str, input: Any, dim: int) -> int:
+    """Return a dimension with elements.
+
+    Raises:
+        DimensionError: It has none.
+    """
+    axis = normalize_axis(name, dim, input.ndim)
+    if input.ndim and input.shape[axis] == 0:
+        raise DimensionError(name, f"dim {dim} of shape {list(input.shape)}", "the dimension has elements",
+                             "choose another dim")
+    return axis
+
+
+def _check_real(name: str, input: Any, *, bools: bool = False) -> None:
+    """Refuse complex numbers, which have no order, and bools.
+
+    Raises:
+        UndefinedDtype: The dtype is one of them.
+    """
+    if input.dtype.is_complex or (input.dtype is dtypes.bool_ and not bools):
+        raise UndefinedDtype(name, f"dtype {input.dtype.name}", f"{name} is defined for real numbers",
+                             "convert with .to(dtype) first")
+
+
+def _taken(input: Any, axis: int, indices: Any, keepdim: bool) -> tuple[Any, Any]:
+    """Return the elements at positions of size 1 along an axis, and the positions."""
+    values = input.gather(axis, indices)
+    return (values, indices) if keepdim else (values.squeeze(axis), indices.squeeze(axis))
+
+
+def _first_nan(values: Any, axis: int) -> Any:
+    """Return the number of elements that are not NaN, along an axis of size 1: the position of the first NaN in sorted
+    ones.
+    """
+    return (values == values).sum(axis, True)
+
+
+def _median(name: str, input: Any, dim: int, keepdim: bool, skip: bool) -> tuple[Any, Any]:
+    """Return the lower median, and its position; the first NaN, or with ``skip`` the median of what is none."""
+    axis = _checked_axis(name, input, dim)
+    if input.ndim == 0:
+        return input.clone(), input.new_zeros((), dtype=dtypes.int64)
+    size = input.shape[axis]
+    places = functions.argsort(input, axis)
+    if not input.dtype.is_floating_point:
+        return _taken(input, axis, places.narrow(axis, (size - 1) // 2, 1), keepdim)
+    count = _first_nan(input.detach(), axis)
+    middle = functions.where(count == size, (size - 1) // 2, count)
+    if skip:
+        middle = (count - 1).clamp(min=0) // 2
+    return _taken(input, axis, places.gather(axis, middle), keepdim)
+
+
+def _median_of_all(name: str, input: Any, skip: bool) -> Any:
+    """Return the lower median of all elements; equal elements share its gradient evenly."""
+    flat = input.reshape(-1)
+    if flat.numel() == 0:
+        undefined = math.nan if input.dtype.is_floating_point else -(1 << (8 * input.dtype.itemsize - 1))
+        return input.new_full((), undefined)
+    value = _median(name, flat.detach(), 0, False, skip)[0]
+    if not (input.requires_grad or input._level):
+        return value
+    same = flat.detach() == value
+    same = same | ((flat.detach() != flat.detach()) & (value != value))
+    return functions.where(same, flat, 0).sum() / same.sum()
+
+
+@composite("median(Tensor input, int? dim=None, bool keepdim=False) -> any")
+def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median, the lower of two middle elements; along a dimension (values, indices). NaN if there is one.
+
+    Raises:
+        DimensionError: The dimension has no elements.
+        UndefinedDtype: The elements are complex or bools.
+    """
+    _check_real("median", input)
+    if dim is None:
+        return _median_of_all("median", input, False)
+    return MedianResult(*_median("median", input, dim, keepdim, False))
+
+
+@composite("nanmedian(Tensor input, int? dim=None, bool keepdim=False) -> any")
+def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median of the elements that are not NaN; NaN where all are NaN. Results as of ``median``.
+
+    Raises:
+        DimensionError: The dimension has no elements.
+        UndefinedDtype: The elements are complex or bools.
+    """
+    _check_real("nanmedian", input)
+    if dim is None:
+        return _median_of_all("nanmedian", input, True)
+    return NanmedianResult(*_median("nanmedian", input, dim, keepdim, True))
+
+
+@composite("mode(Tensor input, int dim=-1, bool keepdim=False) -> any")
+def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    """The most frequent element along a dimension, the smallest of several, and the last of its positions.
+
+    Raises:
+        DimensionError: The dimension has no elements.
+        UndefinedDtype: The elements are complex.
+    """
+    _check_real("mode", input, bools=True)
+    axis = _checked_axis("mode", input, dim)
+    if input.ndim == 0:
+        return ModeResult(input.clone(), input.new_zeros((), dtype=dtypes.int64))
+    order, size = functions.argsort(input, axis), input.shape[axis]
+    ordered = input.detach().gather(axis, order)
+    places = positions(input, size).reshape(tuple(size if k == axis else 1 for k in range(input.ndim)))
+    later = ordered.narrow(axis, 1, size - 1) != ordered.narrow(axis, 0, size - 1)
+    begins = functions.cat([later.new_ones(tuple(1 if k == axis else n for k, n in enumerate(input.shape))), later],
+                           axis)
+    lengths = places - functions.where(begins, places, 0).cummax(axis)[0]
+    return ModeResult(*_taken(input, axis, order.gather(axis, lengths.argmax(axis, True)), keepdim))
+
+
+@composite("kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> any")
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """The k-th smallest element along a dimension, counted from 1, and its position; NaN is the largest.
+
+    Raises:
+        ArgumentError: k is less than 1 or greater than the dimension's size.
+        UndefinedDtype: The elements are complex or bools.
+    """
+    _check_real("kthvalue", input)
+    axis = normalize_axis("kthvalue", dim, input.ndim)
+    size = input.shape[axis] if input.ndim else 1
+    if not size:
+        raise DimensionError("kthvalue", f"dim {axis} of a tensor of shape {list(input.shape)}",
+                             "the dimension has at least one element", "choose another dim")
+    if not 1 <= k <= size:
+        raise ArgumentError("kthvalue", f"k={k} of {size} elements", "k lies between 1 and the dimension's size",
+                            "pass another k")
+    if input.ndim == 0:
+        return KthvalueResult(input.clone(), input.new_zeros((), dtype=dtypes.int64))
+    return KthvalueResult(*_taken(input, axis, functions.argsort(input, axis).narrow(axis, k - 1, 1), keepdim))
+
+
+@composite("msort(Tensor input) -> Tensor")
+def msort(input: Any) -> Any:
+    """Elements in order along the first dimension; NaN counts as the largest."""
+    return functions.sort(input, 0)[0]
+
+
+# ------------------------------------------------------------------------------------------------------- quantiles
+
+
+def _check_quantile(name: str, input: Any, q: Any, interpolation: str) -> None:
+    """Refuse arguments that make no quantile.
+
+    Raises:
+        ArgumentError: q is outside of [0, 1], or the interpolation is unknown.
+        DtypeError: The elements, or those of q, have another dtype.
+        ShapeError: q has more than one dimension, or the input has no elements.
+    """
+    if input.dtype not in (dtypes.float32, dtypes.float64):
+        raise DtypeError(name, f"dtype {input.dtype.name}", "quantiles are of float32 or float64", "convert first")
+    if input.numel() == 0:
+        raise ShapeError(name, f"a tensor of shape {list(input.shape)}", "there are elements", "pass some")
+    if interpolation not in _INTERPOLATIONS:
+        raise ArgumentError(name, f"interpolation={interpolation!r}", f"it is one of {', '.join(_INTERPOLATIONS)}",
+                            "pass one of these")
+    if not hasattr(q, "_key"):
+        outside = not 0 <= q <= 1
+    else:
+        if q.ndim > 1:
+            raise ShapeError(name, f"q of shape {list(q.shape)}", "q is a number or a vector", "flatten it")
+        if q.dtype is not input.dtype:
+            raise DtypeError(name, f"q of dtype {q.dtype.name} for {input.dtype.name}",
+                             "q has the dtype of the elements", "convert q with .to(dtype)")
+        outside = q._entry.holds_data and q.numel() and true_somewhere((q < 0) | (q > 1))
+    if outside:
+        raise ArgumentError(name, f"q={q.tolist() if hasattr(q, '_key') else q}", "q lies between 0 and 1",
+                            "pass fractions, not percents")
+
+
+def _between(rows: Any, ranks: Any, interpolation: str) -> Any:
+    """Return the elements of sorted rows (last dimension) at fractional ranks."""
+    if interpolation in ("lower", "higher", "nearest"):
+        ranks = {"lower": ranks.floor, "higher": ranks.ceil, "nearest": ranks.round}[interpolation]()
+    below = ranks.detach().floor()
+    first = rows.gather(-1, below.to(dtypes.int64))
+    if interpolation in ("lower", "higher", "nearest"):
+        return first
+    weight = rows.new_full((), 0.5) if interpolation == "midpoint" else ranks - below
+    return first.lerp(rows.gather(-1, ranks.detach().ceil().to(dtypes.int64)), weight)
+
+
+def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, skip: bool) -> Any:
+    _check_quantile(name, input, q, interpolation)
+    given = q if hasattr(q, "_key") else input.new_full((), q)
+    axis = 0 if dim is None else normalize_axis(name, dim, input.ndim)
+    rank = input.ndim
+    if dim is None:
+        reduced = (1,) * rank if keepdim else ()
+        input = input.reshape(-1)
+    else:
+        lead = tuple(1 if k == axis else n for k, n in enumerate(input.shape))
+        reduced = lead if keepdim else tuple(n for k, n in enumerate(input.shape) if k != axis)
+    input = input.reshape(-1) if input.ndim == 0 else input
+    rows = functions.sort(input.movedim(axis, -1), -1)[0]
+    size = rows.shape[-1]
+    wanted = given.reshape(-1)
+    numbers = (rows == rows).detach().sum(-1, True)
+    if skip:
+        ranks = wanted * (numbers - 1).clamp(min=0)
+    else:
+        ranks = functions.where(numbers == size, wanted * (size - 1), size - 1).to(rows.dtype)
+    found = _between(rows, ranks, interpolation).movedim(-1, 0)
+    return found.reshape((*tuple(given.shape), *reduced))
+
+
+@composite("quantile(Tensor input, Operand q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> "
+           "Tensor")
+def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
+             interpolation: str = "linear") -> Any:
+    """The elements at the fractions q of the order, along a dimension or of all; NaN if there is one.
+
+    With n elements, the rank is q * (n - 1). Between two ranks, ``interpolation`` says what is taken: ``linear``, a
+    weighted mean; ``lower`` or ``higher``; ``nearest`` (the even rank of two); ``midpoint``, their mean.
+
+    Args:
+        input: float32 or float64.
+        q: A number, or a vector, whose elements are a first dimension of the result.
+        dim: The dimension; all elements where None.
+        keepdim: Whether it stays, with size 1.
+        interpolation: As above.
+
+    Raises:
+        ArgumentError: q is outside of [0, 1], or the interpolation is unknown.
+        DtypeError: The elements, or those of q, have another dtype.
+        ShapeError: q has more than one dimension, or the input has no elements.
+    """
+    return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
+
+
+@composite("nanquantile(Tensor input, Operand q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> "
+           "Tensor")
+def nanquantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
+                interpolation: str = "linear") -> Any:
+    """``quantile`` of the elements that are not NaN; NaN where all are NaN."""
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)

@@ -1,0 +1,1 @@
+"""How operators run in function transforms."""

@@ -1,0 +1,58 @@
+"""Settings of the process for speed: threads of kernels, and the precision that matrix products may have."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensocket_core.device import entries, open_entry
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
+
+_PRECISIONS: Final = ("highest", "high", "medium")
+_PRECISION: Final = ["highest"]
+
+
+def set_num_threads(num: int) -> None:
+    """Divide large kernels of the default device, and of all opened devices that have threads, over ``num`` threads.
+
+    Raises:
+        ArgumentTypeError: It is not an integer.
+        ArgumentError: It is not positive.
+    """
+    if type(num) is not int:
+        raise ArgumentTypeError("set_num_threads", f"a number of type {type(num).__name__}",
+                                "a number of threads is an integer", "pass an int")
+    if num < 1:
+        raise ArgumentError("set_num_threads", f"{num} threads", "there is at least one thread",
+                            "pass a positive integer")
+    for entry in {open_entry(None), *entries()}:
+        change = getattr(entry.runtime, "set_num_threads", None)
+        if change is not None:
+            change(num)
+
+
+def get_num_threads() -> int:
+    """Threads that large kernels of the default device are divided over; 1 where it has none of its own."""
+    count: Any = getattr(open_entry(None).runtime, "get_num_threads", None)
+    return 1 if count is None else int(count())
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """How precise products of float32 matrices have to be.
+
+    ``high`` and ``medium`` permit less than float32; no backend makes use of that, so that all give the same.
+
+    Raises:
+        ArgumentError: It is none of ``highest``, ``high`` and ``medium``.
+    """
+    if precision not in _PRECISIONS:
+        raise ArgumentError("set_float32_matmul_precision", repr(precision),
+                            "the precision is 'highest', 'high' or 'medium'", "pass one of these")
+    _PRECISION[0] = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """Return the last argument of ``set_float32_matmul_precision``."""
+    return _PRECISION[0]
+
+
+__all__ = ["get_float32_matmul_precision", "get_num_threads", "set_float32_matmul_precision", "set_num_threads"]

@@ -1,0 +1,1 @@
+"""Views, copies and other shapes of the same elements."""

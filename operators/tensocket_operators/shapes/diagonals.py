@@ -1,0 +1,274 @@
+"""Matrices made of diagonals and blocks, rotations, and indices of triangles and of flat positions."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+from tensocket_core import functions
+from tensocket_core.device import open_entry
+from tensocket_core.dispatch.modes import ACTIVE, as_leaf
+from tensocket_core.geometry import normalize_axis
+from tensocket_core.promotion import result_type
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError, UndefinedDtype
+
+from .. import creation
+from ..creation.record import seen, watched
+from ..indexing.selection import positions
+from ..kinds.composite import composite
+
+# ------------------------------------------------------------------------------------------------------- diagonals
+
+
+@composite("diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
+def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Matrices of zeros with the last dimension on a diagonal.
+
+    Args:
+        input: (..., n).
+        offset: Column minus row of the diagonal.
+        dim1: The result's dimension of rows.
+        dim2: The result's dimension of columns.
+
+    Returns:
+        The leading dimensions, and two of size n + |offset|.
+
+    Raises:
+        ShapeError: Both dims are the same.
+    """
+    rank = input.ndim + 1
+    rows, columns = normalize_axis("diag_embed", dim1, rank), normalize_axis("diag_embed", dim2, rank)
+    if rows == columns:
+        raise ShapeError("diag_embed", f"dims {dim1} and {dim2}", "a diagonal lies between two different dims",
+                         "pass two dims of the result")
+    count = input.shape[-1]
+    size = count + abs(offset)
+    place = positions(input, size)
+    first = max(-offset, 0)
+    padded = input
+    if offset:
+        gap = input.new_zeros((*input.shape[:-1], abs(offset)))
+        padded = functions.cat([gap, input] if first else [input, gap], -1)
+    wide = padded.unsqueeze(-1).expand((*padded.shape, size))
+    matrix = functions.where(place - place.unsqueeze(1) == offset, wide, wide.new_zeros(()))
+    return matrix.movedim((-2, -1), (rows, columns))
+
+
+@composite("diag(Tensor input, int diagonal=0) -> Tensor")
+def diag(input: Any, diagonal: int = 0) -> Any:
+    """A square matrix with a vector on a diagonal, or a copy of a matrix's diagonal.
+
+    Raises:
+        ShapeError: The tensor is neither.
+    """
+    diagonal = operator.index(diagonal)
+    if input.ndim == 1:
+        return diag_embed(input, diagonal)
+    if input.ndim == 2:
+        return input.diagonal(diagonal).clone()
+    raise ShapeError("diag", f"a tensor of shape {list(input.shape)}", "the tensor is a vector or a matrix",
+                     "use diag_embed or diagonal for batches")
+
+
+@composite("diagflat(Tensor input, int offset=0) -> Tensor")
+def diagflat(input: Any, offset: int = 0) -> Any:
+    """A square matrix with all elements, in row-major order, on a diagonal."""
+    return diag_embed(input.reshape(-1), offset)
+
+
+@composite("block_diag(any tensors) -> Tensor", method=False)
+def block_diag(*tensors: Any) -> Any:
+    """A matrix with matrices (vectors are rows, numbers single elements) along its diagonal, zeros elsewhere.
+
+    Raises:
+        ArgumentTypeError: An argument is not a tensor.
+        ShapeError: One has more than two dimensions.
+    """
+    for k, x in enumerate(tensors):
+        if not hasattr(x, "_key"):
+            raise ArgumentTypeError("block_diag", f"a {type(x).__name__} as argument {k}", "arguments are tensors",
+                                    "pass the tensors one by one")
+        if x.ndim > 2:
+            raise ShapeError("block_diag", f"a tensor of shape {list(x.shape)}", "blocks have at most two dimensions",
+                             "pass the matrices of a batch one by one")
+    if not tensors:
+        return creation.empty(1, 0)
+    dtype = result_type(tensors)
+    blocks = [x.to(dtype).reshape((1,) * (2 - x.ndim) + tuple(x.shape)) for x in tensors]
+    width = sum(x.shape[1] for x in blocks)
+    rows, start = [], 0
+    for x in blocks:
+        height, own = x.shape
+        before, after = x.new_zeros((height, start)), x.new_zeros((height, width - start - own))
+        rows.append(functions.cat([before, x, after], 1))
+        start += own
+    return functions.cat(rows, 0)
+
+
+# ------------------------------------------------------------------------------------------------------- rotations
+
+
+@composite("fliplr(Tensor input) -> Tensor")
+def fliplr(input: Any) -> Any:
+    """Columns, the second dimension, in reverse order; a copy.
+
+    Raises:
+        ShapeError: The tensor has no second dimension.
+    """
+    if input.ndim < 2:
+        raise ShapeError("fliplr", f"a tensor of shape {list(input.shape)}", "there are at least two dimensions",
+                         "use flipud, or unsqueeze it")
+    return input.flip(1)
+
+
+@composite("flipud(Tensor input) -> Tensor")
+def flipud(input: Any) -> Any:
+    """Rows, the first dimension, in reverse order; a copy.
+
+    Raises:
+        ShapeError: The tensor has no dimension.
+    """
+    if input.ndim < 1:
+        raise ShapeError("flipud", "a 0-dimensional tensor", "there is at least one dimension", "unsqueeze it")
+    return input.flip(0)
+
+
+@composite("rot90(Tensor input, int k=1, any dims=(0, 1)) -> Tensor")
+def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
+    """The plane of two dimensions rotated by k right angles, from the first dimension towards the second; a copy.
+
+    Raises:
+        ShapeError: There are not two different dims.
+    """
+    given = tuple(dims)
+    if len(given) != 2 or input.ndim < 2:
+        raise ShapeError("rot90", f"dims {list(given)} of {input.ndim} dimensions", "a plane has two dims",
+                         "pass two dims of the tensor")
+    first, second = (normalize_axis("rot90", d, input.ndim) for d in given)
+    if first == second:
+        raise ShapeError("rot90", f"dims {list(given)}", "the dims of a plane are different", "pass two dims")
+    match k % 4:
+        case 1:
+            return input.flip(second).transpose(first, second)
+        case 2:
+            return input.flip(first, second)
+        case 3:
+            return input.flip(first).transpose(first, second)
+    return input.clone()
+
+
+# --------------------------------------------------------------------------------------------------------- indices
+
+
+def _count_below(row: int, col: int, offset: int) -> int:
+    """Return the number of elements of a lower triangle.
+
+    >>> _count_below(3, 3, 0), _count_below(3, 2, -1), _count_below(2, 3, 5)
+    (6, 3, 6)
+    """
+    first = min(max(-offset, 0), row)  # rows before have no elements
+    full = min(max(col - offset, first), row)  # rows from here on have all
+    growing = full - first
+    return growing * (first + offset + 1) + growing * (growing - 1) // 2 + (row - full) * col
+
+
+def _triangle(name: str, row: int, col: int, offset: int, dtype: Any, device: Any, upper: bool) -> Any:
+    """Rows and columns of the elements of a triangle.
+
+    Raises:
+        ArgumentError: A size is negative.
+        UndefinedDtype: The dtype is not one of integers.
+    """
+    if row < 0 or col < 0:
+        raise ArgumentError(name, f"{row} rows, {col} columns", "sizes are not negative", "pass 0 or more")
+    chosen = dtypes.int64 if dtype is None else dtype
+    if chosen.category != 1:
+        raise UndefinedDtype(name, f"dtype {chosen.name}", "indices are integers", "leave dtype out")
+    if not open_entry(device).holds_data:
+        below = _count_below(row, col, offset - upper)
+        return creation.empty(2, row * col - below if upper else below, dtype=chosen, device=device)
+    rows = creation.arange(row, device=device).unsqueeze(1)
+    columns = creation.arange(col, device=device)
+    distance = columns - rows
+    inside = distance >= offset if upper else distance <= offset
+    return inside.nonzero().t().contiguous().to(chosen)
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
+                 requires_grad: bool = False, **rest: Any) -> Any:
+    """Rows and columns of the lower triangle of a matrix, up to a diagonal, in row-major order: (2, n), int64.
+
+    Raises:
+        ArgumentError: A size is negative.
+        UndefinedDtype: The dtype is not one of integers.
+    """
+    if rest or (ACTIVE and watched()):
+        return seen(tril_indices, row, col, offset, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    found = _triangle("tril_indices", row, col, offset, dtype, device, False)
+    return as_leaf(found) if requires_grad else found
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
+                 requires_grad: bool = False, **rest: Any) -> Any:
+    """Rows and columns of the upper triangle of a matrix, from a diagonal on, in row-major order: (2, n), int64.
+
+    Raises:
+        ArgumentError: A size is negative.
+        UndefinedDtype: The dtype is not one of integers.
+    """
+    if rest or (ACTIVE and watched()):
+        return seen(triu_indices, row, col, offset, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    found = _triangle("triu_indices", row, col, offset, dtype, device, True)
+    return as_leaf(found) if requires_grad else found
+
+
+def _index_shape(shape: Any) -> tuple[int, ...]:
+    """Return the sizes that positions count in.
+
+    Raises:
+        ArgumentError: One is negative.
+        ArgumentTypeError: They are not integers.
+    """
+    try:
+        sizes = tuple(map(operator.index, (shape,) if not isinstance(shape, (tuple, list)) else shape))
+    except TypeError:
+        raise ArgumentTypeError("unravel_index", f"shape={shape!r}", "a shape is an integer or a sequence of integers",
+                                "pass integers") from None
+    if any(n < 0 for n in sizes):
+        raise ArgumentError("unravel_index", f"shape={list(sizes)}", "sizes are not negative", "pass 0 or more")
+    return sizes
+
+
+@composite("unravel_index(Tensor indices, any shape) -> any", method=False)
+def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+    """The index along each dimension of row-major positions in a shape.
+
+    Raises:
+        ArgumentError: A size is negative.
+        ArgumentTypeError: The positions or sizes are not integers.
+    """
+    if indices.dtype.category != 1:
+        raise ArgumentTypeError("unravel_index", f"dtype {indices.dtype.name}", "positions are integers",
+                                "convert with .long() first")
+    sizes = _index_shape(shape)
+    steps = [math.prod(sizes[k + 1:]) for k in range(len(sizes))]
+    flat = indices.to(dtypes.int64)
+    return tuple(flat.div(step, rounding_mode="floor") % size for step, size in zip(steps, sizes, strict=True))
+
+
+@composite("nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor")
+def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
+    """Indices of ``size`` elements that are not zero: (size, dimensions); rows beyond them hold ``fill_value``.
+
+    Raises:
+        ArgumentError: The size is negative.
+    """
+    if size < 0:
+        raise ArgumentError("nonzero_static", f"size={size}", "the size is not negative", "pass 0 or more")
+    found = input.nonzero()
+    if found.shape[0] >= size:
+        return found.narrow(0, 0, size).clone()
+    missing = found.new_full((size - found.shape[0], found.shape[1]), fill_value)
+    return functions.cat([found, missing], 0)

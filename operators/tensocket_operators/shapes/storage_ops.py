@@ -1,0 +1,174 @@
+"""Tensors and their memory: other storages, other sizes in place, comparison of whole tensors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tensocket_core.autograd.rebase import renew
+from tensocket_core.dispatch.lazy import flipped, in_memory, plain_handle
+from tensocket_core.dispatch.modes import STATE
+from tensocket_core.dispatch.versions import bump
+from tensocket_core.formats import check_format, contiguous_format, preserve_format
+from tensocket_core.geometry import as_strided, memory_nbytes, memory_of, memory_offset
+from tensocket_core.keys import AUTOGRAD, DIM0, LAZY
+from tensocket_core.promotion import get_default_dtype
+from tensocket_core.strides import format_strides, reach, suggested_format
+from tensocket_plugins.contract.arrays import contiguous_strides
+from tensocket_plugins.contract.errors import ArgumentError, AutogradError, DtypeError, ShapeError
+
+from ..creation.base import uninitialized
+from ..interop.exported import has_fixed_size
+from ..kinds.composite import composite
+from .views import sizes
+
+
+def _placed(input: Any, array: Any) -> None:
+    """Put a tensor on another handle."""
+    input._array = flipped(array, 0, input._key)
+    input._key = input._key & ~DIM0 | (0 if array.shape else DIM0)
+
+
+def _plain(input: Any) -> Any:
+    """Return the tensor as it is in memory, without history."""
+    return in_memory(input) if input._key & LAZY else input.detach()
+
+
+@composite("resize_(Tensor! input, int... size, *, any memory_format=None) -> Tensor", function=False, lazy=True)
+def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
+    """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.
+
+    Where the storage is too small, the tensor moves to a new one; other tensors stay on the old one, which PyTorch
+    would grow for all.
+
+    Raises:
+        AutogradError: The tensor requires grad.
+        ShapeError: A size is negative.
+    """
+    if input._key & AUTOGRAD and STATE.inference is None:
+        raise AutogradError("resize_", "a tensor that requires grad", "a resized tensor has no history",
+                            "detach() it first")
+    before = input._array
+    resize_unrecorded(input, sizes(size), memory_format)
+    if input._array is not before:
+        bump(input)
+        if input._grad_fn is not None and input._base is not None and input._fixed_view is None:
+            renew(input)
+    return input
+
+
+def resize_unrecorded(input: Any, shape: tuple[int, ...], memory_format: Any = None) -> None:
+    """Resize as ``resize_`` does, but ignore gradients and do not count it as a change."""
+    if any(n < 0 for n in shape):
+        raise ShapeError("resize_", f"size {list(shape)}", "sizes are not negative", "pass non-negative sizes")
+    if math.prod(max(n, 1) for n in shape) * input.dtype.itemsize >= 1 << 63:
+        raise ShapeError("resize_", f"size {list(shape)}: overflow", "bytes and strides fit 63 bits",
+                         "pass smaller sizes")
+    format = check_format("resize_", memory_format) or contiguous_format
+    if shape == input._array.shape and format is contiguous_format:
+        return
+    strides = contiguous_strides(shape) if format is preserve_format else format_strides("resize_", shape, format)
+    array, entry = plain_handle(input._array), input._entry
+    first = memory_offset(array)
+    held = memory_nbytes(array) // input.dtype.itemsize
+    if first + reach(shape, strides) > held:
+        if has_fixed_size(memory_of(array)):
+            raise ArgumentError("resize_", f"size {list(shape)} for memory of {held} elements that others have, too",
+                                "Trying to resize storage that is not resizable", "clone() it first")
+        grown = uninitialized((first + reach(shape, strides),), input.dtype, entry)
+        kept = _plain(input).as_strided((held,), (1,), 0)
+        target = _plain(input)
+        target._array = grown[0:held]
+        target._version_counter = None  # the whole is one change
+        target._key &= ~DIM0
+        target.copy_(kept)
+        _placed(input, as_strided(grown, shape, strides, first))
+        return
+    _placed(input, as_strided(array, shape, strides, 0))
+
+
+@composite("resize_as_(Tensor! input, Tensor the_template, *, any memory_format=None) -> Tensor", lazy=True)
+def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> Any:
+    """``resize_`` to another tensor's shape; ``preserve_format`` takes its memory format, too."""
+    if memory_format is preserve_format:
+        memory_format = suggested_format(tuple(the_template.shape), the_template.stride())
+    return input.resize_(tuple(the_template.shape), memory_format=memory_format)
+
+
+@composite("equal(Tensor input, Tensor other) -> any")
+def equal(input: Any, other: Any) -> bool:
+    """Whether two tensors have the same shape and equal elements."""
+    if input.shape != other.shape:
+        return False
+    return bool((input.detach() == other.detach()).all().item()) if input.numel() else True
+
+
+@composite("isclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor")
+def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    """|input - other| <= atol + rtol * |other|, element by element; infinities are close to themselves only.
+
+    Raises:
+        DtypeError: The tensors have different dtypes.
+        ShapeError: A tolerance is negative.
+    """
+    if input.dtype is not other.dtype:
+        raise DtypeError("isclose", f"{input.dtype.name} and {other.dtype.name}", "both tensors have one dtype",
+                         "convert one of them with .to(dtype)")
+    if rtol < 0 or atol < 0:
+        raise ShapeError("isclose", f"rtol={rtol}, atol={atol}", "tolerances are not negative", "pass positive ones")
+    a, b = input.detach(), other.detach()
+    close = a == b
+    if equal_nan and a.dtype.category > 1:
+        close = close | (a.isnan() & b.isnan())
+    if rtol == 0 and atol == 0:
+        return close
+    if a.dtype.category < 2:
+        wide = get_default_dtype()
+        a, b = a.to(wide), b.to(wide)
+    distance = (a - b).abs()
+    return close | (distance.isfinite() & (distance <= atol + rtol * b.abs()))
+
+
+@composite("allclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> any")
+def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether all elements are close, as ``isclose`` says."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).all().item())
+
+
+@composite("narrow_copy(Tensor input, int dim, int start, int length) -> Tensor")
+def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
+    """``narrow`` as a copy.
+
+    Raises:
+        ShapeError: The dimension does not exist.
+    """
+    if dim >= input.ndim:
+        raise ShapeError("narrow_copy", f"dim {dim} of a {input.ndim}-dimensional tensor", "there is such a dimension",
+                         "pass a smaller dim")
+    return input.narrow(dim, start, length).clone()
+
+
+
+@composite("tril_(Tensor! input, int diagonal=0) -> Tensor", function=False)
+def tril_(input: Any, diagonal: int = 0) -> Any:
+    """``tril`` in place."""
+    return input.copy_(input.tril(diagonal))
+
+
+@composite("triu_(Tensor! input, int diagonal=0) -> Tensor", function=False)
+def triu_(input: Any, diagonal: int = 0) -> Any:
+    """``triu`` in place."""
+    return input.copy_(input.triu(diagonal))
+
+
+@composite("cumsum_(Tensor! input, int dim, *, any dtype=None) -> Tensor", function=False)
+def cumsum_(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """``cumsum`` in place."""
+    return input.copy_(input.cumsum(dim, dtype=dtype))
+
+
+@composite("cumprod_(Tensor! input, int dim, *, any dtype=None) -> Tensor", function=False)
+def cumprod_(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """``cumprod`` in place."""
+    before = input.clone() if input._key & AUTOGRAD else input
+    return input.copy_(before.cumprod(dim, dtype=dtype))

@@ -1,0 +1,78 @@
+"""Binary search as a generated kernel."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.launch.programs import index_dtype, launch
+from tensocket_plugins.contract.dtypes import DType, int64
+from tensocket_plugins.ir.build.elements import load
+from tensocket_plugins.ir.build.nest import Nest, parallel
+from tensocket_plugins.ir.nodes import (
+    Assign,
+    Declare,
+    Expr,
+    If,
+    Let,
+    Program,
+    Stmt,
+    Store,
+    Var,
+    call,
+    cast,
+    const,
+    loop,
+    select,
+)
+from tensocket_plugins.ir.schedule import Strategy
+
+
+def _less(x: Expr, y: Expr) -> Expr:
+    """Whether x comes before y; NaN comes last."""
+    if x.dtype.kind != "float":
+        return x < y
+    return (x < y) | (call("eq", x, x) & call("ne", y, y))
+
+
+def search_nest(dtype: DType, right: bool, index: DType) -> Program:
+    """Where values keep sorted rows sorted: in front of equal elements, or behind them with ``right``.
+
+    Buffers are ``out0`` and the values ``in0``, row by row, and the rows ``edges``; sizes are rows, values per row,
+    elements per row and steps of the search.
+    """
+    nest = Nest("searchsorted", index)
+    nest.buffer("out0", int64, writable=True)
+    nest.buffer("in0", dtype)
+    nest.buffer("edges", dtype)
+    rows, count, length, steps = nest.sizes("n", 4)
+    row, column, step = Var("i0", index), Var("i1", index), Var("step", index)
+    low, high, middle, at = (Var(name, index) for name in ("low", "high", "middle", "at"))
+    found = load("in0", at, dtype)
+    value = Var("value", found.dtype)
+    edge = load("edges", row * length + middle, dtype)
+    behind = Var("behind", _less(edge, value).dtype)
+    halve: list[Stmt] = [
+        Let(middle, low + ((high - low) >> 1)),
+        Let(behind, ~_less(value, edge) if right else _less(edge, value)),
+        Assign(low, select(behind, middle + 1, low)),
+        Assign(high, select(behind, high, middle)),
+    ]
+    body: list[Stmt] = [
+        Let(at, row * count + column), Let(value, found), Declare(low, const(0, index)), Declare(high, length),
+        loop(step, steps, [If(low < high, tuple(halve))]),
+        Store("out0", at, cast(low, int64)),
+    ]
+    return nest.program(parallel([row, column], [rows, count], body))
+
+
+def search_rows(entry: DeviceEntry, edges: Any, values: Any, dtype: DType, right: bool) -> Any:
+    """Positions (int64) of ``values`` [rows, count] in sorted ``edges`` [rows, length]; all arrays are contiguous."""
+    out = entry.runtime.empty(values.shape, int64, entry.stream)
+    if out.size:
+        index = index_dtype(entry, (out.size, edges.size))
+        length = edges.shape[1]
+        launch(entry, ("searchsorted", dtype, right, index), partial(search_nest, dtype, right, index),
+               Strategy.SERIAL, [out, values, edges], [*values.shape, length, length.bit_length()])
+    return out

@@ -1,0 +1,196 @@
+"""The first few positions of rows in order, on processors, without sorting the rows.
+
+The kernel folds columns of elements far apart to their first element in order. Of k wanted elements, the k-th fold is
+the threshold: at least k columns reach it, so no element behind it is among the wanted ones. The kernel collects the
+elements before it, mostly few, and ranks them by counting; the first elements equal to it fill up the rest. Where the
+collected elements exceed the room for them, the row says so, and the caller sorts everything instead.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_core.device import DeviceEntry
+from tensocket_core.geometry import coalesce, element_strides
+from tensocket_core.launch.programs import index_dtype, launch
+from tensocket_plugins.contract.dtypes import DType, int32, int64
+from tensocket_plugins.ir.build.elements import load
+from tensocket_plugins.ir.build.nest import Nest, dot, parallel, split
+from tensocket_plugins.ir.nodes import (
+    Assign,
+    Declare,
+    Expr,
+    If,
+    Let,
+    Load,
+    Local,
+    Program,
+    Stmt,
+    Store,
+    Var,
+    call,
+    cast,
+    const,
+    loop,
+)
+from tensocket_plugins.ir.schedule.nest import product
+
+from .bitonic_kernel import ordinal
+
+#: Columns for each wanted element.
+FACTOR: Final = 4
+#: Fewest and most columns.
+LEAST: Final = 64
+MOST: Final = 2048
+#: Elements that are passed over together where none of them reaches the threshold.
+SPAN: Final = 64
+
+
+class _Select:
+    """Writes the program.
+
+    Buffers are positions, one number per row that is not 0 where the room did not suffice, and the elements; sizes are
+    those of the outer dimensions, elements per row and wanted ones; strides those of the elements, outer and along.
+    """
+
+    def __init__(self, dtype: DType, rank: int, largest: bool, columns: int, unit: bool, index: DType) -> None:
+        self.dtype, self.largest, self.columns, self.index = dtype, largest, columns, index
+        self.room = FACTOR * columns
+        self.nest = nest = Nest("top_places", index)
+        nest.buffer("out0", int64, writable=True)
+        nest.buffer("failed", int32, writable=True)
+        nest.buffer("in0", dtype)
+        self.sizes, (self.length, self.wanted) = nest.sizes("n", rank), nest.sizes("m", 2)
+        strides: list[Expr] = [*nest.strides("in0", rank + 1)]
+        self.strides = [*strides[:-1], const(1, index)] if unit else strides
+        self.number, self.begin, self.i, self.j, self.base = (
+            Var(stem, index) for stem in ("number", "begin", "i", "j", "base"))
+        self.word = ordinal(load("in0", self.base, dtype)).dtype
+        self.limit, self.best, self.key = (Var(stem, self.word) for stem in ("limit", "best", "key"))
+        self.before, self.equal, self.count = (Var(stem, index) for stem in ("before", "equal", "count"))
+
+    def program(self) -> Program:
+        """The finished program: a row an iteration."""
+        names = [Var(f"i{k}", self.index) for k in range(len(self.sizes))]
+        start = dot(names, self.strides[:-1]) if names else const(0, self.index)
+        body: list[Stmt] = [
+            *[Let(var, value) for var, value in zip(names, split(self.number, self.sizes), strict=True)],
+            Let(self.base, start), *self._fold(), *self._threshold(), *self._collect(), *self._rank(),
+        ]
+        kept = (("folded", self.word, self.columns), ("keys", self.word, self.room),
+                ("places", self.index, self.room), ("equals", self.index, self.columns))
+        return self.nest.program(parallel([self.number], [product(self.sizes, self.index)], body),
+                                 tuple(Local(*local) for local in kept))
+
+    def _key(self, position: Expr) -> Expr:
+        """Return the order of an element: the larger, the sooner it is wanted."""
+        order = ordinal(load("in0", self.base + position * self.strides[-1], self.dtype))
+        return order if self.largest else call("not", order)
+
+    def _folded(self, at: Expr) -> Expr:
+        return Load("folded", at, self.word)
+
+    def _fold(self) -> list[Stmt]:
+        """Return the best of each column."""
+        rest = Var("rest", self.index)
+        lowest = -(1 << (8 * self.word.itemsize - 1))
+
+        def better(at: Expr, position: Expr) -> Store:
+            return Store("folded", at, call("max", self._folded(at), self._key(position)))
+
+        return [
+            loop(self.i, self.columns, [Store("folded", self.i, const(lowest, self.word))]),
+            Let(rest, self.length - self.length % self.columns),
+            loop(self.begin, rest, [loop(self.i, self.columns, [better(self.i, self.begin + self.i)])],
+                 step=self.columns),
+            loop(self.j, self.length, [better(self.j - rest, self.j)], start=rest),
+        ]
+
+    def _threshold(self) -> list[Stmt]:
+        """Return the least of the best ones that fewer than the wanted number surpass."""
+        highest = (1 << (8 * self.word.itemsize - 1)) - 1
+        more = cast(self.best < self._folded(self.j), self.index)
+        return [
+            Declare(self.limit, const(highest, self.word)),
+            loop(self.i, self.columns, [
+                Let(self.best, self._folded(self.i)), Declare(self.count, const(0, self.index)),
+                loop(self.j, self.columns, [Assign(self.count, self.count + more)]),
+                If(self.count < self.wanted, (Assign(self.limit, call("min", self.limit, self.best)),))]),
+        ]
+
+    def _collect(self) -> list[Stmt]:
+        """Elements before the threshold, and the first ones that equal it."""
+        one, end, most = const(1, self.index), Var("end", self.index), Var("most", self.word)
+        room = If(self.before < self.room, (Store("keys", self.before, self.key),
+                                            Store("places", self.before, self.j)))
+        ahead = If(self.limit < self.key, (room, Assign(self.before, self.before + one)))
+        level = If(call("eq", self.limit, self.key) & (self.equal < self.wanted),
+                   (Store("equals", self.equal, self.j), Assign(self.equal, self.equal + one)))
+        one_by_one = loop(self.j, end, [
+            Let(self.key, self._key(self.j)), If(self.limit <= self.key, (ahead, level))], start=self.begin)
+        return [
+            Declare(self.before, const(0, self.index)), Declare(self.equal, const(0, self.index)),
+            loop(self.begin, self.length, [
+                Let(end, call("min", self.begin + SPAN, self.length)), Declare(most, self._key(self.begin)),
+                loop(self.i, end, [Assign(most, call("max", most, self._key(self.i)))], start=self.begin),
+                If(self.limit <= most, (one_by_one,))], step=SPAN),
+        ]
+
+    def _rank(self) -> list[Stmt]:
+        """Every collected element goes to the place that counting says."""
+        rank, place, out = self.count, Var("place", self.index), self.number * self.wanted
+        other = Load("keys", self.j, self.word)
+
+        def counted(stop: Expr, condition: Expr) -> Stmt:
+            return loop(self.j, stop, [Assign(rank, rank + cast(condition, self.index))])
+
+        ranked = loop(self.i, self.before, [
+            Let(self.key, Load("keys", self.i, self.word)), Declare(rank, const(0, self.index)),
+            counted(self.before, self.key < other), counted(self.i, call("eq", self.key, other)),
+            If(rank < self.wanted, (
+                Store("out0", out + rank, cast(Load("places", self.i, self.index), int64)),))])
+        filled = loop(self.i, call("min", self.equal, self.wanted - self.before), [
+            Let(place, Load("equals", self.i, self.index)),
+            Store("out0", out + self.before + self.i, cast(place, int64))])
+        fits = self.before <= self.room
+        return [Store("failed", self.number, cast(~fits, int32)), If(fits, (ranked, filled))]
+
+
+def top_positions(entry: DeviceEntry, array: Any, dtype: DType, axis: int, count: int, largest: bool) -> Any | None:
+    """Return the positions of the first ``count`` elements of rows in order, along the last dimension of the result.
+
+    Args:
+        entry: A processor.
+        array: The input's handle; at least one dimension, not empty.
+        dtype: Its element type.
+        axis: The dimension that rows lie along.
+        count: How many positions are wanted.
+        largest: Whether the largest element comes first.
+
+    Returns:
+        A handle of int64, or None where sorting is the better way.
+    """
+    length = array.shape[axis]
+    columns = max(LEAST, 1 << (FACTOR * count - 1).bit_length())
+    if count < 1 or columns > min(MOST, length):
+        return None
+    shape, strides = array.shape, element_strides(array)
+    others = [k for k in range(len(shape)) if k != axis]
+    sizes, (outer,) = coalesce(tuple(shape[k] for k in others), [tuple(strides[k] for k in others)]) if others else (
+        (), [()])
+    rows = math.prod(sizes)
+    index = index_dtype(entry, (array.size, rows * count))
+    out = entry.runtime.empty((*(shape[k] for k in others), count), int64, entry.stream)
+    failed = np.empty(rows, np.int32)
+    form = (dtype, len(sizes), largest, columns, strides[axis] == 1, index)
+    launch(entry, ("top_places", *form), partial(_program, form), None, [out, failed, array],
+           [*sizes, length, count, *outer, strides[axis]])
+    return None if failed.any() else out
+
+
+def _program(form: tuple[Any, ...]) -> Program:
+    return _Select(*form).program()

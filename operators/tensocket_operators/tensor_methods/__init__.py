@@ -1,0 +1,1 @@
+"""Methods of tensors that are not operators."""

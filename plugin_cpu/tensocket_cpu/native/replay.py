@@ -1,0 +1,272 @@
+"""Launches that are kept: what an operator launched for small arrays of some shapes, as one call of machine code.
+
+A recording becomes a table: operands as they must be, results to be made, kernels with their slots. One
+function of machine code, the same for all tables, checks the operands of a call, makes the results, puts addresses
+where slots point to, and calls the kernels one after the other. It answers None where an operand is another one than
+expected.
+
+Contents of the recorded call are never used: memory in between is a table's own, and the interpreter's lock is held
+from the first address to the last kernel. A function is recorded several times, on operands with contents of every
+kind; all recordings have to be the same, their launches alone have to make the function's results, and so does the
+table (``recordings``).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tensocket_plugins.contract.native import Box, Kept
+from tensocket_plugins.kit.host_kernels_quiet import quiet
+
+from ..code.launch_recorder import record_launches
+from ..code.pointers import POINTER_FIELD, address_of
+from .boxes import slot_offsets
+from .contents import KINDS, operands_like
+from .entries import Words, make_method
+from .recordings import ELSEWHERE, Elsewhere, Launch, Place, Range, Recording, Unexplained, aligned, span
+from .replay_code import NAME, RESULTS, Head, replay_text
+from .writer import Text
+
+if TYPE_CHECKING:
+    from ..code.compiler import Compiler
+    from .layout import Layout
+
+Array = Any
+Function = Callable[..., Kept | None]
+#: Most bytes of an array; the memory of larger ones comes from the pool.
+_BYTES: Final = 1 << 16
+#: Most operands, kernels of a call, and words of a table.
+_OPERANDS: Final = 16
+_CALLS: Final = 16
+#: Seconds up to which what may be divided over threads is quicker without being divided.
+_DIVIDED: Final = 25e-6
+_WORDS: Final = 1 << 10
+#: What memory is filled with that a check of a call may get, and how many blocks for each result.
+_MARK: Final = 0xA5
+_MARKED: Final = 4
+_MASK: Final = (1 << 64) - 1
+
+
+class ReplayCompiler:
+    """Makes kept launches for one device; their machine code is the same for all boxes of a class."""
+
+    def __init__(self, compiler: Callable[[], Compiler], layout: Layout) -> None:
+        self._compiler, self._layout = compiler, layout
+        self._codes: dict[type, _Code | None] = {}
+
+    @quiet  # the numbers of a trial are not the program's
+    def compile(self, function: Callable[..., Kept | None], operands: Mapping[int, Array | None],
+             rest: Mapping[int, Any]) -> Callable[..., Any] | None:
+        """See ``OpenDevice.keep``."""
+        if len(operands) > _OPERANDS or not all(x is None or _small(x) for x in operands.values()):
+            return None
+        given = [*operands.values()]
+        draws = [operands_like(given, 0)]
+        first, divided = _recorded(function, draws[0])
+        if not isinstance(first, Recording):
+            return None
+        draws += [operands_like(given, kind, first.ranges) for kind in range(1, KINDS)]
+        recordings = [first, *[_recorded(function, contents)[0] for contents in draws[1:]]]
+        if not all(x is ELSEWHERE or (x is not None and first.same(x)) for x in recordings):
+            return None
+        if not all(x is ELSEWHERE or x.agrees(contents, x.kept.arrays)
+                   for x, contents in zip(recordings[1:3], draws[1:3], strict=True)):
+            return None
+        code, box = self._code(first.kept.boxes[0]), first.kept.boxes[0]
+        made = None if code is None else _builtin(code, first, dict(zip(operands, draws[0], strict=True)), rest)
+        if made is None:
+            return None
+        calls = [_boxed(made, dict(zip(operands, contents, strict=True)), rest, box) for contents in draws]
+        if not all(call() is None if x is ELSEWHERE else _agrees(call, x.kept, contents, box.array)
+                   for x, contents, call in zip(recordings, draws, calls, strict=True)):
+            return None
+        return None if divided and _seconds(calls[0]) > _DIVIDED else made
+
+    def _code(self, box: Box) -> _Code | None:
+        if box.kind not in self._codes:
+            offsets = slot_offsets(box)
+            code = None
+            if offsets is not None:
+                w = Text()
+                w.addresses = [0] * len(Head)
+                text = replay_text(w, self._layout, box, offsets)
+                (address,), library = self._compiler().compile_text(NAME, text, [NAME])
+                code = _Code(address, w.addresses[len(Head):], library)
+            self._codes[box.kind] = code
+        return self._codes[box.kind]
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """The machine code, and the addresses that it takes from its table behind the head."""
+
+    address: int
+    functions: Sequence[int]
+    library: Any
+
+
+class _Writer:
+    """Writes a table, from its head on."""
+
+    def __init__(self, code: _Code) -> None:
+        self.table = Words(_WORDS, np.uint64)
+        self.table[:] = 0
+        self._used = len(Head)
+        self.put(code.functions)
+
+    def put(self, values: Sequence[int]) -> int:
+        """Write words; their address.
+
+        Raises:
+            IndexError: The table is full.
+        """
+        begin, self._used = self._used, self._used + len(values)
+        if self._used > _WORDS:
+            raise IndexError("a table of kept launches is full")
+        self.table[begin: self._used] = [value & _MASK for value in values]
+        return address_of(self.table) + 8 * begin
+
+    def part(self, head: Head, records: Sequence[Sequence[int]]) -> None:
+        """Write records; their number and address come to the head."""
+        self.table[head] = len(records)
+        self.table[head + 1] = self.put([word for record in records for word in record])
+
+    def operand(self, position: int, x: Array | None) -> list[int]:
+        """The record of an operand."""
+        return [position, 0, 0, 0] if x is None else [position, id(x.dtype), x.ndim, self.put([*x.shape, *x.strides])]
+
+    def result(self, x: Array, box: Box) -> list[int]:
+        """The record of a result."""
+        values = [value if x.ndim else value_0d for _, value, value_0d in box.slots]
+        return [id(x.dtype), x.ndim, self.put(x.shape), self.put(x.strides), *map(id, values)]
+
+    def limit(self, limit: Range) -> list[int]:
+        """The record of what was checked of an operand."""
+        return [limit.operand, limit.count, limit.low, max(limit.high - limit.low, 0), limit.other]
+
+    def kernel(self, launch: Launch, fixed: Callable[[Place], int], operands: int
+               ) -> tuple[list[int], list[list[int]]]:
+        """The record of a kernel, and those of the addresses that change with every call.
+
+        Args:
+            launch: The kernel's call.
+            fixed: Gives the addresses of constants and blocks.
+            operands: How many operands there are: results are numbered behind them.
+        """
+        moving = [place.kind in ("operand", "result") for place in launch.places]
+        cells = self.put([0 if moves else fixed(place) for place, moves in zip(launch.places, moving, strict=True)])
+        slots = self.put([cells + 8 * k - (POINTER_FIELD or 0) for k in range(len(launch.places))])
+        self.put(struct.unpack(f"={len(launch.words) // 8}Q", launch.words))
+        patches = [[cells + 8 * k, place.number + (operands if place.kind == "result" else 0), place.offset]
+                   for k, place in enumerate(launch.places) if moving[k]]
+        return [launch.entry.address, slots, launch.count], patches
+
+
+def _recorded(function: Function, operands: Sequence[Array | None]) -> tuple[Any, bool]:
+    """What a function launches for operands, and whether threads may divide it.
+
+    The first is a ``Recording``, ``ELSEWHERE`` where the function went another way than other calls, and None where its
+    launches can't be kept.
+    """
+    before = _bytes(operands)
+    with np.errstate(all="ignore"):  # there are NaN and infinities among the contents
+        kept, recorder = record_launches(partial(function, *operands))
+    if kept is None or not recorder.whole or not (
+            0 < len(recorder.calls) <= _CALLS and 0 < len(kept.arrays) <= RESULTS):
+        return None, False
+    if not all(_small(x) and _whole(x) for x in kept.arrays) or before != _bytes(operands):
+        return None, False
+    try:
+        return Recording(kept, recorder, operands), recorder.divided
+    except Elsewhere:
+        return ELSEWHERE, False
+    except Unexplained:
+        return None, False
+
+
+def _builtin(code: _Code, known: Recording, operands: Mapping[int, Array | None],
+             rest: Mapping[int, Any]) -> Callable[..., Any] | None:
+    """What was recorded as a built-in function; None where it is too much."""
+    w = _Writer(code)
+    kept, blocks = known.kept, [aligned(nbytes) for nbytes in known.blocks]
+
+    def fixed(place: Place) -> int:
+        owner = known.constants if place.kind == "constant" else blocks
+        return address_of(owner[place.number]) + place.offset
+
+    try:
+        w.part(Head.OPERANDS, [w.operand(k, x) for k, x in operands.items()])
+        w.part(Head.REST, [[k, id(value)] for k, value in rest.items()])
+        w.part(Head.RESULTS, [w.result(x, box) for x, box in zip(kept.arrays, kept.boxes, strict=True)])
+        kernels, patches = zip(*[w.kernel(launch, fixed, len(operands)) for launch in known.launches], strict=True)
+        w.part(Head.KERNELS, kernels)
+        w.part(Head.PATCHES, [patch for some in patches for patch in some])
+        w.part(Head.LIMITS, [w.limit(limit) for limit in known.ranges if limit.checked])
+        w.part(Head.ZEROS, [[fixed(place), (1 << 8 * nbytes) - 1] for place, nbytes in known.zeros])
+    except IndexError:
+        return None
+    w.table[Head.MANY] = kept.many
+    w.table[Head.ARGUMENTS] = max((*operands, *rest)) + 1
+    # Kernels belong to their entries; dtypes to the arrays.
+    w.table.alive = known, blocks, operands, rest, code
+    return make_method(NAME, code.address, w.table)
+
+
+def _boxed(made: Callable[..., Any], operands: Mapping[int, Array | None], rest: Mapping[int, Any],
+           box: Box) -> Callable[[], Any]:
+    """A call with operands in boxes."""
+    arguments = {**rest, **operands}
+    for k, x in operands.items():
+        if x is not None:
+            arguments[k] = object.__new__(box.kind)
+            setattr(arguments[k], box.array, x)
+    return partial(made, *[arguments.get(k) for k in range(max(arguments) + 1)])
+
+
+def _agrees(call: Callable[[], Any], wanted: Kept, operands: Sequence[Array | None], name: str) -> bool:
+    """Whether a call gives the same bytes as the function did for the same operands, and changes none of these."""
+    before = _bytes(operands)
+    # So that what is not written differs: new memory is often that which was returned last.
+    _ = [np.full(x.nbytes, _MARK, np.uint8) for x in wanted.arrays for _ in range(_MARKED)]
+    del _
+    given = call()
+    if given is None or wanted.many != isinstance(given, tuple):
+        return False
+    found = [getattr(item, name) for item in (given if wanted.many else (given,))]
+    return before == _bytes(operands) and len(found) == len(wanted.arrays) and all(
+        x.dtype == y.dtype and x.shape == y.shape and x.strides == y.strides and x.tobytes() == y.tobytes()
+        for x, y in zip(found, wanted.arrays, strict=True))
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    """What a call takes."""
+    times = []
+    for _ in range(3):
+        began = perf_counter()
+        call()
+        times.append(perf_counter() - began)
+    return min(times)
+
+
+def _bytes(operands: Sequence[Array | None]) -> list[bytes | None]:
+    return [None if x is None else x.tobytes() for x in operands]
+
+
+def _small(x: Array) -> bool:
+    """Whether an array is not empty, not large, and lies behind its first element."""
+    return type(x) is np.ndarray and 0 < span(x) <= _BYTES and min(x.strides, default=0) >= 0
+
+
+def _whole(x: Array) -> bool:
+    """Whether an array is all of some memory without gaps, in any order of dimensions."""
+    owner = x
+    while type(owner.base) is np.ndarray:
+        owner = owner.base
+    return bool(span(x) == x.nbytes == owner.nbytes and address_of(x) == address_of(owner))

@@ -1,0 +1,250 @@
+"""The machine code of kept launches (``kept``): one function that does what its table says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+from tensocket_plugins.contract.native import Box
+
+from .layout import Layout
+from .writer import Text
+
+NAME: Final = "tensocket_kept"
+#: Most results, and arrays of a call.
+RESULTS: Final = 8
+_EMPTY: Final = ()
+_ARRAYS: Final = 24
+#: Words of a record. Operands: position, dtype (0: None), rank, sizes with strides behind them. Results: dtype, rank,
+#: sizes, strides; behind these what the slots hold. Patches: where, of which array, bytes behind its first element.
+#: Kernels: function, slots, iterations. Other arguments: position, object. Limits: of which array, its elements, the
+#: smallest one, how many are allowed from there on, and another one that is. Zeros: where, the bits that are looked at.
+_OPERAND, _RESULT, _PATCH, _KERNEL, _REST, _LIMIT, _ZERO = 4, 4, 3, 3, 2, 5, 2
+
+
+class Head(IntEnum):
+    """Words at the beginning of a table; records' numbers, with their addresses behind them."""
+
+    OPERANDS = 0
+    RESULTS = 2
+    PATCHES = 4
+    KERNELS = 6
+    REST = 8
+    ARGUMENTS = 10
+    MANY = 11
+    LIMITS = 12
+    ZEROS = 14
+    OPERAND_PLACE = 1
+    RESULT_PLACE = 3
+    PATCH_PLACE = 5
+    KERNEL_PLACE = 7
+    REST_PLACE = 9
+    LIMIT_PLACE = 13
+    ZERO_PLACE = 15
+
+
+class _Loops:
+    """Loops over records; their counters are in memory, which LLVM turns into registers."""
+
+    def __init__(self, w: Text) -> None:
+        self.w = w
+        self.places: list[str] = []
+
+    @contextmanager
+    def over(self, count: str) -> Iterator[str]:
+        """The lines of a loop; its number from 0 on."""
+        w = self.w
+        name = w.label()
+        self.places.append(f"  %{name}.at = alloca i64")
+        w.do(f"store i64 0, ptr %{name}.at")
+        w.do(f"br label %{name}.next")
+        w.do(f"{name}.next:")
+        number = w.op(f"load i64, ptr %{name}.at")
+        w.do(f"br i1 {w.op(f'icmp slt i64 {number}, {count}')}, label %{name}.body, label %{name}.done")
+        w.do(f"{name}.body:")
+        yield number
+        w.do(f"store i64 {w.op(f'add i64 {number}, 1')}, ptr %{name}.at")
+        w.do(f"br label %{name}.next")
+        w.do(f"{name}.done:")
+
+    @contextmanager
+    def records(self, head: Head, words: int) -> Iterator[tuple[str, str]]:
+        """A loop over a part of the table; number and address of the record."""
+        w = self.w
+        first = w.item("%table", head + 1, "ptr")
+        with self.over(w.item("%table", head, "i64")) as number:
+            yield number, w.op(f"getelementptr i64, ptr {first}, i64 {w.op(f'mul i64 {number}, {words}')}")
+
+
+def replay_text(w: Text, layout: Layout, box: Box, offsets: dict[str, int]) -> str:
+    """The function's LLVM IR.
+
+    Args:
+        w: Without lines; its addresses are the head.
+        layout: Where objects keep their fields.
+        box: What operands and results come in; only its class and the names of its slots matter.
+        offsets: Of its slots.
+    """
+    loops = _Loops(w)
+    w.do(f"  %table = load ptr, ptr {w.op(f'getelementptr i8, ptr %self, i64 {layout.data}')}")
+    w.branch([w.op("icmp eq ptr %names, null"),
+              w.op(f"icmp sge i64 %count, {w.item('%table', Head.ARGUMENTS, 'i64')}")])
+    with loops.records(Head.REST, _REST) as (_, record):
+        given = w.item("%args", w.item(record, 0, "i64"), "ptr")
+        w.branch([w.op(f"icmp eq ptr {given}, {w.item(record, 1, 'ptr')}")])
+    _check(w, loops, layout, box, offsets)
+    _check_limits(w, loops)
+    _make(w, loops, layout, _RESULT + len(box.slots))
+    with loops.records(Head.PATCHES, _PATCH) as (_, record):
+        address = w.item("%data", w.item(record, 1, "i64"), "i64")
+        w.do(f"store i64 {w.op(f'add i64 {address}, ' + w.item(record, 2, 'i64'))}, ptr {w.item(record, 0, 'ptr')}")
+    with loops.records(Head.KERNELS, _KERNEL) as (_, record):
+        w.do(f"call void {w.item(record, 0, 'ptr')}(ptr {w.item(record, 1, 'ptr')}, i64 0, i64 "
+             f"{w.item(record, 2, 'i64')})")
+    _check_zeros(w, loops, layout)
+    _answer(w, loops, layout, box, offsets)
+    w.do("slow:")
+    none = w.known(id(None))
+    w.do(f"call void {w.known(layout.retain)}(ptr {none})")
+    w.do(f"ret ptr {none}")
+    return "\n".join([f"define ptr @{NAME}(ptr %self, ptr %args, i64 %count, ptr %names) {{", "entry:",
+                      f"  %data = alloca [{_ARRAYS} x i64]", f"  %made = alloca [{RESULTS} x ptr]", *loops.places,
+                      *w.lines, "}", ""])
+
+
+def _check(w: Text, loops: _Loops, layout: Layout, box: Box, offsets: dict[str, int]) -> None:
+    """Compare operands with their records, and note where their elements are."""
+    kind, arrays, none = w.known(id(box.kind)), w.known(id(np.ndarray)), w.known(id(None))
+    with loops.records(Head.OPERANDS, _OPERAND) as (number, record):
+        item = w.item("%args", w.item(record, 0, "i64"), "ptr")
+        dtype = w.item(record, 1, "ptr")
+        missing, given, fits = w.label(), w.label(), w.label()
+        w.do(f"br i1 {w.op(f'icmp eq ptr {dtype}, null')}, label %{missing}, label %{given}")
+        w.do(f"{missing}:")
+        w.branch([w.op(f"icmp eq ptr {item}, {none}")], fits + ".none")
+        w.do(f"br label %{fits}")
+        w.do(f"{given}:")
+        array = _opened(w, layout, kind, offsets[box.array], item)
+        w.branch([w.op(f"icmp eq ptr {w.field(array, layout.type, 'ptr')}, {arrays}")])
+        rank = w.op(f"sext i32 {w.field(array, layout.rank, 'i32')} to i64")
+        w.branch([w.op(f"icmp eq ptr {w.field(array, layout.dtype, 'ptr')}, {dtype}"),
+                  w.op(f"icmp eq i64 {rank}, {w.item(record, 2, 'i64')}")])
+        sizes, strides = w.field(array, layout.shape, "ptr"), w.field(array, layout.strides, "ptr")
+        wanted = w.item(record, 3, "ptr")
+        with loops.over(rank) as axis:
+            behind = w.op(f"add i64 {axis}, {rank}")
+            w.branch([w.op(f"icmp eq i64 {w.item(sizes, axis, 'i64')}, {w.item(wanted, axis, 'i64')}"),
+                      w.op(f"icmp eq i64 {w.item(strides, axis, 'i64')}, {w.item(wanted, behind, 'i64')}")])
+        place = w.op(f"getelementptr i64, ptr %data, i64 {number}")
+        w.do(f"store i64 {w.field(array, layout.data, 'i64')}, ptr {place}")
+        w.do(f"br label %{fits}")
+        w.do(f"{fits}:")
+
+
+def _check_limits(w: Text, loops: _Loops) -> None:
+    """Look at the values of operands that have limits."""
+    with loops.records(Head.LIMITS, _LIMIT) as (_, record):
+        elements = w.item("%data", w.item(record, 0, "i64"), "ptr")
+        low, span, other = (w.item(record, k, "i64") for k in (2, 3, 4))
+        with loops.over(w.item(record, 1, "i64")) as k:
+            value = w.item(elements, k, "i64")
+            inside = w.op(f"icmp ult i64 {w.op(f'sub i64 {value}, {low}')}, {span}")
+            w.branch([w.op(f"or i1 {inside}, {w.op(f'icmp eq i64 {value}, {other}')}")])
+
+
+def _check_zeros(w: Text, loops: _Loops, layout: Layout) -> None:
+    """Look at what kernels found; the results are given up where that is not zero."""
+    with loops.records(Head.ZEROS, _ZERO) as (_, record):
+        found = w.op(f"load i64, ptr {w.item(record, 0, 'ptr')}, align 1")
+        kept = w.op(f"and i64 {found}, {w.item(record, 1, 'i64')}")
+        fits, lost = w.label(), w.label()
+        w.do(f"br i1 {w.op(f'icmp eq i64 {kept}, 0')}, label %{fits}, label %{lost}")
+        w.do(f"{lost}:")
+        _release(w, loops, layout, "0", w.item("%table", Head.RESULTS, "i64"))
+        w.do("br label %slow")
+        w.do(f"{fits}:")
+
+
+def _opened(w: Text, layout: Layout, kind: str, offset: int, item: str) -> str:
+    """The array in a box; goes to ``slow`` where there is none."""
+    own = w.field(item, layout.type, "ptr")
+    heir, ready = w.label(), w.label()
+    w.do(f"br i1 {w.op(f'icmp eq ptr {own}, {kind}')}, label %{ready}, label %{heir}")
+    w.do(f"{heir}:")
+    answer = w.op(f"call i32 {w.known(layout.is_subtype)}(ptr {own}, ptr {kind})")
+    w.branch([w.op(f"icmp ne i32 {answer}, 0")], ready)
+    array = w.field(item, offset, "ptr")
+    w.branch([w.op(f"icmp ne ptr {array}, null")])
+    return array
+
+
+def _make(w: Text, loops: _Loops, layout: Layout, words: int) -> None:
+    """New arrays for the results."""
+    given = w.item("%table", Head.OPERANDS, "i64")
+    arrays, retain = w.known(id(np.ndarray)), w.known(layout.retain)
+    with loops.records(Head.RESULTS, words) as (number, record):
+        dtype = w.item(record, 0, "ptr")
+        w.do(f"call void {retain}(ptr {dtype})")
+        rank = w.op(f"trunc i64 {w.item(record, 1, 'i64')} to i32")
+        made = w.op(f"call ptr {w.known(layout.new_array)}(ptr {arrays}, ptr {dtype}, i32 {rank}, ptr "
+                    f"{w.item(record, 2, 'ptr')}, ptr {w.item(record, 3, 'ptr')}, ptr null, i32 0, ptr null)")
+        there, lost = w.label(), w.label()
+        w.do(f"br i1 {w.op(f'icmp ne ptr {made}, null')}, label %{there}, label %{lost}")
+        w.do(f"{lost}:")
+        _release(w, loops, layout, "0", number)
+        w.do("ret ptr null")
+        w.do(f"{there}:")
+        w.do(f"store ptr {made}, ptr {w.op(f'getelementptr ptr, ptr %made, i64 {number}')}")
+        place = w.op(f"getelementptr i64, ptr %data, i64 {w.op(f'add i64 {given}, {number}')}")
+        w.do(f"store i64 {w.field(made, layout.data, 'i64')}, ptr {place}")
+
+
+def _release(w: Text, loops: _Loops, layout: Layout, first: str, end: str) -> None:
+    """Give up results from the first to the one before the end."""
+    count = w.op(f"sub i64 {end}, {first}")
+    with loops.over(count) as k:
+        held = w.item("%made", w.op(f"add i64 {first}, {k}"), "ptr")
+        w.do(f"call void {w.known(layout.release)}(ptr {held})")
+
+
+def _answer(w: Text, loops: _Loops, layout: Layout, box: Box, offsets: dict[str, int]) -> None:
+    """Results in boxes: one, or a tuple."""
+    count = w.item("%table", Head.RESULTS, "i64")
+    words = _RESULT + len(box.slots)
+    with loops.records(Head.RESULTS, words) as (number, record):
+        made = w.op(f"call ptr {w.known(layout.new_object)}(ptr {w.known(id(box.kind))}, ptr {w.known(id(_EMPTY))}, "
+                    "ptr null)")
+        there, lost = w.label(), w.label()
+        w.do(f"br i1 {w.op(f'icmp ne ptr {made}, null')}, label %{there}, label %{lost}")
+        w.do(f"{lost}:")
+        _release(w, loops, layout, "0", count)  # those before are boxes by now
+        w.do("ret ptr null")
+        w.do(f"{there}:")
+        place = w.op(f"getelementptr ptr, ptr %made, i64 {number}")
+        _store(w, made, offsets[box.array], w.op(f"load ptr, ptr {place}"))
+        for k, (name, _, _) in enumerate(box.slots):
+            value = w.item(record, _RESULT + k, "ptr")
+            w.do(f"call void {w.known(layout.retain)}(ptr {value})")
+            _store(w, made, offsets[name], value)
+        w.do(f"store ptr {made}, ptr {place}")
+    w.branch([w.op(f"icmp eq i64 {w.item('%table', Head.MANY, 'i64')}, 0")], "single", "several")
+    w.do(f"ret ptr {w.item('%made', 0, 'ptr')}")
+    w.do("several:")
+    answer = w.op(f"call ptr {w.known(layout.tuple_new)}(i64 {count})")
+    there, lost = w.label(), w.label()
+    w.do(f"br i1 {w.op(f'icmp ne ptr {answer}, null')}, label %{there}, label %{lost}")
+    w.do(f"{lost}:")
+    _release(w, loops, layout, "0", count)
+    w.do("ret ptr null")
+    w.do(f"{there}:")
+    with loops.over(count) as place:
+        w.op(f"call i32 {w.known(layout.tuple_set)}(ptr {answer}, i64 {place}, ptr {w.item('%made', place, 'ptr')})")
+    w.do(f"ret ptr {answer}")
+
+
+def _store(w: Text, base: str, offset: int, value: str) -> None:
+    w.do(f"store ptr {value}, ptr {w.op(f'getelementptr i8, ptr {base}, i64 {offset}')}")

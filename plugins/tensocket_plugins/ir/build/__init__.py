@@ -1,0 +1,1 @@
+"""Builders of kernel programs: mathematics, element types and loop nests as kernel IR."""

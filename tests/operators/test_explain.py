@@ -1,0 +1,66 @@
+"""``explain``: the path that served a call, and the reasons of those that did not."""
+
+from __future__ import annotations
+
+import pytest
+
+import tensocket_operators as torch
+from tensocket_core.launch import entries
+from tensocket_core.launch.path import LADDER
+from tensocket_operators.explain import explain
+from tensocket_plugins.contract.errors import ArgumentError
+
+
+def test_the_ladder_is_shown_in_order() -> None:
+    x = torch.ones(3, device="ref")
+    (found,) = explain(torch.add, x, x)
+    assert [rung.path for rung in found.rungs] == [*(path.name for path in LADDER), "compose"]
+    assert [rung.path for rung in found.rungs if rung.served] == [found.path]
+
+
+def test_a_device_with_its_own_memory_plans_or_composes() -> None:
+    x = torch.ones(3, device="ref")
+    (found,) = explain(torch.add, x, x)
+    assert found.path == "plan"
+    assert found.device == "ref:0"
+    reasons = {rung.path: rung.reason for rung in found.rungs}
+    assert reasons["host kernel"] == "the device's memory is not the host's"
+    assert reasons["entry"] in ("the device's memory is not the host's", "TENSOCKET_NATIVE=0 turns entries off")
+    assert reasons["replay"] == "the device's memory is not the host's"
+
+
+def test_promotion_decides_with_every_call() -> None:
+    (found, *_) = explain(torch.add, torch.ones(3, device="ref"), torch.ones(3, device="ref", dtype=torch.int32))
+    assert found.path == "compose"
+    assert found.rungs[3].reason == "dtypes and numbers of each call decide what is computed in"
+
+
+@pytest.mark.skipif(not torch.is_available("cpu"), reason="the CPU backend is not installed")
+class TestOnTheHost:
+    def test_sizes_decide(self) -> None:
+        x = torch.ones(1 << 16, device="cpu")
+        (found,) = explain(torch.add, x, x)
+        assert found.path == "plan"
+        assert found.rungs[1].reason.startswith("65536 elements: NumPy serves up to ")
+
+    @pytest.mark.skipif(not entries.ENABLED, reason="no entries")
+    def test_what_numpy_rounds_in_another_way_is_an_entry(self) -> None:
+        x = torch.ones(8, device="cpu")
+        assert explain(torch.exp, x)[0].path == "entry"
+        assert explain(torch.add, x, x)[0].path in ("entry", "host kernel")
+
+    def test_writing_happens_once(self) -> None:
+        x = torch.ones(3, device="cpu")
+        explain(x.add_, 1)
+        assert x.tolist() == [2.0, 2.0, 2.0]
+
+    def test_composites_show_what_they_call(self) -> None:
+        found = explain(torch.diff, torch.arange(4.0, device="cpu"))
+        assert found[0].depth == 0
+        assert any(call.depth == 1 for call in found)
+        assert "diff on cpu: compose" in str(found)
+
+
+def test_a_function_without_operators() -> None:
+    with pytest.raises(ArgumentError, match="the function calls operators"):
+        explain(lambda: 1)
