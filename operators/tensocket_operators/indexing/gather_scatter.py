@@ -13,7 +13,6 @@ from tensocket_core.geometry import normalize_axis
 from tensocket_core.keys import AUTOGRAD, DIM0, WRAPPER, dtype_bit
 from tensocket_core.launch.copies import converted
 from tensocket_core.launch.pointwise_plan import run_generated
-from tensocket_core.launch.replay import assume_range, note_guarded
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import (
@@ -24,6 +23,7 @@ from tensocket_plugins.contract.errors import (
     IndexOutOfRange,
     ShapeError,
 )
+from tensocket_plugins.contract.launch_recorder import note_range
 from tensocket_plugins.ir.build.math import arithmetic_dtype
 
 from ..deterministic import SETTING
@@ -58,7 +58,7 @@ def checked_index(operator: str, index: Any, size: int, *, negative: bool = Fals
         )
     if low < 0:
         return functions.where(index < 0, index + size, index)
-    note_guarded(index._entry, index._array, 0, size)
+    note_range(index._array, 0, size)
     return index
 
 
@@ -147,7 +147,7 @@ scatter_valid: Final[Custom] = Custom(
 def _sum_at(entry: Any, grad: Any, index: Any, axis: int, shape: tuple[int, ...], ordered: bool) -> Any:
     check_reach("scatter_add", axis, index, shape, grad)
     dtype = grad.dtype
-    assume_range(entry, index._array, 0, shape[axis])
+    note_range(index._array, 0, shape[axis], checked=False)
     work = _added_as(dtype)
     out = entry.runtime.empty(shape, work, entry.stream)
     run_generated(entry, ("zeros",), lambda zero: zero, [(0.0, work)], shape, [(out, work)])

@@ -11,7 +11,7 @@ from tensocket_core.dispatch.operator import Operator, check_dtype
 from tensocket_core.geometry import Shape, broadcast_shapes, coalesce, element_strides, expand
 from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
 from tensocket_core.launch import host_kernels as direct
-from tensocket_core.launch.entries import native_product
+from tensocket_core.launch.entries import build_product
 from tensocket_core.launch.primitives import primitive
 from tensocket_core.launch.private import private
 from tensocket_core.launch.programs import index_dtype, launch
@@ -39,7 +39,7 @@ class MatMul(Operator):
         """Return the general closure, behind a native one for small matrices of the dtypes that have one."""
         slow = private(self.name, partial(self.run, entry))
         dtype = NATIVE.get(key & (DTYPE_MASK | AUTOGRAD | DIM0))
-        return slow if dtype is None or not entry.runtime.profile.host_resident else native_product(
+        return slow if dtype is None or not entry.runtime.profile.host_resident else build_product(
             "product", entry, dtype, key, slow)
 
     def run(self, entry: DeviceEntry, input: Any, other: Any) -> Any:

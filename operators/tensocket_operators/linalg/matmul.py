@@ -10,7 +10,7 @@ from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.operator import Direct
 from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
-from tensocket_core.launch.entries import native_product
+from tensocket_core.launch.entries import build_product
 from tensocket_plugins.contract.dtypes import DType, bfloat16, float16, float32, float64
 from tensocket_plugins.contract.errors import ShapeError
 from tensocket_plugins.contract.kernels import Kernel
@@ -45,7 +45,7 @@ def _product_direct(fits: Callable[[Any, Any], bool], recordable: Callable[[Any,
             return None
         if not key & AUTOGRAD:
             slow = direct_products.product(kernel, key, fits, body)
-            return slow if recordable is None or fits is _same_batch else native_product(
+            return slow if recordable is None or fits is _same_batch else build_product(
                 body.__name__, entry, _MULTIPLIED[key & DTYPE_MASK], key, slow)
         if recordable is None:
             return None
@@ -153,7 +153,7 @@ def _affine_direct(key: int, entry: DeviceEntry, body: Any) -> Any:
     if kernel is None:
         return None
     slow = direct_products.affine(kernel, key, body)
-    return native_product("linear", entry, _MULTIPLIED[key & DTYPE_MASK], key, slow, affine=True)
+    return build_product("linear", entry, _MULTIPLIED[key & DTYPE_MASK], key, slow, affine=True)
 
 
 def _weight_gradient(grad: Any, input: Any, shape: Any) -> Any:

@@ -10,10 +10,10 @@ import numpy as np
 
 from tensocket_core.device import DeviceEntry, entries, open_entry
 from tensocket_core.launch.fill import from_values
-from tensocket_core.launch.replay import forbid_replay
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tensocket_plugins.contract.forks import Rank, held_over_forks
+from tensocket_plugins.contract.launch_recorder import forbid_replay
 
 _SEED_LIMIT: Final = 1 << 64
 _DEFAULT_SEED: Final = 67280421310721

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .dtypes import BY_NAME
+from .launch_recorder import unrecorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class KernelTable:
         self._kernels: dict[tuple[str, str | None, bool], Kernel] = {}
 
     def register(self, operator: str, run: Callable[..., Any], *, dtypes: Iterable[str] | None = None,
-                 direct: bool = False, limit: int | None = None) -> None:
+                 direct: bool = False, limit: int | None = None, recorded: bool = False) -> None:
         """Register ``run`` for ``operator``.
 
         Args:
@@ -46,6 +47,8 @@ class KernelTable:
             dtypes: Names of the compute dtypes it serves; None for all.
             direct: See ``Kernel``.
             limit: See ``Kernel``.
+            recorded: Whether the kernel does nothing but launch executables, or calls ``forbid_replay`` where it does
+                more. Calls of other kernels that write into ``outs`` are not replayed.
 
         Raises:
             ValueError: A dtype name is unknown, or ``limit`` was given for a kernel that is not direct.
@@ -56,6 +59,8 @@ class KernelTable:
         unknown = [name for name in names if name is not None and name not in BY_NAME]
         if unknown:
             raise ValueError(f"kernel for {operator!r}: unknown dtypes {unknown}")
+        if not (direct or recorded):
+            run = unrecorded(run)
         for name in names:
             self._kernels[operator, name, direct] = Kernel(run, direct, limit)
 

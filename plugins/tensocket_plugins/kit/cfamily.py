@@ -12,10 +12,13 @@ import numpy as np
 from ..contract.arrays import Array, Block
 from ..contract.backend import Executable, OpenDevice, Stream
 from ..contract.dtypes import DType, float32
+from ..contract.launch_recorder import RECORDERS, note_launch
+from ..contract.plans import Plan, ReplayPlan
 from ..ir.launch import Geometry, geometry, host_function
 from ..ir.nodes import Buffer, Kernel, Program, Scalar
 from ..ir.printers.c import entry_name, kernel_params, print_c
 from ..ir.printers.dialect import Dialect
+from .plans import compile_replay
 
 _offset: Final = np.int64
 _LARGEST: Final = float(np.finfo(np.float32).max)
@@ -61,6 +64,10 @@ class CFamilyDevice(OpenDevice):
         kernels = self.compile_source(print_c(program, self.dialect), [entry_name(k) for k in program.kernels])
         launches = [_plan(program, k, kernels[entry_name(k)], self.dialect) for k in program.kernels]
         return _with_temporaries(self, program, launches) if program.temporaries else _plain(self, program, launches)
+
+    def compile_plan(self, plan: Plan, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Compile replays; other plans have no form of their own."""
+        return compile_replay(self, plan, next_path) if type(plan) is ReplayPlan else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +122,13 @@ def _marshal(scalars: tuple[Scalar, ...]) -> Callable[[Sequence[Array], Sequence
 
 def _plain(device: CFamilyDevice, program: Program, launches: list[_Launch]) -> Executable:
     """Return a run of kernels that need no memory of their own."""
-    names = tuple(s.name for s in program.scalars)
+    names, written = tuple(s.name for s in program.scalars), [buffer.writable for buffer in program.buffers]
     marshal, queue = _marshal(program.scalars), device.launch
     steps = [(step.kernel, step.geometry, step.positions) for step in launches]
 
     def run(buffers: Sequence[Array], scalars: Sequence[int | float], stream: Stream) -> None:
+        if RECORDERS:
+            note_launch(run, buffers, written, tuple(scalars))
         values = marshal(buffers, scalars)
         named: Any = dict(zip(names, scalars, strict=True))
         for kernel, shape, positions in steps:
@@ -132,12 +141,14 @@ def _plain(device: CFamilyDevice, program: Program, launches: list[_Launch]) -> 
 
 def _with_temporaries(device: CFamilyDevice, program: Program, launches: list[_Launch]) -> Executable:
     """Return a run of kernels with temporaries, which are allocated for it and freed once everything is queued."""
-    names = tuple(s.name for s in program.scalars)
+    names, written = tuple(s.name for s in program.scalars), [buffer.writable for buffer in program.buffers]
     marshal = _marshal(program.scalars)
     sizes = host_function(tuple(t.size for t in program.temporaries))
     widths = tuple(t.dtype.itemsize for t in program.temporaries)
 
     def run(buffers: Sequence[Array], scalars: Sequence[int | float], stream: Stream) -> None:
+        if RECORDERS:
+            note_launch(run, buffers, written, tuple(scalars))
         values = marshal(buffers, scalars)
         named: Any = dict(zip(names, scalars, strict=True))
         blocks: list[Block] = []

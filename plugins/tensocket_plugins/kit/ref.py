@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -22,12 +22,15 @@ from ..contract.dtypes import BY_NAME
 from ..contract.errors import ArgumentError, OutOfMemoryError
 from ..contract.hooks import hookimpl
 from ..contract.kernels import KernelTable
+from ..contract.launch_recorder import RECORDERS, note_launch
+from ..contract.plans import Plan, ReplayPlan
 from ..ir.interpreter import interpret
 from ..ir.memory import GARBAGE
 from ..ir.nodes import Program
 from ..ir.target import Target
 from ..ir.verify import verify
 from .host_operators import HOST_OPERATORS
+from .plans import compile_replay
 
 NAME: Final = "ref"
 DEVICES: Final = 2
@@ -171,11 +174,18 @@ class RefDevice(OpenDevice):
     def compile_ir(self, program: Program) -> Executable:
         """Check ``program``; running it interprets it."""
         verify(program)
+        written = [buffer.writable for buffer in program.buffers]
 
         def run(buffers: Sequence[Array], scalars: Sequence[int | float], stream: Stream) -> None:
+            if RECORDERS:
+                note_launch(run, buffers, written, tuple(scalars))
             interpret(program, buffers, scalars)
 
         return run
+
+    def compile_plan(self, plan: Plan, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Compile replays; other plans have no form of their own."""
+        return compile_replay(self, plan, next_path) if type(plan) is ReplayPlan else None
 
     def create_stream(self, priority: int = 0) -> Stream:
         """Return a new stream."""
@@ -225,7 +235,7 @@ class RefBackend(Backend):
 @hookimpl
 def tensocket_describe() -> Descriptor:
     """Return the descriptor."""
-    return Descriptor(NAME, ((1, 0), (2, 0)), PROFILE)
+    return Descriptor(NAME, ((1, 1), (2, 0)), PROFILE)
 
 
 @hookimpl

@@ -14,8 +14,8 @@ import numpy as np
 
 from tensocket_core.device import DeviceEntry
 from tensocket_core.launch.copies import from_host
-from tensocket_core.launch.replay import constant
 from tensocket_plugins.contract.dtypes import DType, int32
+from tensocket_plugins.contract.launch_recorder import note_constant
 
 #: Position that stands for no element.
 NONE: Final = -1
@@ -109,7 +109,8 @@ class Taps:
         if found is None:
             values = np.ascontiguousarray(getattr(self, part), dtype.numpy)
             found = self._held[key] = from_host(entry, values, dtype)
-        return constant(entry, found)
+        note_constant(found)
+        return found
 
 
 def mapping(make: Callable[..., tuple[Any, Any]]) -> Callable[..., Taps]:

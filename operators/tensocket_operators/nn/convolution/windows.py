@@ -17,10 +17,10 @@ from tensocket_core.formats import channels_last, channels_last_3d, memory_forma
 from tensocket_core.geometry import contiguous
 from tensocket_core.keys import dtype_bit
 from tensocket_core.launch.copies import copy_elements, from_host
-from tensocket_core.launch.replay import assume_range
 from tensocket_core.strides import empty_strided_array, format_strides, public_strides, suggested_format
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.launch_recorder import note_range
 
 from ...kinds.view import Custom
 from ..pooling.kernel import pool_array, pool_gradient_array, pool_spread_array
@@ -228,7 +228,7 @@ def _pool_gradient(entry: Any, upstream: Any, places: Any, windows: tuple[Taps, 
         lines = _flat(tuple(shape), dims)
         flat = [x.detach().reshape(_flat(tuple(grad.shape), dims)) for x in (places, upstream)]
         return laid_like(upstream.new_zeros(lines).scatter_add(-1, *flat).reshape(shape), grad)
-    assume_range(entry, places._array, 0, math.prod(window.size for window in windows))
+    note_range(places._array, 0, math.prod(window.size for window in windows), checked=False)
     out = empty_image(entry, shape, dtype, grad)
     # Sums in memory are rounded each time, which 16-bit elements do not bear.
     if entry.runtime.profile.host_resident and dtype.itemsize >= 4 and contiguous(out):

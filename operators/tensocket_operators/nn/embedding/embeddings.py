@@ -17,7 +17,7 @@ from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.geometry import element_strides
 from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
 from tensocket_core.launch.private import private
-from tensocket_core.launch.replay import forbid_replay, guard_range, recording
+from tensocket_core.launch.replay import guard_range
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.dtypes import int32, int64
 from tensocket_plugins.contract.errors import (
@@ -27,6 +27,7 @@ from tensocket_plugins.contract.errors import (
     ShapeError,
     UnsupportedOperator,
 )
+from tensocket_plugins.contract.launch_recorder import forbid_replay, is_recording
 
 from ...indexing.gather_scatter import SMALL, added_at, checked_index, rows_index
 from ...indexing.kernel import table_rows
@@ -77,7 +78,7 @@ def embedding_gradient(grad: Any, indices: Any, shape: tuple[int, ...], padding_
         skipped = index == padding_idx
         counted = counted.masked_fill(skipped, 0)
         rows = rows.masked_fill(skipped.unsqueeze(1), 0)  # a factor would keep what is not finite
-    if recording():  # with other positions than those of the forward pass
+    if is_recording():  # with other positions than those of the forward pass
         index = checked_index("embedding", index, shape[0])
     total = added_at(rows, 0, rows_index(index, tuple(rows.shape), 0), shape)
     if not scale_grad_by_freq:
@@ -108,9 +109,9 @@ def _rows_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> C
         table, places = weight._array, indices._array
         if (table.ndim != 2 or places.dtype != np.int64 or not places.flags.c_contiguous
                 or not 0 < places.size * table.shape[1] <= SMALL or not table.flags.c_contiguous
-                or not guard_range(entry, places, 0, table.shape[0])):
+                or not guard_range(places, 0, table.shape[0])):
             return general(weight, indices, *rest)
-        rows = table_rows(entry, table, places, dtype) if processor and recording() else table.take(places, 0)
+        rows = table_rows(entry, table, places, dtype) if processor and is_recording() else table.take(places, 0)
         return wrap(rows, out)
 
     return direct_rows

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tensocket_core import functions
-from tensocket_core.launch.replay import forbid_replay
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
+from tensocket_plugins.contract.launch_recorder import forbid_replay
 
 from ...kinds.composite import composite
 from .losses import reduced, reduction_name

@@ -18,10 +18,11 @@ from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
 from tensocket_core.launch.host_kernels import REFUSED
 from tensocket_core.launch.private import private
-from tensocket_core.launch.replay import forbid_replay, guard_range
+from tensocket_core.launch.replay import guard_range
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.launch_recorder import forbid_replay
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from ...kinds.composite import composite
@@ -80,7 +81,7 @@ def _fits(entry: DeviceEntry, x: Any, labels: Any, weight: Any, ignore_index: in
         weights = weight._array
         if weights.dtype is not x.dtype or weights.shape != (x.shape[1],) or not weights.flags.c_contiguous:
             return False
-    return guard_range(entry, labels, 0, x.shape[1], ignore_index)
+    return guard_range(labels, 0, x.shape[1], ignore_index)
 
 
 def _along_last(operator: str, entry: DeviceEntry, dtype: DType) -> Callable[[Any], Any]:
