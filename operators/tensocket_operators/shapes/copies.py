@@ -40,7 +40,7 @@ def separate(result: Any, input: Any) -> Any:
 
 
 def _small_copy(x: Any, memory_format: Any) -> Any:
-    """Return a copy of a small contiguous array with the same order of dimensions, or a row-major copy of a small array.
+    """Return a copy of a small contiguous array in the same order of dimensions, or a row-major copy of a small array.
 
     Return None if the general closure must make the copy.
     """

@@ -36,7 +36,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
         A tensor with the leading dimensions of the input and two dimensions of size n + |offset|.
 
     Raises:
-        Both dims are equal.
+        ShapeError: Both dims are equal.
     """
     rank = input.ndim + 1
     rows, columns = normalize_axis("diag_embed", dim1, rank), normalize_axis("diag_embed", dim2, rank)
@@ -61,7 +61,7 @@ def diag(input: Any, diagonal: int = 0) -> Any:
     """Return a square matrix with a vector on a diagonal, or a copy of a diagonal of a matrix.
 
     Raises:
-        The tensor is neither a vector nor a matrix.
+        ShapeError: The tensor is neither a vector nor a matrix.
     """
     diagonal = operator.index(diagonal)
     if input.ndim == 1:
@@ -84,7 +84,7 @@ def block_diag(*tensors: Any) -> Any:
 
     Raises:
         ArgumentTypeError: An argument is not a tensor.
-        An argument has more than two dimensions.
+        ShapeError: An argument has more than two dimensions.
     """
     for k, x in enumerate(tensors):
         if not hasattr(x, "_key"):
@@ -140,7 +140,7 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     """Return a copy rotated by k right angles in the plane of two dims, from the first towards the second.
 
     Raises:
-        ``dims`` does not list two different dimensions.
+        ShapeError: ``dims`` does not list two different dimensions.
     """
     given = tuple(dims)
     if len(given) != 2 or input.ndim < 2:
@@ -179,7 +179,7 @@ def _triangle(name: str, row: int, col: int, offset: int, dtype: Any, device: An
 
     Raises:
         ArgumentError: A size is negative.
-        The dtype is not an integer dtype.
+        UndefinedDtype: The dtype is not an integer dtype.
     """
     if row < 0 or col < 0:
         raise ArgumentError(name, f"{row} rows, {col} columns", "sizes are not negative", "pass 0 or more")
@@ -202,7 +202,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 
     Raises:
         ArgumentError: A size is negative.
-        The dtype is not an integer dtype.
+        UndefinedDtype: The dtype is not an integer dtype.
     """
     if rest or (ACTIVE and watched()):
         return seen(tril_indices, row, col, offset, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
@@ -216,7 +216,7 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 
     Raises:
         ArgumentError: A size is negative.
-        The dtype is not an integer dtype.
+        UndefinedDtype: The dtype is not an integer dtype.
     """
     if rest or (ACTIVE and watched()):
         return seen(triu_indices, row, col, offset, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
@@ -228,8 +228,8 @@ def _index_shape(shape: Any) -> tuple[int, ...]:
     """Return the shape that positions index into.
 
     Raises:
-        A size is negative.
-        A size is not an integer.
+        ArgumentError: A size is negative.
+        ArgumentTypeError: A size is not an integer.
     """
     try:
         sizes = tuple(map(operator.index, (shape,) if not isinstance(shape, (tuple, list)) else shape))

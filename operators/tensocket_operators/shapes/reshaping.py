@@ -73,7 +73,7 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     """Split one dimension into several; one of the sizes may be -1.
 
     Raises:
-        The sizes are empty, or do not multiply to that of the dimension.
+        ShapeError: The sizes are empty, or do not multiply to that of the dimension.
     """
     if input.ndim == 0:
         raise ShapeError("unflatten", "a 0-dimensional tensor", "the tensor has at least one dimension",
@@ -108,7 +108,7 @@ def sum_to_size(input: Any, *size: Any) -> Any:
     """Sum over dimensions so that the result has the given shape, which broadcasts to the tensor's.
 
     Raises:
-        The given shape does not broadcast to the tensor's.
+        ShapeError: The given shape does not broadcast to the tensor's.
     """
     shape, own = sizes(size), tuple(input.shape)
     lead = len(own) - len(shape)
@@ -228,7 +228,7 @@ def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, s
     """Return views of a number of parts whose sizes differ by at most one, or of the parts between positions.
 
     Raises:
-        The number of parts is not positive, or so large that no memory holds the tuple.
+        ArgumentError: The number of parts is not positive, or so large that no memory holds the tuple.
         ShapeError: The tensor has no dimension.
     """
     if input.ndim == 0:
@@ -294,7 +294,7 @@ def broadcast_shapes(*shapes: Any) -> Any:
     """Return the common shape of shapes (sequences, or numbers for vectors), as ``torch.broadcast_shapes`` does.
 
     Raises:
-        The shapes do not broadcast, or a size is negative.
+        ShapeError: The shapes do not broadcast, or a size is negative.
     """
     given = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
     if any(n < 0 for shape in given for n in shape):

@@ -65,7 +65,7 @@ def checked_geometry(operator: str, input: Any, size: Any, stride: Any, storage_
     """Return a geometry within a tensor's storage: shape, strides, and offset from the storage's start.
 
     Raises:
-        The geometry is invalid, or it reaches beyond the storage.
+        ShapeError: The geometry is invalid, or it reaches beyond the storage.
     """
     shape, strides = sizes((size,)), sizes((stride,))
     offset = memory_offset(input._array) if storage_offset is None else sizes((storage_offset,))[0]
@@ -114,7 +114,7 @@ def _own_axis(name: str, input: Any, dim: int, error: type[TensocketError] = Sha
 
     Raises:
         DimensionError: The axis is out of range.
-        The tensor is zero-dimensional; ``error`` replaces this class.
+        ShapeError: The tensor is zero-dimensional; ``error`` replaces this class.
     """
     if input.ndim == 0:
         raise error(
@@ -154,8 +154,8 @@ def split(input: Any, split_size_or_sections: Any = None, dim: int = 0, *, split
     Args:
         input: Any shape.
         split_size_or_sections: The size, or the sizes.
-        The dimension to split.
-        The name that the method uses for ``split_size_or_sections``.
+        dim: The dimension to split.
+        split_size: The name that the method uses for ``split_size_or_sections``.
 
     Raises:
         ArgumentTypeError: No size is given.

@@ -226,7 +226,7 @@ def _same_bits(input: Any, dtype: DType) -> Any:
     """Return a lazy view in its own dtype.
 
     Raises:
-        The dtype is another one: the memory does not hold the elements.
+        DtypeError: The dtype is another one: the memory does not hold the elements.
     """
     if dtype is input.dtype:
         return input.alias()
