@@ -213,5 +213,5 @@ class StorageMethods:
         return self.flip(0) if self._array.shape else self
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
-        """Return the name of this kind of tensors, ``tensocket.FloatTensor``; with a dtype or a name, the converted tensor."""
+        """Return the tensor's type name, ``tensocket.FloatTensor``; with a dtype or name, the converted tensor."""
         return typenames.type_name(self) if dtype is None else typenames.converted(self, dtype)
