@@ -113,7 +113,7 @@ class _Replacement:
 
 
 def _as_closure(operator: Operator, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a kernel of a built-in operator as a closure: composites take their function's arguments, others positional ones."""
+    """Return a kernel of a built-in operator as a closure; only composites take keyword arguments."""
     names = [p.name for p in operator.schema.parameters if p.keyword_only]
     if isinstance(operator, Composite) or not names:
         return function

@@ -35,7 +35,7 @@ class LibraryOperator(Operator):
         body: A function composed of other operators, which all layers see instead of this operator.
         rule: The gradient: a ``Function`` with ``setup_context`` and ``backward``; None without one.
         tags: Tags for users.
-        custom: Whether the kernels are arbitrary Python code: they may write to arguments by other means than operators,
+        custom: Whether the kernels are arbitrary Python code: they may write to arguments other than by operators,
             and do not run on meta.
     """
 

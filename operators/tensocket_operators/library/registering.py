@@ -218,7 +218,7 @@ def register_vmap(op: Any, func: Function | None = None, /, *, lib: Library | No
     Args:
         op: The operator.
         func: ``func(info, in_dims, *args)`` returns the results and their batch dimensions. For each argument,
-            ``in_dims`` has the batch dimension or None; ``info.batch_size`` and ``info.randomness`` are those of ``vmap``.
+            ``in_dims`` has the batch dimension or None; ``info`` has ``batch_size`` and ``randomness`` of ``vmap``.
         lib: Library whose lifetime bounds the registration.
     """
     if func is None:
