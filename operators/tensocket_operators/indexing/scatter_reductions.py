@@ -163,7 +163,7 @@ def _gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, index: An
 
 
 def _is_hole(value: Any) -> Any:
-    """Where a product cannot be divided by a factor to remove it."""
+    """Return the mask of the factors that a division cannot remove from a product."""
     return (value == 0) | (value != value)
 
 

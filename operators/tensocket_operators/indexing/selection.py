@@ -184,7 +184,7 @@ def tile(input: Any, *dims: Any) -> Any:
 
 
 def _repeated(repeats: Any) -> Any:
-    """Return each position as often as its count says; each result searches for its place in the sums of the counts."""
+    """Return each position repeated by its count; each result searches for its place in the running sums."""
     sums = repeats.to(dtypes.int64).cumsum(0)
     size = repeats.shape[0]
     total = int(sums.select(0, size - 1).item()) if size else 0

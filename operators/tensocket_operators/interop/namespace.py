@@ -16,7 +16,7 @@ _LOADERS: Final[list[Callable[[], Any]]] = []
 
 
 def set_array_namespace(load: Callable[[], Any]) -> None:
-    """Set the function that loads the namespace; it runs when a tensor is first asked for the namespace."""
+    """Set the function that loads the namespace; it runs when a program first requests the namespace of a tensor."""
     _LOADERS[:] = [load]
 
 
