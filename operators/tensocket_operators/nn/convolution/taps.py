@@ -112,7 +112,7 @@ class Taps:
 
 
 def mapping(make: Callable[..., tuple[Any, Any]]) -> Callable[..., Taps]:
-    """Turn ``make(size, outputs, ...) -> (positions, weights)`` into a function that returns maps, cached by its arguments."""
+    """Turn ``make(size, outputs, ...) -> (positions, weights)`` into a cached function that returns maps."""
 
     @lru_cache(maxsize=256)
     def taps(size: int, outputs: int, *rest: Any) -> Taps:
