@@ -288,7 +288,7 @@ def _eigh_gradient(grad: Any, result: Any, size: int) -> Any:
     turned = adjoint(vectors) @ grad_vectors
     if turned.dtype.is_complex:
         _check_phases("linalg.eigh", turned.diagonal(0, -2, -1).imag)
-    turned = (turned - adjoint(turned)) * 0.5  # a Hermitian gradient, one of those with the same effect
+    turned = (turned - adjoint(turned)) * 0.5  # the Hermitian one of all gradients with the same effect
     places = positions(turned, size)
     core = (turned / _differences(_real(values))).masked_fill(places.unsqueeze(1) == places, 0)
     return vectors @ (core + diagonal_matrix(_real(grad_values))) @ adjoint(vectors)

@@ -36,7 +36,7 @@ class MatMul(Operator):
     kind = "matmul"
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
-        """Return the general closure; if the dtype has native products, behind an entry for small matrices."""
+        """Return the general closure, or for a dtype with native products an entry that falls back to it."""
         slow = private(self.name, partial(self.run, entry))
         dtype = NATIVE.get(key & (DTYPE_MASK | AUTOGRAD | DIM0))
         return slow if dtype is None or not entry.runtime.profile.host_resident else native_product(

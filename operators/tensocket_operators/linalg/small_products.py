@@ -1,4 +1,4 @@
-"""Shortcuts for small matrix products (see ``direct``)."""
+"""Shortcuts to host kernels for small matrix products."""
 
 from __future__ import annotations
 

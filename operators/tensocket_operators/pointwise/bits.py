@@ -21,7 +21,7 @@ def _left_shift(m: Any, x: Any, count: Any) -> Any:
 
 
 def _right_shift(m: Any, x: Any, count: Any) -> Any:
-    """Shift right with sign: shifting by all bits but the sign leaves only the sign."""
+    """Shift right and keep the sign: a shift by all bits but the sign leaves only the sign."""
     if m.dtype.is_signed:
         return x >> _count(m, count, 8 * m.dtype.itemsize - 1)[1]
     beyond, count = _count(m, count, 0)

@@ -1,7 +1,7 @@
 """Bessel functions of orders 0 and 1, and the Airy function.
 
 Near 0, these are Chebyshev series in x or x^2, with zeros factored out if accuracy depends on them; far from 0, series
-in 1 / x times the asymptotic factor. See ``special_tables`` for the function that each series represents.
+in 1 / x times the asymptotic factor. See ``tables`` for the function that each series represents.
 """
 
 from __future__ import annotations

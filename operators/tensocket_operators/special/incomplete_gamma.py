@@ -1,6 +1,6 @@
 """The regularised incomplete gamma functions.
 
-For a above 200 and x near it, this is the uniform expansion (see ``special_tables.UNIFORM``); else the power series up
+For a above 200 and x near it, this is the uniform expansion (see ``tables.UNIFORM``); else the power series up
 to max(a, 1) and the continued fraction above, by Lentz's algorithm. Both start from x^a exp(-x) / gamma(a + 1), written
 in terms of (x - a) / a so that nothing large cancels.
 """

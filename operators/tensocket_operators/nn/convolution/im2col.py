@@ -24,7 +24,7 @@ from .kernel import channels_array
 from .taps import NONE, Taps
 from .windows import fold_columns
 
-#: Elements of the columns that one part of the batch makes: as many as a processor's cache holds, and few on a device.
+#: Elements of the columns of one part of the batch: they fit a processor's cache, or little of a device's memory.
 _HOST_COLUMNS: Final = 1 << 22
 _DEVICE_COLUMNS: Final = 1 << 26
 #: Columns per image above which images are multiplied one by one.
@@ -50,7 +50,7 @@ class Window:
         return max(self.stride) == 1 and not any(self.padding)
 
     def apart(self, kernel: tuple[int, ...]) -> bool:
-        """Whether windows are disjoint, stay inside the image and leave no gaps, in one group."""
+        """Whether windows are disjoint, inside the image and undilated, in one group."""
         return self.groups == 1 and not any(self.padding) and max(self.dilation) == 1 and all(
             k <= s for k, s in zip(kernel, self.stride, strict=True))
 
@@ -121,7 +121,7 @@ def columns(entry: Any, x: Any, kernel: tuple[int, ...], outputs: tuple[int, ...
 
 
 def _parts(entry: Any, batch: int, each: int) -> Iterator[tuple[int, int]]:
-    """Ranges of images whose columns are made at once: start and length."""
+    """Yield the start and length of each range of images whose columns are made at once."""
     limit = _HOST_COLUMNS if entry.runtime.profile.host_resident else _DEVICE_COLUMNS
     step = max(1, limit // max(each, 1))
     for start in range(0, batch, step):
@@ -137,7 +137,7 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def _swapped(flat: Any, batch: int, shape: tuple[int, ...]) -> Any:
-    """[channels, B * outputs] as an image."""
+    """Return [channels, B * outputs] as an image."""
     return flat.reshape((-1, batch, math.prod(shape))).transpose(0, 1).reshape((batch, -1, *shape))
 
 
@@ -175,7 +175,7 @@ def backward_input(entry: Any, grad: Any, weight: Any, window: Window, sizes: tu
     kernel, groups, outputs = tuple(weight.shape[2:]), window.groups, tuple(grad.shape[2:])
     rows = weight.shape[0] // groups
     if all(s == 1 for s in window.stride):
-        # A convolution with the kernel turned round.
+        # A convolution with the flipped kernel.
         turned = weight.reshape((groups, rows, *weight.shape[1:])).transpose(1, 2)
         turned = turned.reshape((groups * weight.shape[1], rows, *kernel)).flip(tuple(range(2, 2 + len(kernel))))
         spans = [d * (k - 1) for d, k in zip(window.dilation, kernel, strict=True)]

@@ -46,7 +46,7 @@ def has_channels_last(array: Any) -> bool:
 
 
 def empty_image(entry: Any, shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
-    """Return an uninitialised array; it is channels last in memory if ``like`` is, apart from gaps."""
+    """Return an uninitialised array; it is channels last in memory if ``like`` is, but without gaps."""
     format = _channels_last(len(shape), like)
     if format is None:
         return entry.runtime.empty(shape, dtype, entry.stream)

@@ -96,7 +96,7 @@ class _Bags:
         return self.nest.program(parallel([self.bag], [self.bags], body))
 
     def _columns(self, lanes: int, *, masked: bool) -> Stmt:
-        """Sum one vector of columns; ``masked`` leaves out lanes behind the last column."""
+        """Sum one vector of columns; ``masked`` leaves out lanes past the last column."""
         zero = const(0, self.work)
         counted = self.form.mean and self.form.padded
         runs: list[Stmt] = [

@@ -38,7 +38,7 @@ def normalize_parts(input: Any, weight: Any, bias: Any, eps: float, form: Any) -
     """Apply normalize_rows to an input in another shape.
 
     Args:
-        input: A tensor of floats.
+        input: A floating-point tensor.
         weight: Factors, or None.
         bias: Summands, or None.
         eps: Added to the variance.

@@ -51,7 +51,7 @@ def normalized(input: Any, dims: tuple[int, ...], weight: Any, bias: Any, eps: f
     """Return (input - mean) / sqrt(var + eps) over ``dims``, times weight plus bias; mean and variance keep ``dims``.
 
     Args:
-        input: A tensor of floats.
+        input: A floating-point tensor.
         dims: Negative numbers of dimensions, in ascending order.
         weight: Factors that broadcast to the input's shape, or None.
         bias: Summands that broadcast to the input's shape, or None.
