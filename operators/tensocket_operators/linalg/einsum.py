@@ -184,7 +184,7 @@ def _plan(equation: str, first: tuple[int, ...], second: tuple[int, ...]
 
     Returns:
         The function, or None if subscripts repeat in an operand, have several sizes, or are summed in one operand only;
-            also for equations without a sum, with an ellipsis, or with an error.
+        also for equations without a sum, with an ellipsis, or with an error.
     """
     left_part, arrow, out_part = equation.replace(" ", "").partition("->")
     x, comma, y = left_part.partition(",")

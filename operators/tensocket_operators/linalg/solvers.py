@@ -239,7 +239,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
 
     Returns:
         solution; residuals (squared norms; empty for 'gelsy', for m <= n, and without full rank); rank (empty for
-            'gels'); singular_values (empty for 'gels' and 'gelsy'), without a gradient.
+        'gels'); singular_values (empty for 'gels' and 'gelsy'), without a gradient.
 
     Raises:
         ArgumentError: The driver is unknown.

@@ -247,7 +247,7 @@ def _log_base(m: Any, x: Any, base: float) -> Any:
         return m.complex(m.real(natural) * factor, m.imag(natural) * factor)
     plain = m.log(x) * factor
     whole = m.rint(plain)
-    # Powers near subnormal results round to whole numbers from far away.
+    # Powers with subnormal results round to the same number from a wide range.
     near = m.abs(plain - whole) < 0.001
     return m.where(near & m.eq(m.pow(base, whole), x), whole, plain)
 

@@ -132,7 +132,7 @@ def _without_zeros(m: Any, table: Any, zeros: Any, square: Any) -> Any:
 
 
 def _waves(m: Any, x: Any, order: int) -> tuple[Any, Any]:
-    """Return J and Y for x from 5."""
+    """Return J and Y for x >= 5."""
     square = 25.0 / (x * x)
     p = chebyshev(m, (tables.P0, tables.P1)[order], square, 1e-6, 1.0)
     q = chebyshev(m, (tables.Q0, tables.Q1)[order], square, 1e-6, 1.0) / x

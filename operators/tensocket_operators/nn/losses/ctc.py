@@ -120,7 +120,7 @@ def _slopes(grad: Any, emitted: Any, barred: Any, scores: Any) -> Any:
     shares = []
     for k, part in enumerate(parts):
         share = (part - total).exp() * alive
-        away = min(k, width)  # the share of the score k states further
+        away = min(k, width)  # the share in the score k states further
         shares.append(functions.constant_pad_nd(share.narrow(2, away, width - away), (0, away)))
     flows = call(COMPOSITES["ctc_flows"], functions.stack(shares, 1), grad.narrow(2, 2, width))
     return flows.narrow(0, 1, steps).narrow(2, 0, width) * alive

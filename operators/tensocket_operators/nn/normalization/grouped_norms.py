@@ -43,7 +43,7 @@ def normalize_parts(input: Any, weight: Any, bias: Any, eps: float, form: Any) -
         bias: Summands, or None.
         eps: Added to the variance.
         form: The shape of the input for the rows (None: its own), the dims of a row in it, and the shape of weight and
-                bias (None: their own).
+            bias (None: their own).
 
     Returns:
         A result of the input's shape, and mean and variance in the other shape.

@@ -139,7 +139,7 @@ def on_points(entry: DeviceEntry, kind: Kind, shape: tuple[int, ...], operands: 
     Args:
         entry: A device whose target is of kind ``cpu``.
         kind: ``read`` for sums over the positions of each point, ``place`` for gradients of elements, ``slopes`` for
-                    those of weights.
+            those of weights.
         shape: The result's shape.
         operands: Handles without gaps: the elements or the gradient, the weights or elements, the positions.
         dtype: Element type of everything but positions.

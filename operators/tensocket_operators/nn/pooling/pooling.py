@@ -337,13 +337,13 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
 @composite("adaptive_avg_pool3d(Tensor input, any output_size) -> Tensor", method=False, kept=True,
            namespace="nn.functional")
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
-    """Return the means of windows that divide [B, C, D, H, W] or [C, D, H, W] into parts; None keeps a size."""
+    """Return means of windows that divide [B, C, D, H, W] or [C, D, H, W] into ``output_size``; None keeps a size."""
     return _adaptive_mean("adaptive_avg_pool3d", 3, input, output_size)
 
 
 @composite("adaptive_max_pool1d(Tensor input, any output_size) -> (Tensor, Tensor)", method=False, kept=True)
 def adaptive_max_pool1d(input: Any, output_size: Any) -> tuple[Any, Any]:
-    """Return the largest elements, and their positions, of windows that divide [B, C, L] or [C, L] into parts."""
+    """Return the largest elements, and positions, of windows that divide [B, C, L] or [C, L] into ``output_size``."""
     return _adaptive_max("adaptive_max_pool1d", 1, input, output_size)
 
 
