@@ -400,7 +400,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
 
     Raises:
         DtypeError: The classes are not int64.
-        ArgumentError: A class is negative or not below ``num_classes``, or the input is empty and ``num_classes`` is -1.
+        ArgumentError: A class is negative or not below ``num_classes``, or the input is empty without ``num_classes``.
     """
     if input.dtype is not int64:
         raise DtypeError(
