@@ -60,7 +60,7 @@ def _nan(dtype: DType, *options: Any) -> Any:
 
 
 def _norm_identity(dtype: DType, ord: Any = 2.0) -> Any:
-    """Return the identity of a norm: infinity for a negative order, because its negative powers are 0 and add nothing."""
+    """Return the identity of a norm: infinity for a negative order, as its negative powers are 0 and add nothing."""
     return math.inf if ord is not None and ord < 0 else 0
 
 

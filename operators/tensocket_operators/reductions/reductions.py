@@ -222,10 +222,10 @@ prod: Final = Reduction(
 
 
 def _prod_gradient(grad: Any, input: Any, dim: Any, keepdim: bool) -> Any:
-    """Return grad times the product of all other elements: one zero makes all gradients but its own zero, more make all.
+    """Return grad times the product of all other elements.
 
-    Next to a zero, infinities and NaN make the gradients of other elements NaN, except where all elements are reduced
-    and several of them are zero.
+    With one zero, only its own gradient is not zero; with several, all are zero. Next to a zero, infinities and NaN
+    make the gradients of other elements NaN, except where all elements are reduced and several of them are zero.
     """
     shape = tuple(input.shape)
     axes = normalize_axes("prod", dim, len(shape))

@@ -4,8 +4,8 @@ Vectors hold the next elements of several rows, or of several pieces of one row;
 elements, which they transpose. If there are few long rows, a first pass computes the total of each block, and a second
 pass its running values from the carry. Both passes compute a running value as the carry combined with the running value
 of the block alone, so that running sums of positive numbers never decrease. Where results are rounded to fewer bits
-than the sums have, both passes take the fastest order instead. Along an outer dimension, an iteration processes adjacent
-columns together. Blocks depend only on sizes, never on the number of threads.
+than the sums have, both passes take the fastest order instead. Along an outer dimension, an iteration processes
+adjacent columns together. Blocks depend only on sizes, never on the number of threads.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def rows_nest(name: str, scan: Scan, form: ScanForm) -> Program:
 
 
 def tiles_nest(name: str, scan: Scan, form: ScanForm) -> Program:
-    """Scan rows like ``scan_nest``, one square of a row's elements at a time; requirements are those of ``rows_nest``."""
+    """Scan rows like ``scan_nest``, one square of a row's elements at a time; it needs the same as ``rows_nest``."""
     return _TilesNest(name, scan, form).program()
 
 
@@ -285,7 +285,7 @@ class _ColumnsNest(ScanNest):
         return [*outer, const(1, self.form.index), along]
 
     def program(self) -> Program:
-        """The finished nest."""
+        """Return the finished nest."""
         index = self.form.index
         *rows, columns = self.sizes
         number, start, self.column, self.at, self.j = (

@@ -127,7 +127,7 @@ def _exchange(values: list[Expr], low: int, high: int, *, downwards: bool, names
 
 
 def positions_nest(rank: int, twice: bool, index: DType) -> Program:
-    """Write the positions in keys to a strided ``out0``; with ``twice`` they index ``before``, which holds positions."""
+    """Write the positions in keys to a strided ``out0``; with ``twice``, those that ``before`` holds at them."""
     nest = Nest("sort_positions", index)
     nest.buffer("out0", int64, writable=True)
     nest.buffer("keys", int64)

@@ -54,8 +54,9 @@ SPAN: Final = 64
 class _Select:
     """Builder of the program.
 
-    Buffers are the positions, one flag per row that is not 0 if the buffer overflowed, and the elements. Sizes are those
-    of the outer dimensions, elements per row, and wanted elements. Strides are the elements': outer, then along the row.
+    Buffers are the positions, one flag per row that is not 0 if the row's buffer overflowed, and the elements. Sizes
+    are those of the outer dimensions, elements per row, and wanted elements. Strides are those of the elements: outer
+    ones, then the one along the row.
     """
 
     def __init__(self, dtype: DType, rank: int, largest: bool, columns: int, unit: bool, index: DType) -> None:

@@ -102,8 +102,7 @@ def _ranks(rows: Any) -> Any:
 
 
 def _keys(rows: Any) -> Any:
-    """Return one number per row in the lexicographic order of the rows, by pairing ranks of adjacent columns repeatedly.
-    """
+    """Return one number per row, in the rows' lexicographic order, by repeatedly pairing ranks of adjacent columns."""
     count = rows.shape[0]
     while rows.shape[1] > 1:
         ranks = _ranks(rows)
@@ -238,7 +237,7 @@ def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return
            "int? dim=None) -> any")
 def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: bool = False,
                        dim: int | None = None) -> Any:
-    """Return the first of every run of equal elements, or of equal slices along a dimension; results as in ``unique``."""
+    """Return the first of every run of equal elements, or equal slices along a dimension; results as in ``unique``."""
     found = call(groups, input.detach(), _axis("unique_consecutive", input, dim), True)
     return _asked("unique_consecutive", input, found, return_inverse, return_counts)
 
