@@ -62,7 +62,7 @@ def in_format(array: Any, format: formats.memory_format) -> bool:
 
 
 def public_strides(array: Any) -> tuple[int, ...]:
-    """Return the strides of a handle as PyTorch reports them, in elements; a 0 along a dimension of size 1 is replaced."""
+    """Return a handle's strides as PyTorch reports them, in elements: a 0 along a dimension of size 1 is replaced."""
     shape, strides = array.shape, element_strides(array)
     if 0 in shape and not any(strides):
         return contiguous_strides(shape)
