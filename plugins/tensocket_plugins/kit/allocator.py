@@ -158,7 +158,7 @@ class CachingAllocator(Allocator):
         with self._lock:
             self._capacity = nbytes
 
-    # ---------------------------------------------------------------------------------- below: the caller holds the lock
+    # -------------------------------------------------------------------------------- below: the caller holds the lock
 
     def _collect(self) -> None:
         """Move freed blocks to their pools, and held ones whose other streams are done."""
