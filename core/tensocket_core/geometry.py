@@ -27,7 +27,7 @@ def element_strides(array: Any) -> Shape:
 
 
 def contiguous(array: Any) -> bool:
-    """Whether a handle's elements lie in row-major order without gaps."""
+    """Whether a handle's elements are in row-major order without gaps."""
     if type(array) is np.ndarray:
         return bool(array.flags.c_contiguous)
     return is_contiguous(array.shape, array.strides)

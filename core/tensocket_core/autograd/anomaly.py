@@ -1,4 +1,4 @@
-"""Anomaly mode: finds the forward line behind a failing gradient."""
+"""Anomaly mode, which finds the forward line of a failing gradient."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def target_of(edge: Any) -> Target:
 
 
 def node_of(edge: Any) -> Node | None:
-    """Return the node behind an edge; None for leaves."""
+    """Return the node to which an edge leads; None for leaves."""
     if type(edge) is Output:
         return edge.node
     return edge if isinstance(edge, Node) else None

@@ -64,7 +64,7 @@ def increment_version(tensor: Any) -> None:
 
 
 class MultiHandle:
-    """Removes the hooks of ``register_multi_grad_hook``."""
+    """Handle that removes the hooks of ``register_multi_grad_hook``."""
 
     def __init__(self, handles: Iterable[Any]) -> None:
         self._handles = tuple(handles)

@@ -47,7 +47,7 @@ def record(derivative: Derivative | None, below: Callable[..., Any], key: int) -
 
 
 def FALLTHROUGH(*args: Any) -> Any:  # noqa: N802  a marker, though callable
-    """Marker registered for a layer: go on to the layer below. It is never called.
+    """Mark a layer as skipped in registrations: calls go on to the layer below. Never called.
 
     Raises:
         RuntimeError: It was called.

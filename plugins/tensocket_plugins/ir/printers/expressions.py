@@ -191,7 +191,7 @@ class ExpressionPrinter:
         return f"(({t})({text}))" if narrow else f"({text})"
 
     def _wrapping(self, function: str, args: list[str], t: str, wide: str) -> str:
-        """Return arithmetic that wraps around: C leaves signed overflow undefined, so ``wide`` makes operands unsigned."""
+        """Return arithmetic that wraps around: C leaves signed overflow undefined, so ``wide`` makes them unsigned."""
         if function == "neg":
             text = f"0 - {wide}{args[0]}" if wide else f"-{args[0]}"
         elif function == "shl":
