@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from operator import attrgetter
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
-from ..contract.arrays import Array, DeviceArray
+from ..contract.arrays import Array, DeviceArray, contiguous_strides
 from ..contract.backend import Executable, OpenDevice, Stream
 from ..contract.dtypes import DType
 from ..contract.launch_recorder import Call, ReplayForbiddenError, record_launches
@@ -26,6 +26,7 @@ from ..ir.nodes import Program
 ListExecutable = Callable[[Sequence[Sequence[Array]], Sequence[Iterable[int | float]], Stream], None]
 #: Most launches of a replayed call.
 _LAUNCHES: Final = 16
+_Layout: TypeAlias = tuple[tuple[int, ...], DType, tuple[int, ...] | None]
 
 
 def compile_list(device: OpenDevice, program: Program) -> ListExecutable:
@@ -66,6 +67,7 @@ class _Slot:
         shape: Sizes.
         strides: Strides in elements.
         constant: The array itself, if it is a constant.
+        whole: Whether it is the operand, or the made array, itself.
     """
 
     kind: Literal["operand", "made", "constant"]
@@ -75,12 +77,15 @@ class _Slot:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     constant: DeviceArray | None = None
+    whole: bool = False
 
     def array(self, operands: Sequence[DeviceArray | None], made: Sequence[DeviceArray]) -> DeviceArray:
         """Return the array in the memory of a new call."""
         if self.constant is not None:
             return self.constant
         owner: Any = operands[self.number] if self.kind == "operand" else made[self.number]
+        if self.whole:
+            return owner  # type: ignore[no-any-return]
         return DeviceArray(owner.storage, self.dtype, self.shape, self.strides, owner.offset + self.shift)
 
 
@@ -169,21 +174,23 @@ class _Memory:
         kind, number, owner = self._owners[id(x.storage)]
         if kind == "operand" and x.dtype is not owner.dtype:  # offsets count elements of one dtype
             raise _Unexplained
-        return _Slot(kind, number, x.offset - owner.offset if kind == "operand" else x.offset, x.dtype, x.shape,
-                     x.strides, x if kind == "constant" else None)
+        shift = x.offset - owner.offset if kind == "operand" else x.offset
+        whole = not shift and (x.dtype, x.shape, x.strides) == (owner.dtype, owner.shape, owner.strides)
+        return _Slot(kind, number, shift, x.dtype, x.shape, x.strides, x if kind == "constant" else None, whole)
 
     def check_results(self) -> None:
         """Refuse results that no launch wrote."""
         if not self._written.issuperset(range(self._results)):
             raise _Unexplained
 
-    def layouts(self) -> list[tuple[tuple[int, ...], DType, tuple[int, ...]]]:
-        """Return shape, dtype and strides of the arrays that a call makes, its results first."""
-        return [(x.shape, x.dtype, x.strides) for x in self._made]
+    def layouts(self) -> list[_Layout]:
+        """Return shape, dtype and strides (None: row-major) of the arrays that a call makes, its results first."""
+        return [(x.shape, x.dtype, None if x.strides == contiguous_strides(x.shape) else x.strides)
+                for x in self._made]
 
 
 def _replaying(empty: Callable[..., DeviceArray], plan: ReplayPlan, call: RecordedCall,
-               layouts: Sequence[tuple[tuple[int, ...], DType, tuple[int, ...]]], launches: Sequence[_Launch],
+               layouts: Sequence[_Layout], launches: Sequence[_Launch],
                next_path: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function that repeats launches; it holds no memory of the recorded call but constants."""
     kind, open_array = call.wrappers[0].kind, attrgetter(call.wrappers[0].array)
@@ -210,9 +217,9 @@ def _replaying(empty: Callable[..., DeviceArray], plan: ReplayPlan, call: Record
         stream = stream_for([*[x for x in operands if x is not None], *constants])
         made: list[DeviceArray] = []
         for shape, dtype, strides in layouts:
-            block = empty(shape, dtype, stream)
-            block.strides = strides
-            made.append(block)
+            made.append(empty(shape, dtype, stream))
+            if strides is not None:
+                made[-1].strides = strides
         for launch in launches:
             launch.kernel([slot.array(operands, made) for slot in launch.slots], launch.scalars, stream)
         results = tuple([wrap(array) for wrap, array in zip(wraps, made, strict=False)])
