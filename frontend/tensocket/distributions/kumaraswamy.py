@@ -14,7 +14,7 @@ from .utils import broadcast_all, euler_constant
 
 
 def _moment(a: Any, b: Any, n: int) -> Any:
-    """B B(1 + n / a, b)."""
+    """Return the n-th moment, ``b B(1 + n / a, b)``."""
     return torch.exp(torch.log(b) + torch.lgamma(1 + n / a) + torch.lgamma(b) - torch.lgamma(1 + n / a + b))
 
 
