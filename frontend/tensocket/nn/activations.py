@@ -14,12 +14,12 @@ from tensocket_operators.differentiation.delayed import without_way_back
 
 
 def _source(input: Tensor, inplace: bool) -> Tensor:
-    """Return the operand of an activation: most gradients need the values that are about to be overwritten."""
+    """Return the operand of an activation; in place, a copy, because most gradients need the values before the call."""
     return input.clone() if inplace and input.requires_grad and is_grad_enabled() else input
 
 
 def _placed(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
-    """Return the result, or the input with the result's elements."""
+    """Return the result; in place, copy it into the input and return the input."""
     return input.copy_(result) if inplace else result
 
 

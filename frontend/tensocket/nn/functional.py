@@ -154,7 +154,7 @@ pairwise_distance: Callable[..., Tensor] = ops.pairwise_distance
 pdist: Callable[..., Tensor] = ops.pdist
 
 
-# ---- activations; the others are in ``activations``
+# ---- activations; ``activations`` has the others
 
 
 def gelu(input: Tensor, approximate: Literal["none", "tanh"] = "none") -> Tensor:
