@@ -24,7 +24,9 @@ def _placed(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
 
 
 def _bent(operator: str, input: Tensor, result: Tensor, slope: float, inplace: bool) -> Tensor:
-    """``_placed``; in place, slopes that are not from 0 leave no way to tell from the result which side it is on."""
+    """Return ``_placed``; in place, for a negative slope the result's sign does not tell the operand's, so backward
+    fails.
+    """
     if inplace and not slope >= 0:
         result = without_way_back(operator, slope, result)
     return _placed(input, result, inplace)

@@ -181,7 +181,7 @@ def trunc_normal_(
         return tensor
     nearest = (min(max(mean, a), b) - mean) / std
     low, high = (math.erf((bound - mean) / (std * math.sqrt(2.0))) for bound in (a, b))
-    # How many of uniform values are accepted for each of normal ones: far from the mean, or in a narrow range, more.
+    # The ratio of the acceptance rates of uniform and normal proposals: above 1 far from the mean or in a narrow range.
     advantage = std * math.sqrt(2 * math.pi) * math.exp(nearest * nearest / 2) / (b - a)
     with no_grad():
         waiting = ones_like(tensor, dtype=bool_)

@@ -35,7 +35,7 @@ from .layers.rectifiers import (
 
 
 class ReLU(Module):
-    """``max(input, 0)``, in place if asked."""
+    """``max(input, 0)``, in place on request."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -46,12 +46,12 @@ class ReLU(Module):
         return F.relu(input, self.inplace)
 
     def extra_repr(self) -> str:
-        """Whether it works in place."""
+        """Return whether it works in place."""
         return "inplace=True" if self.inplace else ""
 
 
 class SiLU(Module):
-    """``input * sigmoid(input)``, in place if asked."""
+    """``input * sigmoid(input)``, in place on request."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class SiLU(Module):
         return F.silu(input, self.inplace)
 
     def extra_repr(self) -> str:
-        """Whether it works in place."""
+        """Return whether it works in place."""
         return "inplace=True" if self.inplace else ""
 
 
