@@ -177,8 +177,7 @@ class _Stop(BaseException):
 
 
 class _Place:
-    """A placeholder that a node holds instead of a tensor: the number of the saved tensor, and values by backward pass.
-    """
+    """A placeholder that a node holds instead of a tensor: the saved tensor's number, and values by backward pass."""
 
     __slots__ = ("__weakref__", "values")
 
@@ -187,8 +186,7 @@ class _Place:
 
 
 class _Inputs(Function):
-    """A function that saves the tensors among a call's arguments, so that hooks of an outer checkpoint can pack them.
-    """
+    """A function that saves the tensors among a call's arguments, so that an outer checkpoint's hooks pack them."""
 
     @staticmethod
     def forward(ctx: Any, anchor: Any, *tensors: Any) -> Any:
@@ -275,7 +273,7 @@ class _Frame:
         return place.values.pop(number)
 
     def _unpack_alone(self, place: _Place) -> Any:
-        """Compute a saved tensor outside of a backward pass: every access runs the function again and stores nothing.
+        """Compute a saved tensor outside of a backward pass: every access runs the function again.
         """
         self._compute(0)
         value = place.values[0]

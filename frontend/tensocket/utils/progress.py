@@ -35,8 +35,7 @@ class Progress(Generic[T]):
         return len(self._iterable)  # type: ignore[arg-type]  # raises TypeError as len() of any iterable without one
 
     def show(self, **fields: Any) -> None:
-        """Show values after the bar, for example ``show(loss=0.31, accuracy="97.2 %")``; cheap if the bar is disabled.
-        """
+        """Show values after the bar, for example ``show(loss=0.31, accuracy="97.2 %")``; cheap if it is disabled."""
         if self._enabled:
             self._fields.update((name, _shown(value)) for name, value in fields.items())
             self._draw()

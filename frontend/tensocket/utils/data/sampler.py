@@ -1,5 +1,4 @@
-"""Samplers: the order in which a loader requests samples. Orders are drawn on the CPU, regardless of the data's device.
-"""
+"""Samplers: the order in which a loader requests samples. Orders are drawn on the CPU for all devices."""
 
 from __future__ import annotations
 

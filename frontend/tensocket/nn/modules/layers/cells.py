@@ -125,8 +125,7 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """Map (examples, input_size) and an old state to the new state (examples, hidden_size); examples are optional.
-        """
+        """Map (examples, input_size) and an old state to a new state (examples, hidden_size); examples are optional."""
         state, = self._checked(input, (hx,))
         result: Tensor = ops.gru_cell(input, state, *self._weights())
         return result
