@@ -273,8 +273,7 @@ class _Frame:
         return place.values.pop(number)
 
     def _unpack_alone(self, place: _Place) -> Any:
-        """Compute a saved tensor outside of a backward pass: every access runs the function again.
-        """
+        """Compute a saved tensor outside of a backward pass: every access runs the function again."""
         self._compute(0)
         value = place.values[0]
         self._forget(0)
