@@ -65,7 +65,7 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = N
     columns = n_rows if n_cols is None else n_cols
     wanted = dtype or core.get_default_dtype()
     rows = core.arange(n_rows, device=device).reshape(n_rows, 1)
-    diagonal = max(-n_rows, min(k, columns))  # those further away have no numbers of 64 bits, and no elements either
+    diagonal = max(-n_rows, min(k, columns))  # diagonals further away are empty and may exceed 64 bits
     return (core.arange(columns, device=device) - rows == diagonal).to(wanted)
 
 

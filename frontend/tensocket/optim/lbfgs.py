@@ -190,8 +190,7 @@ class _Run:
 
     def _search(self, length: float, direction: Tensor, loss: float, gradient: Tensor, slope: float,
                 last: bool) -> tuple[float, float, Tensor]:
-        """Move along ``direction``; return the length, and loss and gradient there (old ones after the last iteration).
-        """
+        """Move along ``direction``; return the length, and loss and gradient there (old ones after the last step)."""
         optimizer = self.optimizer
         if self.options["line_search_fn"] is None:
             optimizer._move(length, direction)

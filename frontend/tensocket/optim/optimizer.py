@@ -325,8 +325,7 @@ def _register(hooks: Hooks, hook: Callable[..., Any], prepend: bool = False) -> 
 
 
 def _is_collection(params: Any) -> bool:
-    """Return whether ``params`` may hold parameters or groups; iterating over a tensor or a single group is a mistake.
-    """
+    """Return whether ``params`` may hold parameters or groups; a tensor or a single group would be a mistake."""
     return isinstance(params, Iterable) and not isinstance(params, (Tensor, dict))
 
 

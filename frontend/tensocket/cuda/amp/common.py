@@ -1,4 +1,4 @@
-"""Whether automatic precision can be used."""
+"""The check whether automatic mixed precision is available."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tensocket_operators import is_available
 
 
 def amp_definitely_not_available() -> bool:
-    """Whether no device of type ``cuda`` exists."""
+    """Return whether no device of type ``cuda`` exists."""
     return not is_available("cuda")
 
 
