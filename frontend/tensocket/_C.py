@@ -53,7 +53,7 @@ class _EnableTorchFunction:
 
 
 def _is_torch_function_enabled() -> bool:
-    """Return whether ``__torch_function__`` of classes is enabled."""
+    """Whether ``__torch_function__`` of classes is enabled."""
     return not STATE.overrides_off
 
 
@@ -75,7 +75,7 @@ class _WeakTensorRef:
         self._reference = weakref.ref(tensor)
 
     def expired(self) -> bool:
-        """Return whether the tensor was deleted."""
+        """Whether the tensor was deleted."""
         return self._reference() is None
 
 

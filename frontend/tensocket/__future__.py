@@ -19,7 +19,7 @@ def set_overwrite_module_params_on_conversion(value: bool) -> None:
 
 
 def get_overwrite_module_params_on_conversion() -> bool:
-    """Return whether conversions of modules replace parameters by new ones."""
+    """Whether conversions of modules replace parameters by new ones."""
     return _SETTINGS["overwrite"]
 
 
@@ -36,7 +36,7 @@ def set_swap_module_params_on_conversion(value: bool) -> None:
 
 
 def get_swap_module_params_on_conversion() -> bool:
-    """Return whether modules change parameters by ``utils.swap_tensors``."""
+    """Whether modules change parameters by ``utils.swap_tensors``."""
     return _SETTINGS["swap"]
 
 

@@ -173,27 +173,27 @@ def get_device(input: Tensor) -> builtins.int:
 
 
 def is_tensor(obj: object) -> builtins.bool:
-    """Return whether ``obj`` is a tensor."""
+    """Whether ``obj`` is a tensor."""
     return isinstance(obj, Tensor)
 
 
 def is_floating_point(input: Tensor) -> builtins.bool:
-    """Return whether the dtype of ``input`` is a real floating-point type."""
+    """Whether the dtype of ``input`` is a real floating-point type."""
     return input.is_floating_point()
 
 
 def is_nonzero(input: Tensor) -> builtins.bool:
-    """Return whether the single element is not zero."""
+    """Whether the single element is not zero."""
     return input.is_nonzero()
 
 
 def is_same_size(input: Tensor, other: Tensor) -> builtins.bool:
-    """Return whether two tensors have the same shape."""
+    """Whether two tensors have the same shape."""
     return input.is_same_size(other)
 
 
 def is_signed(input: Tensor) -> builtins.bool:
-    """Return whether the dtype of ``input`` has negative numbers."""
+    """Whether the dtype of ``input`` has negative numbers."""
     return input.is_signed()
 
 

@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Return whether a function mode is active or one of the arguments overrides functions.
+    """Whether a function mode is active or one of the arguments overrides functions.
 
     Raises:
         ArgumentTypeError: ``relevant_args`` is not a sequence.
@@ -78,7 +78,7 @@ def _assert(condition: Any, message: Any) -> None:
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Return whether ``inp`` is a tensor or overrides functions."""
+    """Whether ``inp`` is a tensor or overrides functions."""
     return isinstance(inp, Tensor) or hasattr(type(inp), "__torch_function__")
 
 
@@ -153,7 +153,7 @@ def resolve_name(f: Callable[..., Any]) -> str | None:
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
-    """Return whether a function passed to ``__torch_function__`` is a method of tensors and not of a module."""
+    """Whether a function passed to ``__torch_function__`` is a method of tensors and not of a module."""
     return str(resolve_name(func)).startswith("torch.Tensor.")
 
 

@@ -34,7 +34,7 @@ def _dtype_to_storage_type_map() -> dict[DType, str]:
 
 
 def _get_always_warn_typed_storage_removal() -> bool:
-    """Return whether every use of a typed storage warns, instead of only the first one of a process."""
+    """Whether every use of a typed storage warns, instead of only the first one of a process."""
     return Deprecation.always
 
 

@@ -63,13 +63,13 @@ def validate_device_type(device_type: str) -> None:
 
 
 def is_functional_schema(schema: Any) -> bool:
-    """Return whether an operator of a schema writes to no argument, returns no view, and has a result."""
+    """Whether an operator of a schema writes to no argument, returns no view, and has a result."""
     parsed = parse_schema(schema) if isinstance(schema, str) else schema
     return not parsed.is_mutable and bool(parsed.results) and parsed.results != ("",) and not is_view(parsed)
 
 
 def is_view(schema: Schema) -> bool:
-    """Return whether a result is a view of an argument."""
+    """Whether a result is a view of an argument."""
     return re.search(r"Tensor\(\w", schema.returns) is not None
 
 

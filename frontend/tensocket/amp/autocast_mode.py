@@ -41,7 +41,7 @@ def _kind(device_type: Any) -> str:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Return whether precisions can be chosen for this device type, even if no such device exists."""
+    """Whether precisions can be chosen for this device type, even if no such device exists."""
     kind = parse_device(device_type).type
     return kind in _FOREIGN or kind in registry().names()
 
@@ -64,7 +64,7 @@ def set_autocast_dtype(device_type: str, dtype: DType) -> None:
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
-    """Return whether precisions are chosen for a device type in this thread; by default, for ``cuda``."""
+    """Whether precisions are chosen for a device type in this thread; by default, for ``cuda``."""
     return _kind(_UNNAMED if device_type is None else device_type) in PRECISION.enabled
 
 
@@ -85,7 +85,7 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Return whether converted parameters are cached until the outermost block ends."""
+    """Whether converted parameters are cached until the outermost block ends."""
     return PRECISION.caching
 
 

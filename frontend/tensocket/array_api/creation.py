@@ -23,7 +23,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
 
 
 def _nested(obj: Any) -> bool:
-    """Return whether a sequence has arrays among its elements."""
+    """Whether a sequence has arrays among its elements."""
     return isinstance(obj, (list, tuple)) and any(is_array(x) or _nested(x) for x in obj)
 
 

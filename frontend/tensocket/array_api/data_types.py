@@ -65,7 +65,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
-    """Return whether a dtype promotes to another one."""
+    """Whether a dtype promotes to another one."""
     source, target = _dtype(from_), _dtype(to)
     if source.category > target.category:
         return False
@@ -96,7 +96,7 @@ def iinfo(type: Any, /) -> IntegerLimits:
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Return whether a dtype is another one, or of a kind: 'bool', 'signed integer', 'real floating' and so on.
+    """Whether a dtype is another one, or of a kind: 'bool', 'signed integer', 'real floating' and so on.
 
     Raises:
         ArgumentError: The kind is unknown.

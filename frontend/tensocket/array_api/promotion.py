@@ -46,7 +46,7 @@ def promoted(a: DType, b: DType) -> DType:
 
 
 def is_array(value: Any) -> bool:
-    """Return whether a value is an array of this namespace."""
+    """Whether a value is an array of this namespace."""
     return isinstance(value, core.Tensor)
 
 

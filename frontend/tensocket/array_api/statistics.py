@@ -91,12 +91,12 @@ def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool 
 
 
 def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return whether no element is zero."""
+    """Whether no element is zero."""
     return x != 0 if axis == () else core.all(x != 0, axis, keepdims)
 
 
 def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return whether an element is not zero."""
+    """Whether an element is not zero."""
     return x != 0 if axis == () else core.any(x != 0, axis, keepdims)
 
 

@@ -21,12 +21,12 @@ _ATTENTION: Final = {"flash": True, "mem_efficient": True, "math": True, "cudnn"
 
 
 def is_built() -> bool:
-    """Return whether a backend called ``cuda`` is installed."""
+    """Whether a backend called ``cuda`` is installed."""
     return "cuda" in registry().names()
 
 
 def flash_sdp_enabled() -> bool:
-    """Return whether flash attention is allowed."""
+    """Whether flash attention is allowed."""
     return _ATTENTION["flash"]
 
 
@@ -36,7 +36,7 @@ def enable_flash_sdp(enabled: bool) -> None:
 
 
 def mem_efficient_sdp_enabled() -> bool:
-    """Return whether memory-efficient attention is allowed."""
+    """Whether memory-efficient attention is allowed."""
     return _ATTENTION["mem_efficient"]
 
 
@@ -46,7 +46,7 @@ def enable_mem_efficient_sdp(enabled: bool) -> None:
 
 
 def math_sdp_enabled() -> bool:
-    """Return whether attention may be composed of products and a softmax."""
+    """Whether attention may be composed of products and a softmax."""
     return _ATTENTION["math"]
 
 
@@ -56,7 +56,7 @@ def enable_math_sdp(enabled: bool) -> None:
 
 
 def cudnn_sdp_enabled() -> bool:
-    """Return whether cuDNN's attention is allowed."""
+    """Whether cuDNN's attention is allowed."""
     return _ATTENTION["cudnn"]
 
 

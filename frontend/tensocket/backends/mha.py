@@ -6,7 +6,7 @@ from ..nn.modules.transformer import FAST_PATH
 
 
 def get_fastpath_enabled() -> bool:
-    """Return whether encoders skip padding if nothing is trained."""
+    """Whether encoders skip padding if nothing is trained."""
     return FAST_PATH[0]
 
 

@@ -20,7 +20,7 @@ def backend_name() -> str:
 
 
 def is_available() -> bool:
-    """Return whether a device is usable under the name ``cuda``."""
+    """Whether a device is usable under the name ``cuda``."""
     return api.is_available(backend_name())
 
 
@@ -52,12 +52,12 @@ def entry_of(device: Any = None) -> DeviceEntry:
 
 
 def opened() -> bool:
-    """Return whether a device was opened under the name ``cuda``."""
+    """Whether a device was opened under the name ``cuda``."""
     return any(entry.device.type == backend_name() for entry in entries())
 
 
 def is_initialized() -> bool:
-    """Return whether a device was used under the name ``cuda`` in this process."""
+    """Whether a device was used under the name ``cuda`` in this process."""
     return backend_name() != HOST_DEVICE and opened()
 
 
@@ -143,7 +143,7 @@ def synchronize(device: Any = None) -> None:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return whether the current device computes with bfloat16; False without a device.
+    """Whether the current device computes with bfloat16; False without a device.
 
     Args:
         including_emulation: Accepted as in PyTorch.
@@ -157,7 +157,7 @@ def is_tf32_supported() -> bool:
 
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
-    """Return whether copies between two devices can bypass the host; False, as no backend guarantees that."""
+    """Whether copies between two devices can bypass the host; False, as no backend guarantees that."""
     device_of_argument(device)
     device_of_argument(peer_device)
     return False

@@ -132,7 +132,7 @@ def is_available() -> bool:
 
 
 def is_initialized() -> bool:
-    """Return whether ``init_process_group`` was called."""
+    """Whether ``init_process_group`` was called."""
     return GroupMember.WORLD is not None
 
 
@@ -150,7 +150,7 @@ def is_gloo_available() -> bool:
 
 
 def is_backend_available(backend: str) -> bool:
-    """Return whether a group can be initialised with this name."""
+    """Whether a group can be initialised with this name."""
     return backend.lower() == "gloo"
 
 

@@ -123,7 +123,7 @@ class _IndependentConstraint(Constraint):
         return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
 
     def check(self, value: Any) -> Any:
-        """Return whether all events of the base constraint are in its set.
+        """Whether all events of the base constraint are in its set.
 
         Raises:
             ArgumentError: The value has too few dimensions.

@@ -24,7 +24,7 @@ class Future(Generic[T]):
         self._inner: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
     def done(self) -> bool:
-        """Return whether the result was set."""
+        """Whether the result was set."""
         return self._inner.done()
 
     def wait(self) -> T:

@@ -81,7 +81,7 @@ def ignore(drop: Any = False, **options: Any) -> Any:
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """Return whether an object is of a type; the contents of containers are not checked."""
+    """Whether an object is of a type; the contents of containers are not checked."""
     kinds = target_type if type(target_type) is tuple else (target_type,)
     return any(_is(obj, getattr(kind, "__origin__", kind)) for kind in kinds)
 

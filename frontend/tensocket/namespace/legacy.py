@@ -126,7 +126,7 @@ def sym_float(a: Any) -> float:
 
 
 def sym_not(a: Any) -> bool:
-    """Return whether a condition does not hold."""
+    """Whether a condition does not hold."""
     return not a
 
 

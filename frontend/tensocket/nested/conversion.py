@@ -16,7 +16,7 @@ from .tensors import described, nested
 
 
 def _nested_tensor_from_mask_left_aligned(t: Tensor, mask: Tensor) -> bool:
-    """Return whether the true entries of each row of a mask come before the false ones."""
+    """Whether the true entries of each row of a mask come before the false ones."""
     return bool((mask.long().diff(dim=1) <= 0).all()) if mask.shape[1] > 1 else True
 
 

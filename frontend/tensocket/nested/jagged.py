@@ -55,7 +55,7 @@ def sizes_of(tensor: Any) -> tuple[Any, ...]:
 
 
 def _fits(first: Any, other: Any) -> bool:
-    """Return whether two ragged structures are the same and the other sizes broadcast."""
+    """Whether two ragged structures are the same and the other sizes broadcast."""
     if first.ndim != other.ndim:
         return False
     return all(a == b or (isinstance(a, int) and isinstance(b, int) and 1 in (a, b))

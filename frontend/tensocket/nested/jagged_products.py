@@ -205,5 +205,5 @@ def masked_select(input: Any, mask: Any) -> Any:
 
 @rule(NestedTensor, "is_same_size")
 def is_same_size(input: Any, other: Any) -> bool:
-    """Return whether two nested tensors have the same ragged structure and sizes."""
+    """Whether two nested tensors have the same ragged structure and sizes."""
     return bool(input.is_same_size(other))

@@ -67,7 +67,7 @@ def name_of(function: Any) -> str:
 
 
 def is_elementwise(name: str) -> bool:
-    """Return whether a function computes each element from the elements at the same position."""
+    """Whether a function computes each element from the elements at the same position."""
     operator = OPERATORS.get(name)
     if operator is not None and operator.kind == "pointwise":
         return True

@@ -199,13 +199,13 @@ def embedding(weight: Any, indices: Any, *args: Any, **keywords: Any) -> Any:
 
 @rule(Nested, "equal")
 def equal(input: Any, other: Any) -> bool:
-    """Return whether two nested tensors have the same components."""
+    """Whether two nested tensors have the same components."""
     return _compared(input, other, lambda a, b: a.shape == b.shape and functions.equal(a, b))
 
 
 @rule(Nested, "allclose")
 def allclose(input: Any, other: Any, *args: Any, **keywords: Any) -> bool:
-    """Return whether the components of two nested tensors are close."""
+    """Whether the components of two nested tensors are close."""
     return _compared(input, other, lambda a, b: functions.allclose(a, b, *args, **keywords))
 
 

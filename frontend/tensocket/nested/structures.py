@@ -38,7 +38,7 @@ class Pieces:
         return sum(_count(shape) for shape in self.shapes)
 
     def is_contiguous(self, line: Any) -> bool:
-        """Return whether the components fill the line in order, each of them row-major."""
+        """Whether the components fill the line in order, each of them row-major."""
         return (self.starts == _running(self.shapes) and line.numel() == self.numel()
                 and all(is_contiguous(shape, steps) for shape, steps in zip(self.shapes, self.strides, strict=True)))
 
@@ -56,12 +56,12 @@ class Pieces:
         return self.starts
 
     def lies_like(self, other: Any) -> bool:
-        """Return whether components of another structure have the same shapes and positions."""
+        """Whether components of another structure have the same shapes and positions."""
         return isinstance(other, Pieces) and (self.shapes, self.strides, self.starts) == (
             other.shapes, other.strides, other.starts)
 
     def matches(self, line: Any, other: Any, other_line: Any) -> bool:
-        """Return whether components of another structure have the same shapes."""
+        """Whether components of another structure have the same shapes."""
         return isinstance(other, Pieces) and self.shapes == other.shapes
 
 
@@ -121,7 +121,7 @@ class Ragged:
         return min(self.bounds()[1], default=0) if self._shortest is None else self._shortest
 
     def is_contiguous(self, values: Any) -> bool:
-        """Return whether the dense tensor is contiguous and has no gaps between components."""
+        """Whether the dense tensor is contiguous and has no gaps between components."""
         if not values.is_contiguous():
             return False
         starts, lengths = self.bounds()
@@ -153,12 +153,12 @@ class Ragged:
         return [start * step for start in self.bounds()[0]]
 
     def lies_like(self, other: Any) -> bool:
-        """Return whether components of another structure have the same positions."""
+        """Whether components of another structure have the same positions."""
         return isinstance(other, Ragged) and self.axis == other.axis and (
             self.source is other.source or self.bounds() == other.bounds())
 
     def matches(self, values: Any, other: Any, other_values: Any) -> bool:
-        """Return whether another structure has the same ragged size, and the dense tensors have the same sizes."""
+        """Whether another structure has the same ragged size, and the dense tensors have the same sizes."""
         return (isinstance(other, Ragged) and self.source is other.source and self.axis == other.axis
                 and values.shape == other_values.shape)
 

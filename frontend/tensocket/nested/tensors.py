@@ -63,7 +63,7 @@ class Nested(Tensor):
         return iter(components(self))
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Return whether the components are adjacent and in order, each of them row-major."""
+        """Whether the components are adjacent and in order, each of them row-major."""
         return bool(self._structure.is_contiguous(plain_geometry(self)))
 
     def _nested_tensor_size(self) -> Any:
@@ -79,7 +79,7 @@ class Nested(Tensor):
         return matrix(self._structure.places(plain_geometry(self)))
 
     def is_same_size(self, other: Any) -> bool:
-        """Return whether another nested tensor has components of the same shapes."""
+        """Whether another nested tensor has components of the same shapes."""
         return isinstance(other, Nested) and self._structure.matches(plain_geometry(self), other._structure,
                                                                      plain_geometry(other))
 

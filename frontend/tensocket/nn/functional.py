@@ -158,7 +158,7 @@ pdist: Callable[..., Tensor] = ops.pdist
 
 
 def gelu(input: Tensor, approximate: Literal["none", "tanh"] = "none") -> Tensor:
-    """``input * Phi(input)`` with the normal distribution function, or its approximation through tanh."""
+    """Return ``input * Phi(input)`` with the normal distribution function, or its approximation through tanh."""
     return ops.gelu(input, approximate=approximate)
 
 

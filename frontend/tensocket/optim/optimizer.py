@@ -325,12 +325,12 @@ def _register(hooks: Hooks, hook: Callable[..., Any], prepend: bool = False) -> 
 
 
 def _is_collection(params: Any) -> bool:
-    """Return whether ``params`` may hold parameters or groups; a tensor or a single group would be a mistake."""
+    """Whether ``params`` may hold parameters or groups; a tensor or a single group would be a mistake."""
     return isinstance(params, Iterable) and not isinstance(params, (Tensor, dict))
 
 
 def _lacks(given: Any, *keys: str) -> bool:
-    """Return whether ``given`` is not a dict with these keys."""
+    """Whether ``given`` is not a dict with these keys."""
     return not isinstance(given, dict) or not given.keys() >= set(keys)
 
 

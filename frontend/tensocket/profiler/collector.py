@@ -170,7 +170,7 @@ def active() -> Collector | None:
 
 
 def _profiler_enabled() -> bool:
-    """Return whether this thread's calls are measured."""
+    """Whether this thread's calls are measured."""
     return active() is not None
 
 
@@ -210,7 +210,7 @@ _PER_ELEMENT: Final[dict[str, Callable[..., int]]] = {
 
 
 def _counted(event: FunctionEvent) -> bool:
-    """Return whether the operations of an event, or of one inside of it, are counted."""
+    """Whether the operations of an event, or of one inside of it, are counted."""
     return event.flops > 0 or any(map(_counted, event.cpu_children))
 
 

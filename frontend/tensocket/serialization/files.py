@@ -18,7 +18,7 @@ FileLike = str | os.PathLike[str] | IO[bytes]
 
 
 def is_path(file: Any) -> bool:
-    """Return whether ``file`` is a path instead of a file object."""
+    """Whether ``file`` is a path instead of a file object."""
     return isinstance(file, (str, os.PathLike))
 
 

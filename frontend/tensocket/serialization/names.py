@@ -119,7 +119,7 @@ def full_name(module: str, name: str) -> str:
 
 
 def is_ours(module: str) -> bool:
-    """Return whether a name in a file belongs to this library."""
+    """Whether a name in a file belongs to this library."""
     return module.partition(".")[0] in ("torch", "tensocket")
 
 

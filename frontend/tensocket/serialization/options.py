@@ -55,7 +55,7 @@ def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
 
 
 def get_crc32_options() -> bool:
-    """Return whether ``save`` computes checksums."""
+    """Whether ``save`` computes checksums."""
     return SETTINGS.crc32
 
 

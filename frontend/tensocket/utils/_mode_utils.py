@@ -9,7 +9,7 @@ from tensocket._C import _DisableTorchDispatch as no_dispatch
 
 
 def all_same_mode(modes: Sequence[Any]) -> bool:
-    """Return whether all modes are the same object."""
+    """Whether all modes are the same object."""
     return all(mode == modes[0] for mode in modes)
 
 

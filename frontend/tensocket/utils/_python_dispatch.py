@@ -40,7 +40,7 @@ def return_and_correct_aliasing(func: Any, args: tuple[Any, ...], kwargs: Any, o
 
 
 def is_traceable_wrapper_subclass(t: object) -> bool:
-    """Return whether a tensor's class can be decomposed into plain tensors and rebuilt from them."""
+    """Whether a tensor's class can be decomposed into plain tensors and rebuilt from them."""
     return isinstance(t, Tensor) and type(t) is not Tensor and hasattr(t, "__tensor_flatten__") and hasattr(
         t, "__tensor_unflatten__")
 

@@ -131,22 +131,22 @@ def tree_map_only_(type_or_types_or_pred: Any, /, func: Callable[[Any], Any], tr
 
 
 def tree_all(pred: Predicate, tree: Any, is_leaf: Predicate | None = None) -> bool:
-    """Return whether a predicate holds for all leaves."""
+    """Whether a predicate holds for all leaves."""
     return all(map(pred, tree_iter(tree, is_leaf)))
 
 
 def tree_any(pred: Predicate, tree: Any, is_leaf: Predicate | None = None) -> bool:
-    """Return whether a predicate holds for any leaf."""
+    """Whether a predicate holds for any leaf."""
     return any(map(pred, tree_iter(tree, is_leaf)))
 
 
 def tree_all_only(type_or_types: Any, /, pred: Predicate, tree: Any, is_leaf: Predicate | None = None) -> bool:
-    """Return whether a predicate holds for all leaves of a type."""
+    """Whether a predicate holds for all leaves of a type."""
     return all(pred(leaf) for leaf in tree_iter(tree, is_leaf) if isinstance(leaf, type_or_types))
 
 
 def tree_any_only(type_or_types: Any, /, pred: Predicate, tree: Any, is_leaf: Predicate | None = None) -> bool:
-    """Return whether a predicate holds for any leaf of a type."""
+    """Whether a predicate holds for any leaf of a type."""
     return any(pred(leaf) for leaf in tree_iter(tree, is_leaf) if isinstance(leaf, type_or_types))
 
 
@@ -302,34 +302,34 @@ def _deregister_pytree_node(cls: Any) -> None:
 
 
 def is_constant_class(cls: Any) -> bool:
-    """Return whether a class was registered with ``register_constant``."""
+    """Whether a class was registered with ``register_constant``."""
     return isinstance(cls, type) and cls in CONSTANT_NODES
 
 
 def is_namedtuple(obj: Any) -> bool:
-    """Return whether an object is a named tuple, or a class of named tuples."""
+    """Whether an object is a named tuple, or a class of named tuples."""
     return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
 
 
 def is_namedtuple_instance(obj: Any) -> bool:
-    """Return whether an object is a named tuple."""
+    """Whether an object is a named tuple."""
     return is_namedtuple_class(type(obj))
 
 
 def is_structseq_class(cls: Any) -> bool:
-    """Return whether a class is one of CPython's sequences with names, like ``time.struct_time``."""
+    """Whether a class is one of CPython's sequences with names, like ``time.struct_time``."""
     return (isinstance(cls, type) and cls.__bases__ == (tuple,) and not cls.__flags__ & 1 << 10
             and all(isinstance(getattr(cls, name, None), int)
                     for name in ("n_fields", "n_sequence_fields", "n_unnamed_fields")))
 
 
 def is_structseq(obj: Any) -> bool:
-    """Return whether an object is one of CPython's sequences with names, or a class of them."""
+    """Whether an object is one of CPython's sequences with names, or a class of them."""
     return is_structseq_class(obj if isinstance(obj, type) else type(obj))
 
 
 def is_structseq_instance(obj: Any) -> bool:
-    """Return whether an object is one of CPython's sequences with names."""
+    """Whether an object is one of CPython's sequences with names."""
     return is_structseq_class(type(obj))
 
 

@@ -6,7 +6,7 @@ from tensocket_operators import is_available
 
 
 def amp_definitely_not_available() -> bool:
-    """Return whether no device of type ``cuda`` exists."""
+    """Whether no device of type ``cuda`` exists."""
     return not is_available("cuda")
 
 

@@ -17,15 +17,15 @@ class Placement:
     """The placement of a tensor on the devices along one dimension of a mesh."""
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Return whether every device has a part, along the dimension ``dim`` if given."""
+        """Whether every device has a part, along the dimension ``dim`` if given."""
         return isinstance(self, Shard) and dim in (None, self.dim)
 
     def is_replicate(self) -> bool:
-        """Return whether every device has the whole tensor."""
+        """Whether every device has the whole tensor."""
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Return whether every device has a partial result, of the reduction ``reduce_op`` if given."""
+        """Whether every device has a partial result, of the reduction ``reduce_op`` if given."""
         return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
 
 

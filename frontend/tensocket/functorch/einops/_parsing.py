@@ -93,7 +93,7 @@ class ParsedExpression:
 
     @staticmethod
     def check_axis_name_return_reason(name: str, allow_underscore: bool = False) -> tuple[bool, str]:
-        """Return whether a name can be an axis, and the reason if not."""
+        """Whether a name can be an axis, and the reason if not."""
         if not name.isidentifier():
             return False, "names are Python identifiers"
         if name[0] == "_" or name[-1] == "_":
@@ -110,7 +110,7 @@ class ParsedExpression:
 
     @staticmethod
     def check_axis_name(name: str) -> bool:
-        """Return whether a name can be an axis."""
+        """Whether a name can be an axis."""
         return ParsedExpression.check_axis_name_return_reason(name)[0]
 
 

@@ -44,7 +44,7 @@ def rearrange(tensor: Tensor | list[Tensor] | tuple[Tensor, ...], pattern: str, 
 
 def _axes_before(tensor: Any, left: ParsedExpression, lengths: dict[str, int]) -> tuple[dict[Any, list[int]],
                                                                                          list[int]]:
-    """Return positions of all axes by name, and their sizes, after splitting groups and dropping dimensions of size 1."""
+    """Return positions of all axes by name, and their sizes, after splitting groups and dropping unit dimensions."""
     rest = tensor.ndim - len(left.composition) + left.has_ellipsis
     if rest < 0 or (rest and not left.has_ellipsis):
         count = len(left.composition) - left.has_ellipsis

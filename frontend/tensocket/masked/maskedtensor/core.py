@@ -145,11 +145,11 @@ class MaskedTensor(Tensor):
         return self.get_data().masked_fill(~self.get_mask(), value)
 
     def is_sparse_coo(self) -> bool:
-        """Return whether the layout is ``sparse_coo``."""
+        """Whether the layout is ``sparse_coo``."""
         return self.layout is sparse_coo
 
     def is_sparse_csr(self) -> bool:  # type: ignore[override]
-        """Return whether the layout is ``sparse_csr``."""
+        """Whether the layout is ``sparse_csr``."""
         return self.layout is sparse_csr
 
     @property
@@ -163,7 +163,7 @@ class MaskedTensor(Tensor):
         return self._masked_data.layout  # type: ignore[no-any-return]
 
     def is_contiguous(self, memory_format: Any = contiguous_format) -> bool:
-        """Return whether the data are contiguous.
+        """Whether the data are contiguous.
 
         Raises:
             ArgumentError: The layout is sparse.
@@ -221,7 +221,7 @@ def _positions(tensor: Any) -> tuple[Any, ...]:
 
 
 def same_positions(first: Any, second: Any) -> bool:
-    """Return whether two sparse tensors of one layout store the same positions."""
+    """Whether two sparse tensors of one layout store the same positions."""
     return all(_equal(x, y) for x, y in zip(_positions(first), _positions(second), strict=True))
 
 
@@ -322,7 +322,7 @@ def name_of(func: Callable[..., Any]) -> str:
 
 
 def is_masked_tensor(obj: Any, /) -> bool:
-    """Return whether an object is a masked tensor."""
+    """Whether an object is a masked tensor."""
     return isinstance(obj, MaskedTensor)
 
 
@@ -353,7 +353,7 @@ def masked_among(values: Any) -> Iterator[Any]:
 
 
 def _tensors_match(a: Any, b: Any, exact: bool = True, rtol: float = 1e-05, atol: float = 1e-08) -> bool:
-    """Return whether two tensors of one layout have the same positions and equal (or close) elements.
+    """Whether two tensors of one layout have the same positions and equal (or close) elements.
 
     Raises:
         ArgumentError: One of them is masked, or their layouts differ.
@@ -373,7 +373,7 @@ def _tensors_match(a: Any, b: Any, exact: bool = True, rtol: float = 1e-05, atol
 
 
 def _masks_match(a: Any, b: Any) -> bool:
-    """Return whether two masked tensors have the same mask; other arguments always match."""
+    """Whether two masked tensors have the same mask; other arguments always match."""
     if not (is_masked_tensor(a) and is_masked_tensor(b)):
         return True
     first, second = a._masked_mask, b._masked_mask

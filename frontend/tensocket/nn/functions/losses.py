@@ -20,7 +20,7 @@ from .reductions import reduction_of, warn_of_broadcast
 
 def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
              reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
-    """``(input - target)²``; with a weight for each element, the mean is weighted.
+    """Return ``(input - target)²``; with a weight for each element, the mean is weighted.
 
     Raises:
         ArgumentError: ``reduction`` is not one of the three.
@@ -33,7 +33,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
 
 def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
-    """``|input - target|``; with a weight for each element, the mean is weighted.
+    """Return ``|input - target|``; with a weight for each element, the mean is weighted.
 
     Raises:
         ArgumentError: ``reduction`` is not one of the three.
@@ -46,7 +46,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
 
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                    reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """``|input - target|``, with a parabola below ``beta``.
+    """Return ``|input - target|``, with a parabola below ``beta``.
 
     Raises:
         ArgumentError: ``beta`` is negative.
@@ -58,7 +58,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
 
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
                weight: Tensor | None = None) -> Tensor:
-    """``0.5 (input - target)²`` up to differences of ``delta``, a line beyond.
+    """Return ``0.5 (input - target)²`` up to differences of ``delta``, a line beyond.
 
     Raises:
         ArgumentError: ``delta`` is not positive.
@@ -123,7 +123,7 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     options: object | None = None,
 ) -> Tensor:
-    """``cross_entropy(linear(input, linear_weight, linear_bias), target)``.
+    """Return ``cross_entropy(linear(input, linear_weight, linear_bias), target)``.
 
     Args:
         input: Samples, (N, D) or (D).
@@ -221,20 +221,20 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
                          reduce: bool | None = None, reduction: str = "mean") -> Tensor:
-    """``input`` for targets 1, ``max(0, margin - input)`` for targets -1."""
+    """Return ``input`` for targets 1, ``max(0, margin - input)`` for targets -1."""
     return ops.hinge_embedding_loss(input, target, margin, reduction_of(size_average, reduce, reduction))
 
 
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                      reduction: str = "mean") -> Tensor:
-    """``log(1 + exp(-target * input))``."""
+    """Return ``log(1 + exp(-target * input))``."""
     return ops.soft_margin_loss(input, target, reduction_of(size_average, reduce, reduction))
 
 
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
                         size_average: bool | None = None, reduce: bool | None = None,
                         reduction: str = "mean") -> Tensor:
-    """``max(0, -target * (input1 - input2) + margin)``.
+    """Return ``max(0, -target * (input1 - input2) + margin)``.
 
     Raises:
         ShapeError: The three have different numbers of dimensions.
@@ -278,7 +278,7 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
                           size_average: bool | None = None, reduce: bool | None = None,
                           reduction: str = "mean") -> Tensor:
-    """``1 - cos`` for targets 1, ``max(0, cos - margin)`` for targets -1.
+    """Return ``1 - cos`` for targets 1, ``max(0, cos - margin)`` for targets -1.
 
     Raises:
         ShapeError: The numbers of dimensions do not fit.
@@ -289,7 +289,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
                         eps: float = 1e-6, swap: bool = False, size_average: bool | None = None,
                         reduce: bool | None = None, reduction: str = "mean") -> Tensor:
-    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with the p-norm of differences.
+    """Return ``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with the p-norm of differences.
 
     Raises:
         ArgumentError: The margin is not positive.

@@ -102,7 +102,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
 
 def normalize(input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12,
               out: Tensor | None = None) -> Tensor:
-    """``input / max(|input|_p, eps)`` with the p-norm along ``dim``."""
+    """Return ``input / max(|input|_p, eps)`` with the p-norm along ``dim``."""
     return ops.normalize(input, p, dim if isinstance(dim, int) else tuple(dim), eps, out=out)
 
 

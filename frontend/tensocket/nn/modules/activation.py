@@ -46,7 +46,7 @@ class ReLU(Module):
         return F.relu(input, self.inplace)
 
     def extra_repr(self) -> str:
-        """Return whether it works in place."""
+        """Whether it works in place."""
         return "inplace=True" if self.inplace else ""
 
 
@@ -62,7 +62,7 @@ class SiLU(Module):
         return F.silu(input, self.inplace)
 
     def extra_repr(self) -> str:
-        """Return whether it works in place."""
+        """Whether it works in place."""
         return "inplace=True" if self.inplace else ""
 
 

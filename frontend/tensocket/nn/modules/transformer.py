@@ -56,7 +56,7 @@ def _get_seq_len(src: Tensor, batch_first: bool) -> int | None:
 
 
 def _detect_is_causal_mask(mask: Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
-    """Return whether a mask is the causal one; if ``is_causal`` is given, trust it."""
+    """Whether a mask is the causal one; if ``is_causal`` is given, trust it."""
     if is_causal is not None or mask is None:
         return bool(is_causal)
     causal = _generate_square_subsequent_mask(mask.shape[-2] if size is None else size, mask.device)
@@ -150,7 +150,7 @@ class TransformerEncoderLayer(_Layer):
 
     def forward(self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
                 is_causal: bool = False) -> Tensor:
-        """(S, N, d_model), transposed with ``batch_first``, to the same shape.
+        """Map (S, N, d_model), transposed with ``batch_first``, to the same shape.
 
         Args:
             src: The sequence.
@@ -187,7 +187,7 @@ class TransformerDecoderLayer(_Layer):
         tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool = False, memory_is_causal: bool = False,
     ) -> Tensor:
-        """(T, N, d_model) and (S, N, d_model), transposed with ``batch_first``, to (T, N, d_model).
+        """Map (T, N, d_model) and (S, N, d_model), transposed with ``batch_first``, to (T, N, d_model).
 
         Args:
             tgt: The sequence.
@@ -273,7 +273,7 @@ class TransformerEncoder(Module):
 
 
 def _takes_nested(layer: Module) -> bool:
-    """Return whether PyTorch passes nested tensors to copies of a layer."""
+    """Whether PyTorch passes nested tensors to copies of a layer."""
     if not isinstance(layer, TransformerEncoderLayer) or layer.norm_first:
         return False
     attention: Any = layer.self_attn
@@ -369,7 +369,7 @@ class Transformer(Module):
         tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
         src_is_causal: bool | None = None, tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
     ) -> Tensor:
-        """(S, N, d_model) and (T, N, d_model), transposed with ``batch_first``, to (T, N, d_model).
+        """Map (S, N, d_model) and (T, N, d_model), transposed with ``batch_first``, to (T, N, d_model).
 
         Masks are those of ``TransformerDecoderLayer``; ``src_mask`` (S, S) and ``src_key_padding_mask`` (N, S) belong
         to the encoder.

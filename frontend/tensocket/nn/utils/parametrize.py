@@ -224,7 +224,7 @@ def _access(name: str) -> property:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Return whether a tensor of ``module``, or any of its tensors, is parametrized."""
+    """Whether a tensor of ``module``, or any of its tensors, is parametrized."""
     listed = getattr(module, "parametrizations", None)
     if not isinstance(listed, ModuleDict):
         return False

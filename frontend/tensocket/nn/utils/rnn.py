@@ -99,7 +99,7 @@ class PackedSequence(_Fields):
         return self._with(self.data.pin_memory())
 
     def is_pinned(self) -> bool:
-        """Return whether they are in such memory."""
+        """Whether they are in such memory."""
         return bool(self.data.is_pinned())
 
     @property

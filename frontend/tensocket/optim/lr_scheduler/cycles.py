@@ -322,7 +322,7 @@ def _phases(total: int, share: float, three: bool) -> list[dict[str, Any]]:
 
 
 def uses_beta(name: str, optimizer: Optimizer) -> bool:
-    """Return whether the momentum of an optimizer is the first of its ``betas``.
+    """Whether the momentum of an optimizer is the first of its ``betas``.
 
     Raises:
         ArgumentError: The optimizer has no momentum.

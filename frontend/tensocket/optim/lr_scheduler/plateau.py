@@ -99,7 +99,7 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = rates_of(self.optimizer)
 
     def is_better(self, a: float, best: float) -> bool:
-        """Return whether ``a`` is an improvement over ``best``."""
+        """Whether ``a`` is an improvement over ``best``."""
         sign = -1 if self.mode == "min" else 1
         if self.threshold_mode == "rel":
             bound = best * (1 + sign * self.threshold)

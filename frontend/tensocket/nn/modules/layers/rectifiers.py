@@ -81,7 +81,7 @@ class ReLU6(Hardtanh):
         super().__init__(0.0, 6.0, inplace)
 
     def extra_repr(self) -> str:
-        """Return whether it works in place."""
+        """Whether it works in place."""
         return "inplace=True" if self.inplace else ""
 
 
@@ -149,7 +149,7 @@ class SELU(Module):
         return F.selu(input, self.inplace)
 
     def extra_repr(self) -> str:
-        """Return whether it works in place."""
+        """Whether it works in place."""
         return "inplace=True" if self.inplace else ""
 
 
@@ -221,7 +221,7 @@ class Hardsigmoid(Module):
         return F.hardsigmoid(input, self.inplace)
 
     def extra_repr(self) -> str:
-        """Return whether it works in place."""
+        """Whether it works in place."""
         return "inplace=True" if self.inplace else ""
 
 
@@ -237,7 +237,7 @@ class Hardswish(Module):
         return F.hardswish(input, self.inplace)
 
     def extra_repr(self) -> str:
-        """Return whether it works in place."""
+        """Whether it works in place."""
         return "inplace=True" if self.inplace else ""
 
 
@@ -271,7 +271,7 @@ class Mish(Module):
         return F.mish(input, self.inplace)
 
     def extra_repr(self) -> str:
-        """Return whether it works in place."""
+        """Whether it works in place."""
         return "inplace=True" if self.inplace else ""
 
 

@@ -43,7 +43,7 @@ class ThreadPool:
         self._requests[worker].put(request)
 
     def is_ready(self, worker: int) -> bool:
-        """Return whether a request can be sent without waiting for the worker: always True."""
+        """Whether a request can be sent without waiting for the worker: always True."""
         return True
 
     def receive(self, seconds: float | None) -> tuple[int, Answer] | None:
