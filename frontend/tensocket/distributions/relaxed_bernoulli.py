@@ -65,7 +65,7 @@ class LogitRelaxedBernoulli(Distribution):
         return given_parameter(self).size()
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Draw log-odds plus logistic noise, divided by the temperature."""
+        """Draw (log-odds plus logistic noise) divided by the temperature."""
         shape = self._extended_shape(sample_shape)
         u = clamp_probs(torch.rand(shape, dtype=self._like.dtype, device=self._like.device))
         return (u.log() - (-u).log1p() + self.logits.expand(shape)) / self.temperature

@@ -22,7 +22,7 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     Raises:
         ArgumentError: A tensor is dense.
         ShapeError: Structures do not fit, or a tensor is not contiguous.
-        UnsupportedOperator: The dimension is not the first, and components differ in a third dimension.
+        UnsupportedOperator: The dimension is not the batch, and components differ in others than their first.
     """
     if not all(isinstance(x, Nested) for x in tensors):
         raise ArgumentError("cat", "nested and dense tensors", "expected each tensor in given list to be nested",

@@ -75,7 +75,7 @@ def replacing(file: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         if known:
             temporary.chmod(target.stat().st_mode & 0o7777)
         temporary.replace(target)
-        if not known:  # without it, what was there before might come back after a power cut, which is whole, too
+        if not known:  # for a known name, a power cut may restore the old file, which is intact
             _sync_folder(target.parent)
     except OSError as error:
         raise _unwritable(file, error) from error

@@ -23,9 +23,7 @@ def get_tensor_symint(tensor: Tensor, *, coeff: int = 1) -> NestedInt:
 
 def jagged_from_list(tensors: list[Tensor], offsets: Tensor | None, dtype: Any = None,
                      device: Any = None) -> tuple[Any, Tensor]:
-    """Return a nested tensor of components, and its offsets: the given ones if they fit, so that structures are
-    shared.
-    """
+    """Return a nested tensor of components, and its offsets: the given ones if any, so that structures are shared."""
     parts = [x.to(dtype=dtype or x.dtype, device=device if device is not None else x.device) for x in tensors]
     made = ragged_from_list("jagged_from_list", parts, offsets)
     return made, made.offsets()

@@ -249,7 +249,7 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
 def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
                       size_average: bool | None = None, reduce: bool | None = None,
                       reduction: str = "mean") -> Tensor:
-    """Return the mean over classes i except the target of ``max(0, margin - input[target] + input[i]) ** p``.
+    """Return the sum over the wrong classes i of ``max(0, margin - input[target] + input[i]) ** p``, divided by C.
 
     Raises:
         ArgumentError: ``p`` is neither 1 nor 2.

@@ -70,7 +70,7 @@ class MarginRankingLoss(_MarginLoss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """Sum over the wrong classes i of ``max(0, margin - input[target] + input[i]) ** p``, divided by their number.
+    """The sum over the wrong classes i of ``max(0, margin - input[target] + input[i]) ** p``, divided by C.
 
     Args:
         p: 1 or 2.
