@@ -43,7 +43,7 @@ class Distribution:
     _validate_args: bool = __debug__
     #: Names of parameters and their domains.
     arg_constraints: ClassVar[Any] = _Undefined("arg_constraints")
-    #: #: Constraint on the values.
+    #: Constraint on the values.
     support: Any = _Undefined("support")
 
     @staticmethod
@@ -122,7 +122,7 @@ class Distribution:
 
     #: Further attributes that ``expand`` expands, with the dimensions of an event.
     _expanded: ClassVar[dict[str, int]] = {}
-    #: #: Attributes that ``expand`` passes on unchanged.
+    #: Attributes that ``expand`` passes on unchanged.
     _kept: ClassVar[tuple[str, ...]] = ()
     #: Attributes that are distributions with the same batch shape.
     _parts: ClassVar[tuple[str, ...]] = ()

@@ -24,9 +24,7 @@ def _placed(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
 
 
 def _bent(operator: str, input: Tensor, result: Tensor, slope: float, inplace: bool) -> Tensor:
-    """Return ``_placed``; in place, for a negative slope the result's sign does not tell the operand's, so backward
-    fails.
-    """
+    """Return ``_placed``; in place, a negative slope hides the operand's sign from backward, which then raises."""
     if inplace and not slope >= 0:
         result = without_way_back(operator, slope, result)
     return _placed(input, result, inplace)

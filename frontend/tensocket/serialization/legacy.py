@@ -95,7 +95,7 @@ class _Legacy:
 
 
 def read_legacy(stream: IO[bytes], size: int, unpickle: Unpickle, restore: Restore) -> Any:
-    """Read what ``write_legacy`` wrote.
+    """Read a file that ``write_legacy`` wrote.
 
     Raises:
         SerializationError: The file has the older tar format.

@@ -86,7 +86,7 @@ def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> 
 
 def parallel_apply(modules: Sequence[Module], inputs: Sequence[Any], kwargs_tup: Sequence[Any] | None = None,
                    devices: Sequence[Any] | None = None) -> list[Any]:
-    """Call each module with its inputs, one after the other."""
+    """Call each module with its inputs, in sequence."""
     named = kwargs_tup or [{}] * len(modules)
     return [module(*(given if isinstance(given, (list, tuple)) else (given,)), **options)
             for module, given, options in zip(modules, inputs, named, strict=True)]

@@ -274,7 +274,7 @@ class LnStructured(_Structured):
     Args:
         amount: A number or fraction of slices.
         n: Order of the norm.
-        dim: The dimension along which the slices lie.
+        dim: The dimension that indexes the slices.
     """
 
     def __init__(self, amount: float, n: float, dim: int = -1) -> None:
