@@ -96,7 +96,7 @@ def _under_pareto(p: Any, q: Any) -> Any:
 
 
 def _under_laplace(p: Any, q: Any) -> Any:
-    """Return ``E |x - m|`` of a normal x: ``s sqrt(2 / pi) exp(-d**2 / 2) + |mean - m| erf(d / sqrt 2)``."""
+    """Return ``E |x - m|`` of a normal: ``s sqrt(2 / pi) exp(-d**2 / 2) + s d erf(d / sqrt 2)``, d = (mean - m) / s."""
     distance = p.loc - q.loc
     d = distance / p.scale
     mean = p.scale * math.sqrt(2 / math.pi) * torch.exp(-0.5 * d * d) + distance * torch.erf(d / math.sqrt(2))

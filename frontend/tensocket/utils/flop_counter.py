@@ -106,9 +106,9 @@ def _built_in(operator: Any, args: Any, result: Any) -> tuple[Any, int] | None:
 class FlopCounterMode(TorchDispatchMode):
     """A context manager that counts floating-point operations in its block, in total and by module.
 
-    mods: Ignored: modules are found as they run.
+    Args:
+        mods: Ignored: modules are found as they run.
         depth: Depth of modules in the table.
-        depth: How deep the table goes into modules.
         display: Whether the table is printed at the end of the block.
         custom_mapping: Formulas for operators; ``f(*shapes, out_shape)``, or ``f(*args, out_val)`` for functions with
             an attribute ``_get_raw``.
