@@ -1,5 +1,5 @@
 # ruff: noqa: N999
-"""Names that programs import from PyTorch's native module: guards that switch parts of dispatch off, and autograd."""
+"""Names that programs import from PyTorch's native module: guards that disable parts of dispatch, and autograd."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tensocket_operators.differentiation.dual_levels import set_forward_grad_ena
 
 
 class _AutoDispatchBelowAutograd(thread_state):
-    """``with _AutoDispatchBelowAutograd():`` — calls go below the layer that records gradients."""
+    """``with _AutoDispatchBelowAutograd():`` — calls skip the layer that records gradients."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class _AutoDispatchBelowAutograd(thread_state):
 
 
 class _DisableTorchDispatch(thread_state):
-    """``with _DisableTorchDispatch():`` — neither dispatch modes nor ``__torch_dispatch__`` of classes see calls."""
+    """``with _DisableTorchDispatch():`` — calls skip dispatch modes and ``__torch_dispatch__`` of classes."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ class _DisableTorchDispatch(thread_state):
 
 
 class _EnableTorchFunction:
-    """While an instance lives, ``__torch_function__`` of classes is asked, also within a guard that switches it off."""
+    """A guard that enables ``__torch_function__`` of classes while it lives, also within a guard that disables it."""
 
     __slots__ = ("_before",)
 
@@ -53,12 +53,12 @@ class _EnableTorchFunction:
 
 
 def _is_torch_function_enabled() -> bool:
-    """Whether ``__torch_function__`` of classes is asked."""
+    """Whether ``__torch_function__`` of classes is enabled."""
     return not STATE.overrides_off
 
 
 def _get_dispatch_modes() -> tuple[Any, ...]:
-    """Active dispatch modes, innermost last."""
+    """Return the active dispatch modes, innermost last."""
     return STATE.dispatch_modes
 
 
@@ -75,12 +75,12 @@ class _WeakTensorRef:
         self._reference = weakref.ref(tensor)
 
     def expired(self) -> bool:
-        """Whether the tensor is gone."""
+        """Whether the tensor was deleted."""
         return self._reference() is None
 
 
 def _current_graph_task_id() -> int:
-    """Return the number of the innermost backward pass that this thread is in; -1 where it is in none."""
+    """Return the number of this thread's innermost backward pass; -1 outside of passes."""
     running = current_pass()
     return -1 if running is None else running.number
 
@@ -90,10 +90,10 @@ def _set_fwd_grad_enabled(enabled: bool) -> None:
     set_forward_grad_enabled(enabled)
 
 
-#: Nodes that programs make or look for.
+#: Nodes that programs construct or search for.
 _functions: Final = SimpleNamespace(AccumulateGrad=AccumulateGrad, DelayedError=DelayedError,
                                     UndefinedGrad=UndefinedGrad)
-#: The names by which programs ask about saved tensors.
+#: The attribute names by which programs read saved tensors.
 _autograd: Final = SimpleNamespace(SavedTensor=SavedTensor, _saved_tensors_hooks_is_enabled=hooks_are_enabled)
 
 

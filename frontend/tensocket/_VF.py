@@ -1,5 +1,5 @@
 # ruff: noqa: N999
-"""Functions without Python in between, as PyTorch calls them: the same as in the package itself."""
+"""Functions that PyTorch calls without a Python wrapper: the same as in the package itself."""
 
 from __future__ import annotations
 

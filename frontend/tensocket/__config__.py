@@ -1,4 +1,4 @@
-"""How this package was made, and what it runs on."""
+"""The build of this package, and the environment in which it runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .version import OWN
 
 
 def show() -> str:
-    """Versions, and the states of the installed backends."""
+    """Return versions, and the states of the installed backends."""
     lines = [f"tensocket {OWN}", f"  - Python {platform.python_version()}, NumPy {np.__version__}",
              f"  - {platform.platform()}"]
     lines += [f"  - {record.name}: {record.state.value}" for record in api.backends()]
@@ -21,7 +21,7 @@ def show() -> str:
 
 
 def parallel_info() -> str:
-    """Threads that large kernels are divided over."""
+    """Return the number of threads that share large kernels."""
     return f"tensocket.get_num_threads() : {get_num_threads()}\n"
 
 

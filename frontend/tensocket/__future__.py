@@ -1,4 +1,4 @@
-"""How modules change their parameters when they are converted or loaded: by today's rules or by those to come."""
+"""Settings of how conversion and loading change the parameters of modules: by present or by future rules."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ _SETTINGS: Final = {"overwrite": False, "swap": False}
 
 
 def set_overwrite_module_params_on_conversion(value: bool) -> None:
-    """Choose whether conversions of modules put new parameters in the place of the old ones.
+    """Set whether conversions of modules replace parameters by new ones.
 
-    ``Module.to``, ``cpu``, ``cuda``, ``half``, ``to_empty`` and the like otherwise change the parameters' data.
+    Otherwise, ``Module.to``, ``cpu``, ``cuda``, ``half``, ``to_empty`` and similar methods change the parameters' data.
 
     Args:
-        value: Whether they do.
+        value: Whether they replace them.
     """
     _SETTINGS["overwrite"] = value
 
 
 def get_overwrite_module_params_on_conversion() -> bool:
-    """Whether conversions of modules put new parameters in the place of the old ones."""
+    """Whether conversions of modules replace parameters by new ones."""
     return _SETTINGS["overwrite"]
 
 
 def set_swap_module_params_on_conversion(value: bool) -> None:
-    """Choose whether modules change parameters by ``utils.swap_tensors``.
+    """Set whether modules change parameters by ``utils.swap_tensors``.
 
-    Conversions then keep the parameter objects and exchange everything else; ``load_state_dict`` does the same with
-    the result of ``parameter.module_load(value)``. This goes before ``set_overwrite_module_params_on_conversion``.
+    If so, conversions keep the parameter objects and swap everything else; ``load_state_dict`` does the same with the
+    result of ``parameter.module_load(value)``. This has priority over ``set_overwrite_module_params_on_conversion``.
 
     Args:
-        value: Whether they do.
+        value: Whether they swap.
     """
     _SETTINGS["swap"] = value
 

@@ -121,7 +121,7 @@ nan = math.nan
 pi = math.pi
 
 
-#: Modules that few programs need: imported when they are first asked for.
+#: Modules that few programs need; they are imported at their first use.
 _LATER = frozenset({
     "__future__", "_VF", "_jit_internal", "_tensor", "_vmap_internals", "futures",
     "__config__", "_custom_op", "_custom_ops", "_dynamo", "_functorch", "_library", "_subclasses",
@@ -145,7 +145,7 @@ _LATER_NAMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Modules that are imported when they are first used, operators over lists of tensors, and the version."""
+    """Return a module that is imported at its first use, an operator over lists of tensors, or the version."""
     if name in _LATER:
         return import_module(f"tensocket.{name}")
     if name in _LATER_NAMES:
@@ -158,17 +158,17 @@ def __getattr__(name: str) -> Any:
 
 
 def detach(input: Tensor) -> Tensor:
-    """Return the same memory, cut off from the graph."""
+    """Return a tensor on the same memory, detached from the graph."""
     return input.detach()
 
 
 def detach_(input: Tensor) -> Tensor:
-    """Cut ``input`` off from the graph, in place."""
+    """Detach ``input`` from the graph, in place."""
     return input.detach_()
 
 
 def get_device(input: Tensor) -> builtins.int:
-    """Index of the device of ``input``, -1 on the host."""
+    """Return the index of the device of ``input``, -1 on the host."""
     return input.get_device()
 
 
@@ -183,7 +183,7 @@ def is_floating_point(input: Tensor) -> builtins.bool:
 
 
 def is_nonzero(input: Tensor) -> builtins.bool:
-    """Whether the only element is not zero."""
+    """Whether the single element is not zero."""
     return input.is_nonzero()
 
 

@@ -1,4 +1,4 @@
-"""``python -m tensocket`` is the command ``tensocket``."""
+"""The command ``tensocket`` as ``python -m tensocket``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators of Python functions by PyTorch's former interface, by name; ``torch.library`` is the present one."""
+"""Custom operators by name, by PyTorch's old interface; ``torch.library`` is the current one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Function = Callable[..., Any]
 
 
 def custom_op(qualname: str, func_or_schema: Any = None) -> Any:
-    """Define an operator by a schema, or by a function with annotations (also a decorator), which is returned.
+    """Define an operator by a schema, or by a function with annotations (also a decorator); return the function.
 
     Raises:
         ArgumentError: The name, the function or the schema is not allowed.
@@ -42,12 +42,12 @@ def impl(qualname: str, *, device_types: str | Iterable[str] = ("cpu", "cuda"), 
 
 
 def impl_abstract(qualname: str, *, func: Function | None = None) -> Any:
-    """Register the function of shapes; also a decorator."""
+    """Register the shape function; also a decorator."""
     return _registering(_find(qualname).impl_abstract(), func)
 
 
 def impl_save_for_backward(qualname: str, *, func: Function | None = None) -> Any:
-    """Register ``save(inputs, output)``, which returns what ``backward`` is given; also a decorator."""
+    """Register ``save(inputs, output)``, whose result is an argument of ``backward``; also a decorator."""
     return _registering(_find(qualname).impl_save_for_backward(), func)
 
 
@@ -61,7 +61,7 @@ def _find(qualname: str) -> CustomOp:
 
 
 def _destroy(qualname: str) -> None:
-    """Forget an operator."""
+    """Delete an operator."""
     find_custom_op(qualname)._destroy()
 
 

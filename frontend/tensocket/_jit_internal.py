@@ -1,4 +1,4 @@
-"""Names that programs import from PyTorch's inner module of scripts."""
+"""Names that programs import from PyTorch's internal module of scripts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list
 
 def boolean_dispatch(arg_name: str, arg_index: int, default: bool, if_true: Callable[..., Any],
                      if_false: Callable[..., Any], module_name: str, func_name: str) -> Callable[..., Any]:
-    """Return a function that calls one of two others, as an argument says."""
+    """Return a function that calls one of two others, depending on an argument."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         chosen = kwargs.get(arg_name, args[arg_index] if arg_index < len(args) else default)

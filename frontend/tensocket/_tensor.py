@@ -1,4 +1,4 @@
-"""Where PyTorch's programs find the class of tensors."""
+"""The module from which programs for PyTorch import the class of tensors."""
 
 from __future__ import annotations
 

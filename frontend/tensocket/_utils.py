@@ -1,7 +1,7 @@
-"""The functions that rebuild tensors from files: files name them, as PyTorch's do.
+"""The functions that rebuild tensors from files, under PyTorch's names, which files contain.
 
-Every function checks what it is given, because a file may say anything: sizes are natural numbers, elements lie within
-their storage, and no more memory is taken than the file has.
+Every function checks its arguments, because a file may contain anything: sizes are natural numbers, elements are within
+their storage, and the memory does not exceed that of the file.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tensocket_operators.interop.storage import array_in, entry_of, untyped
 from tensocket_operators.interop.typed_storages import TypedStorage
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UnsupportedDtype
 
-#: Attributes of tensors that belong to a graph; files do not set them.
+#: Attributes of tensors that belong to a graph; files must not set them.
 TRANSIENT: Final = frozenset({"_accumulator", "_fixed_view", "_extras", "_views"})
 
 
 def _sizes(operator: str, *groups: Any) -> list[tuple[int, ...]]:
-    """Shapes and strides of a file, checked.
+    """Check shapes and strides of a file.
 
     Raises:
         ArgumentTypeError: One is not a sequence of natural numbers.
@@ -69,7 +69,7 @@ def _rebuild_tensor_v2(
     storage: Any, storage_offset: int, size: Sequence[int], stride: Sequence[int], requires_grad: bool,
     backward_hooks: Any, metadata: Any = None,
 ) -> Tensor:
-    """As ``_rebuild_tensor``, with its place in autograd. Hooks belong to the program that saved it and are dropped."""
+    """Rebuild a tensor as ``_rebuild_tensor`` does, and set ``requires_grad``. Hooks of the saver are dropped."""
     return _finished(_rebuild_tensor(storage, storage_offset, size, stride), requires_grad, metadata)
 
 
@@ -89,7 +89,7 @@ def _dtype(value: Any) -> dtype:
 
 
 def _finished(tensor: Tensor, requires_grad: Any, metadata: Any) -> Tensor:
-    """Whether the memory holds conjugates or negatives, and whether the tensor requires grad."""
+    """Set whether the memory holds conjugates or negatives, and whether the tensor requires grad."""
     if metadata:
         _check_memory(tensor)
         tensor = tensor.conj().detach() if metadata.get("conj") else tensor
@@ -98,10 +98,10 @@ def _finished(tensor: Tensor, requires_grad: Any, metadata: Any) -> Tensor:
 
 
 def _check_memory(tensor: Tensor) -> None:
-    """Refuse to compute with more elements than a storage has: strides of 0 make any number of few.
+    """Refuse to compute with more elements than the storage has: strides of 0 allow any number.
 
     Raises:
-        ArgumentError: There are more.
+        ArgumentError: The tensor has more elements.
     """
     if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
         raise ArgumentError("_rebuild_tensor", f"shape {list(tensor.shape)} in {tensor.untyped_storage().nbytes()} "
@@ -131,7 +131,7 @@ def _rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> An
 
 
 def _with_attributes(tensor: Any, state: Any) -> Any:
-    """Set attributes; ``state`` is their dict, or a pair of that and the dict of slots."""
+    """Set attributes from ``state``: a dict, or a pair of that and the dict of slots."""
     attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
     unknown = sorted((slots or {}).keys() - own_slots(type(tensor)))
     if unknown:
@@ -155,7 +155,7 @@ def _rebuild_wrapper_subclass(
 
 
 def _rebuild_sparse_tensor(layout: layout, data: Any) -> Any:
-    """Return a sparse tensor; its parts are checked to fit."""
+    """Return a sparse tensor, after checking that its parts fit."""
     compressed = layout is not sparse_coo
     *parts, size = data if compressed else data[:3]
     for part in parts:
@@ -178,13 +178,13 @@ def _rebuild_meta_tensor_no_storage(
 
 
 def _rebuild_device_tensor_from_cpu_tensor(data: Tensor, dtype: Any, device: str, requires_grad: bool) -> Tensor:
-    """Return a tensor of a device, saved as one of the host; it stays there, because the device may not be here."""
+    """Return a device's tensor that was saved as one on the host; it stays there, as the device may not exist here."""
     _check_memory(data)
     return _finished(data.to(_dtype(dtype)), requires_grad, None)
 
 
 def _rebuild_qtensor(*args: Any) -> Any:
-    """Quantized tensors are none of this library's.
+    """Refuse: quantized tensors are not supported.
 
     Raises:
         UnsupportedDtype: Always.
@@ -194,16 +194,16 @@ def _rebuild_qtensor(*args: Any) -> Any:
 
 
 def _element_size(dtype: dtype) -> int:
-    """Bytes of one element."""
+    """Return the number of bytes of one element."""
     return dtype.itemsize
 
 
 def _flatten_dense_tensors(tensors: Sequence[Any]) -> Any:
-    """Return the elements of all tensors behind each other, shape ``(n,)``."""
+    """Concatenate the elements of all tensors, shape ``(n,)``."""
     return cat([tensor.reshape(-1) for tensor in tensors])
 
 
 def _unflatten_dense_tensors(flat: Any, tensors: Sequence[Any]) -> tuple[Any, ...]:
-    """Views of ``flat`` in the shapes of ``tensors``, one behind the other."""
+    """Return consecutive views of ``flat`` in the shapes of ``tensors``."""
     parts = flat.split([tensor.numel() for tensor in tensors])
     return tuple(part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True))

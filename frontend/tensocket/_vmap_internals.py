@@ -1,4 +1,4 @@
-"""The former place of ``vmap``, which warns of it."""
+"""The former module of ``vmap``, with a warning."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0) -> Calla
 
     Args:
         func: A function of examples.
-        in_dims: Which dimensions of arguments count examples.
-        out_dims: Where results count them.
+        in_dims: The dimensions of arguments that index examples.
+        out_dims: The dimensions of results that index examples.
     """
     warnings.warn("Please use torch.vmap instead of torch._vmap_internals.vmap.", FutureWarning, stacklevel=2)
     return _vmap(func, in_dims, out_dims)

@@ -1,16 +1,15 @@
 """Run programs that were written for PyTorch: ``python -m tensocket.as_torch [--device X] script.py arguments``.
 
-Every form of importing ``torch`` gives this package's own modules, so that ``torch.nn is tensocket.nn``. A program
-finds out for itself whether to use ``cuda``:
+Every form of importing ``torch`` returns this package's own modules, so that ``torch.nn is tensocket.nn``. A program
+decides on its own whether to use ``cuda``:
 
-- Without ``--device`` it gets PyTorch's answer for this machine: ``cuda`` is the backend of that name, where there is
-  one that works.
-- With ``--device X`` the backend ``X`` answers for ``cuda``. Its devices are *called* ``cuda`` in this process,
-  whichever name they are asked for by, so that ``x.is_cuda``, ``x.device.type == "cuda"`` and
-  ``map_location="cuda:0"`` mean what the program's author meant; ``torch.cuda.get_device_name()`` tells what they
-  are. The host keeps its name: with ``--device cpu``, ``cuda:0`` is another word for ``cpu:0``. With an index, as in
-  ``X:1``, that device is the current one.
-- ``TENSOCKET_DEVICE`` is a default for ``--device``, and means the same in a process that got this package as
+- Without ``--device``, it gets PyTorch's answer for this machine: ``cuda`` is the backend of that name, if it exists
+  and works.
+- With ``--device X``, the backend ``X`` answers for ``cuda``. Its devices are *called* ``cuda`` in this process, under
+  every name, so that ``x.is_cuda``, ``x.device.type == "cuda"`` and ``map_location="cuda:0"`` mean what the program's
+  author intended; ``torch.cuda.get_device_name()`` returns the real device. The host keeps its name: with ``--device
+  cpu``, ``cuda:0`` is another word for ``cpu:0``. With an index, as in ``X:1``, that device is the current one.
+- ``TENSOCKET_DEVICE`` is a default for ``--device``, and has the same meaning in a process that made this package
   ``torch`` in another way (``sys.modules["torch"] = tensocket``). Tensors for which a program names no device are on
   the host, as in PyTorch.
 
@@ -40,14 +39,14 @@ from tensocket_plugins.contract.errors import ArgumentError
 
 from .version import PYTORCH
 
-#: The device that answers for ``cuda`` in this process and those it starts.
+#: The device that answers for ``cuda`` in this process and its children.
 _ANSWERING: Final = "TENSOCKET_CUDA"
-#: A folder with a module ``torch`` for processes that are started by this one, and get its ``sys.path``.
+#: A folder with a module ``torch`` for child processes that inherit ``sys.path``.
 _ENTRANCE: Final = str(Path(__file__).with_name("entrance"))
 
 
 class _Aliases(Loader):
-    """Gives a module that is there already under another name."""
+    """A loader that returns an already imported module under another name."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = importlib.import_module(_own(spec.name))
@@ -55,11 +54,11 @@ class _Aliases(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec  # The import system has just put the alias's there.
+        module.__spec__ = self._spec  # The import system has just set the alias's spec.
 
 
 class _Finder(MetaPathFinder):
-    """Finds ``torch`` and ``functorch`` and everything below them, and the distribution's version."""
+    """A finder for ``torch`` and ``functorch``, all modules below them, and the distribution's version."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if fullname.partition(".")[0] not in ("torch", "functorch"):
@@ -92,17 +91,17 @@ _FINDER: Final = _Finder()
 
 
 def _own(name: str) -> str:
-    """``torch.nn`` as this package calls it; ``functorch``, which comes with PyTorch, is a part of it."""
+    """Return this package's name for ``torch.nn``; ``functorch``, which comes with PyTorch, is a part of it."""
     if name.partition(".")[0] == "functorch":
         return "tensocket." + name
     return "tensocket" + name.removeprefix("torch")
 
 
 def install(device: str | None = None) -> None:
-    """Let ``import torch`` and ``functorch`` mean this package, in this process and the processes it starts.
+    """Make ``import torch`` and ``functorch`` mean this package, in this process and its children.
 
     Args:
-        device: The device that answers for ``cuda``; by default what ``TENSOCKET_DEVICE`` says, and without it none.
+        device: The device that answers for ``cuda``; that of ``TENSOCKET_DEVICE`` by default, otherwise none.
 
     Raises:
         ArgumentError: Another ``torch`` was imported before.
@@ -119,14 +118,14 @@ def install(device: str | None = None) -> None:
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
     if _ENTRANCE not in sys.path:
-        sys.path.insert(1, _ENTRANCE)  # processes that this one starts find it before an installed torch
+        sys.path.insert(1, _ENTRANCE)  # child processes find it before an installed torch
     sys.modules["functorch"] = importlib.import_module("tensocket.functorch")
     for name in [name for name in sys.modules if name == "tensocket" or name.startswith("tensocket.")]:
         sys.modules["torch" + name.removeprefix("tensocket")] = sys.modules[name]
 
 
 def uninstall() -> None:
-    """Undo ``install``: the next ``import torch`` finds what it found before."""
+    """Undo ``install``: the next ``import torch`` finds the original module."""
     if _FINDER in sys.meta_path:
         sys.meta_path.remove(_FINDER)
     if _ENTRANCE in sys.path:
@@ -189,7 +188,7 @@ def _is_archive(path: str) -> bool:
 
 
 def _run(code: CodeType, loader: SourceFileLoader | None) -> None:
-    """Run a program as ``__main__``, which it stays: pickle and processes that it starts look its classes up there."""
+    """Run a program as ``__main__``; the module stays, because pickle and child processes look up its classes there."""
     module = ModuleType("__main__")
     module.__dict__.update(__builtins__=__builtins__, __loader__=loader, __spec__=None)
     if loader is not None:

@@ -1,4 +1,4 @@
-"""The dispatcher from outside: keys, what is registered, and a trace of calls."""
+"""Inspection of the dispatcher: keys, registrations, and a trace of calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _names(key: int) -> tuple[str, ...]:
 
 
 def keys_of(tensor: Tensor) -> tuple[str, ...]:
-    """Keys of a tensor, in the order in which a call with it passes them: layers, then its device.
+    """Return the keys of a tensor, in the order in which a call passes them: layers, then its device.
 
     >>> import tensocket as torch
     >>> keys_of(torch.ones(1, requires_grad=True))
@@ -38,12 +38,12 @@ def keys_of(tensor: Tensor) -> tuple[str, ...]:
 
 
 def included_keys() -> tuple[str, ...]:
-    """Layers that every call of this thread passes."""
+    """Return the layers that every call of this thread passes."""
     return _names(STATE.include)
 
 
 def excluded_keys() -> tuple[str, ...]:
-    """Layers that no call of this thread passes."""
+    """Return the layers that no call of this thread passes."""
     return _names(STATE.exclude)
 
 
@@ -58,7 +58,7 @@ def _bits(operator: str, names: Iterable[str]) -> int:
 
 
 class _Keys(thread_state):
-    """Keys for a while; what was included or excluded before stays so."""
+    """A context that includes or excludes keys, in addition to those of enclosing contexts."""
 
     __slots__ = ("_attribute", "_bits")
 
@@ -79,7 +79,7 @@ class include_keys(_Keys):
         names: Names of layers.
 
     Raises:
-        ArgumentError: There is no such layer.
+        ArgumentError: The layer does not exist.
     """
 
     __slots__ = ()
@@ -95,7 +95,7 @@ class exclude_keys(_Keys):
         names: Names of layers.
 
     Raises:
-        ArgumentError: There is no such layer.
+        ArgumentError: The layer does not exist.
     """
 
     __slots__ = ()
@@ -110,8 +110,8 @@ class trace:
     ``with trace(collect=True) as calls:`` collects them in a list instead.
 
     Args:
-        file: Where to print; standard error if not given.
-        collect: Whether to collect calls in a list, and print only where a file is given.
+        file: File to print to; standard error if not given.
+        collect: Whether to collect calls in a list, and print only if a file is given.
     """
 
     def __init__(self, file: TextIO | None = None, *, collect: bool = False) -> None:

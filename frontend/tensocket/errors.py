@@ -1,4 +1,4 @@
-"""The error hierarchy of tensocket, with the few classes that only the front end needs."""
+"""The error hierarchy of tensocket, and the few classes that only the front end needs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MemberNameError(TensocketError, KeyError):
 
 
 class ModuleAttributeError(TensocketError, AttributeError):
-    """An attribute that a module does not have, or not yet."""
+    """An attribute that a module does not have, or does not have yet."""
 
 
 class MissingOptionError(ArgumentError, KeyError):
@@ -54,7 +54,7 @@ class MissingOptionError(ArgumentError, KeyError):
 
 
 class DatasetError(ArgumentError, AssertionError):
-    """Data sets that do not fit what is made of them."""
+    """Data sets that cannot be combined."""
 
 
 class AttentionShapeError(ShapeError, AssertionError):
@@ -62,47 +62,47 @@ class AttentionShapeError(ShapeError, AssertionError):
 
 
 class ArgumentCombinationError(ArgumentError, AssertionError):
-    """Arguments that exclude each other."""
+    """Arguments that contradict each other."""
 
 
 class MemberTypeError(ArgumentTypeError, AssertionError):
-    """A value that is not a module where a container takes one."""
+    """A value that is not a module, given to a container of modules."""
 
 
 class PaddingIndexError(ArgumentError, AssertionError):
-    """A row of padding that a table does not have."""
+    """A padding index outside of the table."""
 
 
 class WorkerError(TensocketError, RuntimeError):
-    """A worker of a loader, or a started process, ended without being asked, or did not answer in time."""
+    """A worker of a loader, or a started process, ended unexpectedly or did not answer in time."""
 
 
 class CallbackError(TensocketError, RuntimeError):
-    """A function that was to continue a future raised an exception, which is this one's cause."""
+    """An exception of a future's callback, which is the cause of this one."""
 
 
 class UninitializedError(TensocketError, RuntimeError):
-    """Something is asked of a parameter that has no shape yet."""
+    """Use of a parameter that has no shape yet."""
 
 
 class UninitializedOperator(TensocketError, ValueError):
-    """An operator was given a parameter that has no values yet."""
+    """An operator on a parameter that has no values yet."""
 
 
 class NoClosedForm(TensocketError, NotImplementedError):
-    """A property of a distribution, or a pair of distributions, that is not known as a formula."""
+    """A property of a distribution, or of a pair of distributions, without a known formula."""
 
 
 class ScalerError(TensocketError, RuntimeError, AssertionError):
-    """Methods of a ``GradScaler`` in the wrong order, or settings that it cannot have."""
+    """Methods of a ``GradScaler`` in the wrong order, or invalid settings."""
 
 
 class ExportError(TensocketError, NotImplementedError):
-    """A form of programs that cannot be written, or not yet."""
+    """An export format that is not supported, or not yet."""
 
 
 class ProcessGroupError(TensocketError, ValueError, RuntimeError):
-    """Something is asked of a group of processes that is not there."""
+    """Use of a group of processes that does not exist."""
 
 
 class StateDictError(TensocketError, RuntimeError, ValueError):
@@ -110,15 +110,15 @@ class StateDictError(TensocketError, RuntimeError, ValueError):
 
 
 class UnsafeGlobalError(SerializationError, pickle.UnpicklingError):
-    """A file that is read in restricted mode names a class or function that is not allowed."""
+    """A class or function that a file names, but that restricted mode does not allow."""
 
 
 class DamagedFileError(SerializationError, pickle.UnpicklingError, EOFError):
-    """A file that is truncated, damaged or of another kind."""
+    """A file that is truncated, damaged or has another format."""
 
 
 class FileObjectError(SerializationError, AttributeError):
-    """A file object that cannot do what is needed."""
+    """A file object that lacks a required method."""
 
 
 class UnpicklableError(SerializationError, pickle.PicklingError, AttributeError, TypeError):

@@ -1,6 +1,6 @@
-"""Weights from addresses, kept in a folder, and models whose sources are in a folder or a repository of GitHub.
+"""Downloads of weights, which are cached in a folder, and models from a folder or a repository on GitHub.
 
-A repository's ``hubconf.py`` is a program, and loading a model runs it: load only what you trust.
+A repository's ``hubconf.py`` is a program, and loading a model runs it: load only repositories that you trust.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ _CHUNK: Final = 1 << 20
 
 
 def _get_torch_home() -> str:
-    """Return the folder under which files are kept: ``TORCH_HOME``, or ``torch`` in the user's cache folder."""
+    """Return the cache folder: ``TORCH_HOME``, or ``torch`` in the user's cache folder."""
     cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
     return os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch")))
 
 
 def get_dir() -> str:
-    """Return the folder in which models and weights are kept."""
+    """Return the folder for models and weights."""
     return _DIR[0] if _DIR else os.path.join(_get_torch_home(), "hub")
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
-    """Keep models and weights in another folder."""
+    """Set the folder for models and weights."""
     _DIR[:] = [os.path.expanduser(d)]
 
 
 def download_url_to_file(url: str, dst: str | os.PathLike[str], hash_prefix: str | None = None,
                          progress: bool = True) -> None:
-    """Write what is at an address to a file, which appears when it is complete.
+    """Download a file, which appears when it is complete.
 
     Args:
         url: The address: ``https``, ``http`` or ``file``.
         dst: The file.
         hash_prefix: First digits of its SHA-256.
-        progress: Whether to show how far it is, on a terminal.
+        progress: Whether to show a progress bar on a terminal.
 
     Raises:
-        SerializationError: The hash is another one.
+        SerializationError: The hash differs.
     """
     target = Path(dst).expanduser()
     request = urllib.request.Request(url, headers={"User-Agent": "tensocket.hub"})
@@ -87,19 +87,19 @@ def _copy(source: Any, part: Any, progress: bool, name: str) -> str:
 def load_state_dict_from_url(url: str, model_dir: str | os.PathLike[str] | None = None, map_location: Any = None,
                              progress: bool = True, check_hash: bool = False, file_name: str | None = None,
                              weights_only: bool = True) -> Any:
-    """Read weights from an address; a file that is there already is not loaded again.
+    """Load weights from an address; a cached file is not downloaded again.
 
     Args:
         url: The address.
         model_dir: The folder; ``checkpoints`` in ``get_dir()`` by default.
-        map_location: Where tensors go.
-        progress: Whether to show how far it is.
-        check_hash: Whether the file's name holds its hash, which is then checked.
+        map_location: Devices of the tensors.
+        progress: Whether to show a progress bar.
+        check_hash: Whether the file's name contains its hash, which is then checked.
         file_name: Name of the file; that of the address by default.
-        weights_only: Whether the file may hold data alone.
+        weights_only: Whether the file may contain only data.
 
     Raises:
-        SerializationError: The hash is another one.
+        SerializationError: The hash differs.
     """
     folder = Path(model_dir if model_dir is not None else os.path.join(get_dir(), "checkpoints")).expanduser()
     folder.mkdir(parents=True, exist_ok=True)
@@ -115,7 +115,7 @@ def load_state_dict_from_url(url: str, model_dir: str | os.PathLike[str] | None 
 
 def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", trust_repo: bool | str | None = None,
          force_reload: bool = False, verbose: bool = True, skip_validation: bool = False, **kwargs: Any) -> Any:
-    """Call an entry point of a ``hubconf.py``, which is run. Nobody is asked: calling this says that you trust it.
+    """Run a ``hubconf.py`` and call an entry point of it, without a question: calling this means that you trust it.
 
     Args:
         repo_or_dir: ``owner/name`` or ``owner/name:branch`` on GitHub, or a folder.
@@ -123,7 +123,7 @@ def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", trust
         args: Its arguments.
         source: ``github`` or ``local``.
         trust_repo: Accepted as in PyTorch.
-        force_reload: Whether to load a repository that is there already again.
+        force_reload: Whether to download a cached repository again.
         verbose: Accepted as in PyTorch.
         skip_validation: Accepted as in PyTorch.
         kwargs: Its named arguments.
@@ -136,14 +136,14 @@ def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", trust
 
 def list(github: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: Any = None,
          verbose: bool = True, source: str = "github") -> Any:
-    """Return the names of the entry points of a ``hubconf.py``, which is run."""
+    """Run a ``hubconf.py`` and return the names of its entry points."""
     config = vars(_sources(github, source, force_reload))
     return [name for name, value in config.items() if callable(value) and not name.startswith("_")]
 
 
 def help(github: str, model: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: Any = None,
          source: str = "github") -> str | None:
-    """Documentation of an entry point of a ``hubconf.py``, which is run."""
+    """Run a ``hubconf.py`` and return the documentation of an entry point."""
     documentation: str | None = _entry(_sources(github, source, force_reload), model).__doc__
     return documentation
 
@@ -174,7 +174,7 @@ def _sources(repository: str, source: str, again: bool) -> ModuleType:
 
 
 def _repository(repository: str, again: bool) -> Path:
-    """Return the folder with a repository's files, loaded where they are not there yet."""
+    """Return the folder with a repository's files; download them if needed."""
     name, _, branch = repository.partition(":")
     branch = branch or "main"
     folder = Path(get_dir()) / f"{name}_{branch}".replace("/", "_")
@@ -185,7 +185,7 @@ def _repository(repository: str, again: bool) -> Path:
         archive = Path(scratch) / "archive.zip"
         download_url_to_file(f"https://github.com/{name}/zipball/{branch}", archive, progress=False)
         with zipfile.ZipFile(archive) as files:
-            files.extractall(Path(scratch) / "files")  # Which keeps every name inside that folder.
+            files.extractall(Path(scratch) / "files")  # extractall keeps every name inside of that folder
         (root,) = (Path(scratch) / "files").iterdir()
         shutil.rmtree(folder, ignore_errors=True)
         os.replace(root, folder)

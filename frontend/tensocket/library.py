@@ -1,4 +1,4 @@
-"""Operators from outside: ``custom_op``, ``Library``, and what is registered for operators."""
+"""Custom operators: ``custom_op``, ``Library``, and registrations for operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notices, given once each, of requests of a program that the runtime serves in another way."""
+"""Notices, each given once, about requests that the runtime serves in another way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-#: The effect of compiling a function or a module.
+#: The text for compilation of a function or a module.
 EAGER: Final = "functions and modules are not compiled yet; they run eagerly"
 
 _log = logging.getLogger("tensocket.notices")
@@ -14,11 +14,11 @@ _log = logging.getLogger("tensocket.notices")
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One of them.
+    """One notice.
 
     Attributes:
         subject: The name that was called, for example ``compile``.
-        text: The action that replaced it.
+        text: The action that replaced the request.
     """
 
     subject: str
@@ -29,7 +29,7 @@ _NOTICES: Final[dict[str, Notice]] = {}
 
 
 def note(subject: str, text: str) -> None:
-    """Record a notice and log it, unless there is one on this subject."""
+    """Record a notice and log it, unless one about this subject exists."""
     if subject not in _NOTICES:
         _NOTICES[subject] = Notice(subject, text)
         _log.warning("%s: %s", subject, text)
@@ -41,7 +41,7 @@ def notices() -> list[Notice]:
 
 
 def reset_notices() -> None:
-    """Forget them: each will be said again."""
+    """Clear all notices, so that each will be given again."""
     _NOTICES.clear()
 
 

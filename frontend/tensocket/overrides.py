@@ -1,4 +1,4 @@
-"""``__torch_function__`` from outside: modes, duck-typed arguments, and which functions can be overridden."""
+"""Helpers for ``__torch_function__``: modes, duck-typed arguments, and the list of overridable functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Whether a function mode is on or one of the arguments overrides functions.
+    """Whether a function mode is active or one of the arguments overrides functions.
 
     Raises:
         ArgumentTypeError: ``relevant_args`` is not a sequence.
@@ -32,7 +32,7 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
 
 def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any,
                           **kwargs: Any) -> Any:
-    """Hand a call to the mode or argument that overrides it.
+    """Pass a call to the mode or argument that overrides it.
 
     Args:
         public_api: The function that the user called.
@@ -41,7 +41,7 @@ def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterabl
         kwargs: Keyword arguments of the call.
 
     Raises:
-        ArgumentTypeError: All answered NotImplemented.
+        ArgumentTypeError: All of them returned NotImplemented.
     """
     return handle(public_api.__name__, public_api, relevant_args, args, kwargs)
 
@@ -50,7 +50,7 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[F
     """Make a Python function overridable.
 
     Args:
-        dispatcher: Given the function's arguments, returns those that may override it.
+        dispatcher: A function from the arguments to those that may override the call.
     """
     def decorate(function: F) -> F:
         @wraps(function)
@@ -66,7 +66,7 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[F
 
 
 def _assert(condition: Any, message: Any) -> None:
-    """``assert`` as a function, which classes with ``__torch_function__`` see.
+    """Assert as a function, which classes with ``__torch_function__`` can override.
 
     Raises:
         AssertionError: ``condition`` is false.
@@ -83,8 +83,8 @@ def is_tensor_like(inp: Any) -> bool:
 
 
 def _namespaces() -> dict[str, Any]:
-    """Return where functions that can be overridden are found, by name; the first one in which a function is names
-    it.
+    """Return the namespaces of overridable functions by name; the first one that contains a function determines its
+    name.
     """
     import tensocket as torch
 
@@ -99,7 +99,7 @@ def _hashable(value: Any) -> bool:
 
 @cache
 def _catalogue() -> tuple[dict[str, list[Callable[..., Any]]], dict[Any, str]]:
-    """Overridable functions by the name of their namespace, and their own names."""
+    """Return the overridable functions by the name of their namespace, and their own names."""
     known = names_of_functions()
     listed: dict[str, list[Callable[..., Any]]] = {}
     names: dict[Any, str] = {}
@@ -113,13 +113,13 @@ def _catalogue() -> tuple[dict[str, list[Callable[..., Any]]], dict[Any, str]]:
 
 
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
-    """Functions that can be overridden, by namespace: the modules ``torch``, ``torch.fft`` ..., and ``Tensor``."""
+    """Return the overridable functions by namespace: the modules ``torch``, ``torch.fft`` ..., and ``Tensor``."""
     owners = _namespaces()
     return {owners[space]: list(functions) for space, functions in _catalogue()[0].items()}
 
 
 def get_ignored_functions() -> set[Callable[..., Any]]:
-    """Public functions of these namespaces that cannot be overridden."""
+    """Return the public functions of these namespaces that cannot be overridden."""
     found: set[Callable[..., Any]] = set()
     for owner in _namespaces().values():
         for name in dir(owner):
@@ -130,7 +130,7 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
 
 
 def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """For every overridable function one with the same signature that returns -1."""
+    """Return, for every overridable function, a function with the same signature that returns -1."""
     return {function: _minus_one(function) for functions in _catalogue()[0].values() for function in functions}
 
 
@@ -143,7 +143,7 @@ def _minus_one(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def get_default_nowrap_functions() -> set[Callable[..., Any]]:
-    """Functions whose results ``Tensor.__torch_function__`` leaves as they are."""
+    """Return the functions whose results ``Tensor.__torch_function__`` does not wrap."""
     return NOWRAP
 
 
@@ -153,23 +153,23 @@ def resolve_name(f: Callable[..., Any]) -> str | None:
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
-    """Whether a function handed to ``__torch_function__`` is a method of tensors and of no module."""
+    """Whether a function passed to ``__torch_function__`` is a method of tensors and not of a module."""
     return str(resolve_name(func)).startswith("torch.Tensor.")
 
 
 def _get_current_function_mode() -> Any:
-    """Return the innermost function mode; None where there is none."""
+    """Return the innermost function mode, or None."""
     return STATE.function_modes[-1] if STATE.function_modes else None
 
 
 def _get_current_function_mode_stack() -> list[Any]:
-    """Active function modes, innermost last."""
+    """Return the active function modes, innermost last."""
     return list(STATE.function_modes)
 
 
 @contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
-    """Within ``__torch_dispatch__``: operators record gradients again, as where it was called."""
+    """Enable the recording of gradients within ``__torch_dispatch__``, as in the caller."""
     with thread_state(exclude=STATE.exclude & ~AUTOGRAD | STATE.before_dispatch & AUTOGRAD):
         yield
 

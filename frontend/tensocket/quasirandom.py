@@ -1,4 +1,4 @@
-"""Points that fill a cube more evenly than random ones: Sobol sequences."""
+"""Sobol sequences: points that fill a cube more evenly than random ones."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class SobolEngine:
     """Points of a Sobol sequence (I. M. Sobol, 1967), with the direction numbers of S. Joe and F. Kuo (criterion D6).
 
     Args:
-        dimension: Of the points, at most ``MAXDIM``.
+        dimension: Dimension of the points, at most ``MAXDIM``.
         scramble: Whether the points are scrambled by random triangular matrices and a random shift (A. B. Owen, 1998).
-        seed: Of the scrambling, which is PyTorch's for the same seed; the default generator is used without one.
+        seed: Seed of the scrambling, compatible with PyTorch's; if not given, the default generator is used.
 
     Attributes:
         sobolstate: Direction numbers, shape ``(dimension, MAXBIT)``.
         shift: The shift of all points, shape ``(dimension,)``.
-        num_generated: How many points were drawn.
+        num_generated: Number of points that were drawn.
 
     Raises:
-        ArgumentError: There are no direction numbers for the dimension.
+        ArgumentError: Direction numbers for the dimension do not exist.
     """
 
     MAXBIT: ClassVar[int] = _MAX_BITS
@@ -54,16 +54,16 @@ class SobolEngine:
         return tensocket.from_numpy(self._points(max(0, self.num_generated - 1), 1)[0])
 
     def _points(self, first: int, count: int) -> NDArray[np.int64]:
-        """Points from the one numbered ``first`` on, times ``2 ** MAXBIT``.
+        """Return points from number ``first`` on, times ``2 ** MAXBIT``.
 
         Raises:
-            ArgumentError: There are not so many points.
+            ArgumentError: The sequence has fewer points.
         """
         if first + count > 1 << self.MAXBIT:
             raise ArgumentError("SobolEngine", f"{first + count} points", f"a sequence has {1 << _MAX_BITS} points",
                                 "draw fewer points")
         numbers = np.arange(first, first + count, dtype=np.int64)[:, None]
-        gray = numbers ^ (numbers >> 1)  # neighbours differ in one direction
+        gray = numbers ^ (numbers >> 1)  # neighbours differ in one bit
         points = np.repeat(self.shift.numpy()[None], count, axis=0)
         directions = self.sobolstate.numpy()
         for bit in range(int(gray.max(initial=0)).bit_length()):
@@ -76,10 +76,10 @@ class SobolEngine:
         Args:
             n: Number of points.
             out: A tensor to write them to, which gets their shape.
-            dtype: Of the points; the default dtype unless given.
+            dtype: Dtype of the points; the default dtype if not given.
 
         Raises:
-            ArgumentError: There are not so many points.
+            ArgumentError: The sequence has fewer points.
         """
         points = tensocket.from_numpy(self._points(self.num_generated, n) / (1 << self.MAXBIT))
         points = points.to(tensocket.get_default_dtype() if dtype is None else dtype)
@@ -87,10 +87,10 @@ class SobolEngine:
         return points if out is None else out.resize_as_(points).copy_(points)
 
     def draw_base2(self, m: int, out: Any = None, dtype: Any = None) -> Any:
-        """Return the next ``2 ** m`` points, where all points that were drawn stay balanced.
+        """Return the next ``2 ** m`` points; all points together stay balanced.
 
         Raises:
-            ArgumentError: The number of all points would not be a power of two.
+            ArgumentError: The total number of points would not be a power of two.
         """
         total = self.num_generated + (1 << m)
         if total & (total - 1):
@@ -100,7 +100,7 @@ class SobolEngine:
         return self.draw(1 << m, out, dtype)
 
     def reset(self) -> SobolEngine:
-        """Start with the first point again."""
+        """Restart with the first point."""
         self.num_generated = 0
         return self
 
@@ -119,32 +119,32 @@ class SobolEngine:
 
 
 def _direction_numbers(dimension: int) -> NDArray[np.int64]:
-    """Direction numbers as SciPy has them, shape ``(dimension, MAXBIT)``, the first one in the highest bit."""
+    """Return direction numbers from SciPy, shape ``(dimension, MAXBIT)``, the first one in the highest bit."""
     qmc = require("scipy.stats.qmc", "SobolEngine")
     sequence: Any = qmc.Sobol(dimension, scramble=False, bits=_MAX_BITS)
     return np.asarray(sequence._sv, np.int64).reshape(dimension, _MAX_BITS)
 
 
 def _bits(dimension: int, seed: int | None) -> NDArray[np.int64]:
-    """Random bits: for each dimension those of the shift, then for each those of a matrix."""
+    """Return random bits: for each dimension those of the shift, then for each those of a matrix."""
     count = dimension * _MAX_BITS * (1 + _MAX_BITS)
     if seed is None:
         drawn: NDArray[np.int64] = tensocket.randint(2, (count,), device="cpu").numpy()
         return drawn
-    # PyTorch's generator, so that a seed scrambles as it does there.
+    # PyTorch's generator, so that equal seeds scramble equally.
     words = np.random.RandomState(seed & 0xFFFFFFFF).randint(0, 1 << 32, count, np.uint32)
     return (words & 1).astype(np.int64)
 
 
 def _scrambled(directions: NDArray[np.int64], bits: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Direction numbers multiplied by lower triangular matrices over two elements, and a shift."""
+    """Return direction numbers, multiplied by lower triangular matrices over GF(2), and a shift."""
     dimension = directions.shape[0]
     ends = 1 << np.arange(_MAX_BITS, dtype=np.int64)
     shift = bits[:dimension * _MAX_BITS].reshape(dimension, _MAX_BITS) @ ends
     matrices = np.tril(bits[dimension * _MAX_BITS:].reshape(dimension, _MAX_BITS, _MAX_BITS))
     places = np.arange(_MAX_BITS)
     matrices[:, places, places] = 1
-    digits = directions[:, None, :] >> places[::-1, None] & 1  # of each number, the highest first
+    digits = directions[:, None, :] >> places[::-1, None] & 1  # of each number, the highest bit first
     return (matrices @ digits % 2 * ends[::-1, None]).sum(axis=1), shift
 
 

@@ -12,11 +12,11 @@ from tensocket_operators.random import Generator, fork_rng_states, generator_of,
 
 __all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
 
-#: The generator that random functions use on the CPU; opened when it is asked for.
+#: The generator of random functions on the CPU; opened at its first use.
 default_generator: Generator
 
 def __getattr__(name: str) -> Any:
-    """``default_generator``."""
+    """Return ``default_generator``."""
     if name == "default_generator":
         return generator_of(open_entry("cpu"))
     raise AttributeError(f"module 'tensocket.random' has no attribute {name!r}")
@@ -25,10 +25,10 @@ def __getattr__(name: str) -> Any:
 @contextmanager
 def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True, device_type: str | None = None
              ) -> Iterator[None]:
-    """Restore the generators of opened devices after the block: they continue as if it had drawn nothing.
+    """Restore the generators of opened devices after the block, as if it had drawn nothing.
 
     Args:
-        devices: Accepted as in PyTorch; the generators of all opened devices are kept.
+        devices: Accepted as in PyTorch; the generators of all opened devices are saved.
         enabled: Whether to do anything.
         device_type: Accepted as in PyTorch.
     """

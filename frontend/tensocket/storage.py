@@ -1,4 +1,4 @@
-"""The memory of tensors, and old names of its kinds: ``FloatStorage`` and the others."""
+"""The memory of tensors, and old names of its types: ``FloatStorage`` and others."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def _dtype_to_storage_type_map() -> dict[DType, str]:
 
 
 def _get_always_warn_typed_storage_removal() -> bool:
-    """Whether every use of a typed storage warns, not the first one of a process only."""
+    """Whether every use of a typed storage warns, instead of only the first one of a process."""
     return Deprecation.always
 
 
 def _set_always_warn_typed_storage_removal(always_warn: bool) -> None:
-    """Let every use of a typed storage warn."""
+    """Set whether every use of a typed storage warns."""
     Deprecation.always = always_warn
 
 
 def _reset_warn_typed_storage_removal() -> None:
-    """Let the next use of a typed storage warn."""
+    """Make the next use of a typed storage warn."""
     Deprecation.warned = False
 
 

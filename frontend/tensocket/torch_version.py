@@ -1,4 +1,4 @@
-"""A version as programs compare it: ``torch.__version__ >= "1.10"`` and ``torch.__version__ >= (2, 0)``."""
+"""A version that programs can compare: ``torch.__version__ >= "1.10"`` and ``torch.__version__ >= (2, 0)``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _PRE: Final = re.compile(r"(?:a|b|rc|alpha|beta|dev)")
 
 
 def _key(version: Any) -> tuple[tuple[int, ...], int, str]:
-    """Return the numbers of a release, 0 for what comes before it, and what follows ``+``.
+    """Return the numbers of a release, its rank among pre-releases, and the local part after ``+``.
 
     Raises:
-        ValueError: It is not a version.
-        TypeError: It is nothing that names one.
+        ValueError: The text is not a version.
+        TypeError: The value cannot name a version.
     """
     if not isinstance(version, (str, Iterable)):
         raise TypeError(f"a version compares with strings and tuples, not with {type(version).__name__}")
@@ -32,7 +32,7 @@ def _key(version: Any) -> tuple[tuple[int, ...], int, str]:
 
 
 class TorchVersion(str):
-    """A string that compares with strings and tuples as versions do, and with other texts as strings do."""
+    """A string that compares with version strings and tuples as versions do, and with other texts as strings do."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Names of types for annotations."""
+"""Types for annotations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which version this is."""
+"""The version of this package."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tensocket_plugins.contract.naming import package_name
 from .torch_version import TorchVersion
 
 OWN: Final = "0.1.0"
-#: The release of PyTorch whose names and semantics these are.
+#: The release of PyTorch whose names and semantics this package implements.
 PYTORCH: Final = "2.13.0"
-#: No CUDA or ROCm is built in: a device's backend brings its own.
+#: CUDA and ROCm are not built in: a device's backend brings its own.
 cuda: str | None = None
 hip: str | None = None
 rocm: str | None = None
@@ -21,15 +21,15 @@ debug = False
 
 
 def current() -> str:
-    """This package's version; for a program that knows the package as ``torch``, PyTorch's with this one's behind it.
+    """Return this package's version; under the name ``torch``, PyTorch's version with this one as a suffix.
 
-    Such a program asks in order to find out which names it can use.
+    Programs that import ``torch`` read the version to decide which names they can use.
     """
     return TorchVersion(f"{PYTORCH}+tensocket.{OWN}") if package_name() == "torch" else OWN
 
 
 def __getattr__(name: str) -> str:
-    """``__version__``, which depends on who asks."""
+    """Return ``__version__``, which depends on the name of the package."""
     if name == "__version__":
         return current()
     raise AttributeError(f"module 'tensocket.version' has no attribute {name!r}")

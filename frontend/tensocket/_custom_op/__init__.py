@@ -1,4 +1,4 @@
-"""Operators of Python functions by PyTorch's former interface; ``torch.library.custom_op`` is the present one."""
+"""Custom operators by PyTorch's old interface; ``torch.library.custom_op`` is the current one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of operators of the former interface: two functions, one that saves and one that goes back."""
+"""Gradients of operators of the old interface: one function saves values, another computes gradients."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def _below(operator: Any, args: tuple[Any, ...]) -> Any:
 
 
 def autograd_kernel(op: CustomOp) -> Callable[..., Any]:
-    """The operator where an argument requires grad: recorded by what is registered, or an error.
+    """Run the operator if an argument requires grad: record it with the registered functions, or raise.
 
     Raises:
-        AutogradError: No gradient is registered, or half of it.
+        AutogradError: No gradient is registered, or only one of its two functions.
     """
     def run(*args: Any, **keywords: Any) -> Any:
         given = bound(op.operator.schema, args, keywords)
@@ -51,12 +51,12 @@ def autograd_kernel(op: CustomOp) -> Callable[..., Any]:
 
 
 def _named(op: CustomOp, values: Any) -> Any:
-    """Values of all arguments by their names."""
+    """Return the values of all arguments by name."""
     return namedtuple(f"{op.name}_args", op.operator.schema.names)(*values)
 
 
 def record(op: CustomOp, args: tuple[Any, ...]) -> Any:
-    """Return the operator's results with one node behind them that runs the registered ``backward``."""
+    """Return the operator's results with one node that runs the registered ``backward``."""
     flat, spec = tree_flatten(list(args))
     shapes: list[Any] = []
 
@@ -90,7 +90,7 @@ def _mark(ctx: Any, op: CustomOp, output: Any) -> None:
     """Mark the results without gradients.
 
     Raises:
-        ArgumentError: A result that is not a tensor is said to have one.
+        ArgumentError: The list says that a result has a gradient, but it is not a tensor.
     """
     flags = op.differentiable
     if flags is None:
@@ -110,7 +110,7 @@ def check_gradients(op: CustomOp, found: Any, kinds: Any) -> None:
     """Check that ``backward`` returned a dict with a gradient or None for each argument that may be a tensor.
 
     Raises:
-        ArgumentError: It did not.
+        ArgumentError: It returned something else.
     """
     def refuse(what: str) -> ArgumentError:
         return ArgumentError("backward", f"of {op.qualname}: {what}",

@@ -1,4 +1,4 @@
-"""Rules for operators of the former interface: names, schemas, and functions that fit them."""
+"""Checks for operators of the old interface: names, schemas, and functions that match them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RESULTS: Final = frozenset({"int", "SymInt", "bool", "float", "Tensor", "Tensor
 
 
 class SchemaSyntaxError(ArgumentError, AssertionError):
-    """The text is not a schema; PyTorch asserts that it is."""
+    """The error for texts that are not schemas; PyTorch raises an assertion."""
 
 
 def _refused(given: str, rule: str, advice: str) -> ArgumentError:
@@ -25,10 +25,10 @@ def _refused(given: str, rule: str, advice: str) -> ArgumentError:
 
 
 def parse_qualname(qualname: str) -> tuple[str, str]:
-    """Namespace and name of ``ns::name``.
+    """Return namespace and name of ``ns::name``.
 
     Raises:
-        ArgumentError: There is no namespace, or the name has an overload.
+        ArgumentError: The namespace is missing, or the name has an overload.
     """
     namespace, separator, name = qualname.partition("::")
     if not separator:
@@ -40,10 +40,10 @@ def parse_qualname(qualname: str) -> tuple[str, str]:
 
 
 def validate_namespace(ns: str) -> None:
-    """Refuse namespaces that are not the user's.
+    """Refuse namespaces that users may not use.
 
     Raises:
-        ArgumentError: It has a dot or is reserved.
+        ArgumentError: The namespace has a dot or is reserved.
     """
     if "." in ns or ns in RESERVED_NS:
         raise _refused(f"namespace {ns!r}", "a namespace has no dot, and each of these is a reserved "
@@ -51,10 +51,10 @@ def validate_namespace(ns: str) -> None:
 
 
 def validate_device_type(device_type: str) -> None:
-    """Refuse devices that the former interface does not know.
+    """Refuse devices that the old interface does not support.
 
     Raises:
-        ArgumentError: The device is another one.
+        ArgumentError: The device is not supported.
     """
     if device_type not in SUPPORTED_DEVICE_TYPE_TO_KEY:
         raise ArgumentError("impl", f"device type {device_type!r}",
@@ -63,18 +63,18 @@ def validate_device_type(device_type: str) -> None:
 
 
 def is_functional_schema(schema: Any) -> bool:
-    """Whether an operator of a schema writes to no argument, returns no view, and returns something."""
+    """Whether an operator of a schema writes to no argument, returns no view, and has a result."""
     parsed = parse_schema(schema) if isinstance(schema, str) else schema
     return not parsed.is_mutable and bool(parsed.results) and parsed.results != ("",) and not is_view(parsed)
 
 
 def is_view(schema: Schema) -> bool:
-    """Whether a result lies in the memory of an argument."""
+    """Whether a result is a view of an argument."""
     return re.search(r"Tensor\(\w", schema.returns) is not None
 
 
 def parse_functional(name: str, text: str) -> Schema:
-    """Return the schema of an operator of the former interface.
+    """Return the schema of an operator of the old interface.
 
     Raises:
         SchemaSyntaxError: The text is not a schema.
@@ -94,7 +94,7 @@ def parse_functional(name: str, text: str) -> Schema:
 
 
 def validate_function_matches_schema(schema: Schema, func: Callable[..., Any]) -> None:
-    """Refuse functions whose parameters are not those of a schema that was written beside them.
+    """Refuse functions whose parameters differ from those of an explicit schema.
 
     Raises:
         ArgumentError: Names or kinds of parameters differ, or one has a default or an annotation.
@@ -137,10 +137,10 @@ def check_differentiable(schema: Schema) -> None:
 
 
 def check_differentiability(schema: Schema, flags: Any) -> None:
-    """Refuse lists that do not say of each result whether it has a gradient.
+    """Refuse lists that do not have a flag for each result.
 
     Raises:
-        ArgumentError: It is not a list of as many bools as there are results.
+        ArgumentError: ``flags`` is not a list with one bool for each result.
     """
     if flags is not None and (not isinstance(flags, list) or not all(isinstance(flag, bool) for flag in flags)
                               or len(flags) != len(schema.results)):

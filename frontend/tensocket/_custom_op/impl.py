@@ -1,4 +1,4 @@
-"""Operators of the former interface and what is registered for them."""
+"""Operators of the old interface, and their registered functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ global_registry: Final[dict[str, CustomOp]] = {}
 
 
 class CustomOp:
-    """An operator of the former interface; made by ``custom_op``.
+    """An operator of the old interface; ``custom_op`` makes it.
 
     Attributes:
         operator: Its record.
@@ -40,7 +40,7 @@ class CustomOp:
         differentiable: For each result, whether it has a gradient; None means all tensors.
 
     Raises:
-        ArgumentError: It is made by anything else.
+        ArgumentError: Something other than ``custom_op`` makes it.
     """
 
     def __init__(self, library: Any, qualname: Any = None, *ignored: Any, _private_access: bool = False) -> None:
@@ -73,7 +73,7 @@ class CustomOp:
         """Return a decorator for the kernel of devices.
 
         Raises:
-            ArgumentError: A device is unknown, or has a kernel.
+            ArgumentError: A device is unknown, or already has a kernel.
         """
         names = {device_types} if isinstance(device_types, str) else set(device_types)
         for name in names:
@@ -101,10 +101,10 @@ class CustomOp:
         return register
 
     def impl_abstract(self) -> Callable[[Function], Function]:
-        """Return a decorator for the function of shapes.
+        """Return a decorator for the shape function.
 
         Raises:
-            ArgumentError: There is one, or the operator is a function over others.
+            ArgumentError: It exists already, or the operator is a composite.
         """
         def register(function: Function) -> Function:
             if self.operator.body is not None:
@@ -137,7 +137,7 @@ class CustomOp:
         self._register(kind, function)
 
     def impl_save_for_backward(self) -> Callable[[Function], Function]:
-        """Return a decorator for ``save(inputs, output)``, which returns what ``backward`` is given."""
+        """Return a decorator for ``save(inputs, output)``, whose result is an argument of ``backward``."""
         def register(function: Function) -> Function:
             self._half("save_for_backward", function)
             return function
@@ -151,7 +151,7 @@ class CustomOp:
             output_differentiability: For each result, whether it has a gradient.
 
         Raises:
-            ArgumentError: The operator has no gradients of this interface, or the list is none of its results.
+            ArgumentError: The operator has no gradients by this interface, or the list does not match its results.
         """
         check_differentiability(self.operator.schema, output_differentiability)
 
@@ -163,7 +163,7 @@ class CustomOp:
         return register
 
     def _destroy(self) -> None:
-        """Forget the operator and what is registered for it."""
+        """Delete the operator and its registered functions."""
         self._library._destroy()
         global_registry.pop(self.qualname, None)
 
@@ -191,7 +191,7 @@ def define(qualname: str, schema: str) -> CustomOp:
 
 
 def custom_op(qualname: str, manual_schema: str | None = None) -> Callable[[Function], CustomOp]:
-    """Return a decorator that defines an operator with the name and parameters of a function, which is not called.
+    """Return a decorator that defines an operator by the name and parameters of a function, which is never called.
 
     Raises:
         ArgumentError: The name, the function or the schema is not allowed.
@@ -217,7 +217,7 @@ def get_op(qualname: str) -> Any:
     """Return the record of an operator.
 
     Raises:
-        ArgumentError: There is none.
+        ArgumentError: It does not exist.
     """
     ns, name = parse_qualname(qualname)
     found = getattr(getattr(ops, ns), name, None)
@@ -227,10 +227,10 @@ def get_op(qualname: str) -> Any:
 
 
 def find_custom_op(qualname: str, also_check_torch_library: bool = False) -> CustomOp:
-    """Return an operator of this interface, or one of ``torch.library`` that it completes.
+    """Return an operator of this interface, or a wrapper for one of ``torch.library``.
 
     Raises:
-        ArgumentError: There is none.
+        ArgumentError: It does not exist.
     """
     if qualname in global_registry:
         return global_registry[qualname]

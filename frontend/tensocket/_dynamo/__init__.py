@@ -1,4 +1,4 @@
-"""Names of PyTorch's tracer that programs use: nothing is traced, and what they set is kept."""
+"""Names of PyTorch's tracer that programs use. Nothing is traced; settings are stored."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from tensocket.compiler import (
 from . import config
 from .eval_frame import OptimizedModule
 
-#: Functions that may, must not or need not be captured, as they are.
+#: Markers for functions that may, must not or need not be captured; they return the function.
 disallow_in_graph = forbid_in_graph = nonstrict_trace = allow_in_graph
 run = skip = disable
 
 
 def optimize(backend: Any = "inductor", **options: Any) -> Callable[[Any], Any]:
-    """Return a decorator with which functions and modules run eagerly, as ``compile`` says."""
+    """Return a decorator that leaves functions and modules eager, like ``compile``."""
     return lambda model: compile(model, backend=backend)
 
 
 def graph_break(msg: str = "") -> None:
-    """Do nothing: no graph exists that could break."""
+    """Do nothing: no graph exists."""
 
 
 def mark_dynamic(t: Any, index: Any, **bounds: Any) -> None:
-    """Do nothing: sizes may always change."""
+    """Do nothing: all sizes may change."""
 
 
 def mark_static(t: Any, index: Any = None) -> None:
-    """Do nothing: code is not made for certain sizes."""
+    """Do nothing: no code depends on sizes."""
 
 
 maybe_mark_dynamic = mark_dynamic

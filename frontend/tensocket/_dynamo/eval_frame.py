@@ -1,4 +1,4 @@
-"""Where programs import the class of compiled modules from."""
+"""The module from which programs import the class of compiled modules."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""PyTorch's private modules of function transforms: programs import a few names from them."""
+"""PyTorch's private modules of function transforms, from which programs import a few names."""

@@ -19,10 +19,10 @@ from tensocket_operators.transforms import (
 
 
 def _slice_argnums(args: tuple[Any, ...], argnums: int | tuple[int, ...], as_tuple: bool = True) -> Any:
-    """Return the arguments at these positions; of one position, a tuple with one argument or the argument itself.
+    """Return the arguments at these positions; for one position, a tuple with one argument or the argument itself.
 
     Raises:
-        AutogradError: ``argnums`` is not an int or a tuple of ints, names an argument twice or one that is not given.
+        AutogradError: ``argnums`` is not an int or a tuple of ints, or names an argument twice or a missing one.
     """
     chosen("argnums", args, argnums)
     found = picked(args, argnums)

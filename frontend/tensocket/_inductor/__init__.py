@@ -1,4 +1,4 @@
-"""Names of PyTorch's code generator that programs use: what they set is kept."""
+"""Names of PyTorch's code generator that programs use; settings are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of PyTorch's code generator: programs can set any name, and read these before they set them."""
+"""The settings of PyTorch's code generator. Programs can set any name; these are the ones that they may read first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Helpers of ``torch.library`` that programs reach: rules of schemas, and look-up of operators."""
+"""Helpers of ``torch.library`` that programs import: rules of schemas, and lookup of operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of Python annotations that schemas have."""
+"""Types of Python annotations that schemas support."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensocket_operators.library import infer_schema
 _NUMBER: Final = int | float | bool
 _BASES: Final[dict[Any, str]] = {Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool", str: "str",
                                  _NUMBER: "Scalar", tensocket.dtype: "ScalarType", tensocket.device: "Device"}
-#: Types of which schemas have lists, and lists with None.
+#: Types that schemas support in lists, and in lists with None.
 _LISTED: Final = (Tensor, int, float, bool)
 
 

@@ -1,4 +1,4 @@
-"""Questions about schemas and operators."""
+"""Lookup of operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors without memory that say which device they would be on: ``FakeTensorMode``."""
+"""Tensors without memory that pretend to be on a device: ``FakeTensorMode``."""
 
 from __future__ import annotations
 

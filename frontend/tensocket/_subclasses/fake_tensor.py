@@ -1,9 +1,9 @@
 """Fake tensors: shape, strides, dtype and device of results, computed on the device meta, without memory.
 
-A fake tensor lies in the memory of a meta tensor (which has none) and says that it is on another device. Below
-autograd, its operators run on meta, and their results are fake tensors again; so views, operators in place and
-gradients are those of real tensors. One-element tensors that a program writes as numbers (``torch.tensor(4.0)``) keep
-their value as a *constant*, as long as only constants meet it.
+A fake tensor is backed by a meta tensor (which has no memory) and reports another device. Below autograd, its operators
+run on meta, and their results are fake tensors again; so views, in-place operators and gradients work as for real
+tensors. One-element tensors that a program writes as numbers (``torch.tensor(4.0)``) keep their value as a *constant*,
+as long as they meet only constants.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from tensocket_plugins.contract.errors import (
     UnsupportedOperator,
 )
 
-#: Factories whose values are given, not sizes; small results of theirs are constants.
+#: Factories that take values instead of sizes; their small results are constants.
 _VALUES: Final = frozenset({"tensor", "as_tensor", "asarray", "from_numpy", "new_tensor"})
-#: Operators that read or write tensors of several devices; results are on that of the first one.
+#: Operators that read or write tensors of several devices; results are on the device of the first one.
 _SEVERAL: Final = frozenset({"copy_", "index", "index_put", "index_put_"})
 _new = object.__new__
 
 
 class DataDependentOutputException(TransformError):
-    """An operator asked for the values of a fake tensor."""
+    """The error for operators that need the values of a fake tensor."""
 
 
 class UnsupportedFakeTensorException(TransformError):
-    """A tensor that cannot be faked."""
+    """The error for tensors that cannot be faked."""
 
 
 class FakeTensor(Tensor):
@@ -53,14 +53,14 @@ class FakeTensor(Tensor):
 
     Attributes:
         fake_mode: The mode that made it.
-        constant: Its value as a real tensor, where it is known.
+        constant: Its value as a real tensor, if known.
     """
 
     fake_mode: FakeTensorMode
     constant: Tensor | None
 
     def __new__(cls, fake_mode: FakeTensorMode, elem: Any, device: Any, constant: Any = None) -> FakeTensor:
-        """Return a tensor on ``device`` with the memory of ``elem``, a meta tensor."""
+        """Return a tensor on ``device`` that is backed by ``elem``, a meta tensor."""
         entry = open_entry(device)
         made = _new(cls)
         made._array = elem._array
@@ -74,12 +74,12 @@ class FakeTensor(Tensor):
 
     @property
     def _entry(self) -> DeviceEntry:
-        """Where its operators run: functions over others that look at their operands' device see one without values."""
+        """The entry that runs its operators: composites that check their operands' device get one without values."""
         return _fake_entry(self.device)
 
     @property
     def fake_device(self) -> device:
-        """The device that it says it is on."""
+        """The device that it reports."""
         return self.device
 
     @classmethod
@@ -103,7 +103,7 @@ class FakeTensor(Tensor):
     __str__ = __repr__
 
     def tolist(self) -> Any:
-        """Return the values as numbers, where they are known."""
+        """Return the values as numbers, if they are known."""
         return self._host().tolist()
 
 
@@ -111,7 +111,7 @@ def _values(self: FakeTensor) -> Any:
     """Return the values of a constant.
 
     Raises:
-        DataDependentOutputException: The tensor has none.
+        DataDependentOutputException: The tensor is not a constant.
     """
     if self.constant is None:
         raise DataDependentOutputException("FakeTensor", "the values of a fake tensor", "fake tensors have no values",
@@ -119,26 +119,26 @@ def _values(self: FakeTensor) -> Any:
     return self.constant._host()
 
 
-# Making the class gave it another one, as it does to all classes with __torch_dispatch__.
+# Class creation replaces this method in all classes with __torch_dispatch__.
 FakeTensor._host = _values  # type: ignore[method-assign]
 
 
 @cache
 def _fake_entry(place: device) -> DeviceEntry:
-    """Return the device meta by another name."""
+    """Return the device meta under another name."""
     entry = copy.copy(open_entry("meta"))
     entry.device = place
     return entry
 
 
 class FakeTensorConverter:
-    """Makes fake tensors of real ones; one real tensor has one fake tensor, as long as it lives."""
+    """A converter from real to fake tensors; a real tensor has one fake tensor as long as it lives."""
 
     def __init__(self) -> None:
         self.tensor_memo: Any = WeakIdKeyDictionary()
 
     def from_real_tensor(self, fake_mode: FakeTensorMode, t: Any) -> FakeTensor:
-        """Return the fake tensor of a tensor: with its geometry, dtype, device, gradient and parameter's class."""
+        """Return the fake tensor of a tensor: with its geometry, dtype, device, gradient and class of parameter."""
         if t not in self.tensor_memo:
             self.tensor_memo[t] = self._convert(fake_mode, t)
         found: FakeTensor = self.tensor_memo[t]
@@ -170,13 +170,13 @@ class FakeTensorConverter:
 
 
 class FakeTensorMode(TorchDispatchMode):
-    """A context manager: factories in its block make fake tensors.
+    """A context manager whose block makes fake tensors in factories.
 
     Args:
-        allow_fallback_kernels: Accepted as in PyTorch; operators without shapes on meta are refused.
-        allow_non_fake_inputs: Whether operators may mix real tensors with fake ones; they are faked then.
-        shape_env: Not available: sizes are numbers.
-        static_shapes: Accepted as in PyTorch; all are.
+        allow_fallback_kernels: Accepted as in PyTorch; operators without support for meta are refused.
+        allow_non_fake_inputs: Whether operators may mix real and fake tensors; real ones are then faked.
+        shape_env: Not supported: sizes are numbers.
+        static_shapes: Accepted as in PyTorch; all shapes are static.
 
     Raises:
         UnsupportedOperator: ``shape_env`` is given.
@@ -199,8 +199,8 @@ class FakeTensorMode(TorchDispatchMode):
         """Return the fake tensor of a tensor.
 
         Raises:
-            ArgumentError: It is one of another mode.
-            UnsupportedFakeTensorException: Its class has values of its own.
+            ArgumentError: It is a fake tensor of another mode.
+            UnsupportedFakeTensorException: Its class holds the values itself.
         """
         if isinstance(tensor, FakeTensor):
             self._check(tensor)
@@ -225,7 +225,7 @@ class FakeTensorMode(TorchDispatchMode):
         """Return the results of an operator as fake tensors.
 
         Raises:
-            DataDependentOutputException: The operator asks for values.
+            DataDependentOutputException: The operator needs values.
             ArgumentError: A real tensor, or one of another mode, is given.
             DeviceMismatch: Tensors are on several devices.
         """
@@ -245,10 +245,10 @@ class FakeTensorMode(TorchDispatchMode):
             return self._on_meta(func, args, kwargs, fakes, known)
 
     def _faked(self, name: str, value: Any) -> Any:
-        """Return an argument, a real tensor as a fake one where that is allowed."""
+        """Return an argument; a real tensor becomes a fake one if that is allowed."""
         if isinstance(value, FakeTensor):
             self._check(value)
-        elif isinstance(value, Tensor) and value.device.type != "meta":  # functions over others make meta tensors
+        elif isinstance(value, Tensor) and value.device.type != "meta":  # composites make meta tensors
             if not self.allow_non_fake_inputs:
                 raise ArgumentError(name, f"a {type(value).__name__} of shape {list(value.shape)}",
                                     "Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode "
@@ -257,7 +257,7 @@ class FakeTensorMode(TorchDispatchMode):
         return value
 
     def _of_values(self, func: Factory, args: Any, kwargs: dict[str, Any]) -> FakeTensor:
-        """Return a tensor of values that were given; a constant where it is a single one."""
+        """Return a tensor of given values; a single value makes a constant."""
         target = kwargs.pop("device", None)
         real = func(*args, **kwargs)
         if device(target or real.device).type == "meta":
@@ -270,7 +270,7 @@ class FakeTensorMode(TorchDispatchMode):
 
     @staticmethod
     def _written(func: Any, args: Any, fakes: Sequence[FakeTensor]) -> list[FakeTensor]:
-        """Tensors that an operator writes to."""
+        """Return the tensors that an operator writes to."""
         parameters = func.schema.parameters
         found = [x for p, value in zip(parameters, args, strict=False) if p.mutated for x in tree_leaves(value)]
         if not found and func.name.endswith("_") and not func.name.startswith("_"):
@@ -278,12 +278,12 @@ class FakeTensorMode(TorchDispatchMode):
         return [x for x in found if isinstance(x, FakeTensor)]
 
     def know(self, tensor: FakeTensor) -> None:
-        """Remember that the value of a tensor is known, as long as it lives."""
+        """Record that the value of a tensor is known, as long as it lives."""
         key = id(tensor)
         self._constants[key] = weakref.ref(tensor, lambda _: self._constants.pop(key, None))
 
     def _forget(self, tensor: FakeTensor) -> None:
-        """No longer know the values of a tensor and of all others in its memory."""
+        """Invalidate the known values of a tensor and of all others on its memory."""
         storage: Any = tensor._array.storage
         for key, ref in list(self._constants.items()):
             other: Any = ref()
@@ -292,7 +292,7 @@ class FakeTensorMode(TorchDispatchMode):
                 self._constants.pop(key, None)
 
     def _on_constants(self, func: Any, args: Any, kwargs: dict[str, Any], fakes: Sequence[FakeTensor]) -> Any:
-        """Results of an operator on tensors whose values are known; None where they are not, or are many."""
+        """Return the results of an operator on constants; None if an operand is not constant, or a result is large."""
         if not fakes or isinstance(func, Factory) or any(x.constant is None for x in fakes):
             return None
         if any(isinstance(x, DeviceEntry) and not x.holds_data for x in tree_leaves((args, kwargs))):
@@ -305,12 +305,12 @@ class FakeTensorMode(TorchDispatchMode):
 
     @staticmethod
     def _plain(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Results on meta of copies of the operands."""
+        """Return the results on meta, from copies of the operands."""
         given, named = tree_map(lambda x: _meta(x).clone() if isinstance(x, FakeTensor) else x, (args, kwargs))
         return _without_values(func, given, named)
 
     def _on_meta(self, func: Any, args: Any, kwargs: dict[str, Any], fakes: Sequence[FakeTensor], known: Any) -> Any:
-        """Results of an operator on meta as fake tensors."""
+        """Return the results of an operator on meta as fake tensors."""
         target, args, kwargs = self._target(func, args, kwargs, fakes)
         metas = {id(x): _meta(x) for x in fakes}
         given, named = tree_map(lambda x: metas.get(id(x), x) if isinstance(x, FakeTensor) else x, (args, kwargs))
@@ -335,7 +335,7 @@ class FakeTensorMode(TorchDispatchMode):
 
     @staticmethod
     def _viewed(made: FakeTensor, fakes: Sequence[FakeTensor]) -> FakeTensor:
-        """Return a result; one that lies in the memory of an operand is its view."""
+        """Return a result; if it shares memory with an operand, make it that operand's view."""
         fields: Any = made
         for fake in fakes:
             if fake._array.storage is fields._array.storage:
@@ -345,7 +345,7 @@ class FakeTensorMode(TorchDispatchMode):
 
     def _target(self, func: Any, args: Any, kwargs: dict[str, Any],
                 fakes: Sequence[FakeTensor]) -> tuple[Any, Any, dict[str, Any]]:
-        """Return the device of results, and the arguments with ``meta`` in its place."""
+        """Return the device of results, and the arguments with ``meta`` instead of it."""
         entries = [x for x in tree_leaves(args) if isinstance(x, DeviceEntry)]
         if entries:
             meta = open_entry("meta")
@@ -358,10 +358,10 @@ class FakeTensorMode(TorchDispatchMode):
 
     @staticmethod
     def _common(name: str, fakes: Sequence[FakeTensor]) -> device:
-        """Return the device of operands; numbers on the CPU go with any other.
+        """Return the common device of operands; CPU scalars are compatible with any other.
 
         Raises:
-            DeviceMismatch: There are several.
+            DeviceMismatch: The operands are on several devices.
         """
         if name in _SEVERAL:
             return fakes[0].device
@@ -377,7 +377,7 @@ class FakeTensorMode(TorchDispatchMode):
 
 
 def _meta(fake: FakeTensor) -> Tensor:
-    """Return the meta tensor in whose memory a fake tensor lies."""
+    """Return the meta tensor that backs a fake tensor."""
     made: Any = _new(Tensor)
     made._array = fake._array
     made._key = open_entry("meta").key | dtype_bit(fake.dtype) | (0 if fake.shape else DIM0)
@@ -390,7 +390,7 @@ def _without_values(func: Callable[..., Any], args: Any, kwargs: dict[str, Any])
     """Run an operator on meta.
 
     Raises:
-        DataDependentOutputException: It asks for values.
+        DataDependentOutputException: It needs values.
     """
     try:
         return func(*args, **kwargs)

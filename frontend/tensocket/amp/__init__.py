@@ -1,5 +1,5 @@
-"""Automatic precision: ``autocast`` runs operators in the precision that serves them best, ``GradScaler`` keeps small
-gradients of low-precision programs from vanishing.
+"""Automatic mixed precision: ``autocast`` chooses the precision of operators, ``GradScaler`` keeps small gradients of
+low-precision programs from vanishing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Choosing precisions automatically for a block, a function, or a thread."""
+"""Automatic choice of precisions for a block, a function, or a thread."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tensocket_plugins.contract.registry import registry
 
 from ..errors import ArgumentError, ArgumentTypeError, DeviceError
 
-#: Low precisions that are supported.
+#: Supported low precisions.
 _LOW: Final = (bfloat16, float16)
-#: Device types that programs name whether or not a backend for them is installed.
+#: Device types that programs may name even if no backend for them is installed.
 _FOREIGN: Final = frozenset({"cuda", "hpu", "mps", "mtia", "xla", "xpu"})
-#: The device type of functions that do not take one, as in PyTorch.
+#: The device type of functions without a device argument, as in PyTorch.
 _UNNAMED: Final = "cuda"
 
 
@@ -29,7 +29,7 @@ def _kind(device_type: Any) -> str:
 
     Raises:
         ArgumentError: It is not a string.
-        DeviceError: There is no such device, or it does not compute.
+        DeviceError: The device type does not exist or does not compute.
     """
     if not isinstance(device_type, str):
         raise ArgumentError("autocast", f"device_type of type {type(device_type).__name__}",
@@ -41,7 +41,7 @@ def _kind(device_type: Any) -> str:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether precisions can be chosen for this type of devices, whether or not there is one."""
+    """Whether precisions can be chosen for this device type, even if no such device exists."""
     kind = parse_device(device_type).type
     return kind in _FOREIGN or kind in registry().names()
 
@@ -50,7 +50,7 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 def get_autocast_dtype(device_type: str) -> DType:
-    """Return the low precision of a device type: what was set, else bfloat16 on the host and float16 elsewhere."""
+    """Return the low precision of a device type: as set, otherwise bfloat16 on the host and float16 elsewhere."""
     kind = _kind(device_type)
     return PRECISION.chosen.get(kind) or (bfloat16 if kind == HOST_DEVICE else float16)
 
@@ -64,15 +64,15 @@ def set_autocast_dtype(device_type: str, dtype: DType) -> None:
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
-    """Whether precisions are chosen for a device type in this thread; without one, for ``cuda``."""
+    """Whether precisions are chosen for a device type in this thread; by default, for ``cuda``."""
     return _kind(_UNNAMED if device_type is None else device_type) in PRECISION.enabled
 
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
-    """``set_autocast_enabled("cpu", True)``: choose precisions from now on; without a device type, for ``cuda``.
+    """Choose precisions from now on: ``set_autocast_enabled("cpu", True)``; by default, for ``cuda``.
 
     Raises:
-        ArgumentTypeError: There is a device type, but nothing to set.
+        ArgumentTypeError: The device type is given, but not the value.
     """
     if enabled is None:
         if isinstance(device_type, str):
@@ -85,59 +85,59 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Whether converted parameters are kept until the outermost block ends."""
+    """Whether converted parameters are cached until the outermost block ends."""
     return PRECISION.caching
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Keep converted parameters until the outermost block ends, or convert them each time."""
+    """Set whether converted parameters are cached until the outermost block ends."""
     PRECISION.caching = enabled
 
 
 def clear_autocast_cache() -> None:
-    """Forget converted parameters of this thread."""
+    """Clear the cache of converted parameters of this thread."""
     forget_conversions()
 
 
 def autocast_increment_nesting() -> int:
-    """Count a block; returns how many there are."""
+    """Enter a block and return the number of active blocks."""
     PRECISION.depth += 1
     return PRECISION.depth
 
 
 def autocast_decrement_nesting() -> int:
-    """Count a block that ends; returns how many there are."""
+    """Leave a block and return the number of active blocks."""
     PRECISION.depth -= 1
     return PRECISION.depth
 
 
 def is_autocast_cpu_enabled() -> bool:
-    """``is_autocast_enabled("cpu")``."""
+    """Return ``is_autocast_enabled("cpu")``."""
     return is_autocast_enabled("cpu")
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
-    """``set_autocast_enabled("cpu", enabled)``."""
+    """Call ``set_autocast_enabled("cpu", enabled)``."""
     set_autocast_enabled("cpu", enabled)
 
 
 def get_autocast_cpu_dtype() -> DType:
-    """``get_autocast_dtype("cpu")``."""
+    """Return ``get_autocast_dtype("cpu")``."""
     return get_autocast_dtype("cpu")
 
 
 def set_autocast_cpu_dtype(dtype: DType) -> None:
-    """``set_autocast_dtype("cpu", dtype)``."""
+    """Call ``set_autocast_dtype("cpu", dtype)``."""
     set_autocast_dtype("cpu", dtype)
 
 
 def get_autocast_gpu_dtype() -> DType:
-    """``get_autocast_dtype("cuda")``."""
+    """Return ``get_autocast_dtype("cuda")``."""
     return get_autocast_dtype(_UNNAMED)
 
 
 def set_autocast_gpu_dtype(dtype: DType) -> None:
-    """``set_autocast_dtype("cuda", dtype)``."""
+    """Call ``set_autocast_dtype("cuda", dtype)``."""
     set_autocast_dtype(_UNNAMED, dtype)
 
 
@@ -147,19 +147,19 @@ def set_autocast_gpu_dtype(dtype: DType) -> None:
 class autocast:
     """``with autocast("cpu"):`` — operators on such devices choose their precision; also a decorator.
 
-    Products of matrices and convolutions compute in the low precision, what overflows or loses digits there in
-    float32, everything else in the dtypes that it is given. float64 is left alone. Leave the block before
+    Matrix products and convolutions compute in the low precision, operators that would overflow or lose digits there in
+    float32, and all others in the dtypes of their operands. float64 does not change. Leave the block before
     ``backward()``: gradients are computed in the precisions of the forward pass.
 
     Args:
         device_type: ``cpu``, ``cuda``, or the name of another backend.
         dtype: The low precision, bfloat16 or float16; ``get_autocast_dtype(device_type)`` if not given.
-        enabled: False switches it off in the block.
-        cache_enabled: Whether parameters are converted once per outermost block; as outside if not given.
+        enabled: False disables the choice in the block.
+        cache_enabled: Whether parameters are converted once per outermost block; by default as outside of the block.
 
     Raises:
         ArgumentError: The device type is not a string.
-        DeviceError: There is no such backend.
+        DeviceError: The backend does not exist.
     """
 
     def __init__(self, device_type: str, dtype: DType | None = None, enabled: bool = True,
@@ -208,7 +208,7 @@ class autocast:
 
 
 def _cast(value: Any, kind: str, to: DType) -> Any:
-    """Floating-point tensors of a device type in a structure of lists and dicts, converted; float64 stays."""
+    """Convert floating-point tensors of a device type in a structure of lists and dicts; float64 stays."""
     if isinstance(value, Tensor):
         wanted = value.is_floating_point() and value.device.type == kind and value.dtype.itemsize < 8
         return value.to(to) if wanted else value
@@ -226,8 +226,8 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str, cast_
     Args:
         fwd: ``forward(ctx, *args)``.
         device_type: The device type that the function computes on.
-        cast_inputs: Convert floating-point tensors to this dtype and run without ``autocast``; without it, the function
-            runs in the mode of its caller.
+        cast_inputs: The dtype to convert floating-point tensors to; the function then runs without ``autocast``. If not
+            given, the function runs in the mode of its caller.
 
     Raises:
         ArgumentError: The device type is not a string.
@@ -250,7 +250,7 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str, cast_
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Any:
-    """Decorate ``backward`` of a ``Function`` whose ``forward`` has ``custom_fwd``: it runs in the same mode.
+    """Decorate ``backward`` of a ``Function`` whose ``forward`` has ``custom_fwd``, so that it runs in the same mode.
 
     Args:
         bwd: ``backward(ctx, *grads)``.

@@ -1,4 +1,4 @@
-"""Loss scaling: gradients that a low precision would round to zero are computed multiplied by a large number."""
+"""Loss scaling: a large factor keeps gradients that a low precision would round to zero."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..optim.optimizer import Optimizer
 
 
 class OptState(Enum):
-    """Where an optimizer stands since the last ``update``."""
+    """The stage of an optimizer since the last ``update``."""
 
     READY = 0
     UNSCALED = 1
@@ -33,7 +33,7 @@ class _Progress:
 
 
 class GradScaler:
-    """Multiplies the loss, divides gradients, and skips steps whose gradients are not finite.
+    """A scaler that multiplies the loss, divides gradients, and skips steps whose gradients are not finite.
 
     The scale grows by ``growth_factor`` after ``growth_interval`` steps without infs or nans, and shrinks by
     ``backoff_factor`` after a step with them.
@@ -47,12 +47,12 @@ class GradScaler:
     [0.5, 0.5]
 
     Args:
-        device: The device type that the scale lives on.
-        init_scale: The scale at the start.
+        device: The device type of the scale.
+        init_scale: The initial scale.
         growth_factor: Greater than 1.
         backoff_factor: Less than 1.
-        growth_interval: Steps in a row without infs or nans after which the scale grows.
-        enabled: False makes all methods do nothing but ``step``, which steps.
+        growth_interval: Number of consecutive steps without infs or nans after which the scale grows.
+        enabled: If False, all methods do nothing, except that ``step`` calls the optimizer.
 
     Raises:
         ScalerError: A factor is out of range.
@@ -84,10 +84,10 @@ class GradScaler:
     # ---------------------------------------------------------------------------------------------- scaling
 
     def scale(self, outputs: Any) -> Any:
-        """``outputs``, a tensor or nested lists of tensors, times the scale.
+        """Multiply ``outputs``, a tensor or nested lists of tensors, by the scale.
 
         Raises:
-            ArgumentTypeError: Something is neither a tensor nor a list of them.
+            ArgumentTypeError: A value is neither a tensor nor a list of tensors.
         """
         if not self._enabled:
             return outputs
@@ -131,7 +131,7 @@ class GradScaler:
         progress.stage = OptState.UNSCALED
 
     def _unscale_grads_(self, optimizer: Optimizer, allow_half: bool) -> dict[Any, Tensor]:
-        """Divide gradients; by device, 1.0 where one is not finite, else 0.0."""
+        """Divide gradients; return, by device, 1.0 if one of them is not finite, else 0.0."""
         assert self._scale is not None
         inverse = self._scale.reciprocal()
         found: dict[Any, Tensor] = {}
@@ -157,16 +157,16 @@ class GradScaler:
     # ---------------------------------------------------------------------------------------------- stepping
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        """``optimizer.step(*args, **kwargs)`` with unscaled gradients, unless one of them is inf or nan.
+        """Call ``optimizer.step(*args, **kwargs)`` with unscaled gradients, unless one of them is inf or nan.
 
-        Optimizers whose ``step`` has a parameter ``grad_scaler``, or that say ``_step_supports_amp_scaling``, unscale
-        and decide themselves.
+        Optimizers whose ``step`` has a parameter ``grad_scaler``, or that set ``_step_supports_amp_scaling``, unscale
+        and decide on their own.
 
         Returns:
-            What ``optimizer.step`` returned; None where it was skipped.
+            The result of ``optimizer.step``; None if it was skipped.
 
         Raises:
-            ScalerError: It was called twice, before ``scale``, with a closure, or there are no gradients.
+            ScalerError: It was called twice, before ``scale``, with a closure, or no gradient exists.
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
@@ -189,7 +189,7 @@ class GradScaler:
         return result
 
     def _step_itself(self, optimizer: Any, progress: _Progress, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Return a step of an optimizer that takes the scale and what was found."""
+        """Run the step of an optimizer that takes the scale and the flags itself."""
         if "grad_scaler" in inspect.signature(optimizer.step).parameters:
             return optimizer.step(*args, **kwargs, grad_scaler=self)
         if progress.stage is OptState.READY:
@@ -267,7 +267,7 @@ class GradScaler:
                               "at least one parameter has a gradient", "call backward() before")
 
     def _check_inf_per_device(self, optimizer: Optimizer) -> dict[Any, Tensor]:
-        """Look for infs and nans without changing gradients."""
+        """Check for infs and nans without changing gradients."""
         progress = self._of(optimizer)
         _note(progress.found, [_values(parameter).detach() for group in optimizer.param_groups
                                for parameter in group["params"] if parameter.grad is not None])
@@ -282,7 +282,7 @@ class GradScaler:
         return self._scale
 
     def get_scale(self) -> float:
-        """Return the scale; 1.0 where the scaler is switched off."""
+        """Return the scale; 1.0 if the scaler is disabled."""
         if not self._enabled:
             return 1.0
         return self._init_scale if self._scale is None else float(self._scale.item())
@@ -297,7 +297,7 @@ class GradScaler:
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Set what the scale is multiplied by after good steps."""
+        """Set the factor of the scale after good steps."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
@@ -305,23 +305,23 @@ class GradScaler:
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Set what the scale is multiplied by after a bad step."""
+        """Set the factor of the scale after a bad step."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
-        """Good steps in a row after which the scale grows."""
+        """Return the number of consecutive good steps after which the scale grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
-        """Set the good steps in a row after which the scale grows."""
+        """Set the number of consecutive good steps after which the scale grows."""
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
-        """Whether the scaler does anything."""
+        """Whether the scaler is enabled."""
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """Scale, factors, interval and the count of good steps; empty where the scaler is switched off."""
+        """Return scale, factors, interval and the count of good steps; an empty dict if the scaler is disabled."""
         if not self._enabled:
             return {}
         return {"scale": self.get_scale(), "growth_factor": self._growth_factor,
@@ -329,7 +329,7 @@ class GradScaler:
                 "_growth_tracker": self._get_growth_tracker()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from a state.
+        """Restore a state.
 
         Raises:
             StateDictError: The state is empty.
@@ -349,7 +349,7 @@ class GradScaler:
             self._growth_tracker.fill_(self._init_growth_tracker)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickled between iterations only.
+        """Return the state for a pickle, which is possible only between iterations.
 
         Raises:
             ScalerError: Steps were made since the last update.
@@ -362,7 +362,7 @@ class GradScaler:
 
 
 def _note(found: dict[Any, Tensor], gradients: list[Tensor]) -> None:
-    """Note for each device whether some numbers there are not finite."""
+    """Record for each device whether some numbers on it are not finite."""
     kinds: dict[Any, list[Tensor]] = {}
     for gradient in gradients:
         kinds.setdefault((gradient.device, gradient.dtype), []).append(gradient)
@@ -378,7 +378,7 @@ def _note(found: dict[Any, Tensor], gradients: list[Tensor]) -> None:
 
 
 def _values(parameter: Any) -> Tensor:
-    """Return the numbers of a gradient: of a sparse one, those of distinct indices."""
+    """Return the numbers of a gradient; of a sparse one, those of distinct indices."""
     gradient = parameter.grad
     if not gradient.is_sparse:
         return gradient  # type: ignore[no-any-return]
@@ -387,7 +387,7 @@ def _values(parameter: Any) -> Tensor:
 
 
 def _combined(found: list[Tensor]) -> Tensor:
-    """Return 1.0 where any flag is, on the device of the first one."""
+    """Return 1.0 if any flag is set, on the device of the first one."""
     first = found[0]
     for flag in found[1:]:
         first = first.maximum(flag if flag.device == first.device else flag.to(first.device))

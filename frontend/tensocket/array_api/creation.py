@@ -11,7 +11,7 @@ from .promotion import is_array
 
 
 def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Any:
-    """start, start + step, ... up to but without stop; empty where step leads away from stop."""
+    """Return start, start + step, ... up to stop (excluded); empty if step leads away from stop."""
     first, last = (0, start) if stop is None else (start, stop)
     if step == 0:
         raise ArgumentError("arange", "step=0", "the step leads from start to stop", "pass another step")
@@ -28,7 +28,7 @@ def _nested(obj: Any) -> bool:
 
 
 def _joined(obj: Any) -> Any:
-    """Nested sequences with arrays in them, stacked."""
+    """Stack nested sequences with arrays in them."""
     parts = [x if is_array(x) else _joined(x) if isinstance(x, (list, tuple)) else core.tensor(x) for x in obj]
     return core.stack(parts)
 
@@ -38,9 +38,9 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
 
     Args:
         obj: The data.
-        dtype: Of the result; by default that of the data.
-        device: Of the result.
-        copy: True always copies, False never, None where needed.
+        dtype: Dtype of the result; that of the data by default.
+        device: Device of the result.
+        copy: True always copies, False never, None if needed.
 
     Raises:
         ArgumentError: ``copy`` is False and a copy is needed, or an integer does not fit the dtype.
@@ -56,37 +56,37 @@ def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
 
 
 def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
-    """Return an uninitialised array of another's shape."""
+    """Return an uninitialised array with another array's shape."""
     return core.empty_like(x, dtype=dtype, device=device)
 
 
 def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Any:
-    """Ones on the k-th diagonal, zeros elsewhere."""
+    """Return ones on the k-th diagonal, zeros elsewhere."""
     columns = n_rows if n_cols is None else n_cols
     wanted = dtype or core.get_default_dtype()
     rows = core.arange(n_rows, device=device).reshape(n_rows, 1)
-    diagonal = max(-n_rows, min(k, columns))  # those further away have no numbers of 64 bits, and no elements either
+    diagonal = max(-n_rows, min(k, columns))  # diagonals further away are empty and may exceed 64 bits
     return (core.arange(columns, device=device) - rows == diagonal).to(wanted)
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
-    """Return an array on the memory of an object that speaks DLPack."""
+    """Return an array on the memory of an object that supports DLPack."""
     return core.from_dlpack(x, device=device, copy=copy)
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """Return one value everywhere."""
+    """Return an array of one value."""
     return core.full(_shape(shape), fill_value, dtype=dtype, device=device)
 
 
 def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """Return one value everywhere, with another array's shape."""
+    """Return an array of one value, with another array's shape."""
     return core.full_like(x, fill_value, dtype=dtype, device=device)
 
 
 def linspace(start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None,
              endpoint: bool = True) -> Any:
-    """``num`` evenly spaced values from start to stop, with or without stop."""
+    """Return ``num`` evenly spaced values from start to stop, with or without stop."""
     mixed = isinstance(start, complex) or isinstance(stop, complex)
     if mixed or (dtype is not None and dtype.is_complex):
         wanted = dtype or (core.complex128 if core.get_default_dtype() is core.float64 else core.complex64)
@@ -100,17 +100,17 @@ def linspace(start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: A
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
-    """Coordinates of a grid."""
+    """Return the coordinates of a grid."""
     return list(core.meshgrid(*arrays, indexing=indexing))
 
 
 def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """Ones."""
+    """Return ones."""
     return core.ones(_shape(shape), dtype=dtype, device=device)
 
 
 def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
-    """Ones of another array's shape."""
+    """Return ones with another array's shape."""
     return core.ones_like(x, dtype=dtype, device=device)
 
 
@@ -125,12 +125,12 @@ def triu(x: Any, /, *, k: int = 0) -> Any:
 
 
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """Zeros."""
+    """Return zeros."""
     return core.zeros(_shape(shape), dtype=dtype, device=device)
 
 
 def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
-    """Zeros of another array's shape."""
+    """Return zeros with another array's shape."""
     return core.zeros_like(x, dtype=dtype, device=device)
 
 

@@ -17,7 +17,7 @@ class FloatLimits:
     """The result of ``finfo``.
 
     Attributes:
-        bits: Size of one real number.
+        bits: Number of bits of one real number.
         eps: Distance from 1 to the next number.
         max: Largest number.
         min: Smallest number.
@@ -38,7 +38,7 @@ class IntegerLimits:
     """The result of ``iinfo``.
 
     Attributes:
-        bits: Size of one number.
+        bits: Number of bits of one number.
         max: Largest number.
         min: Smallest number.
         dtype: The dtype.
@@ -59,7 +59,7 @@ def _dtype(value: Any) -> DType:
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    """Return an array with another dtype; with ``copy=False`` itself where nothing changes."""
+    """Return an array with another dtype; with ``copy=False``, the array itself if nothing changes."""
     source = core.real(x) if x.dtype.is_complex and dtype.kind == "float" else x
     return source.to(x.device if device is None else device, dtype, copy=copy)
 
@@ -76,27 +76,27 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
 
 def finfo(type: Any, /) -> FloatLimits:
-    """Limits of a floating-point dtype; those of the parts of a complex one.
+    """Return the limits of a floating-point dtype; for a complex dtype, those of its parts.
 
     Raises:
-        ArgumentTypeError: It is not a floating-point dtype.
+        ArgumentTypeError: ``type`` is not a floating-point dtype.
     """
     info = core.finfo(_dtype(type))
     return FloatLimits(info.bits, info.eps, info.max, info.min, info.smallest_normal, BY_NAME[info.dtype])
 
 
 def iinfo(type: Any, /) -> IntegerLimits:
-    """Limits of an integer dtype.
+    """Return the limits of an integer dtype.
 
     Raises:
-        ArgumentTypeError: It is not an integer dtype.
+        ArgumentTypeError: ``type`` is not an integer dtype.
     """
     info = core.iinfo(_dtype(type))
     return IntegerLimits(info.bits, info.max, info.min, BY_NAME[info.dtype])
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether a dtype is another one, or of a kind: 'bool', 'signed integer', 'integral', 'real floating' and so on.
+    """Whether a dtype is another one, or of a kind: 'bool', 'signed integer', 'real floating' and so on.
 
     Raises:
         ArgumentError: The kind is unknown.

@@ -1,4 +1,4 @@
-"""Elementwise functions. Operands are promoted by the standard's rules; the operators do the rest."""
+"""Elementwise functions: the standard's promotion of operands, followed by the operators."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def _binary(operator: Callable[[Any, Any], Any], name: str) -> Callable[[Any, An
 
 
 def _parts(operator: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Rounding of complex numbers part by part."""
+    """Return the operator that rounds complex numbers part by part."""
 
     def run(x: Any) -> Any:
-        """Rounded."""
+        """Round x."""
         return core.complex(operator(core.real(x)), operator(core.imag(x))) if x.dtype.is_complex else operator(x)
 
     run.__doc__ = operator.__doc__
@@ -42,7 +42,7 @@ def _parts(operator: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _sign(x: Any) -> Any:
-    """-1, 0 or 1; the direction of complex numbers; NaN of NaN."""
+    """Return -1, 0 or 1; the direction of complex numbers; NaN for NaN."""
     if x.dtype.is_complex:
         return core.sgn(x)
     return core.where(core.isnan(x), x, core.sign(x)) if x.dtype.is_floating_point else core.sign(x)
@@ -54,7 +54,7 @@ def _copied(x: Any) -> Any:
 
 
 def _floor_divide(x: Any, y: Any) -> Any:
-    """Return the standard's quotients of infinities; PyTorch has NaN, and -1 of a negative number by infinity."""
+    """Return the standard's quotients of infinities; PyTorch returns NaN, and -1 for a negative number by infinity."""
     result = core.floor_divide(x, y)
     if not x.dtype.is_floating_point:
         return result
@@ -63,7 +63,7 @@ def _floor_divide(x: Any, y: Any) -> Any:
 
 
 def _remainder(x: Any, y: Any) -> Any:
-    """Zeros have the divisor's sign."""
+    """Return the remainder, whose zeros have the divisor's sign."""
     result = core.remainder(x, y)
     return core.where(result == 0, core.copysign(result, y), result) if x.dtype.is_floating_point else result
 
@@ -138,20 +138,20 @@ subtract = _binary(core.sub, "subtract")
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
-    """Limit x to the range from min to max, which are numbers or arrays; None sets no limit. The dtype is that of x."""
+    """Limit x to the range from min to max, which are numbers, arrays or None (no limit). The dtype is that of x."""
     limits = [_limit(x, limit) for limit in (min, max)]
     if limits == [None, None]:
         return x.clone()
     shape = core.broadcast_tensors(x, *[v for v in limits if is_array(v)])[0].shape
     result = core.clamp(x, *limits)
-    for limit in limits:  # a limit of NaN leaves nothing
+    for limit in limits:  # a limit of NaN makes all elements NaN
         if is_array(limit) and limit.dtype.is_floating_point:
             result = core.where(core.isnan(limit), limit, result)
     return result.expand(shape) if result.shape != shape else result
 
 
 def _limit(x: Any, limit: Any) -> Any:
-    """Return a limit as an array of the dtype of x, or None where it cannot be reached."""
+    """Return a limit as an array of the dtype of x, or None if no x can reach it."""
     if limit is None:
         return None
     if is_array(limit):

@@ -14,7 +14,7 @@ def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backwar
 
 
 def ifft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
-    """Inverse of ``fft``."""
+    """Return the inverse of ``fft``."""
     return f.fft_ifft(x, n, axis, norm)
 
 
@@ -24,47 +24,47 @@ def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") 
 
 
 def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
-    """Inverse of ``fftn``."""
+    """Return the inverse of ``fftn``."""
     return f.fft_ifftn(x, s, axes, norm)
 
 
 def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
-    """Transform of real values along an axis, without the mirrored half."""
+    """Transform real values along an axis, without the mirrored half."""
     return f.fft_rfft(x, n, axis, norm)
 
 
 def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
-    """Inverse of ``rfft``."""
+    """Return the inverse of ``rfft``."""
     return f.fft_irfft(x, n, axis, norm)
 
 
 def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
-    """Transform of real values along several axes, the last one halved."""
+    """Transform real values along several axes, the last one halved."""
     return f.fft_rfftn(x, s, axes, norm)
 
 
 def irfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
-    """Inverse of ``rfftn``."""
+    """Return the inverse of ``rfftn``."""
     return f.fft_irfftn(x, s, axes, norm)
 
 
 def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
-    """Transform of values without their mirrored half; the result is real."""
+    """Transform values without their mirrored half; the result is real."""
     return f.fft_hfft(x, n, axis, norm)
 
 
 def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
-    """Inverse of ``hfft``."""
+    """Return the inverse of ``hfft``."""
     return f.fft_ihfft(x, n, axis, norm)
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
-    """Frequencies of the elements of ``fft``."""
+    """Return the frequencies of the elements of ``fft``."""
     return fourier.frequencies(n, d, dtype=dtype, device=device)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
-    """Frequencies of the elements of ``rfft``."""
+    """Return the frequencies of the elements of ``rfft``."""
     return fourier.half_frequencies(n, d, dtype=dtype, device=device)
 
 
@@ -74,5 +74,5 @@ def fftshift(x: Any, /, *, axes: Any = None) -> Any:
 
 
 def ifftshift(x: Any, /, *, axes: Any = None) -> Any:
-    """Inverse of ``fftshift``."""
+    """Return the inverse of ``fftshift``."""
     return f.fft_ifftshift(x, axes)

@@ -1,4 +1,4 @@
-"""Inspection: what this namespace can do."""
+"""Inspection: the capabilities of this namespace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class NamespaceInfo:
     """The result of ``__array_namespace_info__()``."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Return the optional behaviour: all of it is supported, and only NumPy limits the number of axes."""
+        """Return the optional features: all are supported, and only NumPy limits the number of axes."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Any:
@@ -24,7 +24,7 @@ class NamespaceInfo:
         return core.get_default_device()
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
-        """Dtypes of factories."""
+        """Return the dtypes of factories."""
         real = core.get_default_dtype()
         return {"real floating": real, "complex floating": core.complex128 if real is core.float64 else core.complex64,
                 "integral": core.int64, "indexing": core.int64}
@@ -48,5 +48,5 @@ class NamespaceInfo:
 
 
 def __array_namespace_info__() -> NamespaceInfo:  # noqa: N807  the standard's name
-    """Return the abilities of this namespace."""
+    """Return the capabilities of this namespace."""
     return NamespaceInfo()

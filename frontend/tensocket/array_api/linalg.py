@@ -14,23 +14,23 @@ from .statistics import sum as total
 
 
 def matmul(x1: Any, x2: Any, /) -> Any:
-    """Matrix product."""
+    """Return the matrix product."""
     return core.matmul(*together(x1, x2))
 
 
 def matrix_transpose(x: Any, /) -> Any:
-    """Return the last two axes exchanged."""
+    """Return the array with the last two axes transposed."""
     return x.mT
 
 
 def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
-    """Sum of products over axes of both."""
+    """Return the sum of products over axes of both arrays."""
     left, right = together(x1, x2)
     return core.tensordot(left, right, axes)
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """Inner products along an axis; the first operand is conjugated."""
+    """Return inner products along an axis; the first operand is conjugated."""
     left, right = (x.movedim(axis, -1) for x in together(x1, x2))
     if left.shape[-1] != right.shape[-1]:
         raise core.errors.ShapeError("vecdot", f"shapes {list(x1.shape)} and {list(x2.shape)}, axis {axis}",
@@ -39,57 +39,57 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 def cholesky(x: Any, /, *, upper: bool = False) -> Any:
-    """Lower (or upper) triangular factor of positive definite matrices."""
+    """Return the lower (or upper) triangular factors of positive definite matrices."""
     return f.linalg_cholesky(x, upper=upper)
 
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """Vector product along an axis of size 3."""
+    """Return the cross product along an axis of size 3."""
     return f.linalg_cross(*together(x1, x2), dim=axis)
 
 
 def det(x: Any, /) -> Any:
-    """Determinants."""
+    """Return determinants."""
     return f.linalg_det(x)
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Any:
-    """Diagonals of matrices."""
+    """Return the diagonals of matrices."""
     return core.diagonal(x, offset, -2, -1)
 
 
 def eig(x: Any, /) -> Any:
-    """Eigenvalues and eigenvectors."""
+    """Return eigenvalues and eigenvectors."""
     return f.linalg_eig(x)
 
 
 def eigh(x: Any, /) -> Any:
-    """Eigenvalues and eigenvectors of Hermitian matrices."""
+    """Return eigenvalues and eigenvectors of Hermitian matrices."""
     return f.linalg_eigh(x)
 
 
 def eigvals(x: Any, /) -> Any:
-    """Eigenvalues."""
+    """Return eigenvalues."""
     return f.linalg_eigvals(x)
 
 
 def eigvalsh(x: Any, /) -> Any:
-    """Eigenvalues of Hermitian matrices."""
+    """Return eigenvalues of Hermitian matrices."""
     return f.linalg_eigvalsh(x)
 
 
 def inv(x: Any, /) -> Any:
-    """Inverses."""
+    """Return inverses."""
     return f.linalg_inv(x)
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """Norms of matrices."""
+    """Return norms of matrices."""
     return f.linalg_matrix_norm(x, ord, (-2, -1), keepdims)
 
 
 def matrix_power(x: Any, n: int, /) -> Any:
-    """Powers of square matrices."""
+    """Return powers of square matrices."""
     return f.linalg_matrix_power(x, n)
 
 
@@ -99,17 +99,17 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
 
 
 def outer(x1: Any, x2: Any, /) -> Any:
-    """Products of all pairs of elements of two vectors."""
+    """Return the products of all pairs of elements of two vectors."""
     return core.outer(*together(x1, x2))
 
 
 def pinv(x: Any, /, *, rtol: Any = None) -> Any:
-    """Pseudoinverses."""
+    """Return pseudoinverses."""
     return f.linalg_pinv(x, rtol=rtol)
 
 
 def qr(x: Any, /, *, mode: str = "reduced") -> Any:
-    """Orthonormal Q and upper triangular R."""
+    """Return orthonormal Q and upper triangular R."""
     return f.linalg_qr(x, mode)
 
 
@@ -121,37 +121,37 @@ class SignLogDet(NamedTuple):
 
 
 def slogdet(x: Any, /) -> SignLogDet:
-    """Sign and logarithm of the absolute value of determinants."""
+    """Return sign and logarithm of the absolute value of determinants."""
     return SignLogDet(*f.linalg_slogdet(x))
 
 
 def solve(x1: Any, x2: Any, /) -> Any:
-    """X with x1 @ X == x2; x2 is a vector where it has one axis, else matrices."""
+    """Return X with x1 @ X == x2; an x2 with one axis is a vector, otherwise matrices."""
     left, right = together(x1, x2)
     if right.ndim == 1:
         return f.linalg_solve(left, right)
     lead = broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    # With the common leading sizes, no batch of matrices can be taken for one of vectors.
+    # With the common leading sizes, a batch of matrices is never mistaken for one of vectors.
     return f.linalg_solve(left.expand((*lead, *left.shape[-2:])), right.expand((*lead, *right.shape[-2:])))
 
 
 def svd(x: Any, /, *, full_matrices: bool = True) -> Any:
-    """U, S and Vh with x == U @ diag(S) @ Vh."""
+    """Return U, S and Vh with x == U @ diag(S) @ Vh."""
     return f.linalg_svd(x, full_matrices)
 
 
 def svdvals(x: Any, /) -> Any:
-    """Singular values."""
+    """Return singular values."""
     return f.linalg_svdvals(x)
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    """Sums of the diagonals of matrices."""
+    """Return the sums of the diagonals of matrices."""
     return total(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    """Norms of vectors along axes, or of all elements."""
+    """Return norms of vectors along axes, or of all elements."""
     if axis == ():
         size = core.abs(x)
         return (size != 0).to(size.dtype) if ord == 0 else size

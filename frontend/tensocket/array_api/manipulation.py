@@ -15,7 +15,7 @@ def _axes(axis: Any) -> tuple[int, ...]:
 
 
 def broadcast_arrays(*arrays: Any) -> list[Any]:
-    """Arrays expanded to their common shape."""
+    """Broadcast arrays to their common shape."""
     return list(core.broadcast_tensors(*arrays))
 
 
@@ -26,18 +26,18 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def broadcast_to(x: Any, /, shape: tuple[int, ...]) -> Any:
-    """Return an array expanded to a shape."""
+    """Broadcast an array to a shape."""
     return core.broadcast_to(x, tuple(shape))
 
 
 def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
-    """Arrays joined along an axis; flattened ones without."""
+    """Concatenate arrays along an axis; without an axis, flatten them first."""
     parts = together(*arrays)
     return core.cat([x.reshape(-1) for x in parts], 0) if axis is None else core.cat(list(parts), axis)
 
 
 def expand_dims(x: Any, /, axis: Any = 0) -> Any:
-    """New axes of size 1.
+    """Insert new axes of size 1.
 
     Raises:
         DimensionError: An axis is out of range.
@@ -61,17 +61,17 @@ def flip(x: Any, /, *, axis: Any = None) -> Any:
 
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
-    """Axes moved to other positions."""
+    """Move axes to other positions."""
     return core.movedim(x, source, destination)
 
 
 def permute_dims(x: Any, /, axes: tuple[int, ...]) -> Any:
-    """Axes in another order."""
+    """Permute the axes."""
     return core.permute(x, *axes)
 
 
 def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
-    """Return every element (or slice along an axis) repeated."""
+    """Repeat every element (or slice along an axis)."""
     if is_array(repeats):
         size = x.numel() if axis is None else x.shape[axis]
         repeats = repeats.reshape(-1).expand(size) if repeats.numel() == 1 else repeats
@@ -82,7 +82,7 @@ def reshape(x: Any, /, shape: tuple[int, ...], *, copy: bool | None = None) -> A
     """Return the same elements in another shape.
 
     Raises:
-        ShapeError: ``copy`` is False and the elements cannot be shown in that shape without one.
+        ShapeError: ``copy`` is False and a view of that shape is impossible.
     """
     wanted = tuple(shape)
     if copy is False:
@@ -91,7 +91,7 @@ def reshape(x: Any, /, shape: tuple[int, ...], *, copy: bool | None = None) -> A
 
 
 def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
-    """Return the elements moved along axes, those beyond the end to the start."""
+    """Return the elements shifted along axes; those beyond the end move to the start."""
     if axis is None or x.ndim == 0:
         return core.roll(x, sum(_axes(shift)))
     shifts, axes = _axes(shift), _axes(axis)
@@ -99,7 +99,7 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
 
 
 def squeeze(x: Any, /, axis: Any) -> Any:
-    """Without axes of size 1.
+    """Remove axes of size 1.
 
     Raises:
         ArgumentError: An axis has another size.
@@ -112,12 +112,12 @@ def squeeze(x: Any, /, axis: Any) -> Any:
 
 
 def stack(arrays: Any, /, *, axis: int = 0) -> Any:
-    """Arrays joined along a new axis."""
+    """Stack arrays along a new axis."""
     return core.stack(list(together(*arrays)), axis)
 
 
 def tile(x: Any, repetitions: tuple[int, ...], /) -> Any:
-    """Copies of an array along its last axes, or new ones."""
+    """Repeat an array along its last axes, or new ones."""
     return core.tile(x, *repetitions) if repetitions else x.clone()
 
 

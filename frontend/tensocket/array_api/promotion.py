@@ -1,4 +1,4 @@
-"""The standard's rules of dtypes: every array counts, whatever its rank, and numbers take their array's dtype."""
+"""The standard's promotion: every array counts, regardless of its rank, and numbers take their array's dtype."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DTYPES: Final[dict[str, DType]] = {
     "uint8": core.uint8, "uint16": core.uint16, "uint32": core.uint32, "uint64": core.uint64,
     "float32": core.float32, "float64": core.float64, "complex64": core.complex64, "complex128": core.complex128,
 }
-#: Kinds of the standard's ``isdtype`` and the kinds of dtype they hold.
+#: Kinds of the standard's ``isdtype``, and the kinds of dtypes in them.
 KINDS: Final[dict[str, tuple[str, ...]]] = {
     "bool": ("bool",), "signed integer": ("int",), "unsigned integer": ("uint",), "integral": ("int", "uint"),
     "real floating": ("float",), "complex floating": ("complex",), "numeric": ("int", "uint", "float", "complex"),
@@ -25,10 +25,10 @@ KINDS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def promoted(a: DType, b: DType) -> DType:
-    """Return the dtype that two dtypes promote to: of signed and unsigned integers the signed one that holds both.
+    """Return the dtype that two dtypes promote to; for signed and unsigned integers, the signed one that holds both.
 
     Raises:
-        DtypeError: There is none, as for uint64 with signed integers.
+        DtypeError: No such dtype exists, as for uint64 with signed integers.
     """
     if a.kind == b.kind:
         return a if a.itemsize >= b.itemsize else b
@@ -51,10 +51,10 @@ def is_array(value: Any) -> bool:
 
 
 def number_type(value: Any, dtype: DType) -> DType:
-    """Return the dtype of a number next to an array of ``dtype``: that one, or the default one of a higher kind.
+    """Return the dtype of a number next to an array of ``dtype``: that dtype, or the default one of a higher kind.
 
     Raises:
-        ArgumentTypeError: It is not a number.
+        ArgumentTypeError: ``value`` is not a number.
     """
     category = _CATEGORY.get(type(value))
     if category is None:
@@ -73,7 +73,7 @@ def common(*values: Any) -> DType:
     """Return the dtype that arrays, dtypes and numbers promote to.
 
     Raises:
-        ArgumentTypeError: There is neither an array nor a dtype.
+        ArgumentTypeError: None of the arguments is an array or a dtype.
     """
     found = [x if isinstance(x, DType) else x.dtype for x in values if isinstance(x, DType) or is_array(x)]
     if not found:
@@ -89,7 +89,7 @@ def common(*values: Any) -> DType:
 
 
 def together(*values: Any) -> tuple[Any, ...]:
-    """Arrays and numbers as arrays of their common dtype, on the device of the arrays."""
+    """Convert arrays and numbers to arrays of their common dtype, on the device of the arrays."""
     arrays = [x for x in values if is_array(x)]
     if len(arrays) == len(values) and all(x.dtype is arrays[0].dtype for x in arrays[1:]):
         return values

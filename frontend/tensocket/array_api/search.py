@@ -13,7 +13,7 @@ from .promotion import common, is_array, together
 
 
 def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
-    """Slices at positions along an axis; an array of one axis needs none."""
+    """Return the slices at positions along an axis; an array with one axis needs no ``axis``."""
     along = (0 if axis is None else axis) % x.ndim
     flat = core.index_select(x, along, _from_start(indices, x.shape[along]).reshape(-1))
     return flat.reshape((*x.shape[:along], *indices.shape, *x.shape[along + 1:]))
@@ -25,7 +25,7 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
 
 
 def _from_start(indices: Any, size: int) -> Any:
-    """Positions of which negative ones count from the end."""
+    """Convert negative positions, which count from the end."""
     wide = indices.to(core.int64)
     return core.where(wide < 0, wide + size, wide)
 
@@ -38,12 +38,12 @@ def _position(operator: Any, x: Any, axis: int | None, keepdims: bool) -> Any:
 
 
 def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
-    """Position of the largest element along an axis, or of all, counted row-major."""
+    """Return the position of the largest element along an axis, or of all elements in row-major order."""
     return _position(core.argmax, x, axis, keepdims)
 
 
 def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
-    """Position of the smallest element along an axis, or of all, counted row-major."""
+    """Return the position of the smallest element along an axis, or of all elements in row-major order."""
     return _position(core.argmin, x, axis, keepdims)
 
 
@@ -54,7 +54,7 @@ def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any
 
 
 def nonzero(x: Any, /) -> tuple[Any, ...]:
-    """Positions of the elements that are not zero, one array for every axis.
+    """Return the positions of the elements that are not zero, one array for every axis.
 
     Raises:
         ArgumentError: The array has no axes.
@@ -65,13 +65,13 @@ def nonzero(x: Any, /) -> tuple[Any, ...]:
 
 
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Any:
-    """Positions at which elements of x2 keep x1 sorted."""
+    """Return the positions at which inserting elements of x2 keeps x1 sorted."""
     edges, values = together(x1, x2)
     return core.searchsorted(edges, values, side=side, sorter=None if sorter is None else sorter.to(core.int64))
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Any:
-    """x1 where the condition holds, else x2."""
+    """Return x1 where the condition holds, else x2."""
     if not is_array(x1) and not is_array(x2):
         dtype = common(core.full((), x1, device=condition.device), x2)
         x1, x2 = (core.full((), x, dtype=dtype, device=condition.device) for x in (x1, x2))
@@ -79,17 +79,17 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Any:
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """Positions of the elements in order along an axis."""
+    """Return the positions of the elements in sorted order along an axis."""
     return core.argsort(x, axis, descending, stable=stable)
 
 
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """Return the elements in order along an axis."""
+    """Return the elements in sorted order along an axis."""
     return core.sort(x, axis, descending, stable=stable).values
 
 
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
-    """Whether each element of x1 occurs (or does not) in x2."""
+    """Return whether each element of x1 occurs (or does not) in x2."""
     return core.isin(*together(x1, x2), invert=invert)
 
 
@@ -117,22 +117,22 @@ class UniqueInverse(NamedTuple):
 
 
 def unique_all(x: Any, /) -> UniqueAll:
-    """Distinct elements, where each occurs first, the group of every element, and the groups' sizes."""
+    """Return distinct elements, their first positions, each element's position among them, and their counts."""
     return UniqueAll(*call(groups, x.detach(), None, False))
 
 
 def unique_counts(x: Any, /) -> UniqueCounts:
-    """Distinct elements and how often each occurs."""
+    """Return distinct elements and their counts."""
     found = unique_all(x)
     return UniqueCounts(found.values, found.counts)
 
 
 def unique_inverse(x: Any, /) -> UniqueInverse:
-    """Distinct elements and the group of every element."""
+    """Return distinct elements and each element's position among them."""
     found = unique_all(x)
     return UniqueInverse(found.values, found.inverse_indices)
 
 
 def unique_values(x: Any, /) -> Any:
-    """Distinct elements."""
+    """Return distinct elements."""
     return unique_all(x).values

@@ -15,7 +15,7 @@ _TOTAL: Final[dict[str, DType]] = {"int": core.int64, "uint": core.uint64, "bool
 
 
 def _total_dtype(x: Any, dtype: Any) -> DType:
-    """Integers are summed in the default integer of their sign, or in their own where that is wider."""
+    """Return the dtype of sums: the default integer of the same sign, or the dtype itself if that is wider."""
     found: DType = x.dtype if dtype is None else dtype
     return found if dtype is not None else _TOTAL.get(found.kind, found)
 
@@ -38,12 +38,12 @@ def _running(operator: Callable[..., Any], start: int, x: Any, axis: int | None,
 
 
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
-    """Products of the elements up to each one along an axis; with the empty product 1 in front if wanted."""
+    """Return the products of the elements up to each one along an axis, optionally after the empty product 1."""
     return _running(core.cumprod, 1, x, axis, dtype, include_initial)
 
 
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
-    """Sums of the elements up to each one along an axis; with the empty sum 0 in front if wanted."""
+    """Return the sums of the elements up to each one along an axis, optionally after the empty sum 0."""
     return _running(core.cumsum, 0, x, axis, dtype, include_initial)
 
 
@@ -52,39 +52,39 @@ def _extreme(operator: Callable[..., Any], x: Any, axis: Any, keepdims: bool) ->
 
 
 def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """Largest element."""
+    """Return the largest element."""
     return _extreme(core.amax, x, axis, keepdims)
 
 
 def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """Smallest element."""
+    """Return the smallest element."""
     return _extreme(core.amin, x, axis, keepdims)
 
 
 def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """Arithmetic mean."""
+    """Return the arithmetic mean."""
     return x.clone() if axis == () else core.mean(x, axis, keepdims)
 
 
 def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-    """Product of the elements."""
+    """Return the product of the elements."""
     wanted = _total_dtype(x, dtype)
     return x.to(wanted, copy=True) if axis == () else core.prod(x, axis, keepdims, dtype=wanted)
 
 
 def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:
-    """Standard deviation."""
+    """Return the standard deviation."""
     return core.sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
 def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-    """Sum of the elements."""
+    """Return the sum of the elements."""
     wanted = _total_dtype(x, dtype)
     return x.to(wanted, copy=True) if axis == () else core.sum(x, axis, keepdims, dtype=wanted)
 
 
 def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:
-    """Variance."""
+    """Return the variance."""
     if axis == ():
         return core.zeros_like(x) if correction < 1 else core.full_like(x, float("nan"))
     return core.var(x, axis, keepdim=keepdims, correction=correction)
@@ -101,7 +101,7 @@ def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
-    """Differences of neighbours along an axis, taken n times."""
+    """Return the n-th differences of neighbours along an axis."""
     given = [v for v in (x, prepend, append) if v is not None]
     parts = iter(together(*given))
     x = next(parts)

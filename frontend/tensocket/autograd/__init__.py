@@ -22,7 +22,7 @@ from .variable import Variable
 
 
 def __getattr__(name: str) -> Any:
-    """Modules that few programs need, imported when they are first asked for."""
+    """Import a module that few programs need, at its first use."""
     if name in ("profiler", "profiler_util"):
         return import_module(f"tensocket.autograd.{name}")
     if name in ("kineto_available", "_profiler_enabled"):

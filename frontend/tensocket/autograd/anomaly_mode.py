@@ -1,4 +1,4 @@
-"""Finding the forward line behind a failing gradient."""
+"""Detection of the forward line behind a failing gradient."""
 
 from __future__ import annotations
 

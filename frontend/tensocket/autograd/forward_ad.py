@@ -1,4 +1,4 @@
-"""Forward mode by hand: tensors with tangents, in a dual level."""
+"""Forward mode: tensors with tangents, in a dual level."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _set_fwd_grad_enabled = set_forward_grad_enabled
 
 
 def __getattr__(name: str) -> int:
-    """``_current_level``, which changes."""
+    """Return ``_current_level``, whose value changes."""
     if name == "_current_level":
         return current_level()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

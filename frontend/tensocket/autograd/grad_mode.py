@@ -1,4 +1,4 @@
-"""Whether operators record gradients."""
+"""Modes that decide whether operators record gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients against differences."""
+"""Comparison of gradients with finite differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch's older profiler: ``profile`` without schedules, and names for ranges in tools of vendors."""
+"""PyTorch's older profiler: ``profile`` without schedules, and ranges for vendors' tools."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class profile:
     """``with profile() as p:`` — measure a block.
 
     Args:
-        enabled: False does nothing.
+        enabled: False disables the profile.
         use_cuda: Whether devices are measured.
-        use_device: Whether (a name) devices are measured.
-        record_shapes: Whether to note the shapes of arguments.
+        use_device: Name of the devices that are measured.
+        record_shapes: Whether to record the shapes of arguments.
         with_flops: Whether to count operations.
-        profile_memory: Whether to follow the memory of results.
-        with_stack: Whether to note where calls come from.
+        profile_memory: Whether to track the memory of results.
+        with_stack: Whether to record the source lines of calls.
         with_modules: Whether calls of modules are events.
-        others: ``use_kineto``, ``use_cpu`` and further ones of PyTorch, without effect.
+        others: ``use_kineto``, ``use_cpu`` and other options of PyTorch; ignored.
     """
 
     def __init__(self, enabled: bool = True, *, use_cuda: bool = False, use_device: str | None = None,
@@ -56,13 +56,13 @@ class profile:
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
                      group_by_overload_name: bool = False) -> EventList:
-        """Sums over events with the same name."""
+        """Return the sums over events with the same name."""
         return self._profile.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def table(self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75,
               max_name_column_width: int = 55, max_shapes_column_width: int = 80, header: str | None = None,
               top_level_events_only: bool = False) -> str:
-        """See ``EventList.table``."""
+        """Return the events as text; see ``EventList.table``."""
         return self.function_events.table(sort_by, row_limit, max_src_column_width, max_name_column_width,
                                           max_shapes_column_width, header, top_level_events_only)
 
@@ -78,12 +78,12 @@ class profile:
         self._profile.export_chrome_trace(path)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Write where time was spent, for flame graphs."""
+        """Write the time of each source location, for flame graphs."""
         self._profile.export_stacks(path, metric)
 
 
 class _Ranges:
-    """Operators as ranges of a vendor's tool: a block that runs as it would without, for lack of such tools."""
+    """Operators as ranges of a vendor's tool. No such tool is supported, so the block runs as it is."""
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
         self.enabled = enabled

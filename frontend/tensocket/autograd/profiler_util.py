@@ -1,4 +1,4 @@
-"""The parts of profiles, at PyTorch's place."""
+"""The parts of profiles, under PyTorch's module path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``Variable``, as tensors with gradients were called once."""
+"""``Variable``, the old name of tensors with gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Engine:
 
     @staticmethod
     def queue_callback(callback: Callable[[], Any]) -> None:
-        """Call a function at the end of the backward pass that this thread is in."""
+        """Call a function at the end of this thread's current backward pass."""
         queue_callback(callback)
 
 
@@ -31,9 +31,9 @@ class Variable(metaclass=_VariableType):
     """A tensor; ``Variable(data, requires_grad)`` shares memory with ``data``.
 
     Args:
-        data: A tensor; none gives an empty one.
+        data: A tensor; an empty one if not given.
         requires_grad: Whether gradients are computed for it.
-        volatile: The predecessor of ``no_grad``; it has no effect and causes a warning.
+        volatile: The predecessor of ``no_grad``; it has no effect but a warning.
 
     Raises:
         ArgumentTypeError: ``data`` is not a tensor.

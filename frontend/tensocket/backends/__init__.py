@@ -1,9 +1,9 @@
-"""Switches of libraries under PyTorch.
+"""Settings of the libraries that PyTorch uses.
 
-They are kept, so that programs that set and read them run, and choose nothing: a device's backend decides which
-kernels run. Questions whether a library is there are answered with what is true here.
+Settings are stored, so that programs that set and read them run, but they have no effect: a device's backend decides
+which kernels run. Functions that ask whether a library is available tell the truth.
 
-The module can be called, too: ``tensocket.backends()`` lists the installed backends of devices with their states.
+The module is callable: ``tensocket.backends()`` lists the installed device backends with their states.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from . import cpu, cuda, cudnn, cusparselt, mha, mkl, mkldnn, mps, openmp, opt_e
 
 class _Backends(ModuleType):
     def __call__(self) -> list[BackendRecord]:
-        """Return all installed backends with their states; loads and probes each."""
+        """Return all installed backends with their states; load and probe each of them."""
         return api.backends()
 
 
 sys.modules[__name__].__class__ = _Backends
 
-#: One word for the precision of products; see ``set_float32_matmul_precision``.
+#: A name for the precision of products; see ``set_float32_matmul_precision``.
 fp32_precision = "none"
 
 __all__ = ["cpu", "cuda", "cudnn", "cusparselt", "mha", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]

@@ -6,5 +6,5 @@ import platform
 
 
 def get_cpu_capability() -> str:
-    """Return the processor's architecture; kernels are compiled for the processor that is there."""
+    """Return the processor's architecture; kernels are compiled for the actual processor."""
     return platform.machine()

@@ -1,4 +1,4 @@
-"""The choices that programs make about CUDA: precision of products, and which form of attention runs."""
+"""Settings of programs for CUDA: precision of products, and implementations of attention."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensocket_plugins.contract.registry import registry
 
 from .flags import Flags
 
-#: Precision of matrix products; they are computed in the dtype of their operands whatever is set here.
+#: Precision of matrix products; ignored, as products are computed in the dtype of their operands.
 matmul: Final = Flags.module(
     ModuleType(__name__ + ".matmul", "Precision of matrix products."), allow_tf32=False,
     allow_fp16_reduced_precision_reduction=True, allow_bf16_reduced_precision_reduction=True,
@@ -26,22 +26,22 @@ def is_built() -> bool:
 
 
 def flash_sdp_enabled() -> bool:
-    """Whether flash attention may be used."""
+    """Whether flash attention is allowed."""
     return _ATTENTION["flash"]
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Say whether flash attention may be used; there is one form of attention, which always runs."""
+    """Set whether flash attention is allowed; there is one implementation of attention, which always runs."""
     _ATTENTION["flash"] = enabled
 
 
 def mem_efficient_sdp_enabled() -> bool:
-    """Whether memory-efficient attention may be used."""
+    """Whether memory-efficient attention is allowed."""
     return _ATTENTION["mem_efficient"]
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Say whether memory-efficient attention may be used."""
+    """Set whether memory-efficient attention is allowed."""
     _ATTENTION["mem_efficient"] = enabled
 
 
@@ -51,27 +51,27 @@ def math_sdp_enabled() -> bool:
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """Say whether attention may be composed of products and a softmax."""
+    """Set whether attention may be composed of products and a softmax."""
     _ATTENTION["math"] = enabled
 
 
 def cudnn_sdp_enabled() -> bool:
-    """Whether cuDNN's attention may be used."""
+    """Whether cuDNN's attention is allowed."""
     return _ATTENTION["cudnn"]
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """Say whether cuDNN's attention may be used."""
+    """Set whether cuDNN's attention is allowed."""
     _ATTENTION["cudnn"] = enabled
 
 
 def is_flash_attention_available() -> bool:
-    """Return False: the one form of attention is not flash attention."""
+    """Return False: the only implementation of attention is not flash attention."""
     return False
 
 
 def can_use_flash_attention(params: Any, debug: bool = False) -> bool:
-    """Return False: the one form of attention is not flash attention."""
+    """Return False: the only implementation of attention is not flash attention."""
     return False
 
 
@@ -82,7 +82,7 @@ can_use_cudnn_attention = can_use_flash_attention
 @contextmanager
 def sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True,
                enable_cudnn: bool = True) -> Iterator[dict[str, bool]]:
-    """Say for a block which forms of attention may be used."""
+    """Set for a block which implementations of attention are allowed."""
     before = dict(_ATTENTION)
     _ATTENTION.update(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
     try:
@@ -92,7 +92,7 @@ def sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_e
 
 
 def preferred_linalg_library(backend: str | None = None) -> str:
-    """Return which library decomposes matrices; accepted as in PyTorch, the device's backend decides."""
+    """Return the library that decomposes matrices; accepted as in PyTorch, but the device's backend decides."""
     return "default"
 
 

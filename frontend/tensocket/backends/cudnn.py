@@ -1,4 +1,4 @@
-"""NVIDIA's library of neural networks: programs set its switches; no backend uses it, so they change nothing."""
+"""NVIDIA's library of neural networks: no backend uses it, so its settings have no effect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def version() -> int | None:
 
 
 def is_acceptable(tensor: Any) -> bool:
-    """Whether operators on ``tensor`` would use the library: never."""
+    """Return False: operators never use the library."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""Modules whose flags programs set: what they are set to is kept, and has no effect."""
+"""Modules whose flags programs set. The values are stored and have no effect."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from tensocket_plugins.contract.errors import ArgumentTypeError
 
 
 class Flags(ModuleType):
-    """A module with switches of a fixed type; other names are as in every module."""
+    """A module with flags of a fixed type; other attributes are as in every module."""
 
     _switches: tuple[str, ...] = ()
 
     @classmethod
     def module(cls, module: ModuleType, **switches: Any) -> ModuleType:
-        """Give a module switches with these values."""
+        """Add flags with these values to a module."""
         vars(module).update(switches, _switches=tuple(switches))
         module.__class__ = cls
         return module
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set a switch, or any other name.
+        """Set a flag, or any other attribute.
 
         Raises:
-            ArgumentTypeError: A switch that is on or off is given something else.
+            ArgumentTypeError: A boolean flag gets a value that is not a bool.
         """
         if name in self._switches and isinstance(vars(self)[name], bool) and not isinstance(value, (bool, int)):
             raise ArgumentTypeError(f"{self.__name__}.{name}", repr(value), "the switch is on or off",
@@ -34,10 +34,10 @@ class Flags(ModuleType):
         super().__setattr__(name, value)
 
     def set_flags(self, **values: Any) -> tuple[Any, ...]:
-        """Set the switches that are given without ``_`` or with it; None leaves one as it is. Returns what they were.
+        """Set the given flags, with or without ``_``; None leaves a flag unchanged. Return the old values.
 
         Raises:
-            ArgumentTypeError: There is no such switch.
+            ArgumentTypeError: The flag does not exist.
         """
         given = {name.removeprefix("_"): value for name, value in values.items()}
         unknown = sorted(given.keys() - set(self._switches))
@@ -52,7 +52,7 @@ class Flags(ModuleType):
 
     @contextmanager
     def flags(self, **values: Any) -> Iterator[None]:
-        """Set switches for a block."""
+        """Set flags for a block."""
         before = self.set_flags(**values)
         try:
             yield
@@ -62,7 +62,7 @@ class Flags(ModuleType):
 
     @contextmanager
     def patch(self, *named: Any, **values: Any) -> Iterator[None]:
-        """Set names of the module for a block or a function: ``patch(name=value)``, ``patch("name", value)``."""
+        """Set attributes of the module for a block or a function: ``patch(name=value)``, ``patch("name", value)``."""
         given = {**(named[0] if len(named) == 1 else {named[0]: named[1]} if named else {}), **values}
         before = {name: getattr(self, name) for name in given}
         vars(self).update(given)

@@ -1,4 +1,4 @@
-"""The switch for leaving padding out in ``nn.TransformerEncoder`` (``enable_nested_tensor``)."""
+"""The flag for skipping padding in ``nn.TransformerEncoder`` (``enable_nested_tensor``)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from ..nn.modules.transformer import FAST_PATH
 
 
 def get_fastpath_enabled() -> bool:
-    """Whether encoders leave out padding where nothing is trained."""
+    """Whether encoders skip padding if nothing is trained."""
     return FAST_PATH[0]
 
 
 def set_fastpath_enabled(value: bool) -> None:
-    """Say whether encoders leave out padding where nothing is trained."""
+    """Set whether encoders skip padding if nothing is trained."""
     FAST_PATH[0] = bool(value)
 
 

@@ -1,4 +1,4 @@
-"""Intel's oneDNN: programs switch it on and off; no backend uses it."""
+"""Intel's oneDNN: programs enable and disable it; no backend uses it."""
 
 from __future__ import annotations
 

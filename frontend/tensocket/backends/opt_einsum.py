@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-#: Settings of programs; products are contracted from left to right, whatever their values.
+#: Settings of programs; ignored, as products are contracted from left to right.
 enabled = True
 strategy: str | None = None
 
 
 def is_available() -> bool:
-    """Return False: no package is asked for the order."""
+    """Return False: no package determines the order."""
     return False

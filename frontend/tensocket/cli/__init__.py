@@ -1,6 +1,6 @@
-"""The command ``tensocket``: which devices there are and why others are not, and what backend authors need.
+"""The command ``tensocket``: available devices, reasons why others are unavailable, and tools for backend authors.
 
-Exit codes: 0 all is well, 1 something that was looked at does not work, 2 the command line cannot be followed.
+Exit codes: 0 everything works, 1 a backend or device does not work, 2 the command line is invalid.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # A terminal without Unicode is no reason to fail.
+        sys.stdout.reconfigure(errors="replace")  # A terminal without Unicode is not a reason to fail.
     arguments = list(sys.argv[1:] if argv is None else argv)
     others = find_extensions()
     if arguments and arguments[0] in others:
-        # Not through argparse: everything after the name belongs to the other command, options included.
+        # Without argparse: everything after the name belongs to the other command, including options.
         return others[arguments[0]].run(arguments[1:])
     options = _parser(others).parse_args(arguments)
     try:

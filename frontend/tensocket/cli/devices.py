@@ -1,4 +1,4 @@
-"""``tensocket devices``: one line for each device, with the reason and the next step where there is none."""
+"""``tensocket devices``: one line for each device, with the reason and the next step if it is unavailable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .survey import FAULTS, DeviceRow, memory, survey
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-#: Columns of a terminal from which on the table reads better than lines do.
+#: Terminal width in columns from which a table is more readable than lines.
 TABLE_WIDTH: Final = 120
 _COLOURS: Final = {"available": "green", "initialised": "green", "unavailable": "yellow", "disabled": "dim",
                    "lost": "red", "broken": "red", "incompatible": "red"}
@@ -48,7 +48,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def as_table(rows: Sequence[DeviceRow]) -> Table:
-    """For a wide terminal: long texts are wrapped, never cut."""
+    """Format a table for a wide terminal: long texts are wrapped, never truncated."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("device", "state", "reason and next step", "distribution", "model", "memory", "driver"):
         table.add_column(title, overflow="fold", no_wrap=title in ("device", "state", "memory"))
@@ -64,7 +64,7 @@ def as_table(rows: Sequence[DeviceRow]) -> Table:
 
 
 def as_text(rows: Sequence[DeviceRow]) -> str:
-    """For files, pipes and narrow terminals: a device's reason and next step on lines as long as they need to be."""
+    """Format lines for files, pipes and narrow terminals: a device's reason and next step get lines of any length."""
     width = max(len(row.name) for row in rows) + 2
     lines = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""``tensocket doctor``: all that is known about one backend or all of them, and a self-test of each device."""
+"""``tensocket doctor``: all facts about one backend or all of them, and a self-test of each device."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _environment(backends: Registry) -> Iterator[str]:
-    """Versions and switches, which hold for all backends."""
+    """Print versions and environment variables that apply to all backends."""
     yield f"Python {platform.python_version()} ({sys.executable}) on {platform.platform()}"
     yield f"contract {_version(CONTRACT_VERSION)}"
     for variable, value in sorted(os.environ.items()):
@@ -58,7 +58,7 @@ def _environment(backends: Registry) -> Iterator[str]:
 
 
 def _examine(rows: list[DeviceRow]) -> bool:
-    """Print all about one backend and test its devices; whether it is well."""
+    """Print all facts about one backend and test its devices; return whether it works."""
     record = rows[0].record
     print(f"\n{record.name}: {record.state.value}")
     for label, value in _facts(record):

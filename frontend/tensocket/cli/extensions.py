@@ -1,7 +1,7 @@
 """Commands that other distributions add: entry points of the group ``tensocket.commands``.
 
-The name of the entry point is the command, its value a function that takes the remaining arguments as a list of strings
-and returns the exit code. It is imported when its command is given, and at no other time.
+The name of the entry point is the command; its value is a function that takes the remaining arguments as a list of
+strings and returns the exit code. Only its own command imports it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Final
 from tensocket_plugins.contract.entrypoints import Offer, offers
 
 GROUP: Final = "tensocket.commands"
-#: Commands of this package; no other distribution can take their names.
+#: Commands of this package; other distributions cannot take their names.
 BUILT_IN: Final = frozenset({"devices", "doctor", "new-backend"})
-#: Commands that users are told about, and the distribution that brings them.
+#: Commands to mention to users, and the distributions that provide them.
 KNOWN: Final = {"conformance": "tensocket-conformance"}
 
 
@@ -26,7 +26,7 @@ class Extension:
 
     Attributes:
         name: The command.
-        offers: Who offers it: nobody if it is only known, several if distributions clash.
+        offers: The distributions that offer it: none if it is only known, several if distributions clash.
     """
 
     name: str
@@ -34,15 +34,15 @@ class Extension:
 
     @property
     def help(self) -> str:
-        """One line for the list of commands."""
+        """Help text for the list of commands."""
         origins = " and ".join(offer.origin for offer in self.offers)
         return f"of {origins}" if origins else f"needs: pip install {KNOWN[self.name]}"
 
     def run(self, arguments: list[str]) -> int:
-        """Import and run the command; problems are told on stderr.
+        """Import and run the command; report problems on stderr.
 
         Returns:
-            What the command returns; 2 if nobody or more than one distribution offers it; 1 if it cannot be imported.
+            The command's result; 2 if no distribution or more than one offers it; 1 if it cannot be imported.
         """
         if not self.offers:
             return _complain(self.name, f"not installed — it comes with {KNOWN[self.name]} — "
@@ -70,7 +70,7 @@ def _complain(name: str, problem: str, code: int) -> int:
 
 
 def find_extensions() -> dict[str, Extension]:
-    """Return the commands of other distributions, and those that are known but not installed."""
+    """Return the commands of other distributions, and known ones that are not installed."""
     found: dict[str, tuple[Offer, ...]] = dict.fromkeys(KNOWN, ())
     for offer in offers(GROUP):
         if offer.name not in BUILT_IN:

@@ -1,4 +1,4 @@
-"""``tensocket new-backend``: the package of a new backend, which passes conformance tier T0 as it is."""
+"""``tensocket new-backend``: the package of a new backend, which passes conformance tier T0 without changes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _run(options: argparse.Namespace) -> int:
     if fault:
         print(f"tensocket new-backend: '{name}' — {fault} — choose another name", file=sys.stderr)
         return 2
-    from tensocket_plugins.kit.scaffold import write_backend  # Backend authors need it; no other command does.
+    from tensocket_plugins.kit.scaffold import write_backend  # only this command needs it
 
     try:
         folder = write_backend(name, options.path)

@@ -1,4 +1,4 @@
-"""A computation small enough to check by eye, in a process of its own: a driver that crashes takes only that down."""
+"""A computation that is easy to check, in its own process: a crashing driver ends only that process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 
 import tensocket
 
-#: Seconds; the first kernel of a cold driver may take a while to build.
+#: Timeout in seconds; building the first kernel of a cold driver may take a while.
 TIMEOUT: Final = 120.0
 _EXPECTED: Final = [2.0, 3.0, 4.0]
 _CHILD: Final = "from tensocket.cli.selftest import compute; import sys; print(compute(sys.argv[1]))"
@@ -20,12 +20,12 @@ _CHILD: Final = "from tensocket.cli.selftest import compute; import sys; print(c
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a self-test ended.
+    """The outcome of a self-test.
 
     Attributes:
-        passed: Whether the device computed the right numbers.
+        passed: Whether the device computed the correct numbers.
         summary: One line.
-        output: The output of the process on stderr if it failed.
+        output: The process's output on stderr if it failed.
     """
 
     passed: bool
@@ -34,16 +34,16 @@ class Outcome:
 
 
 def compute(device: str) -> list[float]:
-    """Three elements plus one on ``device``, through the public names only."""
+    """Add one to three elements on ``device``, using only public names."""
     return list((tensocket.tensor([1.0, 2.0, 3.0], device=device) + 1).tolist())
 
 
 def run(device: str, *, timeout: float = TIMEOUT) -> Outcome:
-    """Compute on ``device`` in a child process with the same ``sys.path``, and compare."""
+    """Compute on ``device`` in a child process with the same ``sys.path``, and compare the results."""
     start = time.perf_counter()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     try:
-        # -P keeps the working directory out of the child's path, where a stray numpy.py would be found first.
+        # -P removes the working directory from the child's path; otherwise a stray numpy.py in it would be imported.
         child = subprocess.run([sys.executable, "-P", "-c", _CHILD, device], capture_output=True, text=True,
                                encoding="utf-8", errors="replace", timeout=timeout, env=environment, check=False)
     except subprocess.TimeoutExpired:

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from tensocket_plugins.contract import BackendRecord, Device, DeviceInfo, State, TensocketError
 from tensocket_plugins.contract.registry import Registry
 
-#: States that mean a mistake in a package, rather than something that this machine does not have.
+#: States that mean a bug in a package, rather than a missing part of this machine.
 FAULTS = frozenset({State.BROKEN, State.INCOMPATIBLE})
 
 
 @dataclass(frozen=True)
 class DeviceRow:
-    """One device, or one backend that has none to offer.
+    """One device, or one backend without devices.
 
     Attributes:
         name: ``opencl:0``, or the name of a backend without usable devices.
         record: Its backend's record.
         info: The device's description of itself; None if it has none or did not answer.
-        reason: Why it is not usable, or did not answer.
+        reason: Why it is unusable, or did not answer.
         advice: The next step.
     """
 
@@ -36,7 +36,7 @@ class DeviceRow:
         return (State.BROKEN if self.reason and self.record.state.usable else self.record.state).value
 
     def as_dict(self) -> Mapping[str, object]:
-        """Everything, for JSON."""
+        """Return all fields, for JSON."""
         record, info = self.record, self.info
         return {
             "device": self.name, "backend": record.name, "state": self.state, "reason": self.reason,
@@ -48,12 +48,12 @@ class DeviceRow:
 
 
 def survey(registry: Registry) -> list[DeviceRow]:
-    """Return all devices of all backends; loads every backend that the environment does not exclude. Never raises."""
+    """Return all devices of all backends; load every backend that the environment does not exclude. Never raise."""
     return [row for name in registry.names() for row in backend_rows(registry, name)]
 
 
 def backend_rows(registry: Registry, name: str) -> list[DeviceRow]:
-    """Return the devices of one backend, or one row for a backend that is not usable.
+    """Return the devices of one backend, or one row for an unusable backend.
 
     Raises:
         UnknownDevice: No backend has this name.
@@ -73,5 +73,5 @@ def _device_row(registry: Registry, record: BackendRecord, index: int) -> Device
 
 
 def memory(nbytes: int) -> str:
-    """``7.8 GiB``."""
+    """Return a size such as ``7.8 GiB``."""
     return f"{nbytes / 2**30:.1f} GiB" if nbytes >= 2**30 else f"{nbytes / 2**20:.0f} MiB"

@@ -1,4 +1,4 @@
-"""Compilation of functions and modules: not built yet, so that everything here leaves them as they are."""
+"""Compilation of functions and modules, which is not implemented: they run eagerly."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ is_exporting = is_compiling
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Return the function itself, which is not compiled; a decorator where none is given.
+    """Return the function itself, which is not compiled; without a function, return a decorator.
 
     Args:
         fn: A function.
         recursive: Accepted as in PyTorch.
-        reason: Why.
+        reason: The reason.
     """
     return (lambda function: function) if fn is None else fn
 
 
 def allow_in_graph(fn: _Value) -> _Value:
-    """Return the function, or functions, themselves."""
+    """Return the function, or functions, unchanged."""
     return fn
 
 
@@ -42,12 +42,12 @@ def assume_constant_result(fn: _Value) -> _Value:
 
 
 def substitute_in_graph(original_fn: Any, **options: Any) -> Callable[[_Value], _Value]:
-    """Return a decorator that leaves its function as it is: functions are called, not captured."""
+    """Return a decorator that leaves its function unchanged: functions are called, not captured."""
     return lambda function: function
 
 
 def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of tensors that calls ``fn`` with arrays and makes tensors of the arrays it returns."""
+    """Return a function of tensors that calls ``fn`` with arrays and converts its arrays to tensors."""
     import numpy as np
 
     import tensocket
@@ -62,20 +62,20 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reset() -> None:
-    """Do nothing: no compiled code is kept."""
+    """Do nothing: no compiled code is cached."""
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Do nothing: no graphs of kernels are kept."""
+    """Do nothing: no graphs of kernels are cached."""
 
 
 def list_backends(exclude_tags: tuple[str, ...] = ("debug", "experimental")) -> list[str]:
-    """Return the one way in which functions run."""
+    """Return the single mode of running functions."""
     return ["eager"]
 
 
 class set_stance:
-    """Say how functions are compiled, from now on or for a block: accepted, they run eagerly."""
+    """Accept a setting of how functions are compiled, permanently or for a block; they run eagerly."""
 
     def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False,
                  force_backend: Any = None) -> None:

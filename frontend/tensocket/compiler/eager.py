@@ -12,7 +12,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 
 class OptimizedModule(Module):
-    """A module that was passed to ``compile``: it calls the original, whose attributes are its own.
+    """A module that was passed to ``compile``: it calls the original and has its attributes.
 
     Args:
         mod: The original; its parameters are called ``_orig_mod.…`` here, as in PyTorch.
@@ -30,7 +30,7 @@ class OptimizedModule(Module):
         return self._orig_mod(*args, **kwargs)
 
     def train(self, mode: bool = True) -> OptimizedModule:
-        """Set the mode of both."""
+        """Set the mode of both modules."""
         super().train(mode)
         return self
 
@@ -54,10 +54,10 @@ class OptimizedModule(Module):
 
 
 def eager(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls ``function``, which ``_torchdynamo_orig_callable`` tells.
+    """Return a function that calls ``function`` and stores it as ``_torchdynamo_orig_callable``.
 
     Raises:
-        ArgumentTypeError: It cannot be called.
+        ArgumentTypeError: ``function`` is not callable.
     """
     if not callable(function):
         raise ArgumentTypeError("compile", f"a {type(function).__name__}", "functions and modules are compiled",
@@ -75,11 +75,11 @@ def eager(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = "inductor",
             mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False) -> Any:
-    """Return the function or module as it is, to be called eagerly; a decorator where none is given. Noted once.
+    """Return the function or module unchanged, to be called eagerly, with one notice; without it, a decorator.
 
     Args:
         model: A function or a module.
-        fullgraph: Accepted as in PyTorch, as are the others.
+        fullgraph: Accepted as in PyTorch, like the others.
         dynamic: Whether sizes may change.
         backend: A compiler.
         mode: The goal of the compilation.
@@ -88,7 +88,7 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
 
     Raises:
         ArgumentError: Both ``mode`` and ``options`` are given.
-        ArgumentTypeError: ``model`` cannot be called.
+        ArgumentTypeError: ``model`` is not callable.
     """
     if mode is not None and options is not None:
         raise ArgumentError("compile", f"mode={mode!r} and options", "a mode is a set of options",

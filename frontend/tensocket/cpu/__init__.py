@@ -1,4 +1,4 @@
-"""Devices of type ``cpu``: the functions of ``get_device_module("cpu")``, streams, and automatic precision."""
+"""Devices of type ``cpu``: the functions of ``get_device_module("cpu")``, streams, and automatic mixed precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of the CPU's tensors, as PyTorch counts that of its accelerators; arrays below 64 KiB are not counted."""
+"""Statistics of the CPU's memory, as PyTorch has for accelerators; arrays below 64 KiB are not counted."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from ..cuda.memory import named
 
 
 def memory_stats(device: Any = None) -> OrderedDict[str, int]:
-    """Return the allocator's counts, by PyTorch's names.
+    """Return the allocator's counts under PyTorch's names.
 
     Args:
-        device: Accepted as in PyTorch; there is one.
+        device: Accepted as in PyTorch; there is only one CPU device.
     """
     return named(api.memory_stats(HOST_DEVICE))
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    """Most bytes that the allocator held at once."""
+    """Return the peak of the bytes that the allocator held."""
     return api.memory_stats(HOST_DEVICE)["peak_reserved"]
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """Return the allocator's numbers as a table.
+    """Return the allocator's statistics as a table.
 
     Args:
-        device: Accepted as in PyTorch; there is one.
+        device: Accepted as in PyTorch; there is only one CPU device.
         abbreviated: Accepted as in PyTorch.
     """
     numbers = memory_stats()

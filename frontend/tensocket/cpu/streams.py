@@ -1,4 +1,4 @@
-"""Streams and events of the CPU: queues of operators that run in order, beside the thread that makes them."""
+"""Streams and events of the CPU: queues of operators that run in order, asynchronously to the calling thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Event(api.Event):
     """A mark in a stream's queue.
 
     Args:
-        enable_timing: Whether ``elapsed_time`` is wanted.
+        enable_timing: Whether the event supports ``elapsed_time``.
     """
 
     def __init__(self, enable_timing: bool = False) -> None:
@@ -21,10 +21,10 @@ class Event(api.Event):
 
 
 class Stream(api.Stream):
-    """A queue of work that runs in order, on a thread of its own.
+    """A queue of work that runs in order, on its own thread.
 
     Args:
-        priority: Accepted as in PyTorch; threads have none.
+        priority: Accepted as in PyTorch; threads have no priorities.
     """
 
     def __init__(self, priority: int = -1) -> None:
@@ -55,7 +55,7 @@ def current_stream(device: Any = None) -> Stream:
     """Return the stream on which this thread queues work.
 
     Args:
-        device: Accepted as in PyTorch; there is one.
+        device: Accepted as in PyTorch; there is only one CPU device.
     """
     entry = open_entry(HOST_DEVICE)
     return Stream._of(entry, entry.chosen_stream)

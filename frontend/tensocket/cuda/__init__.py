@@ -1,8 +1,8 @@
 """The devices that programs call ``cuda``.
 
-These are the devices of the backend ``cuda`` where it is installed and has any, or those of the backend that was
-asked to answer for it (``python -m tensocket.as_torch --device X``). Without a device, questions have the same answers
-as in PyTorch on a machine without one: seeding and memory statistics do nothing, what needs a device raises.
+These are the devices of the backend ``cuda`` if it is installed and has any, or those of the backend that answers for
+it (``python -m tensocket.as_torch --device X``). Without a device, functions behave as in PyTorch on a machine without
+one: seeding and memory statistics do nothing, and functions that need a device raise.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ from .random import (
 )
 from .streams import Event, Stream, StreamContext, current_stream, default_stream, set_stream, stream
 
-#: Always: every device computes with float16.
+#: Always true: every device computes with float16.
 has_half = True
-#: No library of NVIDIA's for decompositions is asked for.
+#: None of NVIDIA's libraries for decompositions is used.
 has_magma = False
 
 _KINDS = kinds_on("cuda")
@@ -96,7 +96,7 @@ ShortTensor = _KINDS["ShortTensor"]
 
 
 def __getattr__(name: str) -> Any:
-    """``default_generators``: the generator of each device, which opens the devices; ``_initialized``: of now."""
+    """Return ``default_generators``, one generator per device (opens the devices), or the current ``_initialized``."""
     if name == "_initialized":
         return is_initialized()
     if name == "default_generators":

@@ -1,4 +1,4 @@
-"""Which device ``cuda`` is in this process, and what is known about it."""
+"""The device that ``cuda`` means in this process, and its properties."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ NAME: Final = "cuda"
 
 
 def backend_name() -> str:
-    """Return the backend that the name stands for: ``cuda`` itself, or ``cpu`` where the host answers for it."""
+    """Return the backend that the name stands for: ``cuda`` itself, or ``cpu`` if the host answers for it."""
     return parse_device(NAME).type
 
 
 def is_available() -> bool:
-    """Whether there is a device that can be used under the name ``cuda``."""
+    """Whether a device is usable under the name ``cuda``."""
     return api.is_available(backend_name())
 
 
 def device_count() -> int:
-    """Return the number of devices that can be used under the name ``cuda``."""
+    """Return the number of devices that are usable under the name ``cuda``."""
     return api.device_count(backend_name()) if is_available() else 0
 
 
 def device_of_argument(device: Any) -> Device:
-    """Return the device that a ``device`` argument means here: None is the current device, a number an index.
+    """Return the device that a ``device`` argument means: None is the current device, a number an index.
 
     Raises:
-        ArgumentTypeError: It is a device of another kind.
+        ArgumentTypeError: The device has another type.
     """
     if device is None:
         return Device(backend_name())
@@ -62,23 +62,23 @@ def is_initialized() -> bool:
 
 
 def init() -> None:
-    """Open the current device now rather than at its first use."""
+    """Open the current device now instead of at its first use."""
     entry_of()
 
 
 def current_device() -> int:
-    """Index of the device that ``cuda`` without an index means."""
+    """Return the index of the device that ``cuda`` without an index means."""
     return entry_of().runtime.index
 
 
 def set_device(device: Any) -> None:
-    """Let ``cuda`` without an index mean ``device``, in all threads; a negative number changes nothing."""
+    """Make ``cuda`` without an index mean ``device``, in all threads; a negative number changes nothing."""
     if not isinstance(device, int) or device >= 0:
         set_current(device_of_argument(device))
 
 
 class device:
-    """``with device(1):`` — ``cuda`` without an index means this one in the block.
+    """``with device(1):`` — ``cuda`` without an index means this device in the block.
 
     Args:
         device: An index or a device; None and negative numbers change nothing.
@@ -99,7 +99,7 @@ class device:
 
 
 class device_of(device):
-    """``with device_of(tensor):`` — the tensor's device in the block; nothing changes for tensors elsewhere."""
+    """``with device_of(tensor):`` — select the tensor's device in the block; tensors elsewhere change nothing."""
 
     def __init__(self, obj: Any) -> None:
         super().__init__(obj.get_device() if obj.is_cuda else -1)
@@ -107,7 +107,7 @@ class device_of(device):
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """A device's description of itself; ``major`` and ``minor`` are 0 where it has no compute capability."""
+    """A device's description of itself; ``major`` and ``minor`` are 0 if it has no compute capability."""
 
     name: str
     total_memory: int
@@ -117,7 +117,7 @@ class DeviceProperties:
 
 
 def get_device_properties(device: Any = None) -> DeviceProperties:
-    """Model, memory and compute capability of a device."""
+    """Return model, memory and compute capability of a device."""
     chosen = device_of_argument(device)
     info = api.get_device_info(chosen if chosen.index is not None or not opened() else Device(chosen.type,
                                                                                             current_device()))
@@ -143,7 +143,7 @@ def synchronize(device: Any = None) -> None:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether the current device computes with bfloat16; False where there is none.
+    """Whether the current device computes with bfloat16; False without a device.
 
     Args:
         including_emulation: Accepted as in PyTorch.
@@ -157,19 +157,19 @@ def is_tf32_supported() -> bool:
 
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
-    """Whether copies between two devices need not pass through the host; False, as no backend promises that."""
+    """Whether copies between two devices can bypass the host; False, as no backend guarantees that."""
     device_of_argument(device)
     device_of_argument(peer_device)
     return False
 
 
 def get_arch_list() -> list[str]:
-    """Empty: kernels are compiled for the device that is there."""
+    """Return an empty list: kernels are compiled for the actual device."""
     return []
 
 
 def get_gencode_flags() -> str:
-    """Empty: kernels are compiled for the device that is there."""
+    """Return an empty text: kernels are compiled for the actual device."""
     return ""
 
 

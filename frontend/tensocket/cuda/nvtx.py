@@ -1,4 +1,4 @@
-"""Names of stretches of a program for NVIDIA's profilers: accepted, and not passed on."""
+"""Named ranges for NVIDIA's profilers: accepted, and not passed on."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _DEPTH: Final = [0]
 
 
 def range_push(msg: str) -> int:
-    """Begin a stretch inside those that are open; returns how many of them there are."""
+    """Begin a range inside of the open ones and return the number of those."""
     _DEPTH[0] += 1
     return _DEPTH[0] - 1
 
 
 def range_pop() -> int:
-    """End the innermost stretch; returns how many are left, -1 where none was open."""
+    """End the innermost range and return the number of the remaining ones; -1 if none was open."""
     _DEPTH[0] = max(-1, _DEPTH[0] - 1)
     depth = _DEPTH[0]
     _DEPTH[0] = max(0, depth)
@@ -24,7 +24,7 @@ def range_pop() -> int:
 
 
 def mark(msg: str) -> None:
-    """Name a moment."""
+    """Name a point in time."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""NVIDIA's profiler: what programs tell it is not passed on."""
+"""NVIDIA's profiler; calls are not passed on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random generators of the devices called ``cuda``; seeding does nothing where there is none, as in PyTorch."""
+"""Random generators of the devices called ``cuda``; without one, seeding does nothing, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ def _generators() -> list[Generator]:
 
 
 def manual_seed(seed: int) -> None:
-    """Start the current device's stream of random numbers of ``seed``."""
+    """Seed the current device's generator."""
     if is_available():
         generator_of(entry_of()).manual_seed(seed)
 
 
 def manual_seed_all(seed: int) -> None:
-    """Start the streams of random numbers of ``seed`` on all devices."""
+    """Seed the generators of all devices."""
     for generator in _generators():
         generator.manual_seed(seed)
 
 
 def seed() -> None:
-    """Start a stream of random numbers that nobody knows on the current device."""
+    """Seed the current device's generator with a random seed."""
     if is_available():
         generator_of(entry_of()).seed()
 
 
 def seed_all() -> None:
-    """Start a stream of random numbers that nobody knows on all devices."""
+    """Seed the generators of all devices with a random seed."""
     drawn: int | None = None
     for generator in _generators():
         if drawn is None:
@@ -50,17 +50,17 @@ def initial_seed() -> int:
 
 
 def get_rng_state(device: Any = None) -> Tensor:
-    """State of a device's generator, uint8."""
+    """Return the state of a device's generator, uint8."""
     return generator_of(entry_of(device)).get_state()  # type: ignore[no-any-return]
 
 
 def get_rng_state_all() -> list[Tensor]:
-    """States of all devices' generators."""
+    """Return the states of all devices' generators."""
     return [generator.get_state() for generator in _generators()]
 
 
 def set_rng_state(new_state: Tensor, device: Any = None) -> None:
-    """Go on where a generator was when ``get_rng_state`` returned ``new_state``."""
+    """Restore the generator's state that ``get_rng_state`` returned."""
     generator_of(entry_of(device)).set_state(new_state)
 
 

@@ -14,9 +14,9 @@ class Event(api.Event):
     """A mark in a stream's queue.
 
     Args:
-        enable_timing: Whether ``elapsed_time`` is wanted.
+        enable_timing: Whether the event supports ``elapsed_time``.
         blocking: Accepted as in PyTorch; ``synchronize`` blocks the thread.
-        interprocess: Accepted as in PyTorch; events are of one process.
+        interprocess: Accepted as in PyTorch; events belong to one process.
     """
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
@@ -27,8 +27,8 @@ class Stream(api.Stream):
     """A queue of work that runs in order.
 
     Args:
-        device: Where; None is the current device.
-        priority: Lower numbers go first.
+        device: The device; None is the current device.
+        priority: Lower numbers have priority.
     """
 
     def __init__(self, device: Any = None, priority: int = 0) -> None:
@@ -40,7 +40,7 @@ class Stream(api.Stream):
         return self.stream_id
 
     def record_event(self, event: api.Event | None = None) -> api.Event:
-        """Put an event behind what is queued."""
+        """Record an event after the queued work."""
         chosen: api.Event = Event() if event is None else event
         self._stream.record(chosen._event)
         return chosen
@@ -73,7 +73,7 @@ def current_stream(device: Any = None) -> Stream:
 
 
 def default_stream(device: Any = None) -> Stream:
-    """Return the stream that a device has from the start."""
+    """Return the default stream of a device."""
     entry = entry_of(device)
     return Stream._of(entry, entry.runtime.default_stream)
 

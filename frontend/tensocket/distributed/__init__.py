@@ -1,4 +1,4 @@
-"""Programs for several processes, run as the one process that there is."""
+"""Programs for several processes, run in a single process."""
 
 from __future__ import annotations
 

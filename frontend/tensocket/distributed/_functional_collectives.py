@@ -6,20 +6,20 @@ from typing import Any
 
 
 def all_reduce(self: Any, reduceOp: str, group: Any, tag: str = "") -> Any:
-    """Return the sum over ranks: the tensor of the only one."""
+    """Return the sum over ranks: the tensor of the only rank."""
     return self.clone()
 
 
 def all_gather_tensor(self: Any, gather_dim: int, group: Any, tag: str = "") -> Any:
-    """Tensors of all ranks behind each other: that of the only one."""
+    """Return the concatenated tensors of all ranks: that of the only rank."""
     return self.clone()
 
 
 def reduce_scatter_tensor(self: Any, reduceOp: str, scatter_dim: int, group: Any, tag: str = "") -> Any:
-    """This rank's part of the sum: the tensor of the only one."""
+    """Return this rank's part of the sum: the tensor of the only rank."""
     return self.clone()
 
 
 def wait_tensor(tensor: Any) -> Any:
-    """Return the tensor, which is there."""
+    """Return the tensor, which is available at once."""
     return tensor

@@ -11,10 +11,10 @@ from .distributed_c10d import ReduceOp, Work, _member, _only
 
 
 def _same(operator: str, lists: Sequence[Any]) -> Any:
-    """Return the one element of a list with one for each rank.
+    """Return the single element of a list with one element per rank.
 
     Raises:
-        ProcessGroupError: It has not one element.
+        ProcessGroupError: The list does not have exactly one element.
     """
     if len(lists) != 1:
         raise ProcessGroupError(operator, f"{len(lists)} tensors", "there is one tensor for each of the 1 processes",
@@ -27,18 +27,18 @@ def _done(async_op: bool, result: Any = None) -> Work | None:
 
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None) -> Work | None:
-    """Wait for nobody."""
+    """Return at once: there are no other processes."""
     _member(group, "barrier")
     return _done(async_op)
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-    """Wait for nobody."""
+    """Return at once: there are no other processes."""
     _member(group, "monitored_barrier")
 
 
 def all_reduce(tensor: Any, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
-    """Leave ``tensor`` as it is: the sum, mean or maximum over one rank."""
+    """Leave ``tensor`` unchanged: it is the sum, mean or maximum over one rank."""
     _member(group, "all_reduce")
     return _done(async_op, [tensor])
 
@@ -48,7 +48,7 @@ all_reduce_coalesced = all_reduce
 
 def reduce(tensor: Any, dst: int | None = None, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False,
            group_dst: int | None = None) -> Work | None:
-    """Leave ``tensor`` as it is."""
+    """Leave ``tensor`` unchanged."""
     _member(group, "reduce")
     _only("reduce", dst if dst is not None else group_dst)
     return _done(async_op, [tensor])
@@ -56,14 +56,14 @@ def reduce(tensor: Any, dst: int | None = None, op: ReduceOp = ReduceOp.SUM, gro
 
 def broadcast(tensor: Any, src: int | None = None, group: Any = None, async_op: bool = False,
               group_src: int | None = None) -> Work | None:
-    """Leave ``tensor`` as it is: it is the source's."""
+    """Leave ``tensor`` unchanged: it is the source's."""
     _member(group, "broadcast")
     _only("broadcast", src if src is not None else group_src)
     return _done(async_op, [tensor])
 
 
 def all_gather(tensor_list: Sequence[Any], tensor: Any, group: Any = None, async_op: bool = False) -> Work | None:
-    """Copy ``tensor`` into the only one of ``tensor_list``."""
+    """Copy ``tensor`` into the only element of ``tensor_list``."""
     _member(group, "all_gather")
     _same("all_gather", tensor_list).detach().copy_(tensor.detach())
     return _done(async_op, list(tensor_list))
@@ -71,7 +71,7 @@ def all_gather(tensor_list: Sequence[Any], tensor: Any, group: Any = None, async
 
 def all_gather_into_tensor(output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
                            ) -> Work | None:
-    """Copy a tensor; the result may have one more dimension of size 1 in front."""
+    """Copy a tensor; the result may have an additional leading dimension of size 1."""
     _member(group, "all_gather_into_tensor")
     output_tensor.detach().copy_(input_tensor.detach().reshape(output_tensor.shape))
     return _done(async_op, output_tensor)
@@ -82,7 +82,7 @@ _all_gather_base = all_gather_into_tensor
 
 def gather(tensor: Any, gather_list: Sequence[Any] | None = None, dst: int | None = None, group: Any = None,
            async_op: bool = False, group_dst: int | None = None) -> Work | None:
-    """Copy ``tensor`` into the only one of ``gather_list``."""
+    """Copy ``tensor`` into the only element of ``gather_list``."""
     _member(group, "gather")
     _only("gather", dst if dst is not None else group_dst)
     _same("gather", gather_list or ()).detach().copy_(tensor.detach())
@@ -91,7 +91,7 @@ def gather(tensor: Any, gather_list: Sequence[Any] | None = None, dst: int | Non
 
 def scatter(tensor: Any, scatter_list: Sequence[Any] | None = None, src: int | None = None, group: Any = None,
             async_op: bool = False, group_src: int | None = None) -> Work | None:
-    """Copy the only one of ``scatter_list`` into ``tensor``."""
+    """Copy the only element of ``scatter_list`` into ``tensor``."""
     _member(group, "scatter")
     _only("scatter", src if src is not None else group_src)
     tensor.detach().copy_(_same("scatter", scatter_list or ()).detach())
@@ -100,7 +100,7 @@ def scatter(tensor: Any, scatter_list: Sequence[Any] | None = None, src: int | N
 
 def reduce_scatter(output: Any, input_list: Sequence[Any], op: ReduceOp = ReduceOp.SUM, group: Any = None,
                    async_op: bool = False) -> Work | None:
-    """Copy the only one of ``input_list`` into ``output``."""
+    """Copy the only element of ``input_list`` into ``output``."""
     _member(group, "reduce_scatter")
     output.detach().copy_(_same("reduce_scatter", input_list).detach())
     return _done(async_op, output)
@@ -108,7 +108,7 @@ def reduce_scatter(output: Any, input_list: Sequence[Any], op: ReduceOp = Reduce
 
 def reduce_scatter_tensor(output: Any, input: Any, op: ReduceOp = ReduceOp.SUM, group: Any = None,
                           async_op: bool = False) -> Work | None:
-    """Copy a tensor; it may have one more dimension of size 1 in front."""
+    """Copy a tensor, which may have an additional leading dimension of size 1."""
     _member(group, "reduce_scatter_tensor")
     output.detach().copy_(input.detach().reshape(output.shape))
     return _done(async_op, output)
@@ -134,7 +134,7 @@ def all_to_all_single(output: Any, input: Any, output_split_sizes: Any = None, i
 
 
 def send(tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> Any:
-    """Refuse: there is nobody else.
+    """Refuse: there are no other processes.
 
     Raises:
         ProcessGroupError: Always.
@@ -166,7 +166,7 @@ def gather_object(obj: Any, object_gather_list: list[Any] | None = None, dst: in
 
 def broadcast_object_list(object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None,
                           group_src: int | None = None) -> None:
-    """Leave the list as it is: it is the source's."""
+    """Leave the list unchanged: it is the source's."""
     _member(group, "broadcast_object_list")
 
 

@@ -11,7 +11,7 @@ from .distributed_c10d import GroupMember, init_process_group, is_initialized
 
 
 class DeviceMesh:
-    """A mesh whose every dimension has size 1.
+    """A mesh in which every dimension has size 1.
 
     Args:
         device_type: Kind of devices.
@@ -59,7 +59,7 @@ class DeviceMesh:
 
 def init_device_mesh(device_type: str, mesh_shape: Sequence[int], *, mesh_dim_names: Sequence[str] | None = None,
                      backend_override: Any = None) -> DeviceMesh:
-    """Return a mesh, after making the group of all processes where there is none."""
+    """Return a mesh; make the group of all processes first if it does not exist."""
     mesh = DeviceMesh(device_type, mesh_shape, mesh_dim_names)
     if not is_initialized():
         init_process_group()

@@ -1,7 +1,7 @@
-"""Groups of processes and their collectives, for the one process that there is.
+"""Groups of processes and their collectives, for a single process.
 
-A program that is prepared for several processes runs with its world of one: every collective leaves or copies what the
-only rank has. A larger world is refused when it is initialised.
+A program for several processes runs with a world of size one: every collective leaves or copies the data of the only
+rank. Initialisation refuses a larger world.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tensocket.errors import ProcessGroupError
 
 
 class ReduceOp(IntEnum):
-    """How values of ranks become one; a single rank's value stays what it is."""
+    """The reduction of the ranks' values; a single rank's value stays unchanged."""
 
     SUM = 0
     AVG = 1
@@ -28,7 +28,7 @@ class ReduceOp(IntEnum):
 
 
 class Backend(str):
-    """Name of what would carry messages."""
+    """The name of a communication backend."""
 
     __slots__ = ()
 
@@ -40,17 +40,17 @@ class Backend(str):
 
 
 class Work:
-    """A collective that was called with ``async_op=True``; it is done at once."""
+    """A collective that was called with ``async_op=True``; it completes immediately."""
 
     def __init__(self, result: Any = None) -> None:
         self._result = result
 
     def wait(self, timeout: Any = None) -> bool:
-        """Return True: it is done."""
+        """Return True: the work is complete."""
         return True
 
     def is_completed(self) -> bool:
-        """Return True: it is done."""
+        """Return True: the work is complete."""
         return True
 
     is_success = is_completed
@@ -60,7 +60,7 @@ class Work:
         return self._result
 
     def get_future(self) -> Work:
-        """Something to wait for."""
+        """Return a completed future."""
         return self
 
     value = result
@@ -70,7 +70,7 @@ class ProcessGroup:
     """A group with this process as its only rank.
 
     Args:
-        backend: Name of what would carry messages.
+        backend: The name of a communication backend.
     """
 
     def __init__(self, backend: str = "gloo") -> None:
@@ -86,7 +86,7 @@ class ProcessGroup:
 
 
 class GroupMember:
-    """The groups that programs name without having made them."""
+    """Predefined groups."""
 
     WORLD: ProcessGroup | None = None
     NON_GROUP_MEMBER: Final = object()
@@ -97,10 +97,10 @@ _GROUPS: Final[list[ProcessGroup]] = []
 
 
 def _member(group: Any, operator: str) -> ProcessGroup:
-    """Return the group that is meant.
+    """Return the group that the argument means.
 
     Raises:
-        ProcessGroupError: There is none.
+        ProcessGroupError: The group does not exist.
     """
     world = GroupMember.WORLD
     if world is None:
@@ -115,10 +115,10 @@ def _get_default_group() -> ProcessGroup:
 
 
 def _only(operator: str, rank: Any) -> None:
-    """Check a rank that an operator names.
+    """Check a rank that an operator gets.
 
     Raises:
-        ProcessGroupError: It is not 0.
+        ProcessGroupError: The rank is not 0.
     """
     if rank not in (None, 0):
         raise ProcessGroupError(operator, f"rank {rank}", "the group has 1 process, of rank 0", "pass 0")
@@ -137,7 +137,7 @@ def is_initialized() -> bool:
 
 
 def _false() -> bool:
-    """Return False: nothing carries messages."""
+    """Return False: there is no communication backend."""
     return False
 
 
@@ -145,7 +145,7 @@ is_nccl_available = is_mpi_available = is_ucc_available = is_xccl_available = is
 
 
 def is_gloo_available() -> bool:
-    """Return True: a group of one needs nothing that carries messages."""
+    """Return True: a group of one process needs no communication."""
     return True
 
 
@@ -157,21 +157,21 @@ def is_backend_available(backend: str) -> bool:
 def init_process_group(backend: str | None = None, init_method: str | None = None, timeout: Any = None,
                        world_size: int = -1, rank: int = -1, store: Any = None, group_name: str = "",
                        pg_options: Any = None, device_id: Any = None) -> None:
-    """Make the group of all processes, which is this one.
+    """Make the group of all processes, which consists of this one.
 
     Args:
-        backend: Kept as the group's name.
-        init_method: Accepted as in PyTorch: nobody has to be met.
-        timeout: Accepted as in PyTorch, as is what follows ``rank``.
+        backend: The group's name.
+        init_method: Accepted as in PyTorch: there is no process to find.
+        timeout: Accepted as in PyTorch, like all arguments after ``rank``.
         world_size: Number of processes; ``WORLD_SIZE`` of the environment, or 1, if negative.
         rank: This process's number; ``RANK`` of the environment, or 0, if negative.
-        store: Where processes would meet.
+        store: Rendezvous of processes.
         group_name: A name.
         pg_options: Options of the backend.
         device_id: The device.
 
     Raises:
-        ProcessGroupError: There is a group already, or the world has more than one process.
+        ProcessGroupError: The group exists already, or the world has more than one process.
     """
     size = world_size if world_size >= 0 else int(os.environ.get("WORLD_SIZE", "1"))
     number = rank if rank >= 0 else int(os.environ.get("RANK", "0"))
@@ -185,7 +185,7 @@ def init_process_group(backend: str | None = None, init_method: str | None = Non
 
 
 def destroy_process_group(group: Any = None) -> None:
-    """Forget a group; the default one by default, and with it all others."""
+    """Delete a group; by default the default group and all others."""
     if _member(group, "destroy_process_group") is GroupMember.WORLD:
         GroupMember.WORLD = None
         _GROUPS.clear()
@@ -196,14 +196,14 @@ def destroy_process_group(group: Any = None) -> None:
 def new_group(ranks: Sequence[int] | None = None, timeout: Any = None, backend: str | None = None,
               pg_options: Any = None, use_local_synchronization: bool = False, group_desc: Any = None,
               device_id: Any = None, sort_ranks: bool = True) -> Any:
-    """Another group of this process; ``GroupMember.NON_GROUP_MEMBER`` if ``ranks`` is empty.
+    """Return another group of this process; ``GroupMember.NON_GROUP_MEMBER`` if ``ranks`` is empty.
 
     Args:
         ranks: Members.
-        timeout: Accepted as in PyTorch, as are the others.
-        backend: Kept as the group's name.
+        timeout: Accepted as in PyTorch, like the others.
+        backend: The group's name.
         pg_options: Options of the backend.
-        use_local_synchronization: Whom to wait for.
+        use_local_synchronization: Whether to wait only for the group's processes.
         group_desc: A description.
         device_id: The device.
         sort_ranks: Whether ranks are sorted.
@@ -219,7 +219,7 @@ def new_group(ranks: Sequence[int] | None = None, timeout: Any = None, backend: 
 
 def new_subgroups(group_size: int | None = None, group: Any = None, *args: Any, **options: Any
                   ) -> tuple[Any, list[Any]]:
-    """This process's subgroup, and all of them."""
+    """Return this process's subgroup, and all subgroups."""
     made = new_group([0])
     return made, [made]
 
@@ -235,7 +235,7 @@ def get_world_size(group: Any = None) -> int:
 
 
 def get_backend(group: Any = None) -> Backend:
-    """Return the name of what would carry messages."""
+    """Return the name of the communication backend."""
     return _member(group, "get_backend").backend
 
 
@@ -257,10 +257,10 @@ def get_group_rank(group: Any, global_rank: int) -> int:
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """This process's number on its machine, from ``LOCAL_RANK`` of the environment.
+    """Return this process's number on its machine, from ``LOCAL_RANK`` of the environment.
 
     Raises:
-        ProcessGroupError: It is not there, and no other number is given.
+        ProcessGroupError: The variable is not set, and ``fallback_rank`` is not given.
     """
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])

@@ -1,4 +1,4 @@
-"""Collectives through which gradients flow; with one process they are the identity."""
+"""Collectives through which gradients flow; for one process, they are the identity."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from .distributed_c10d import ReduceOp, get_world_size
 
 
 def all_reduce(tensor: Any, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Any:
-    """Return the sum over ranks: the tensor of the only one."""
+    """Return the sum over ranks: the tensor of the only rank."""
     get_world_size(group)
     return tensor.view_as(tensor)
 
 
 def all_gather(tensor: Any, group: Any = None) -> tuple[Any, ...]:
-    """Tensors of all ranks: that of the only one."""
+    """Return the tensors of all ranks: that of the only rank."""
     return (all_reduce(tensor, group=group),)
 
 
 def broadcast(tensor: Any, src: int, group: Any = None) -> Any:
-    """Return the tensor of rank ``src``, which is the only one."""
+    """Return the tensor of rank ``src``, which is the only rank."""
     return all_reduce(tensor, group=group)
 
 
 def reduce(tensor: Any, dst: int, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Any:
-    """Return the sum over ranks: the tensor of the only one."""
+    """Return the sum over ranks: the tensor of the only rank."""
     return all_reduce(tensor, op, group)
 
 

@@ -62,34 +62,34 @@ class Bernoulli(ExponentialFamily):
 
     @property
     def mean(self) -> Any:
-        """Probs."""
+        """The mean, ``probs``."""
         return self.probs
 
     @property
     def mode(self) -> Any:
-        """The more probable value; NaN where there is none."""
+        """The more probable value; NaN where both are equally probable."""
         mode = (self.probs >= 0.5).to(self.probs.dtype)
         return torch.where(self.probs == 0.5, math.nan, mode)
 
     @property
     def variance(self) -> Any:
-        """P (1 - p)."""
+        """``p (1 - p)``."""
         return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """Zeros and ones."""
+        """Draw zeros and ones."""
         with torch.no_grad():
             return torch.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Any) -> Any:
-        """Log-probability."""
+        """Return the log-probability of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         return -torch.nn.functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
 
     def entropy(self) -> Any:
-        """-p log p - (1 - p) log(1 - p)."""
+        """Return ``-p log p - (1 - p) log(1 - p)``."""
         return bernoulli_entropy(self.logits, self.probs)
 
     def enumerate_support(self, expand: bool = True) -> Any:

@@ -37,42 +37,42 @@ class Beta(ExponentialFamily):
 
     @property
     def concentration1(self) -> Any:
-        """A."""
+        """The parameter ``a``."""
         return self._dirichlet.concentration[..., 0]
 
     @property
     def concentration0(self) -> Any:
-        """B."""
+        """The parameter ``b``."""
         return self._dirichlet.concentration[..., 1]
 
     @property
     def mean(self) -> Any:
-        """A / (a + b)."""
+        """``a / (a + b)``."""
         return self.concentration1 / (self.concentration1 + self.concentration0)
 
     @property
     def mode(self) -> Any:
-        """That of two probabilities."""
+        """The mode of the Dirichlet distribution of two probabilities."""
         return self._dirichlet.mode[..., 0]
 
     @property
     def variance(self) -> Any:
-        """A b / ((a + b)**2 (a + b + 1))."""
+        """``a b / ((a + b)**2 (a + b + 1))``."""
         total = self.concentration1 + self.concentration0
         return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Return the first of two probabilities."""
+        """Draw the first of two Dirichlet-distributed probabilities."""
         return self._dirichlet.rsample(sample_shape).select(-1, 0)
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density."""
+        """Return the log-density of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         return self._dirichlet.log_prob(torch.stack([value, 1.0 - value], -1))
 
     def entropy(self) -> Any:
-        """That of two probabilities."""
+        """Return the entropy of the Dirichlet distribution of two probabilities."""
         return self._dirichlet.entropy()
 
     @property

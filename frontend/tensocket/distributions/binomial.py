@@ -67,7 +67,7 @@ class Binomial(Distribution):
 
     @property
     def mean(self) -> Any:
-        """N p."""
+        """``n p``."""
         return self.total_count * self.probs
 
     @property
@@ -77,17 +77,17 @@ class Binomial(Distribution):
 
     @property
     def variance(self) -> Any:
-        """N p (1 - p)."""
+        """``n p (1 - p)``."""
         return self.total_count * self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """Counts."""
+        """Draw counts."""
         shape = self._extended_shape(sample_shape)
         with torch.no_grad():
             return torch.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
     def log_prob(self, value: Any) -> Any:
-        """Log-probability."""
+        """Return the log-probability of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         n = self.total_count

@@ -85,14 +85,14 @@ class Categorical(Distribution):
         return torch.full(self._extended_shape(), math.nan, dtype=self.probs.dtype, device=self.probs.device)
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """Categories."""
+        """Draw categories."""
         shape = torch.Size(sample_shape)
         rows = self.probs.detach().reshape((-1, self._num_events))
         drawn = torch.multinomial(rows, shape.numel(), True).mT
         return drawn.reshape(self._extended_shape(shape))
 
     def log_prob(self, value: Any) -> Any:
-        """Log-probability."""
+        """Return the log-probability of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         shape = torch.broadcast_shapes(tuple(value.shape), tuple(self._batch_shape))

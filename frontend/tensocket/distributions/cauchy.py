@@ -31,12 +31,12 @@ class Cauchy(Distribution):
 
     @property
     def mean(self) -> Any:
-        """NaN: there is none."""
+        """NaN: the integral diverges."""
         return torch.full(self._extended_shape(), math.nan, dtype=self.loc.dtype, device=self.loc.device)
 
     @property
     def mode(self) -> Any:
-        """Loc."""
+        """``loc``."""
         return self.loc
 
     @property
@@ -45,26 +45,26 @@ class Cauchy(Distribution):
         return torch.full(self._extended_shape(), math.inf, dtype=self.loc.dtype, device=self.loc.device)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Loc + scale times Cauchy numbers."""
+        """Draw ``loc + scale z`` with Cauchy numbers z."""
         drawn = self.loc.detach().new_empty(self._extended_shape(sample_shape)).cauchy_()
         return self.loc + drawn * self.scale
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density."""
+        """Return the log-density of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         return -math.log(math.pi) - self.scale.log() - ((value - self.loc) / self.scale).pow(2).log1p()
 
     def cdf(self, value: Any) -> Any:
-        """atan((x - loc) / scale) / pi + 1 / 2."""
+        """Return ``atan((x - loc) / scale) / pi + 1 / 2``."""
         if self._validate_args:
             self._validate_sample(value)
         return torch.atan((value - self.loc) / self.scale) / math.pi + 0.5
 
     def icdf(self, value: Any) -> Any:
-        """Loc + scale tan(pi (p - 1 / 2))."""
+        """Return ``loc + scale tan(pi (p - 1 / 2))``."""
         return torch.tan(math.pi * (value - 0.5)) * self.scale + self.loc
 
     def entropy(self) -> Any:
-        """log(4 pi scale)."""
+        """Return ``log(4 pi scale)``."""
         return math.log(4 * math.pi) + self.scale.log()

@@ -1,4 +1,4 @@
-"""Transforms onto sets: ``biject_to(constraint)`` is one-to-one, ``transform_to(constraint)`` need not be."""
+"""Transforms onto sets: ``biject_to(constraint)`` is one-to-one, ``transform_to(constraint)`` may not be."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class ConstraintRegistry:
         super().__init__()
 
     def register(self, constraint: Any, factory: Callable[[Any], Any] | None = None) -> Any:
-        """Register a function for a class of constraints, or that of an object; also a decorator.
+        """Register a function for a class of constraints, or for the class of an object; also a decorator.
 
         Raises:
-            ArgumentTypeError: It is not a constraint.
+            ArgumentTypeError: ``constraint`` is not a constraint.
         """
         if factory is None:
             return lambda given: self.register(constraint, given)

@@ -29,7 +29,7 @@ class Constraint:
         """Return which events are in the set.
 
         Raises:
-            NotImplementedError: The subclass does not say.
+            NotImplementedError: The subclass does not define it.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no check")
 
@@ -50,7 +50,7 @@ class _Dependent(Constraint):
         """Whether the set is countable.
 
         Raises:
-            NotImplementedError: It depends.
+            NotImplementedError: The parameters decide it.
         """
         if self._is_discrete is NotImplemented:
             raise NotImplementedError("is_discrete depends on parameters")
@@ -61,19 +61,19 @@ class _Dependent(Constraint):
         """Dimensions of one event.
 
         Raises:
-            NotImplementedError: It depends.
+            NotImplementedError: The parameters decide it.
         """
         if self._event_dim is NotImplemented:
             raise NotImplementedError("event_dim depends on parameters")
         return self._event_dim
 
     def __call__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> Any:
-        """Return the same with other properties."""
+        """Return the same constraint with other properties."""
         return _Dependent(is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
                           event_dim=self._event_dim if event_dim is NotImplemented else event_dim)
 
     def check(self, value: Any) -> Any:
-        """Not known.
+        """Refuse: the set is not known.
 
         Raises:
             ArgumentError: Always.
@@ -105,7 +105,7 @@ class _DependentProperty(property, _Dependent):
 
 
 class _IndependentConstraint(Constraint):
-    """Events of several events of another set."""
+    """Events that consist of several events of a base constraint."""
 
     def __init__(self, base_constraint: Any, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint = base_constraint
@@ -114,16 +114,16 @@ class _IndependentConstraint(Constraint):
 
     @property
     def is_discrete(self) -> Any:
-        """That of the other set."""
+        """Whether the base constraint is countable."""
         return self.base_constraint.is_discrete
 
     @property
     def event_dim(self) -> Any:
-        """More than that of the other set."""
+        """Number of event dimensions, more than that of the base constraint."""
         return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
 
     def check(self, value: Any) -> Any:
-        """Whether all are in the other set.
+        """Whether all events of the base constraint are in its set.
 
         Raises:
             ArgumentError: The value has too few dimensions.
@@ -148,16 +148,16 @@ class MixtureSameFamilyConstraint(Constraint):
 
     @property
     def is_discrete(self) -> Any:
-        """That of the components."""
+        """Whether the components' support is countable."""
         return self.base_constraint.is_discrete
 
     @property
     def event_dim(self) -> Any:
-        """That of the components."""
+        """Number of event dimensions of the components."""
         return self.base_constraint.event_dim
 
     def check(self, value: Any) -> Any:
-        """Whether it is in the support of every component."""
+        """Return whether each event is in the support of every component."""
         place = value.dim() - self.event_dim
         result = self.base_constraint.check(value.unsqueeze(place))
         return result.reshape((*result.shape[:value.dim() - self.event_dim], -1)).all(-1)
@@ -175,7 +175,7 @@ class _Boolean(Constraint):
     is_discrete = True
 
     def check(self, value: Any) -> Any:
-        """Whether it is one of them."""
+        """Return whether each event is in the set."""
         return (value == 0) | (value == 1)
 
 
@@ -186,12 +186,12 @@ class _OneHot(Constraint):
     event_dim = 1
 
     def check(self, value: Any) -> Any:
-        """Whether it is one of them."""
+        """Return whether each event is in the set."""
         return ((value == 0) | (value == 1)).all(-1) & (value.sum(-1) == 1)
 
 
 class _Bounded(Constraint):
-    """Numbers with bounds, which the text shows."""
+    """Numbers with bounds, which the repr shows."""
 
     def __repr__(self) -> str:
         bounds = ", ".join(f"{name}={value}" for name, value in self.__dict__.items())
@@ -208,7 +208,7 @@ class _IntegerInterval(_Bounded):
         self.upper_bound = upper_bound
 
     def check(self, value: Any) -> Any:
-        """Whether it is one of them."""
+        """Return whether each event is in the set."""
         return (value % 1 == 0) & (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
@@ -221,12 +221,12 @@ class _IntegerLessThan(_Bounded):
         self.upper_bound = upper_bound
 
     def check(self, value: Any) -> Any:
-        """Whether it is one of them."""
+        """Return whether each event is in the set."""
         return (value % 1 == 0) & (value <= self.upper_bound)
 
 
 class _IntegerGreaterThan(_Bounded):
-    """Integers from a bound on."""
+    """Integers that are greater than or equal to a bound."""
 
     is_discrete = True
 
@@ -234,7 +234,7 @@ class _IntegerGreaterThan(_Bounded):
         self.lower_bound = lower_bound
 
     def check(self, value: Any) -> Any:
-        """Whether it is one of them."""
+        """Return whether each event is in the set."""
         return (value % 1 == 0) & (value >= self.lower_bound)
 
 
@@ -242,7 +242,7 @@ class _Real(Constraint):
     """All numbers."""
 
     def check(self, value: Any) -> Any:
-        """Whether it is no NaN."""
+        """Return whether each number is not NaN."""
         return value == value
 
 
@@ -253,18 +253,18 @@ class _GreaterThan(_Bounded):
         self.lower_bound = lower_bound
 
     def check(self, value: Any) -> Any:
-        """Whether it is one of them."""
+        """Return whether each event is in the set."""
         return self.lower_bound < value
 
 
 class _GreaterThanEq(_Bounded):
-    """Numbers from a bound on."""
+    """Numbers that are greater than or equal to a bound."""
 
     def __init__(self, lower_bound: Any) -> None:
         self.lower_bound = lower_bound
 
     def check(self, value: Any) -> Any:
-        """Whether it is one of them."""
+        """Return whether each event is in the set."""
         return self.lower_bound <= value
 
 
@@ -275,27 +275,27 @@ class _LessThan(_Bounded):
         self.upper_bound = upper_bound
 
     def check(self, value: Any) -> Any:
-        """Whether it is one of them."""
+        """Return whether each event is in the set."""
         return value < self.upper_bound
 
 
 class _Interval(_Bounded):
-    """Numbers from one bound to another."""
+    """Numbers between two bounds, both included."""
 
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
         self.lower_bound = lower_bound
         self.upper_bound = upper_bound
 
     def check(self, value: Any) -> Any:
-        """Whether it is one of them."""
+        """Return whether each event is in the set."""
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
 class _HalfOpenInterval(_Interval):
-    """Numbers from one bound to another, which is not among them."""
+    """Numbers from one bound (included) to another (excluded)."""
 
     def check(self, value: Any) -> Any:
-        """Whether it is one of them."""
+        """Return whether each event is in the set."""
         return (self.lower_bound <= value) & (value < self.upper_bound)
 
 
@@ -303,12 +303,12 @@ class _HalfOpenInterval(_Interval):
 
 
 class _Simplex(Constraint):
-    """Vectors of numbers from 0 on whose sum is 1."""
+    """Vectors of nonnegative numbers whose sum is 1."""
 
     event_dim = 1
 
     def check(self, value: Any) -> Any:
-        """Whether it is one of them."""
+        """Return whether each event is in the set."""
         return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
 
@@ -322,17 +322,17 @@ class _Multinomial(Constraint):
         self.upper_bound = upper_bound
 
     def check(self, value: Any) -> Any:
-        """Whether it is one of them."""
+        """Return whether each event is in the set."""
         return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
 
 
 class _LowerTriangular(Constraint):
-    """Matrices without elements above the diagonal."""
+    """Matrices with zeros above the diagonal."""
 
     event_dim = 2
 
     def check(self, value: Any) -> Any:
-        """Whether it is one of them."""
+        """Return whether each event is in the set."""
         return (value.tril() == value).flatten(-2).all(-1)
 
 
@@ -340,7 +340,7 @@ class _LowerCholesky(_LowerTriangular):
     """Lower triangular matrices with a positive diagonal."""
 
     def check(self, value: Any) -> Any:
-        """Whether it is one of them."""
+        """Return whether each event is in the set."""
         return super().check(value) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
@@ -348,7 +348,7 @@ class _CorrCholesky(_LowerCholesky):
     """Cholesky factors of correlations: rows have length 1."""
 
     def check(self, value: Any) -> Any:
-        """Whether it is one of them."""
+        """Return whether each event is in the set."""
         tolerance = torch.finfo(value.dtype).eps * value.size(-1) * 10
         return super().check(value) & ((value.square().sum(-1) - 1).abs() < tolerance).all(-1)
 
@@ -359,7 +359,7 @@ class _Square(Constraint):
     event_dim = 2
 
     def check(self, value: Any) -> Any:
-        """Whether it is one of them."""
+        """Return whether each event is in the set."""
         return torch.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype=torch.bool, device=value.device)
 
 
@@ -367,7 +367,7 @@ class _Symmetric(_Square):
     """Symmetric matrices."""
 
     def check(self, value: Any) -> Any:
-        """Whether it is one of them."""
+        """Return whether each event is in the set."""
         square = super().check(value)
         return square & torch.isclose(value, value.mT, atol=1e-6).all(-2).all(-1) if square.all() else square
 
@@ -376,7 +376,7 @@ class _PositiveSemidefinite(_Symmetric):
     """Symmetric matrices without negative eigenvalues."""
 
     def check(self, value: Any) -> Any:
-        """Whether it is one of them."""
+        """Return whether each event is in the set."""
         symmetric = super().check(value)
         return torch.linalg.eigvalsh(value).ge(0).all(-1) if symmetric.all() else symmetric
 
@@ -385,13 +385,13 @@ class _PositiveDefinite(_Symmetric):
     """Symmetric matrices with positive eigenvalues."""
 
     def check(self, value: Any) -> Any:
-        """Whether it is one of them."""
+        """Return whether each event is in the set."""
         symmetric = super().check(value)
         return torch.linalg.cholesky_ex(value).info.eq(0) if symmetric.all() else symmetric
 
 
 class _Joined(Constraint):
-    """Sets side by side along a dimension."""
+    """Sets that are joined along a dimension."""
 
     def __init__(self, cseq: Sequence[Any], dim: int = 0) -> None:
         self.cseq = list(cseq)
@@ -399,12 +399,12 @@ class _Joined(Constraint):
 
     @property
     def is_discrete(self) -> Any:
-        """Whether any is countable."""
+        """Whether any of the sets is countable."""
         return any(c.is_discrete for c in self.cseq)
 
     @property
     def event_dim(self) -> Any:
-        """The largest."""
+        """The largest number of event dimensions."""
         return max(c.event_dim for c in self.cseq)
 
 
@@ -416,7 +416,7 @@ class _Cat(_Joined):
         self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
 
     def check(self, value: Any) -> Any:
-        """Whether each part is in its set."""
+        """Return whether each part is in its set."""
         checks, start = [], 0
         for constraint, length in zip(self.cseq, self.lengths, strict=True):
             checks.append(constraint.check(value.narrow(self.dim, start, length)))
@@ -428,7 +428,7 @@ class _Stack(_Joined):
     """Positions along a dimension, each in a set of its own."""
 
     def check(self, value: Any) -> Any:
-        """Whether each position is in its set."""
+        """Return whether each position is in its set."""
         parts = [value.select(self.dim, k) for k in range(value.size(self.dim))]
         return torch.stack([c.check(v) for v, c in zip(parts, self.cseq, strict=True)], self.dim)
 

@@ -27,7 +27,7 @@ class ContinuousBernoulli(ExponentialFamily):
     Args:
         probs: p.
         logits: Its log-odds; one of both is given.
-        lims: Between these, formulas are replaced by their expansions around 1 / 2.
+        lims: Between these two values of p, the formulas are replaced by their expansions around 1 / 2.
         validate_args: Whether parameters and values are checked.
 
     Raises:
@@ -47,7 +47,7 @@ class ContinuousBernoulli(ExponentialFamily):
         (value,) = broadcast_all(given)
         self._lims = lims
         if logits is None and (self._validate_args if validate_args is None else validate_args):
-            self._check("probs", constraints.unit_interval, value)  # what is clamped always passes
+            self._check("probs", constraints.unit_interval, value)  # a clamped value always passes
         setattr(self, "probs" if logits is None else "logits", clamp_probs(value) if logits is None else value)
         super().__init__(batch_shape_of((given,), value), validate_args=validate_args)
 
@@ -58,7 +58,7 @@ class ContinuousBernoulli(ExponentialFamily):
 
     @lazy_property
     def probs(self) -> Any:
-        """P."""
+        """Parameter p."""
         return clamp_probs(logits_to_probs(self.logits, is_binary=True))
 
     @property
@@ -73,7 +73,7 @@ class ContinuousBernoulli(ExponentialFamily):
         return torch.where(self._outside_unstable_region(), self.probs, self._lims[0])
 
     def _cont_bern_log_norm(self) -> Any:
-        """Log C(p)."""
+        """Return ``log C(p)``."""
         p = self._cut_probs()
         exact = (torch.log1p(-p) - p.log()).abs().log() - torch.log1p(-2 * p.clamp(max=0.5)).where(
             p <= 0.5, torch.log(2 * p.clamp(min=0.5) - 1))
@@ -82,7 +82,7 @@ class ContinuousBernoulli(ExponentialFamily):
 
     @property
     def mean(self) -> Any:
-        """P / (2 p - 1) + 1 / (2 atanh(1 - 2 p))."""
+        """``p / (2 p - 1) + 1 / (2 atanh(1 - 2 p))``."""
         p = self._cut_probs()
         exact = p / (2 * p - 1) + 1 / (torch.log1p(-p) - p.log())
         x = self.probs - 0.5
@@ -90,24 +90,24 @@ class ContinuousBernoulli(ExponentialFamily):
 
     @property
     def stddev(self) -> Any:
-        """The root of the variance."""
+        """The square root of the variance."""
         return self.variance.sqrt()
 
     @property
     def variance(self) -> Any:
-        """P (p - 1) / (1 - 2 p)**2 + 1 / (2 atanh(1 - 2 p))**2."""
+        """``p (p - 1) / (1 - 2 p)**2 + 1 / (2 atanh(1 - 2 p))**2``."""
         p = self._cut_probs()
         exact = p * (p - 1) / (1 - 2 * p).pow(2) + 1 / (torch.log1p(-p) - p.log()).pow(2)
         x = (self.probs - 0.5).pow(2)
         return torch.where(self._outside_unstable_region(), exact, 1 / 12 - (1 / 15 - 128 / 945 * x) * x)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """``icdf`` of uniform numbers."""
+        """Draw by ``icdf`` of uniform numbers."""
         drawn = torch.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device)
         return self.icdf(drawn)
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density."""
+        """Return the log-density of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
@@ -115,7 +115,7 @@ class ContinuousBernoulli(ExponentialFamily):
         return density + self._cont_bern_log_norm()
 
     def cdf(self, value: Any) -> Any:
-        """(p**x (1 - p)**(1 - x) + p - 1) / (2 p - 1)."""
+        """Return ``(p**x (1 - p)**(1 - x) + p - 1) / (2 p - 1)``."""
         if self._validate_args:
             self._validate_sample(value)
         p = self._cut_probs()
@@ -130,7 +130,7 @@ class ContinuousBernoulli(ExponentialFamily):
         return torch.where(self._outside_unstable_region(), exact, value)
 
     def entropy(self) -> Any:
-        """-mean log(p / (1 - p)) - log(1 - p) - log C(p)."""
+        """Return ``-mean log(p / (1 - p)) - log(1 - p) - log C(p)``."""
         rest = torch.log1p(-self.probs)
         return self.mean * (rest - self.probs.log()) - self._cont_bern_log_norm() - rest
 
@@ -139,7 +139,7 @@ class ContinuousBernoulli(ExponentialFamily):
         return (self.logits,)
 
     def _log_normalizer(self, x: Any) -> Any:
-        """log((exp(x) - 1) / x)."""
+        """Return ``log((exp(x) - 1) / x)``."""
         near = (x - 0.0).abs() <= max(abs(math.log(p / (1 - p))) for p in self._lims)
         safe = torch.where(near, 1.0, x)
         exact = (safe.exp() - 1).abs().log() - safe.abs().log()

@@ -16,7 +16,7 @@ _Dirichlet_backward = dirichlet_backward
 
 
 class Dirichlet(ExponentialFamily):
-    """Vectors of K probabilities: gamma numbers by their sum.
+    """Vectors of K probabilities: gamma numbers, divided by their sum.
 
     Args:
         concentration: K numbers along the last dimension.
@@ -38,11 +38,11 @@ class Dirichlet(ExponentialFamily):
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Random probabilities, with gradients."""
+        """Draw random probabilities, with gradients."""
         return standard_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density."""
+        """Return the log-density of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         a = self.concentration
@@ -50,12 +50,12 @@ class Dirichlet(ExponentialFamily):
 
     @property
     def mean(self) -> Any:
-        """The shares of the concentration."""
+        """The concentrations, divided by their sum."""
         return self.concentration / self.concentration.sum(-1, True)
 
     @property
     def mode(self) -> Any:
-        """The shares of what is above 1; where all are below, the largest alone."""
+        """The shares of the concentrations' excess over 1; if all are below 1, one at the largest concentration."""
         above = (self.concentration - 1).clamp(min=0.0)
         mode = above / above.sum(-1, True)
         below = (self.concentration < 1).all(dim=-1, keepdim=True)
@@ -64,12 +64,12 @@ class Dirichlet(ExponentialFamily):
 
     @property
     def variance(self) -> Any:
-        """A (A - a) / (A**2 (A + 1)), where A is the sum."""
+        """``a (A - a) / (A**2 (A + 1))``, where A is the sum."""
         total = self.concentration.sum(-1, True)
         return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
 
     def entropy(self) -> Any:
-        """Log B(a) + (A - K) psi(A) - the sum of (a - 1) psi(a)."""
+        """Return ``log B(a) + (A - K) psi(A)`` minus the sum of ``(a - 1) psi(a)``."""
         a, count = self.concentration, self.concentration.size(-1)
         total = a.sum(-1)
         return (torch.lgamma(a).sum(-1) - torch.lgamma(total) - (count - total) * torch.digamma(total)

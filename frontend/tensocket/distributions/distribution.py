@@ -43,15 +43,15 @@ class Distribution:
     _validate_args: bool = __debug__
     #: Names of parameters and their domains.
     arg_constraints: ClassVar[Any] = _Undefined("arg_constraints")
-    #: Where values are.
+    #: Constraint on the values.
     support: Any = _Undefined("support")
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Check parameters and values of distributions made from now on, or do not.
+        """Set whether distributions that are made from now on check parameters and values.
 
         Raises:
-            ArgumentError: It is not a bool.
+            ArgumentError: The value is not a bool.
         """
         if value not in (True, False):
             raise ArgumentError("set_default_validate_args", f"{value!r}", "the default is True or False",
@@ -71,7 +71,7 @@ class Distribution:
         super().__init__()
 
     def _known_constraints(self) -> Any:
-        """Domains of the parameters; none, and a warning, where the class does not state them."""
+        """Return the domains of the parameters; if the class does not state them, warn and return none."""
         try:
             return self.arg_constraints
         except NotImplementedError:
@@ -99,7 +99,7 @@ class Distribution:
         return self._event_shape
 
     def _extended_shape(self, sample_shape: Any = ()) -> Any:
-        """Shape of samples."""
+        """Return the shape of samples."""
         return torch.Size((*torch.Size(sample_shape), *self._batch_shape, *self._event_shape))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
@@ -122,7 +122,7 @@ class Distribution:
 
     #: Further attributes that ``expand`` expands, with the dimensions of an event.
     _expanded: ClassVar[dict[str, int]] = {}
-    #: Attributes that ``expand`` hands on.
+    #: Attributes that ``expand`` passes on unchanged.
     _kept: ClassVar[tuple[str, ...]] = ()
     #: Attributes that are distributions with the same batch shape.
     _parts: ClassVar[tuple[str, ...]] = ()
@@ -158,29 +158,29 @@ class Distribution:
         return self.variance.sqrt()
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """Samples without history."""
+        """Draw samples without gradients."""
         with torch.no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Samples that are functions of the parameters, for gradients."""
+        """Draw samples that are differentiable functions of the parameters."""
         raise self._unknown("rsample")
 
     def sample_n(self, n: int) -> Any:
-        """``sample((n,))``, deprecated."""
+        """Return ``sample((n,))``. Deprecated."""
         warnings.warn("sample_n(n) will be deprecated. Use .sample((n,)) instead", UserWarning, stacklevel=2)
         return self.sample(torch.Size((n,)))
 
     def log_prob(self, value: Any) -> Any:
-        """Logarithm of the density, or of the probability, at a value."""
+        """Return the logarithm of the density, or of the probability, at a value."""
         raise self._unknown("log_prob")
 
     def cdf(self, value: Any) -> Any:
-        """Probability of values up to this one."""
+        """Return the probability of values up to this one."""
         raise self._unknown("cdf")
 
     def icdf(self, value: Any) -> Any:
-        """Return the value up to which there is this probability."""
+        """Return the value whose ``cdf`` is this probability."""
         raise self._unknown("icdf")
 
     def enumerate_support(self, expand: bool = True) -> Any:
@@ -200,7 +200,7 @@ class Distribution:
         return torch.exp(self.entropy())
 
     def _validate_sample(self, value: Any) -> None:
-        """Require a value of this distribution.
+        """Check that a value is one of this distribution.
 
         Raises:
             ArgumentError: It is not a tensor, does not broadcast, or is outside of the support.

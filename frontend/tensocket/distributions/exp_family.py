@@ -19,7 +19,7 @@ class ExponentialFamily(Distribution):
         raise self._unknown("natural parameters")
 
     def _log_normalizer(self, *natural_params: Any) -> Any:
-        """Return A of natural parameters."""
+        """Return A of the natural parameters."""
         raise self._unknown("log-normaliser")
 
     @property
@@ -28,8 +28,8 @@ class ExponentialFamily(Distribution):
         raise self._unknown("mean of the carrier measure")
 
     def entropy(self) -> Any:
-        """Return A - sum of natural parameters times the gradient of A, less the mean of k (F. Nielsen, R. Nock,
-        2010).
+        """Return A minus the sum of the natural parameters times the gradient of A, minus the mean of k (F. Nielsen,
+        R. Nock, 2010).
         """
         result = -self._mean_carrier_measure
         parameters = [as_leaf(p.detach()) for p in self._natural_params]

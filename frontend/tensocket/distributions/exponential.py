@@ -49,27 +49,27 @@ class Exponential(ExponentialFamily):
         return self.rate.pow(-2)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Exponential numbers by the rate."""
+        """Draw standard exponential numbers, divided by the rate."""
         return self.rate.detach().new_empty(self._extended_shape(sample_shape)).exponential_() / self.rate
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density."""
+        """Return the log-density of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         return self.rate.log() - self.rate * value
 
     def cdf(self, value: Any) -> Any:
-        """Return 1 - exp(-rate x)."""
+        """Return ``1 - exp(-rate x)``."""
         if self._validate_args:
             self._validate_sample(value)
         return -torch.expm1(-self.rate * value)
 
     def icdf(self, value: Any) -> Any:
-        """-log(1 - p) / rate."""
+        """Return ``-log(1 - p) / rate``."""
         return -torch.log1p(-value) / self.rate
 
     def entropy(self) -> Any:
-        """Return 1 - log rate."""
+        """Return ``1 - log rate``."""
         return 1.0 - torch.log(self.rate)
 
     @property

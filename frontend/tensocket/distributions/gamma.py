@@ -32,7 +32,7 @@ class Gamma(ExponentialFamily):
 
     @property
     def mean(self) -> Any:
-        """A / rate."""
+        """``a / rate``."""
         return self.concentration / self.rate
 
     @property
@@ -42,17 +42,17 @@ class Gamma(ExponentialFamily):
 
     @property
     def variance(self) -> Any:
-        """A / rate**2."""
+        """``a / rate**2``."""
         return self.concentration / self.rate.pow(2)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Gamma numbers with gradients by implicit reparameterisation."""
+        """Draw gamma numbers with gradients by implicit reparameterisation."""
         shape = self._extended_shape(sample_shape)
         value = standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
         return value.clamp(min=torch.finfo(value.dtype).tiny)
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density."""
+        """Return the log-density of ``value``."""
         value = torch.as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)
         if self._validate_args:
             self._validate_sample(value)
@@ -66,7 +66,7 @@ class Gamma(ExponentialFamily):
         return torch.special.gammainc(self.concentration, self.rate * value)
 
     def entropy(self) -> Any:
-        """Return A - log rate + log Gamma(a) + (1 - a) psi(a)."""
+        """Return ``a - log rate + log Gamma(a) + (1 - a) psi(a)``."""
         a = self.concentration
         return a - torch.log(self.rate) + torch.lgamma(a) + (1.0 - a) * torch.digamma(a)
 

@@ -72,15 +72,15 @@ class Geometric(Distribution):
         return (1.0 / self.probs - 1.0) / self.probs
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """floor(log u / log(1 - p))."""
+        """Draw ``floor(log u / log(1 - p))`` with uniform u."""
         with torch.no_grad():
-            # The digits of a half are too few steps between the quantiles.
+            # Half precision has too few digits to resolve the quantiles.
             probs = self.probs.float() if self.probs.itemsize < 4 else self.probs
             u = uniform(self._extended_shape(sample_shape), probs)
             return (u.log() / (-probs).log1p()).floor().to(self.probs.dtype)
 
     def log_prob(self, value: Any) -> Any:
-        """Log-probability."""
+        """Return the log-probability of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         value, probs = broadcast_all(value, self.probs)
@@ -88,5 +88,5 @@ class Geometric(Distribution):
         return value * (-failures).log1p() + self.probs.log()
 
     def entropy(self) -> Any:
-        """That of one trial, by p."""
+        """Return the entropy of one trial, divided by p."""
         return bernoulli_entropy(self.logits, self.probs) / self.probs

@@ -15,7 +15,7 @@ from .utils import batch_shape_of, broadcast_all, euler_constant
 
 
 class Gumbel(TransformedDistribution):
-    """exp(-(z + exp(-z))) / scale with z = (x - loc) / scale: largest values.
+    """exp(-(z + exp(-z))) / scale with z = (x - loc) / scale: the distribution of largest values.
 
     Args:
         loc: The most probable value.
@@ -40,7 +40,7 @@ class Gumbel(TransformedDistribution):
         super().__init__(base, transforms, validate_args=validate_args)
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density."""
+        """Return the log-density of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         y = (self.loc - value) / self.scale
@@ -48,17 +48,17 @@ class Gumbel(TransformedDistribution):
 
     @property
     def mean(self) -> Any:
-        """Loc + scale times Euler's constant."""
+        """``loc + scale c`` with Euler's constant c."""
         return self.loc + self.scale * euler_constant
 
     @property
     def mode(self) -> Any:
-        """Loc."""
+        """``loc``."""
         return self.loc
 
     @property
     def stddev(self) -> Any:
-        """Pi scale / sqrt 6."""
+        """``pi scale / sqrt 6``."""
         return (math.pi / math.sqrt(6)) * self.scale
 
     @property
@@ -67,5 +67,5 @@ class Gumbel(TransformedDistribution):
         return self.stddev.pow(2)
 
     def entropy(self) -> Any:
-        """Log scale + 1 + Euler's constant."""
+        """Return ``log scale + 1`` plus Euler's constant."""
         return self.scale.log() + (1 + euler_constant)

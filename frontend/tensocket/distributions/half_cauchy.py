@@ -1,4 +1,4 @@
-"""Distances of Cauchy numbers."""
+"""The absolute values of Cauchy numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class HalfCauchy(TransformedDistribution):
     """|x| with x a Cauchy number around 0.
 
     Args:
-        scale: That of x.
+        scale: The scale of x.
         validate_args: Whether parameters and values are checked.
     """
 
@@ -30,7 +30,7 @@ class HalfCauchy(TransformedDistribution):
 
     @property
     def scale(self) -> Any:
-        """That of x."""
+        """The scale of x."""
         return self.base_dist.scale
 
     @property
@@ -49,14 +49,14 @@ class HalfCauchy(TransformedDistribution):
         return self.base_dist.variance
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density; -inf below 0."""
+        """Return the log-density of ``value``; -inf below 0."""
         if self._validate_args:
             self._validate_sample(value)
         value = torch.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device)
         return torch.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
     def cdf(self, value: Any) -> Any:
-        """Return 2 F(x) - 1."""
+        """Return ``2 F(x) - 1``."""
         if self._validate_args:
             self._validate_sample(value)
         return 2 * self.base_dist.cdf(value) - 1
@@ -66,5 +66,5 @@ class HalfCauchy(TransformedDistribution):
         return self.base_dist.icdf((prob + 1) / 2)
 
     def entropy(self) -> Any:
-        """That of x, less log 2."""
+        """Return the entropy of x minus log 2."""
         return self.base_dist.entropy() - math.log(2)

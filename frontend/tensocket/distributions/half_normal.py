@@ -1,4 +1,4 @@
-"""Distances of normal numbers."""
+"""The absolute values of normal numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class HalfNormal(TransformedDistribution):
 
     @property
     def mean(self) -> Any:
-        """Scale sqrt(2 / pi)."""
+        """``scale sqrt(2 / pi)``."""
         return self.scale * math.sqrt(2 / math.pi)
 
     @property
@@ -49,13 +49,13 @@ class HalfNormal(TransformedDistribution):
         return self.scale.pow(2) * (1 - 2 / math.pi)
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density; -inf below 0."""
+        """Return the log-density of ``value``; -inf below 0."""
         if self._validate_args:
             self._validate_sample(value)
         return torch.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
     def cdf(self, value: Any) -> Any:
-        """Return 2 F(x) - 1."""
+        """Return ``2 F(x) - 1``."""
         if self._validate_args:
             self._validate_sample(value)
         return 2 * self.base_dist.cdf(value) - 1
@@ -65,5 +65,5 @@ class HalfNormal(TransformedDistribution):
         return self.base_dist.icdf((prob + 1) / 2)
 
     def entropy(self) -> Any:
-        """That of x, less log 2."""
+        """Return the entropy of x minus log 2."""
         return self.base_dist.entropy() - math.log(2)

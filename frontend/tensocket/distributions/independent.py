@@ -1,4 +1,4 @@
-"""Batch dimensions as dimensions of events."""
+"""Batch dimensions that are reinterpreted as event dimensions."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .utils import sum_rightmost
 
 
 class Independent(Distribution):
-    """A distribution whose events are several independent events of another one.
+    """A distribution whose events are several independent events of a base distribution.
 
     Args:
-        base_distribution: The other one.
+        base_distribution: The base distribution.
         reinterpreted_batch_ndims: How many of its last batch dimensions become dimensions of an event.
         validate_args: Whether values are checked.
 
@@ -48,53 +48,53 @@ class Independent(Distribution):
 
     @property
     def has_rsample(self) -> Any:  # type: ignore[override]
-        """Whether the other one has samples with gradients."""
+        """Whether the base distribution has samples with gradients."""
         return self.base_dist.has_rsample
 
     @property
     def has_enumerate_support(self) -> Any:  # type: ignore[override]
-        """Whether all values can be listed: not those of several dimensions."""
+        """Whether all values can be enumerated, which is false for events of several dimensions."""
         return self.base_dist.has_enumerate_support if self.reinterpreted_batch_ndims == 0 else False
 
     @constraints.dependent_property
     def support(self) -> Any:
-        """That of the other one, over more dimensions."""
+        """Return the base's support, over more event dimensions."""
         count = self.reinterpreted_batch_ndims
         return constraints.independent(self.base_dist.support, count) if count else self.base_dist.support
 
     @property
     def mean(self) -> Any:
-        """That of the other one."""
+        """The mean of the base."""
         return self.base_dist.mean
 
     @property
     def mode(self) -> Any:
-        """That of the other one."""
+        """The mode of the base."""
         return self.base_dist.mode
 
     @property
     def variance(self) -> Any:
-        """That of the other one."""
+        """The variance of the base."""
         return self.base_dist.variance
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """Those of the other one."""
+        """Draw from the base."""
         return self.base_dist.sample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Those of the other one."""
+        """Draw from the base, with gradients."""
         return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value: Any) -> Any:
-        """Return the sum over an event."""
+        """Return the base's log-probability, summed over each event."""
         return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 
     def entropy(self) -> Any:
-        """Return the sum over an event."""
+        """Return the base's entropy, summed over each event."""
         return sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        """Those of the other one.
+        """Return all values of the base.
 
         Raises:
             NoClosedForm: Batch dimensions became dimensions of events.

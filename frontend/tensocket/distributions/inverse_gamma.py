@@ -41,12 +41,12 @@ class InverseGamma(TransformedDistribution):
 
     @property
     def mean(self) -> Any:
-        """Rate / (a - 1); infinite for a up to 1."""
+        """``rate / (a - 1)``; infinite for a up to 1."""
         return torch.where(self.concentration > 1, self.rate / (self.concentration - 1), torch.inf)
 
     @property
     def mode(self) -> Any:
-        """Rate / (a + 1)."""
+        """``rate / (a + 1)``."""
         return self.rate / (self.concentration + 1)
 
     @property
@@ -56,6 +56,6 @@ class InverseGamma(TransformedDistribution):
         return torch.where(a > 2, self.rate.square() / ((a - 1).square() * (a - 2)), torch.inf)
 
     def entropy(self) -> Any:
-        """Return A + log rate + log Gamma(a) - (1 + a) psi(a)."""
+        """Return ``a + log rate + log Gamma(a) - (1 + a) psi(a)``."""
         a = self.concentration
         return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()

@@ -40,7 +40,7 @@ def _find(p: type, q: type) -> Callable[[Any, Any], Any]:
     """Return the function for the nearest superclasses: of p first, then of q.
 
     Raises:
-        NoClosedForm: There is none.
+        NoClosedForm: No function is registered.
     """
     pairs = [pair for pair in _KL_REGISTRY if issubclass(p, pair[0]) and issubclass(q, pair[1])]
     if not pairs:

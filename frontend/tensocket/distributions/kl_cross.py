@@ -1,6 +1,6 @@
-"""Divergences of distributions of different families: minus the entropy of p, less the mean of log q under p.
+"""Divergences of distributions of different families: minus the entropy of p, minus the mean of log q under p.
 
-For each family q, the mean of log q needs a few moments of p: its mean, its variance, the means of logarithms, or that
+For each family q, the mean of log q needs a few moments of p: its mean, its variance, and the mean of its logarithm or
 of an exponential. Where p has values outside of the support of q, the divergence is infinite.
 """
 
@@ -96,7 +96,7 @@ def _under_pareto(p: Any, q: Any) -> Any:
 
 
 def _under_laplace(p: Any, q: Any) -> Any:
-    """E |x - m| of a normal number: s sqrt(2 / pi) exp(-d**2 / 2) + distance erf(d / sqrt 2), with d in deviations."""
+    """Return ``E |x - m|`` of a normal: ``s sqrt(2 / pi) exp(-d**2 / 2) + s d erf(d / sqrt 2)``, d = (mean - m) / s."""
     distance = p.loc - q.loc
     d = distance / p.scale
     mean = p.scale * math.sqrt(2 / math.pi) * torch.exp(-0.5 * d * d) + distance * torch.erf(d / math.sqrt(2))
@@ -108,7 +108,7 @@ def _kind(p: Any) -> type:
 
 
 def _never(p: Any, q: Any) -> Any:
-    """Whether p has values outside of the support of q: not."""
+    """Return False: p has no values outside of the support of q."""
     return None
 
 
@@ -128,7 +128,7 @@ def _uniform_below_pareto(p: Any, q: Any) -> Any:
     return p.low < q.scale
 
 
-#: For each pair: the mean of log q, and where p has values that q has not.
+#: For each pair: the mean of log q, and the mask of p's that have values outside of the support of q.
 _MEANS: Final[dict[tuple[type, type], tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]]] = {
     **{(p, Normal): (_under_normal, _never)
        for p in (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Laplace, Pareto, Uniform)},
@@ -144,7 +144,7 @@ _MEANS: Final[dict[tuple[type, type], tuple[Callable[[Any, Any], Any], Callable[
     (Uniform, Pareto): (_under_pareto, _uniform_below_pareto),
     (Normal, Laplace): (_under_laplace, _never),
 }
-#: Pairs of which p always has values that q has not.
+#: Pairs whose p always has values outside of the support of q.
 _INFINITE: Final[dict[type, tuple[type, ...]]] = {
     Beta: (Pareto,),
     ContinuousBernoulli: (Pareto,),

@@ -97,7 +97,7 @@ def _exponential(p: Any, q: Any) -> Any:
 
 @register_kl(ExponentialFamily, ExponentialFamily)
 def _exponential_family(p: Any, q: Any) -> Any:
-    """Return the Bregman divergence of log-normalisers."""
+    """Return the Bregman divergence of the log-normalisers."""
     if type(p) is not type(q):
         raise NoClosedForm("kl_divergence", f"{type(p).__name__} and {type(q).__name__}",
                            "a Bregman divergence is that of one exponential family", "register one with register_kl")
@@ -169,7 +169,7 @@ def _uniform(p: Any, q: Any) -> Any:
 
 @register_kl(Cauchy, Cauchy)
 def _cauchy(p: Any, q: Any) -> Any:
-    """F. Chyzak, F. Nielsen, 2019."""
+    """Return the divergence (F. Chyzak, F. Nielsen, 2019)."""
     return ((p.scale + q.scale).pow(2) + (p.loc - q.loc).pow(2)).log() - (4 * p.scale * q.scale).log()
 
 

@@ -25,12 +25,12 @@ def _log_det(p: Any) -> Any:
 
 
 def _divergence(p: Any, q: Any, trace: Any, distance: Any) -> Any:
-    """(log det Q - log det P + tr(Q^-1 P) + distance - n) / 2."""
+    """Return ``(log det Q - log det P + tr(Q^-1 P) + distance - n) / 2``."""
     return 0.5 * (_log_det(q) - _log_det(p) + trace + distance - p.event_shape[0])
 
 
 def _trace_of_solved(factor: Any, columns: Any) -> Any:
-    """tr((L L^T)^-1 C C^T) for columns C."""
+    """Return ``tr((L L^T)^-1 C C^T)`` for columns C."""
     n = columns.shape[-2]
     batch = torch.broadcast_shapes(tuple(factor.shape[:-2]), tuple(columns.shape[:-2]))
     solved = torch.linalg.solve_triangular(factor.expand((*batch, n, n)),
@@ -39,7 +39,7 @@ def _trace_of_solved(factor: Any, columns: Any) -> Any:
 
 
 def _square_root(p: Any) -> Any:
-    """C with C C^T the covariance."""
+    """Return a C for which ``C C^T`` is the covariance."""
     if isinstance(p, MultivariateNormal):
         return p._unbroadcasted_scale_tril
     return torch.cat([p.cov_factor, torch.diag_embed(p.cov_diag.sqrt())], -1)

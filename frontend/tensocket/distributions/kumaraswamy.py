@@ -14,7 +14,7 @@ from .utils import broadcast_all, euler_constant
 
 
 def _moment(a: Any, b: Any, n: int) -> Any:
-    """B B(1 + n / a, b)."""
+    """Return the n-th moment, ``b B(1 + n / a, b)``."""
     return torch.exp(torch.log(b) + torch.lgamma(1 + n / a) + torch.lgamma(b) - torch.lgamma(1 + n / a + b))
 
 
@@ -58,7 +58,7 @@ class Kumaraswamy(TransformedDistribution):
         return _moment(self.concentration1, self.concentration0, 2) - self.mean.pow(2)
 
     def entropy(self) -> Any:
-        """(1 - 1 / b) + (1 - 1 / a) H_b - log(a b) with the harmonic number H_b."""
+        """Return ``(1 - 1 / b) + (1 - 1 / a) H_b - log(a b)`` with the harmonic number H_b."""
         a, b = self.concentration1, self.concentration0
         harmonic = torch.digamma(b + 1) + euler_constant
         return (1 - b.reciprocal()) + (1 - a.reciprocal()) * harmonic - torch.log(a) - torch.log(b)

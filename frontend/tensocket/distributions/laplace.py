@@ -31,12 +31,12 @@ class Laplace(Distribution):
 
     @property
     def mean(self) -> Any:
-        """Loc."""
+        """``loc``."""
         return self.loc
 
     @property
     def mode(self) -> Any:
-        """Loc."""
+        """``loc``."""
         return self.loc
 
     @property
@@ -46,11 +46,11 @@ class Laplace(Distribution):
 
     @property
     def stddev(self) -> Any:
-        """Sqrt 2 scale."""
+        """``sqrt(2) scale``."""
         return math.sqrt(2) * self.scale
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Exponential numbers with random signs."""
+        """Draw exponential numbers with random signs."""
         shape = self._extended_shape(sample_shape)
         limits = torch.finfo(self.loc.dtype)
         drawn = torch.rand(shape, dtype=self.loc.dtype, device=self.loc.device) * 2 - 1
@@ -58,13 +58,13 @@ class Laplace(Distribution):
         return self.loc - self.scale * drawn.sign() * torch.log1p(-drawn.abs().clamp(min=limits.tiny))
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density."""
+        """Return the log-density of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         return -torch.log(2 * self.scale) - torch.abs(value - self.loc) / self.scale
 
     def cdf(self, value: Any) -> Any:
-        """exp(-d) / 2 below and 1 - exp(-d) / 2 above, at a distance d in scales."""
+        """Return ``exp(-d) / 2`` below ``loc`` and ``1 - exp(-d) / 2`` above it, at a distance of d scales."""
         if self._validate_args:
             self._validate_sample(value)
         offset = value - self.loc
@@ -76,5 +76,5 @@ class Laplace(Distribution):
         return self.loc - self.scale * term.sign() * torch.log1p(-2 * term.abs())
 
     def entropy(self) -> Any:
-        """Return 1 + log(2 scale)."""
+        """Return ``1 + log(2 scale)``."""
         return 1 + torch.log(2 * self.scale)

@@ -54,7 +54,7 @@ class LKJCholesky(Distribution):
         return new
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """Rows in random directions with beta distributed lengths."""
+        """Draw rows in random directions with beta-distributed lengths."""
         with torch.no_grad():
             like = self.concentration
             lengths = self._beta.sample(sample_shape).unsqueeze(-1)
@@ -65,7 +65,7 @@ class LKJCholesky(Distribution):
             return rows + rest.sqrt().diag_embed()
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density of the factor."""
+        """Return the log-density of the factor."""
         if self._validate_args:
             self._validate_sample(value)
         diagonal = value.diagonal(dim1=-1, dim2=-2)[..., 1:]

@@ -53,5 +53,5 @@ class LogNormal(TransformedDistribution):
         return square.expm1() * (2 * self.loc + square).exp()
 
     def entropy(self) -> Any:
-        """That of the logarithm, plus loc."""
+        """Return the entropy of the logarithm plus ``loc``."""
         return self.base_dist.entropy() + self.loc

@@ -1,4 +1,4 @@
-"""Probabilities made of normal numbers."""
+"""Probabilities that are made from normal numbers."""
 
 from __future__ import annotations
 

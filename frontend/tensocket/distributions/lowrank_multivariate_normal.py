@@ -1,4 +1,4 @@
-"""The normal distribution of vectors whose covariance is a diagonal and a few columns."""
+"""The normal distribution of vectors whose covariance is a diagonal plus a low-rank matrix."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def capacitance_tril(factor: Any, diagonal: Any) -> Any:
 
 
 def lowrank_log_det(factor: Any, diagonal: Any, capacitance: Any) -> Any:
-    """Log det(W W^T + D), by the matrix determinant lemma."""
+    """Return ``log det(W W^T + D)`` by the matrix determinant lemma."""
     return 2 * capacitance.diagonal(dim1=-2, dim2=-1).log().sum(-1) + diagonal.log().sum(-1)
 
 
 def lowrank_mahalanobis(factor: Any, diagonal: Any, x: Any, capacitance: Any) -> Any:
-    """x^T (W W^T + D)^-1 x, by the Woodbury identity."""
+    """Return ``x^T (W W^T + D)^-1 x`` by the Woodbury identity."""
     scaled = batch_mv(factor.mT / diagonal.unsqueeze(-2), x)
     return (x.pow(2) / diagonal).sum(-1) - batch_mahalanobis(capacitance, scaled)
 
@@ -70,17 +70,17 @@ class LowRankMultivariateNormal(Distribution):
 
     @property
     def mean(self) -> Any:
-        """Loc."""
+        """``loc``."""
         return self.loc
 
     @property
     def mode(self) -> Any:
-        """Loc."""
+        """``loc``."""
         return self.loc
 
     @lazy_property
     def variance(self) -> Any:
-        """The diagonal of the covariance."""
+        """Diagonal of the covariance."""
         return (self._unbroadcasted_cov_factor.pow(2).sum(-1) + self._unbroadcasted_cov_diag).expand(
             (*self._batch_shape, *self._event_shape))
 
@@ -93,12 +93,12 @@ class LowRankMultivariateNormal(Distribution):
 
     @lazy_property
     def scale_tril(self) -> Any:
-        """The Cholesky factor of the covariance."""
+        """Cholesky factor of the covariance."""
         return torch.linalg.cholesky(self.covariance_matrix)
 
     @lazy_property
     def precision_matrix(self) -> Any:
-        """The inverse of the covariance, by the Woodbury identity."""
+        """Inverse of the covariance, by the Woodbury identity."""
         diagonal = self._unbroadcasted_cov_diag
         scaled = self._unbroadcasted_cov_factor.mT / diagonal.unsqueeze(-2)
         solved = torch.cholesky_solve(scaled, self._capacitance_tril)
@@ -106,7 +106,7 @@ class LowRankMultivariateNormal(Distribution):
         return matrix.expand((*self._batch_shape, *self._event_shape, *self._event_shape))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Loc + W times normal vectors + sqrt D times normal vectors."""
+        """Draw ``loc + W u + sqrt(D) v`` with standard normal vectors u and v."""
         shape = self._extended_shape(sample_shape)
         columns = standard_normal((*shape[:-1], self.cov_factor.size(-1)), self.loc)
         return (self.loc + batch_mv(self._unbroadcasted_cov_factor, columns)
@@ -116,7 +116,7 @@ class LowRankMultivariateNormal(Distribution):
         return lowrank_log_det(self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag, self._capacitance_tril)
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density."""
+        """Return the log-density of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         distance = lowrank_mahalanobis(self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag, value - self.loc,
@@ -124,6 +124,6 @@ class LowRankMultivariateNormal(Distribution):
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + self._log_det() + distance)
 
     def entropy(self) -> Any:
-        """(n (1 + log(2 pi)) + log det of the covariance) / 2."""
+        """Return ``(n (1 + log(2 pi)) + log det C) / 2`` for the covariance C."""
         constant = self._event_shape[0] * (1.0 + math.log(2 * math.pi))
         return (0.5 * (constant + self._log_det())).expand(self._batch_shape)

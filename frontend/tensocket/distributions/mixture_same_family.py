@@ -13,11 +13,11 @@ from .distribution import Distribution
 
 
 class MixtureSameFamily(Distribution):
-    """A random one of several distributions of one class: those along the last batch dimension.
+    """A mixture of distributions of one class, which lie along the last batch dimension.
 
     Args:
-        mixture_distribution: Which one, a ``Categorical``.
-        component_distribution: The distributions.
+        mixture_distribution: The distribution of the component's index, a ``Categorical``.
+        component_distribution: The components.
         validate_args: Whether values are checked.
 
     Raises:
@@ -58,17 +58,17 @@ class MixtureSameFamily(Distribution):
 
     @constraints.dependent_property
     def support(self) -> Any:
-        """That of the components."""
+        """Return the support of the components."""
         return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
 
     @property
     def mixture_distribution(self) -> Any:
-        """Which one."""
+        """The distribution of the component's index."""
         return self._mixture_distribution
 
     @property
     def component_distribution(self) -> Any:
-        """The distributions."""
+        """The components."""
         return self._component_distribution
 
     def _weights(self) -> Any:
@@ -92,12 +92,12 @@ class MixtureSameFamily(Distribution):
         return self._over(self._component_distribution.variance) + self._over((means - centre).pow(2.0))
 
     def cdf(self, x: Any) -> Any:
-        """Return the mean of those of the components."""
+        """Return the weighted mean of the components' ``cdf``."""
         values = self._component_distribution.cdf(self._pad(x))
         return (values * self._mixture_distribution.probs).sum(-1)
 
     def log_prob(self, x: Any) -> Any:
-        """Logarithm of the mean of the densities."""
+        """Return the logarithm of the weighted mean of the densities."""
         if self._validate_args:
             self._validate_sample(x)
         values = self._component_distribution.log_prob(self._pad(x))

@@ -15,7 +15,7 @@ from .utils import broadcast_all
 
 
 class Multinomial(Distribution):
-    """How often each of K categories was drawn in ``total_count`` trials.
+    """Counts of each of K categories in ``total_count`` trials.
 
     Args:
         total_count: Number of trials.
@@ -46,7 +46,7 @@ class Multinomial(Distribution):
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:
-        """Counts whose sum is the number of trials."""
+        """Return the constraint: counts whose sum is the number of trials."""
         return constraints.multinomial(self.total_count)
 
     @property
@@ -66,21 +66,21 @@ class Multinomial(Distribution):
 
     @property
     def mean(self) -> Any:
-        """N p."""
+        """``n p``."""
         return self.probs * self.total_count
 
     @property
     def variance(self) -> Any:
-        """N p (1 - p)."""
+        """``n p (1 - p)``."""
         return self.total_count * self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """Counts."""
+        """Draw counts."""
         drawn = self._categorical.sample((self.total_count, *torch.Size(sample_shape)))
         return torch.nn.functional.one_hot(drawn, self._event_shape[0]).sum(0).to(self.probs.dtype)
 
     def log_prob(self, value: Any) -> Any:
-        """Log-probability."""
+        """Return the log-probability of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
@@ -89,7 +89,7 @@ class Multinomial(Distribution):
         return choices + (logits * value).sum(-1)
 
     def entropy(self) -> Any:
-        """N H - log n! + the sum over categories of the mean of log k!."""
+        """Return ``n H - log n!`` plus the sum over categories of the mean of ``log k!``."""
         n = torch.tensor(self.total_count)
         counts = Binomial(self.total_count, self.probs).enumerate_support(expand=False)[1:]
         weights = torch.exp(Binomial(self.total_count, self.probs).log_prob(counts))

@@ -14,7 +14,7 @@ from .utils import lazy_property, standard_normal
 
 
 def batch_mahalanobis(factor: Any, x: Any) -> Any:
-    """x^T (L L^T)^-1 x for lower triangular L; batches broadcast."""
+    """Return ``x^T (L L^T)^-1 x`` for lower triangular L; batches broadcast."""
     solved = torch.linalg.solve_triangular(*_broadcast(factor, x.unsqueeze(-1)), upper=False)
     return solved.squeeze(-1).square().sum(-1)
 
@@ -25,12 +25,12 @@ def _broadcast(matrix: Any, columns: Any) -> tuple[Any, Any]:
 
 
 def batch_mv(matrix: Any, vector: Any) -> Any:
-    """Matrices times vectors; batches broadcast."""
+    """Multiply matrices by vectors; batches broadcast."""
     return torch.matmul(matrix, vector.unsqueeze(-1)).squeeze(-1)
 
 
 def precision_to_scale_tril(precision: Any) -> Any:
-    """Return the Cholesky factor of the inverse of a matrix, by that of the matrix with reversed rows and columns."""
+    """Return the Cholesky factor of a matrix's inverse, by that of the matrix with reversed rows and columns."""
     reversed_factor = torch.linalg.cholesky(precision.flip((-2, -1)))
     inverse = reversed_factor.flip((-2, -1)).mT
     identity = torch.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
@@ -38,12 +38,12 @@ def precision_to_scale_tril(precision: Any) -> Any:
 
 
 def inverse_of(factor: Any) -> Any:
-    """(L L^T)^-1 for lower triangular L."""
+    """Return ``(L L^T)^-1`` for lower triangular L."""
     return torch.cholesky_inverse(factor)
 
 
 class MultivariateNormal(Distribution):
-    """Normal vectors with a covariance: one of three matrices is given.
+    """Normal vectors with a covariance, which is given by one of three matrices.
 
     Args:
         loc: Mean, [..., n].
@@ -53,7 +53,7 @@ class MultivariateNormal(Distribution):
         validate_args: Whether parameters and values are checked.
 
     Raises:
-        ArgumentError: Not one matrix is given, or a scalar.
+        ArgumentError: Not exactly one matrix is given, or ``loc`` is a scalar.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {
@@ -96,28 +96,28 @@ class MultivariateNormal(Distribution):
 
     @lazy_property
     def scale_tril(self) -> Any:
-        """The Cholesky factor."""
+        """Cholesky factor of the covariance."""
         return self._unbroadcasted_scale_tril.expand(self._square())
 
     @lazy_property
     def covariance_matrix(self) -> Any:
-        """The covariance."""
+        """Covariance matrix."""
         factor = self._unbroadcasted_scale_tril
         return torch.matmul(factor, factor.mT).expand(self._square())
 
     @lazy_property
     def precision_matrix(self) -> Any:
-        """The inverse of the covariance."""
+        """Inverse of the covariance."""
         return inverse_of(self._unbroadcasted_scale_tril).expand(self._square())
 
     @property
     def mean(self) -> Any:
-        """Loc."""
+        """``loc``."""
         return self.loc
 
     @property
     def mode(self) -> Any:
-        """Loc."""
+        """``loc``."""
         return self.loc
 
     @property
@@ -126,7 +126,7 @@ class MultivariateNormal(Distribution):
         return self._unbroadcasted_scale_tril.pow(2).sum(-1).expand((*self._batch_shape, *self._event_shape))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Loc + L times normal vectors."""
+        """Draw ``loc + L z`` with normal vectors z."""
         drawn = standard_normal(self._extended_shape(sample_shape), self.loc)
         return self.loc + batch_mv(self._unbroadcasted_scale_tril, drawn)
 
@@ -134,13 +134,13 @@ class MultivariateNormal(Distribution):
         return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density."""
+        """Return the log-density of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         distance = batch_mahalanobis(self._unbroadcasted_scale_tril, value - self.loc)
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - self._half_log_det()
 
     def entropy(self) -> Any:
-        """N (1 + log(2 pi)) / 2 + log det L."""
+        """Return ``n (1 + log(2 pi)) / 2 + log det L``."""
         constant = 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi))
         return (constant + self._half_log_det()).expand(self._batch_shape)

@@ -61,7 +61,7 @@ class NegativeBinomial(Distribution):
 
     @property
     def mean(self) -> Any:
-        """N p / (1 - p)."""
+        """``n p / (1 - p)``."""
         return self.total_count * torch.exp(self.logits)
 
     @property
@@ -71,7 +71,7 @@ class NegativeBinomial(Distribution):
 
     @property
     def variance(self) -> Any:
-        """N p / (1 - p)**2."""
+        """``n p / (1 - p)**2``."""
         return self.mean / torch.sigmoid(-self.logits)
 
     @lazy_property
@@ -79,12 +79,12 @@ class NegativeBinomial(Distribution):
         return Gamma(concentration=self.total_count, rate=torch.exp(-self.logits), validate_args=False)
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """Poisson numbers whose rates are gamma numbers."""
+        """Draw Poisson numbers whose rates are gamma numbers."""
         with torch.no_grad():
             return torch.poisson(self._gamma.sample(sample_shape=sample_shape))
 
     def log_prob(self, value: Any) -> Any:
-        """Log-probability."""
+        """Return the log-probability of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         logsigmoid = torch.nn.functional.logsigmoid

@@ -32,17 +32,17 @@ class Normal(ExponentialFamily):
 
     @property
     def mean(self) -> Any:
-        """Loc."""
+        """``loc``."""
         return self.loc
 
     @property
     def mode(self) -> Any:
-        """Loc."""
+        """``loc``."""
         return self.loc
 
     @property
     def stddev(self) -> Any:
-        """Scale."""
+        """``scale``."""
         return self.scale
 
     @property
@@ -51,27 +51,27 @@ class Normal(ExponentialFamily):
         return self.scale.pow(2)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Loc + scale times normal numbers."""
+        """Draw ``loc + scale z`` with normal numbers z."""
         return self.loc + self.scale * standard_normal(self._extended_shape(sample_shape), self.loc)
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density."""
+        """Return the log-density of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         return -((value - self.loc) / self.scale).pow(2) / 2 - self.scale.log() - math.log(math.sqrt(2 * math.pi))
 
     def cdf(self, value: Any) -> Any:
-        """(1 + erf((x - loc) / (scale sqrt 2))) / 2."""
+        """Return ``(1 + erf((x - loc) / (scale sqrt 2))) / 2``."""
         if self._validate_args:
             self._validate_sample(value)
         return 0.5 * (1 + torch.erf((value - self.loc) / (self.scale * math.sqrt(2))))
 
     def icdf(self, value: Any) -> Any:
-        """Loc + scale sqrt 2 erfinv(2 p - 1)."""
+        """Return ``loc + scale sqrt(2) erfinv(2 p - 1)``."""
         return self.loc + self.scale * torch.erfinv(2 * value - 1) * math.sqrt(2)
 
     def entropy(self) -> Any:
-        """(1 + log(2 pi)) / 2 + log scale."""
+        """Return ``(1 + log(2 pi)) / 2 + log scale``."""
         return 0.5 + 0.5 * math.log(2 * math.pi) + torch.log(self.scale)
 
     @property

@@ -57,7 +57,7 @@ class OneHotCategorical(Distribution):
 
     @property
     def mean(self) -> Any:
-        """Probs."""
+        """The mean, ``probs``."""
         return self.probs
 
     @property
@@ -70,15 +70,15 @@ class OneHotCategorical(Distribution):
 
     @property
     def variance(self) -> Any:
-        """P (1 - p)."""
+        """``p (1 - p)``."""
         return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """Vectors."""
+        """Draw vectors."""
         return self._one_hot(self._categorical.sample(sample_shape))
 
     def log_prob(self, value: Any) -> Any:
-        """Log-probability."""
+        """Return the log-probability of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         return self._categorical.log_prob(value.argmax(-1))
@@ -101,6 +101,6 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     has_rsample = True
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Vectors plus probabilities minus their values."""
+        """Draw vectors, plus the probabilities minus the probabilities without gradient."""
         samples, probs = self.sample(sample_shape), self.probs
         return samples + (probs - probs.detach())

@@ -33,17 +33,17 @@ class Pareto(TransformedDistribution):
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:
-        """From the smallest value on."""
+        """Numbers from the smallest value up."""
         return constraints.greater_than_eq(self.scale)
 
     @property
     def mean(self) -> Any:
-        """Alpha scale / (alpha - 1); infinite for alpha up to 1."""
+        """``alpha scale / (alpha - 1)``; infinite for alpha up to 1."""
         return torch.where(self.alpha > 1, self.alpha * self.scale / (self.alpha - 1), math.inf)
 
     @property
     def mode(self) -> Any:
-        """Scale."""
+        """``scale``."""
         return self.scale
 
     @property
@@ -53,5 +53,5 @@ class Pareto(TransformedDistribution):
         return torch.where(a > 2, self.scale.pow(2) * a / ((a - 1).pow(2) * (a - 2)), math.inf)
 
     def entropy(self) -> Any:
-        """log(scale / alpha) + 1 + 1 / alpha."""
+        """Return ``log(scale / alpha) + 1 + 1 / alpha``."""
         return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())

@@ -9,17 +9,18 @@ from tensocket.autograd import Function
 
 from .utils import standard_normal, uniform
 
-#: Shape parameters from which gradients come from the expansion for large ones.
+#: Shape parameters from here on get their gradients from the expansion for large shapes.
 _LARGE = 200.0
-#: Terms of the series after which those up to ``_LARGE`` do not count.
+#: Number of series terms after which the terms of shapes up to ``_LARGE`` are negligible.
 _TERMS = 1200
-#: Terms of the series of beta's distribution function that are summed at most.
+#: Largest number of terms in the series of beta's distribution function.
 _BETA_TERMS = 10_000
 
 
 def _proposed(shape: Any) -> tuple[Any, Any]:
-    """Return a number for each shape parameter from 1 on, and whether it is accepted (G. Marsaglia, W. Tsang, "A simple
-    method for generating gamma variables", 2000), as at least 95 of 100 are.
+    """Return one proposal for each shape parameter of at least 1, and whether it is accepted (G. Marsaglia, W. Tsang,
+    "A
+    simple method for generating gamma variables", 2000), as at least 95 of 100 are.
     """
     d = shape - 1 / 3
     x = standard_normal(shape.shape, shape)
@@ -29,7 +30,7 @@ def _proposed(shape: Any) -> tuple[Any, Any]:
 
 
 def _drawn(concentration: Any) -> Any:
-    """Standard gamma numbers by rejection; shapes below 1 are those above times a power of a uniform number."""
+    """Draw standard gamma numbers by rejection; shapes below 1 use larger shapes and a power of a uniform number."""
     small = concentration < 1
     shape = torch.where(small, concentration + 1, concentration).reshape(-1)
     result, accepted = _proposed(shape)
@@ -46,18 +47,18 @@ def _drawn(concentration: Any) -> Any:
 
 
 def _log_drawn(concentration: Any) -> Any:
-    """Logarithms of standard gamma numbers, which do not underflow as the numbers of small shapes do."""
+    """Draw logarithms of standard gamma numbers, which do not underflow as the numbers of small shapes do."""
     small = concentration < 1
     log = _drawn(torch.where(small, concentration + 1, concentration)).log()
     return log + torch.where(small, uniform(concentration.shape, concentration).log() / concentration, 0.0)
 
 
 def gamma_gradient(concentration: Any, sample: Any) -> Any:
-    """dz/da of a standard gamma number z with shape a: minus dF/da by the density.
+    """Return dz/da of a standard gamma number z with shape a: minus dF/da, divided by the density.
 
-    The distribution function is z**a exp(-z) / Gamma(a) times the sum of t_n = z**n / (a (a + 1) ... (a + n)), so that
-    the derivative is -z ((log z - psi(a)) sum t_n - sum t_n s_n) with s_n = 1 / a + ... + 1 / (a + n), without loss of
-    digits where samples are. Large shapes take the expansion of Cornish and Fisher in the normal quantile.
+    The distribution function is z**a exp(-z) / Gamma(a) times the sum of t_n = z**n / (a (a + 1) ... (a + n)), so the
+    derivative is -z ((log z - psi(a)) sum t_n - sum t_n s_n) with s_n = 1 / a + ... + 1 / (a + n). It loses no digits
+    in the range of samples. Large shapes use the expansion of Cornish and Fisher in the normal quantile.
     """
     work = torch.float64 if sample.dtype is not torch.float64 else sample.dtype
     a, z = concentration.detach().to(work), sample.detach().to(work)
@@ -93,7 +94,7 @@ def _by_expansion(a: Any, z: Any) -> Any:
 
 
 def dirichlet_gradient(sample: Any, concentration: Any, total: Any) -> Any:
-    """-dF/da / f / (1 - x) of the marginal distributions of probabilities x: beta numbers with a and b = total - a.
+    """Return -dF/da / f / (1 - x) of the marginals of probabilities x: beta numbers with a and b = total - a.
 
     Below the mean F is x**a (1 - x)**b / (a B(a, b)) times the sum of t_n = x**n (a + b) ... (a + b + n - 1) / ((a + 1)
     ... (a + n)); above it, 1 - F is the same with exchanged roles. All terms are positive.
@@ -120,21 +121,21 @@ def dirichlet_gradient(sample: Any, concentration: Any, total: Any) -> Any:
 class _StandardGamma(Function):
     @staticmethod
     def forward(ctx: Any, concentration: Any) -> Any:
-        """Draw."""
+        """Draw standard gamma numbers."""
         sample = _drawn(concentration)
         ctx.save_for_backward(concentration, sample)
         return sample
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        """Implicit reparameterisation (M. Figurnov, S. Mohamed, A. Mnih, 2018)."""
+        """Return the gradient by implicit reparameterisation (M. Figurnov, S. Mohamed, A. Mnih, 2018)."""
         return grad * gamma_gradient(*ctx.saved_tensors)
 
 
 class _StandardDirichlet(Function):
     @staticmethod
     def forward(ctx: Any, concentration: Any) -> Any:
-        """Draw in float64: the numbers of small shapes underflow in float32 together."""
+        """Draw in float64: in float32, all numbers of small shapes can underflow together."""
         limits = torch.finfo(concentration.dtype)
         drawn = _log_drawn(concentration.to(torch.float64)).softmax(-1).to(concentration.dtype)
         sample = drawn.clamp(min=limits.tiny, max=1 - limits.eps / 2)
@@ -143,22 +144,22 @@ class _StandardDirichlet(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        """That of the marginal distributions (M. Jankowiak, F. Obermeyer, 2018)."""
+        """Return the gradient by the marginal distributions (M. Jankowiak, F. Obermeyer, 2018)."""
         sample, concentration = ctx.saved_tensors
         return dirichlet_backward(sample, concentration, grad)
 
 
 def dirichlet_backward(sample: Any, concentration: Any, grad: Any) -> Any:
-    """Return the gradient of the concentrations that random probabilities were drawn with."""
+    """Return the gradient with respect to the concentrations that the samples were drawn with."""
     total = concentration.sum(-1, True).expand_as(concentration)
     return dirichlet_gradient(sample, concentration, total) * (grad - (sample * grad).sum(-1, True))
 
 
 def standard_dirichlet(concentration: Any) -> Any:
-    """Random probabilities along the last dimension, with gradients."""
+    """Draw random probabilities along the last dimension, with gradients."""
     return _StandardDirichlet.apply(concentration)
 
 
 def standard_gamma(concentration: Any) -> Any:
-    """Gamma numbers with these shapes and rate 1, with gradients."""
+    """Draw gamma numbers with these shapes and rate 1, with gradients."""
     return _StandardGamma.apply(concentration)

@@ -28,7 +28,7 @@ class Poisson(ExponentialFamily):
 
     @property
     def mean(self) -> Any:
-        """Rate."""
+        """``rate``."""
         return self.rate
 
     @property
@@ -38,16 +38,16 @@ class Poisson(ExponentialFamily):
 
     @property
     def variance(self) -> Any:
-        """Rate."""
+        """``rate``."""
         return self.rate
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """Counts."""
+        """Draw counts."""
         with torch.no_grad():
             return torch.poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Any) -> Any:
-        """Log-probability."""
+        """Return the log-probability of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         rate, value = broadcast_all(self.rate, value)

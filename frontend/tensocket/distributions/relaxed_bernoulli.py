@@ -26,7 +26,7 @@ class LogitRelaxedBernoulli(Distribution):
     """Log-odds of ``RelaxedBernoulli`` (C. Maddison, A. Mnih, Y. Teh, 2017).
 
     Args:
-        temperature: Low ones are near to zeros and ones.
+        temperature: At low temperatures, values are close to zeros and ones.
         probs: Probability of 1.
         logits: Its log-odds; one of both is given.
         validate_args: Whether parameters and values are checked.
@@ -65,7 +65,7 @@ class LogitRelaxedBernoulli(Distribution):
         return given_parameter(self).size()
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Log-odds plus logistic noise, by the temperature."""
+        """Draw (log-odds plus logistic noise) divided by the temperature."""
         shape = self._extended_shape(sample_shape)
         u = clamp_probs(torch.rand(shape, dtype=self._like.dtype, device=self._like.device))
         return (u.log() - (-u).log1p() + self.logits.expand(shape)) / self.temperature
@@ -75,7 +75,7 @@ class LogitRelaxedBernoulli(Distribution):
         return given_parameter(self)
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density."""
+        """Return the log-density of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
@@ -88,7 +88,7 @@ class RelaxedBernoulli(TransformedDistribution):
     """Sigmoids of log-odds with logistic noise.
 
     Args:
-        temperature: Low ones are near to zeros and ones.
+        temperature: At low temperatures, values are close to zeros and ones.
         probs: Probability of 1.
         logits: Its log-odds; one of both is given.
         validate_args: Whether parameters and values are checked.

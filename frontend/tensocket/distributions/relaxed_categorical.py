@@ -1,4 +1,4 @@
-"""Probabilities that become vectors with a single one at low temperatures."""
+"""Probabilities that become one-hot vectors at low temperatures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ExpRelaxedCategorical(Distribution):
     """Logarithms of ``RelaxedOneHotCategorical`` (C. Maddison et al., 2017; E. Jang et al., 2017).
 
     Args:
-        temperature: Low ones are near to a single one.
+        temperature: At low temperatures, values are close to one-hot vectors.
         probs: Probabilities; normalised.
         logits: Unnormalised log-probabilities; one of both is given.
         validate_args: Whether parameters and values are checked.
@@ -56,14 +56,14 @@ class ExpRelaxedCategorical(Distribution):
         return self._categorical.probs
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Log-softmax of log-probabilities plus Gumbel noise, by the temperature."""
+        """Draw the log-softmax of (log-probabilities plus Gumbel noise) divided by the temperature."""
         like = self._categorical._param
         u = clamp_probs(torch.rand(self._extended_shape(sample_shape), dtype=like.dtype, device=like.device))
         scores = (self.logits - (-u.log()).log()) / self.temperature
         return scores - scores.logsumexp(dim=-1, keepdim=True)
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density."""
+        """Return the log-density of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         count = self._event_shape[0]
@@ -78,7 +78,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     """Softmax of log-probabilities with Gumbel noise.
 
     Args:
-        temperature: Low ones are near to a single one.
+        temperature: At low temperatures, values are close to one-hot vectors.
         probs: Probabilities; normalised.
         logits: Unnormalised log-probabilities; one of both is given.
         validate_args: Whether parameters and values are checked.

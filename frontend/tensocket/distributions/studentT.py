@@ -37,12 +37,12 @@ class StudentT(Distribution):
 
     @property
     def mean(self) -> Any:
-        """loc; NaN for df up to 1."""
+        """``loc``; NaN for df up to 1."""
         return torch.where(self.df > 1, self.loc, math.nan)
 
     @property
     def mode(self) -> Any:
-        """Loc."""
+        """``loc``."""
         return self.loc
 
     @property
@@ -57,7 +57,7 @@ class StudentT(Distribution):
         return self.loc + self.scale * drawn * torch.rsqrt(self._chi2.rsample(sample_shape) / self.df)
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density."""
+        """Return the log-density of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         y = (value - self.loc) / self.scale
@@ -66,7 +66,7 @@ class StudentT(Distribution):
         return -0.5 * (self.df + 1.0) * torch.log1p(y**2.0 / self.df) - norm
 
     def entropy(self) -> Any:
-        """Log scale + (df + 1) / 2 (psi((df + 1) / 2) - psi(df / 2)) + log(sqrt df B(df / 2, 1 / 2))."""
+        """Return ``log scale + (df + 1) / 2 (psi((df + 1) / 2) - psi(df / 2)) + log(sqrt(df) B(df / 2, 1 / 2))``."""
         beta = torch.lgamma(0.5 * self.df) + math.lgamma(0.5) - torch.lgamma(0.5 * (self.df + 1))
         slope = torch.digamma(0.5 * (self.df + 1)) - torch.digamma(0.5 * self.df)
         return self.scale.log() + 0.5 * (self.df + 1) * slope + 0.5 * self.df.log() + beta

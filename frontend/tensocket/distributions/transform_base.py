@@ -1,4 +1,4 @@
-"""The base class of all transforms: calls, inverses, a cache of the last pair of values."""
+"""The base class of all transforms: calls, inverses, a cache of the last pair of argument and result."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Transform:
         domain: Constraint on its arguments.
         codomain: Constraint on its results.
         bijective: Whether it is one-to-one.
-        sign: 1 or -1 where it is monotone.
+        sign: 1 if it increases, -1 if it decreases.
 
     Args:
-        cache_size: 1 keeps the last pair of values, for inverses without error.
+        cache_size: 1 keeps the last pair of argument and result, so that inverses are exact.
 
     Raises:
         ArgumentError: The size is neither 0 nor 1.
@@ -45,7 +45,7 @@ class Transform:
 
     @property
     def event_dim(self) -> Any:
-        """Dimensions of an event that it takes and gives.
+        """Number of event dimensions of its arguments and results.
 
         Raises:
             ArgumentError: They differ.
@@ -66,7 +66,7 @@ class Transform:
 
     @property
     def sign(self) -> Any:
-        """1 where it rises, -1 where it falls.
+        """1 if the transform increases, -1 if it decreases.
 
         Raises:
             NoClosedForm: It is not monotone.
@@ -74,7 +74,7 @@ class Transform:
         raise NoClosedForm(type(self).__name__, "sign", "a transform with a sign is monotone", "do not ask for it")
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """Return the same with a cache.
+        """Return the same transform with a cache.
 
         Raises:
             NoClosedForm: A subclass has a constructor of its own, but no ``with_cache``.
@@ -123,18 +123,18 @@ class Transform:
         raise self._missing("_inverse")
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Log |det dy/dx| of a pair, one for each event."""
+        """Return ``log |det dy/dx|`` of a pair, one value for each event."""
         raise self._missing("log_abs_det_jacobian")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
     def forward_shape(self, shape: Any) -> Any:
-        """Shape of the result."""
+        """Return the shape of the result."""
         return shape
 
     def inverse_shape(self, shape: Any) -> Any:
-        """Shape of the argument."""
+        """Return the shape of the argument."""
         return shape
 
 
@@ -147,22 +147,22 @@ class _InverseTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
-        """The transform's codomain."""
+        """Return the transform's codomain."""
         return self._inv.codomain
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
-        """The transform's domain."""
+        """Return the transform's domain."""
         return self._inv.domain
 
     @property
     def bijective(self) -> Any:
-        """Whether the transform is."""
+        """Whether the transform is one-to-one."""
         return self._inv.bijective
 
     @property
     def sign(self) -> Any:
-        """The transform's."""
+        """The transform's sign."""
         return self._inv.sign
 
     @property
@@ -174,7 +174,7 @@ class _InverseTransform(Transform):
         return self.__dict__
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """Return the same with a cache."""
+        """Return the same transform with a cache."""
         return self._inv.with_cache(cache_size).inv
 
     def __eq__(self, other: object) -> bool:
@@ -192,15 +192,15 @@ class _InverseTransform(Transform):
         return self._inv(y)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Minus that of the transform."""
+        """Return minus the transform's value."""
         return -self._inv.log_abs_det_jacobian(y, x)
 
     def forward_shape(self, shape: Any) -> Any:
-        """Shape of the result."""
+        """Return the shape of the result."""
         return self._inv.inverse_shape(shape)
 
     def inverse_shape(self, shape: Any) -> Any:
-        """Shape of the argument."""
+        """Return the shape of the argument."""
         return self._inv.forward_shape(shape)
 
 

@@ -1,4 +1,4 @@
-"""Transforms of transforms: one after the other, over more dimensions, side by side."""
+"""Combinations of transforms: composition, more event dimensions, concatenation, stacking."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .utils import sum_rightmost
 
 
 class ComposeTransform(Transform):
-    """Transforms one after the other.
+    """A composition of transforms.
 
     Args:
         parts: The first one first.
@@ -35,7 +35,7 @@ class ComposeTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
-        """The domain of the first part, over as many dimensions as the others need."""
+        """Return the domain of the first part, over as many dimensions as the others need."""
         if not self.parts:
             return constraints.real
         domain = self.parts[0].domain
@@ -47,7 +47,7 @@ class ComposeTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
-        """The codomain of the last part, over as many dimensions as the others have."""
+        """Return the codomain of the last part, over as many dimensions as the others have."""
         if not self.parts:
             return constraints.real
         codomain = self.parts[-1].codomain
@@ -59,7 +59,7 @@ class ComposeTransform(Transform):
 
     @property
     def bijective(self) -> Any:
-        """Whether all parts are."""
+        """Whether all parts are one-to-one."""
         return all(part.bijective for part in self.parts)
 
     @property
@@ -81,7 +81,7 @@ class ComposeTransform(Transform):
         return known
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """Return the same with a cache."""
+        """Return the same transform with a cache."""
         return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size=cache_size)
 
     def __call__(self, x: Any) -> Any:
@@ -91,7 +91,7 @@ class ComposeTransform(Transform):
         return x
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return the sum of the parts'."""
+        """Return the sum over the parts."""
         if not self.parts:
             return torch.zeros_like(x)
         values = [x]
@@ -106,13 +106,13 @@ class ComposeTransform(Transform):
         return result
 
     def forward_shape(self, shape: Any) -> Any:
-        """Shape of the result."""
+        """Return the shape of the result."""
         for part in self.parts:
             shape = part.forward_shape(shape)
         return shape
 
     def inverse_shape(self, shape: Any) -> Any:
-        """Shape of the argument."""
+        """Return the shape of the argument."""
         for part in reversed(self.parts):
             shape = part.inverse_shape(shape)
         return shape
@@ -125,11 +125,11 @@ identity_transform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):
-    """A transform whose events are several events of another one.
+    """A transform whose events are several events of a base transform.
 
     Args:
-        base_transform: The other one.
-        reinterpreted_batch_ndims: How many more dimensions an event has.
+        base_transform: The base transform.
+        reinterpreted_batch_ndims: Number of dimensions that an event has in addition.
         cache_size: 1 keeps the last pair of values.
     """
 
@@ -139,29 +139,29 @@ class IndependentTransform(Transform):
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """Return the same with a cache."""
+        """Return the same transform with a cache."""
         if self._cache_size == cache_size:
             return self
         return IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size=cache_size)
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
-        """That of the other one, over more dimensions."""
+        """Return the base's domain, over more event dimensions."""
         return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
-        """That of the other one, over more dimensions."""
+        """Return the base's codomain, over more event dimensions."""
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     @property
     def bijective(self) -> Any:
-        """Whether the other one is."""
+        """Whether the base transform is one-to-one."""
         return self.base_transform.bijective
 
     @property
     def sign(self) -> Any:
-        """That of the other one."""
+        """The sign of the base transform."""
         return self.base_transform.sign
 
     def _checked(self, value: Any, dims: int) -> Any:
@@ -177,30 +177,30 @@ class IndependentTransform(Transform):
         return self.base_transform.inv(self._checked(y, self.codomain.event_dim))
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return the sum over an event."""
+        """Return the base's value, summed over each event."""
         return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
     def forward_shape(self, shape: Any) -> Any:
-        """Shape of the result."""
+        """Return the shape of the result."""
         return self.base_transform.forward_shape(shape)
 
     def inverse_shape(self, shape: Any) -> Any:
-        """Shape of the argument."""
+        """Return the shape of the argument."""
         return self.base_transform.inverse_shape(shape)
 
 
 class _Joined(Transform):
-    """Transforms side by side along a dimension."""
+    """Transforms of slices along a dimension."""
 
     transforms: list[Transform]
     dim: int
 
     @property
     def bijective(self) -> Any:
-        """Whether all are."""
+        """Whether all transforms are one-to-one."""
         return all(t.bijective for t in self.transforms)
 
 
@@ -223,7 +223,7 @@ class CatTransform(_Joined):
 
     @property
     def event_dim(self) -> Any:
-        """The largest."""
+        """The largest number of event dimensions."""
         return max(t.event_dim for t in self.transforms)
 
     @property
@@ -232,7 +232,7 @@ class CatTransform(_Joined):
         return sum(self.lengths)
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """Return the same with a cache."""
+        """Return the same transform with a cache."""
         if self._cache_size == cache_size:
             return self
         return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
@@ -250,7 +250,7 @@ class CatTransform(_Joined):
         return torch.cat([t.inv(part) for t, part in zip(self.transforms, self._parts(y), strict=True)], self.dim)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Those of the parts, side by side, or their sum where the dimension is one of an event."""
+        """Return the parts' values, concatenated, or their sum if the dimension belongs to an event."""
         results = []
         for transform, before, after in zip(self.transforms, self._parts(x), self._parts(y), strict=True):
             value = transform.log_abs_det_jacobian(before, after)
@@ -261,12 +261,12 @@ class CatTransform(_Joined):
 
     @constraints.dependent_property
     def domain(self) -> Any:
-        """Domains side by side."""
+        """Return the joined domains."""
         return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
 
     @constraints.dependent_property
     def codomain(self) -> Any:
-        """Codomains side by side."""
+        """Return the joined codomains."""
         return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
 
 
@@ -285,7 +285,7 @@ class StackTransform(_Joined):
         self.dim = dim
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """Return the same with a cache."""
+        """Return the same transform with a cache."""
         return self if self._cache_size == cache_size else StackTransform(self.transforms, self.dim, cache_size)
 
     def _parts(self, value: Any) -> list[Any]:
@@ -301,16 +301,16 @@ class StackTransform(_Joined):
         return torch.stack([t.inv(part) for t, part in zip(self.transforms, self._parts(y), strict=True)], self.dim)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Those of the positions, side by side."""
+        """Return the positions' values, stacked."""
         pairs = zip(self.transforms, self._parts(x), self._parts(y), strict=True)
         return torch.stack([t.log_abs_det_jacobian(a, b) for t, a, b in pairs], self.dim)
 
     @constraints.dependent_property
     def domain(self) -> Any:
-        """Domains side by side."""
+        """Return the joined domains."""
         return constraints.stack([t.domain for t in self.transforms], self.dim)
 
     @constraints.dependent_property
     def codomain(self) -> Any:
-        """Codomains side by side."""
+        """Return the joined codomains."""
         return constraints.stack([t.codomain for t in self.transforms], self.dim)

@@ -18,12 +18,12 @@ class TransformedDistribution(Distribution):
     """y = f(x), where x has a distribution: p(y) = p(x) / |det dy/dx|.
 
     Args:
-        base_distribution: That of x.
-        transforms: f, one after the other.
+        base_distribution: The distribution of x.
+        transforms: The transforms that make up f, in order.
         validate_args: Whether parameters and values are checked.
 
     Raises:
-        ArgumentError: Something is not a transform, or x has too few dimensions.
+        ArgumentError: A transform is not a ``Transform``, or x has too few dimensions.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
@@ -65,7 +65,7 @@ class TransformedDistribution(Distribution):
 
     @constraints.dependent_property(is_discrete=False)
     def support(self) -> Any:
-        """The codomain of the last transform."""
+        """Return the codomain of the last transform."""
         if not self.transforms:
             return self.base_dist.support
         support = self.transforms[-1].codomain
@@ -78,7 +78,7 @@ class TransformedDistribution(Distribution):
         return self.base_dist.has_rsample
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """Functions of samples."""
+        """Draw from the base and apply the transforms."""
         with torch.no_grad():
             x = self.base_dist.sample(sample_shape)
             for transform in self.transforms:
@@ -86,14 +86,14 @@ class TransformedDistribution(Distribution):
             return x
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Functions of samples with gradients."""
+        """Draw from the base with gradients and apply the transforms."""
         x = self.base_dist.rsample(sample_shape)
         for transform in self.transforms:
             x = transform(x)
         return x
 
     def log_prob(self, value: Any) -> Any:
-        """That of x, less log |det dy/dx|."""
+        """Return the log-density of x minus ``log |det dy/dx|``."""
         if self._validate_args:
             self._validate_sample(value)
         dims, result, y = len(self._event_shape), 0.0, value
@@ -105,14 +105,14 @@ class TransformedDistribution(Distribution):
         return result + sum_rightmost(self.base_dist.log_prob(y), dims - len(self.base_dist.event_shape))
 
     def _monotonize_cdf(self, value: Any) -> Any:
-        """Return 1 - value where the transforms fall."""
+        """Return ``1 - value`` if the transforms decrease."""
         sign: Any = 1
         for transform in self.transforms:
             sign = sign * transform.sign
         return value if isinstance(sign, int) and sign == 1 else sign * (value - 0.5) + 0.5
 
     def cdf(self, value: Any) -> Any:
-        """That of x."""
+        """Return the ``cdf`` of x at the inverse transforms of ``value``."""
         for transform in self.transforms[::-1]:
             value = transform.inv(value)
         if self._validate_args:
@@ -120,7 +120,7 @@ class TransformedDistribution(Distribution):
         return self._monotonize_cdf(self.base_dist.cdf(value))
 
     def icdf(self, value: Any) -> Any:
-        """Function of that of x."""
+        """Return the transforms of the ``icdf`` of x."""
         value = self.base_dist.icdf(self._monotonize_cdf(value))
         for transform in self.transforms:
             value = transform(value)

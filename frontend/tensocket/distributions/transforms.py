@@ -1,4 +1,4 @@
-"""Invertible functions with the logarithm of the volume that they stretch by: ``log |det dy/dx|``."""
+"""Invertible functions with ``log |det dy/dx|``, the logarithm of their change of volume."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .utils import tril_matrix_to_vec, vec_to_tril_matrix
 
 
 class ReshapeTransform(Transform):
-    """Another shape of the last dimensions.
+    """A reshape of the last dimensions.
 
     Args:
         in_shape: Shape of events before.
@@ -55,7 +55,7 @@ class ReshapeTransform(Transform):
         return constraints.independent(constraints.real, len(self.out_shape))
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """Return the same with a cache."""
+        """Return the same transform with a cache."""
         if self._cache_size == cache_size:
             return self
         return ReshapeTransform(self.in_shape, self.out_shape, cache_size=cache_size)
@@ -67,7 +67,7 @@ class ReshapeTransform(Transform):
         return y.reshape((*y.shape[:y.dim() - len(self.out_shape)], *self.in_shape))
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Zero."""
+        """Return zeros."""
         return x.new_zeros(x.shape[:x.dim() - len(self.in_shape)])
 
     def _changed(self, shape: Any, before: Any, after: Any) -> Any:
@@ -78,11 +78,11 @@ class ReshapeTransform(Transform):
         return torch.Size((*shape[:cut], *after))
 
     def forward_shape(self, shape: Any) -> Any:
-        """Shape of the result."""
+        """Return the shape of the result."""
         return self._changed(shape, self.in_shape, self.out_shape)
 
     def inverse_shape(self, shape: Any) -> Any:
-        """Shape of the argument."""
+        """Return the shape of the argument."""
         return self._changed(shape, self.out_shape, self.in_shape)
 
 
@@ -110,7 +110,7 @@ class ExpTransform(_Plain):
         return y.log()
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """X."""
+        """Return ``x``."""
         return x
 
 
@@ -131,12 +131,12 @@ class PowerTransform(Transform):
         self.exponent = exponent if isinstance(exponent, torch.Tensor) else torch.tensor(float(exponent))
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """Return the same with a cache."""
+        """Return the same transform with a cache."""
         return self if self._cache_size == cache_size else PowerTransform(self.exponent, cache_size=cache_size)
 
     @property
     def sign(self) -> Any:
-        """1 where it rises, -1 where it falls."""
+        """1 if the transform increases, -1 if it decreases."""
         return self.exponent.sign()
 
     def __eq__(self, other: object) -> bool:
@@ -151,7 +151,7 @@ class PowerTransform(Transform):
         return y.pow(1 / self.exponent)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Log |exponent y / x|."""
+        """Return ``log |exponent y / x|``."""
         return (self.exponent * y / x).abs().log()
 
     def _shape(self, shape: Any) -> Any:
@@ -178,7 +178,7 @@ class SigmoidTransform(_Plain):
         return y.log() - (-y).log1p()
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Log y + log(1 - y)."""
+        """Return ``log y + log(1 - y)``."""
         return -functional.softplus(-x) - functional.softplus(x)
 
 
@@ -197,7 +197,7 @@ class SoftplusTransform(_Plain):
         return (-y).expm1().neg().log() + y
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Log of the sigmoid of x."""
+        """Return the logarithm of the sigmoid of x."""
         return -functional.softplus(-x)
 
 
@@ -216,12 +216,12 @@ class TanhTransform(_Plain):
         return torch.atanh(y)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """log(1 - y ** 2), as 2 (log 2 - x - softplus(-2 x))."""
+        """Return ``log(1 - y ** 2)``, as ``2 (log 2 - x - softplus(-2 x))``."""
         return 2.0 * (math.log(2.0) - x - functional.softplus(-2.0 * x))
 
 
 class AbsTransform(_Plain):
-    """y = |x|; the inverse takes the positive one."""
+    """y = |x|; the inverse returns the positive value."""
 
     domain = constraints.real
     codomain = constraints.positive
@@ -267,7 +267,7 @@ class AffineTransform(Transform):
         return constraints.independent(constraints.real, self.event_dim) if self.event_dim else constraints.real
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """Return the same with a cache."""
+        """Return the same transform with a cache."""
         if self._cache_size == cache_size:
             return self
         return AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
@@ -279,7 +279,7 @@ class AffineTransform(Transform):
 
     @property
     def sign(self) -> Any:
-        """1 where it rises, -1 where it falls."""
+        """1 if the transform increases, -1 if it decreases."""
         if isinstance(self.scale, torch.Tensor):
             return self.scale.sign()
         return (self.scale > 0) - (self.scale < 0)
@@ -291,7 +291,7 @@ class AffineTransform(Transform):
         return (y - self.loc) / self.scale
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Log |scale|, summed over an event."""
+        """Return ``log |scale|``, summed over each event."""
         scale, shape = self.scale, tuple(x.shape)
         if isinstance(scale, torch.Tensor):
             result = scale.abs().log()
@@ -319,10 +319,10 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 class CorrCholeskyTransform(Transform):
-    """D (D - 1) / 2 numbers as the Cholesky factor of a D x D correlation matrix.
+    """A map from D (D - 1) / 2 numbers to the Cholesky factor of a D x D correlation matrix.
 
-    Each number gives, by tanh, a partial correlation; a row is what stick-breaking makes of its signed squares
-    (D. Lewandowski, D. Kurowicka, H. Joe, 2009).
+    Each number gives, by tanh, a partial correlation; stick-breaking of its signed squares gives a row (D. Lewandowski,
+    D. Kurowicka, H. Joe, 2009).
     """
 
     domain = constraints.real_vector
@@ -344,14 +344,14 @@ class CorrCholeskyTransform(Transform):
         return (ratios.log1p() - (-ratios).log1p()) / 2
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Of tanh, and of the rows' remaining lengths."""
+        """Return the sum of the terms of tanh and of the rows' remaining lengths."""
         rest = 1 - (y * y).cumsum(-1)
         lengths = 0.5 * tril_matrix_to_vec(rest, diag=-2).log().sum(-1)
         tanh = -2 * (x + functional.softplus(-2 * x) - math.log(2.0)).sum(-1)
         return lengths + tanh
 
     def forward_shape(self, shape: Any) -> Any:
-        """(..., D (D - 1) / 2) gives (..., D, D)."""
+        """Return the shape (..., D, D) for (..., D (D - 1) / 2)."""
         count = shape[-1] if len(shape) else 0
         size = round((0.25 + 2 * count) ** 0.5 + 0.5)
         if size * (size - 1) // 2 != count or not count:
@@ -360,7 +360,7 @@ class CorrCholeskyTransform(Transform):
         return torch.Size((*shape[:-1], size, size))
 
     def inverse_shape(self, shape: Any) -> Any:
-        """(..., D, D) gives (..., D (D - 1) / 2)."""
+        """Return the shape (..., D (D - 1) / 2) for (..., D, D)."""
         _check_square("CorrCholeskyTransform", shape)
         return torch.Size((*shape[:-2], shape[-1] * (shape[-1] - 1) // 2))
 
@@ -372,7 +372,7 @@ def _check_square(name: str, shape: Any) -> None:
 
 
 class SoftmaxTransform(_Plain):
-    """Vectors as probabilities: the softmax. Not one-to-one: the inverse is the logarithm."""
+    """The softmax, from vectors to probabilities. It is not one-to-one: the inverse is the logarithm."""
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -392,7 +392,7 @@ class SoftmaxTransform(_Plain):
 
 
 class StickBreakingTransform(_Plain):
-    """K - 1 numbers as K probabilities: each takes a part of what those before left."""
+    """Stick-breaking, from K - 1 numbers to K probabilities: each number takes a part of the remaining stick."""
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -414,7 +414,7 @@ class StickBreakingTransform(_Plain):
         return first.log() - left.log() + self._offset(first)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return the sum of log(1 - part) + log y."""
+        """Return the sum of ``log(1 - part) + log y``."""
         x = x - self._offset(x)
         return (-x + functional.logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
@@ -425,16 +425,16 @@ class StickBreakingTransform(_Plain):
         return torch.Size((*shape[:-1], shape[-1] + by))
 
     def forward_shape(self, shape: Any) -> Any:
-        """Return one element more."""
+        """Return the shape with one more element."""
         return self._more(shape, 1)
 
     def inverse_shape(self, shape: Any) -> Any:
-        """Return one element less."""
+        """Return the shape with one element less."""
         return self._more(shape, -1)
 
 
 class LowerCholeskyTransform(_Plain):
-    """Matrices as lower triangular ones with a positive diagonal, by the exponential of the diagonal."""
+    """A map from matrices to lower triangular ones with a positive diagonal: the exponential of the diagonal."""
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
@@ -447,7 +447,7 @@ class LowerCholeskyTransform(_Plain):
 
 
 class PositiveDefiniteTransform(_Plain):
-    """Matrices as positive definite ones: the product of a Cholesky factor with its transpose."""
+    """A map from matrices to positive definite ones: the product of a Cholesky factor and its transpose."""
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
@@ -464,7 +464,7 @@ class CumulativeDistributionTransform(Transform):
     """y = F(x), the cumulative distribution function.
 
     Args:
-        distribution: Whose.
+        distribution: The distribution.
         cache_size: 1 keeps the last pair of values.
     """
 
@@ -492,7 +492,7 @@ class CumulativeDistributionTransform(Transform):
         return self.distribution.log_prob(x)
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """Return the same with a cache."""
+        """Return the same transform with a cache."""
         if self._cache_size == cache_size:
             return self
         return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)

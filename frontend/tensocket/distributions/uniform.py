@@ -37,7 +37,7 @@ class Uniform(Distribution):
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:
-        """The interval."""
+        """Return the interval."""
         return constraints.interval(self.low, self.high)
 
     @property
@@ -61,27 +61,27 @@ class Uniform(Distribution):
         return (self.high - self.low).pow(2) / 12
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Low + (high - low) times uniform numbers."""
+        """Draw ``low + (high - low) z`` with uniform numbers z."""
         drawn = torch.rand(self._extended_shape(sample_shape), dtype=self.low.dtype, device=self.low.device)
         return self.low + drawn * (self.high - self.low)
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density; -inf outside."""
+        """Return the log-density of ``value``; -inf outside of the interval."""
         if self._validate_args:
             self._validate_sample(value)
         inside = (self.low <= value) & (self.high > value)
         return torch.log(inside.to(self.low.dtype)) - torch.log(self.high - self.low)
 
     def cdf(self, value: Any) -> Any:
-        """Return the part of the interval below."""
+        """Return the fraction of the interval that is below ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
 
     def icdf(self, value: Any) -> Any:
-        """Low + p (high - low)."""
+        """Return ``low + p (high - low)``."""
         return value * (self.high - self.low) + self.low
 
     def entropy(self) -> Any:
-        """log(high - low)."""
+        """Return ``log(high - low)``."""
         return torch.log(self.high - self.low)

@@ -1,4 +1,4 @@
-"""Helpers that distributions share: broadcasting of parameters, probabilities and logits, packed triangles."""
+"""Helpers of several distributions: broadcasting of parameters, probabilities and logits, packed triangles."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import tensocket as torch
 from ..errors import ArgumentError
 from ..overrides import handle_torch_function, has_torch_function, is_tensor_like
 
-#: Euler's and Mascheroni's constant.
+#: The Euler-Mascheroni constant.
 euler_constant: Final = 0.57721566490153286060
 
 
 def broadcast_all(*values: Any) -> tuple[Any, ...]:
-    """Tensors and numbers as tensors of one shape; numbers have the dtype and device of the first tensor.
+    """Broadcast tensors and numbers to one shape; numbers get the dtype and device of the first tensor.
 
     Raises:
         ArgumentError: A value is neither a tensor nor a number.
@@ -38,33 +38,33 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
 
 
 def batch_shape_of(given: tuple[Any, ...], tensor: Any) -> Any:
-    """Return the batch shape of scalar parameters: none where all were numbers."""
+    """Return the batch shape of scalar parameters, which is () if all of them were numbers."""
     return torch.Size() if all(isinstance(v, (int, float)) for v in given) else tensor.size()
 
 
 def standard_normal(shape: Any, like: Any) -> Any:
-    """Standard normal numbers with the dtype and device of a tensor."""
+    """Draw standard normal numbers with the dtype and device of a tensor."""
     return torch.randn(shape, dtype=like.dtype, device=like.device)
 
 
 def uniform(shape: Any, like: Any) -> Any:
-    """Uniform numbers in (0, 1), which have finite logarithms, with the dtype and device of a tensor."""
+    """Draw uniform numbers in (0, 1), which have finite logarithms, with the dtype and device of a tensor."""
     return torch.rand(shape, dtype=like.dtype, device=like.device).clamp(min=torch.finfo(like.dtype).tiny)
 
 
 def logits_to_probs(logits: Any, is_binary: bool = False) -> Any:
-    """Probabilities of log-odds, or of unnormalised log-probabilities along the last dimension."""
+    """Return the probabilities of log-odds, or of unnormalised log-probabilities along the last dimension."""
     return torch.sigmoid(logits) if is_binary else torch.softmax(logits, -1)
 
 
 def clamp_probs(probs: Any) -> Any:
-    """Probabilities, at least an epsilon from 0 and 1."""
+    """Clamp probabilities to at least an epsilon from 0 and 1."""
     eps = torch.finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
 
 def probs_to_logits(probs: Any, is_binary: bool = False) -> Any:
-    """Log-odds of probabilities, or their logarithms."""
+    """Return the log-odds of probabilities, or their logarithms."""
     clamped = clamp_probs(probs)
     return clamped.log() - (-clamped).log1p() if is_binary else clamped.log()
 
@@ -81,7 +81,7 @@ def check_probs_or_logits(name: str, probs: Any, logits: Any) -> None:
 
 
 def given_parameter(distribution: Any) -> Any:
-    """``probs`` or ``logits`` of a distribution, whichever it was made with."""
+    """Return ``probs`` or ``logits`` of a distribution, depending on which one it was made with."""
     return next(distribution.__dict__[name] for name in ("probs", "logits") if name in distribution.__dict__)
 
 
@@ -91,7 +91,7 @@ def sum_rightmost(value: Any, count: int) -> Any:
 
 
 def bernoulli_entropy(logits: Any, probs: Any) -> Any:
-    """-p log p - (1 - p) log(1 - p)."""
+    """Return ``-p log p - (1 - p) log(1 - p)``."""
     return torch.nn.functional.binary_cross_entropy_with_logits(logits, probs, reduction="none")
 
 
@@ -103,7 +103,7 @@ class lazy_property:
         update_wrapper(self, wrapped)  # type: ignore[arg-type]
 
     def __get__(self, instance: Any, obj_type: Any = None) -> Any:
-        """Compute it, and keep it in the instance, where it is found from then on."""
+        """Compute the attribute and store it in the instance, where later accesses find it."""
         if instance is None:
             return self
         with torch.enable_grad():

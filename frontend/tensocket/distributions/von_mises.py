@@ -1,4 +1,4 @@
-"""Angles."""
+"""The von Mises distribution of angles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .utils import broadcast_all, lazy_property
 
 
 def _log_bessel(concentration: Any, order: int) -> Any:
-    """Log of the modified Bessel function of the first kind."""
+    """Return the logarithm of the modified Bessel function of the first kind."""
     scaled = torch.special.i1e(concentration) if order else torch.special.i0e(concentration)
     return scaled.log() + concentration
 
@@ -23,7 +23,7 @@ class VonMises(Distribution):
 
     Args:
         loc: The most probable angle.
-        concentration: How narrow it is.
+        concentration: The larger it is, the narrower the distribution.
         validate_args: Whether parameters and values are checked.
     """
 
@@ -36,14 +36,14 @@ class VonMises(Distribution):
 
     @lazy_property
     def _proposal_r(self) -> Any:
-        """Parameter of the wrapped Cauchy distribution that is proposed, in float64."""
+        """Parameter of the wrapped Cauchy proposal, in float64."""
         kappa = self.concentration.detach().double()
         tau = 1 + (1 + 4 * kappa**2).sqrt()
         rho = (tau - (2 * tau).sqrt()) / (2 * kappa)
         return torch.where(kappa < 1e-5, 1 / kappa + kappa, (1 + rho**2) / (2 * rho))
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        """Rejection of wrapped Cauchy numbers (D. Best, N. Fisher, 1979)."""
+        """Draw by rejection from wrapped Cauchy numbers (D. Best, N. Fisher, 1979)."""
         shape = self._extended_shape(sample_shape)
         with torch.no_grad():
             kappa, r = self.concentration.double().expand(shape), self._proposal_r.expand(shape)
@@ -61,7 +61,7 @@ class VonMises(Distribution):
             return turned.to(self.loc.dtype)
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density."""
+        """Return the log-density of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         return (self.concentration * torch.cos(value - self.loc) - math.log(2 * math.pi)
@@ -74,7 +74,7 @@ class VonMises(Distribution):
 
     @property
     def mode(self) -> Any:
-        """Loc."""
+        """``loc``."""
         return self.loc
 
     @property

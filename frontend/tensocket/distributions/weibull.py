@@ -36,12 +36,12 @@ class Weibull(TransformedDistribution):
 
     @property
     def mean(self) -> Any:
-        """Scale Gamma(1 + 1 / k)."""
+        """``scale Gamma(1 + 1 / k)``."""
         return self.scale * torch.exp(torch.lgamma(1 + self.concentration_reciprocal))
 
     @property
     def mode(self) -> Any:
-        """Scale ((k - 1) / k)**(1 / k); 0 for k up to 1."""
+        """``scale ((k - 1) / k)**(1 / k)``; 0 for k up to 1."""
         ratio = ((self.concentration - 1) / self.concentration).clamp(min=0)
         return torch.where(self.concentration > 1, self.scale * ratio**self.concentration_reciprocal, 0.0)
 
@@ -52,6 +52,6 @@ class Weibull(TransformedDistribution):
                                     - torch.exp(2 * torch.lgamma(1 + self.concentration_reciprocal)))
 
     def entropy(self) -> Any:
-        """Euler's constant times (1 - 1 / k) + log(scale / k) + 1."""
+        """Return Euler's constant times ``(1 - 1 / k)``, plus ``log(scale / k) + 1``."""
         return (euler_constant * (1 - self.concentration_reciprocal)
                 + torch.log(self.scale * self.concentration_reciprocal) + 1)

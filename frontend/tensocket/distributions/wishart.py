@@ -16,12 +16,12 @@ from .utils import lazy_property, standard_normal
 
 
 def _multidigamma(x: Any, p: int) -> Any:
-    """Return the derivative of log of the multivariate gamma function."""
+    """Return the derivative of the logarithm of the multivariate gamma function."""
     return (x.unsqueeze(-1) - torch.arange(p, dtype=x.dtype, device=x.device) / 2).digamma().sum(-1)
 
 
 class Wishart(ExponentialFamily):
-    """Sums of ``df`` outer products of normal vectors: one of three matrices is given.
+    """Sums of ``df`` outer products of normal vectors, whose covariance is given by one of three matrices.
 
     Args:
         df: Degrees of freedom, more than p - 1.
@@ -31,7 +31,7 @@ class Wishart(ExponentialFamily):
         validate_args: Whether parameters and values are checked.
 
     Raises:
-        ArgumentError: Not one matrix is given, or there are too few degrees of freedom.
+        ArgumentError: Not exactly one matrix is given, or there are too few degrees of freedom.
     """
 
     support = constraints.positive_definite
@@ -87,23 +87,23 @@ class Wishart(ExponentialFamily):
 
     @lazy_property
     def scale_tril(self) -> Any:
-        """The Cholesky factor."""
+        """Cholesky factor of the covariance."""
         return self._unbroadcasted_scale_tril.expand(self._matrix_shape())
 
     @lazy_property
     def covariance_matrix(self) -> Any:
-        """The covariance."""
+        """Covariance matrix."""
         factor = self._unbroadcasted_scale_tril
         return (factor @ factor.mT).expand(self._matrix_shape())
 
     @lazy_property
     def precision_matrix(self) -> Any:
-        """The inverse of the covariance."""
+        """Inverse of the covariance."""
         return inverse_of(self._unbroadcasted_scale_tril).expand(self._matrix_shape())
 
     @property
     def mean(self) -> Any:
-        """Df times the covariance."""
+        """``df`` times the covariance."""
         return self.df.view((*self._batch_shape, 1, 1)) * self.covariance_matrix
 
     @property
@@ -114,20 +114,20 @@ class Wishart(ExponentialFamily):
 
     @property
     def variance(self) -> Any:
-        """Df (V_ij**2 + V_ii V_jj)."""
+        """``df (V_ij**2 + V_ii V_jj)``."""
         matrix = self.covariance_matrix
         diagonal = matrix.diagonal(dim1=-2, dim2=-1)
         outer = diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2)
         return self.df.view((*self._batch_shape, 1, 1)) * (matrix.pow(2) + outer)
 
     def rsample(self, sample_shape: Any = (), max_try_correction: Any = None) -> Any:
-        """L A A^T L^T with Bartlett's A: roots of chi-squared numbers, and normal numbers below the diagonal.
+        """Draw ``L A A^T L^T`` with Bartlett's A: roots of chi-squared numbers, and normal numbers below the diagonal.
 
-        Products that rounding makes singular are drawn again.
+        If rounding makes a product singular, it is drawn again.
 
         Args:
             sample_shape: Shape of the samples.
-            max_try_correction: How often at most; 10 times if not given.
+            max_try_correction: Largest number of redraws; 10 if not given.
         """
         sample = self._bartlett(sample_shape)
         for _ in range(10 if max_try_correction is None else max_try_correction):
@@ -151,7 +151,7 @@ class Wishart(ExponentialFamily):
         return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def log_prob(self, value: Any) -> Any:
-        """Log-density."""
+        """Return the log-density of ``value``."""
         if self._validate_args:
             self._validate_sample(value)
         nu, p = self.df, self._event_shape[-1]
@@ -163,7 +163,7 @@ class Wishart(ExponentialFamily):
         return (nu - p - 1) / 2 * torch.linalg.slogdet(value).logabsdet - trace / 2 - norm
 
     def entropy(self) -> Any:
-        """-E log p, with E log det = psi_p(df / 2) + p log 2 + log det V."""
+        """Return ``-E log p``, where ``E log det = psi_p(df / 2) + p log 2 + log det V``."""
         nu, p = self.df, self._event_shape[-1]
         log_det = 2 * self._half_log_det()
         return ((p + 1) / 2 * (log_det + p * math.log(2)) + torch.mvlgamma(nu / 2, p)

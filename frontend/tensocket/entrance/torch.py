@@ -1,4 +1,4 @@
-"""The module that ``import torch`` finds first in a child of a process with ``as_torch``, which it installs again."""
+"""The module that ``import torch`` finds first in a child of a process with ``as_torch``; it installs that again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs as graphs, ahead of time: not built yet."""
+"""Export of programs as graphs, ahead of time: not implemented."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tensocket.nn.modules.module import Module
 from tensocket_operators import Tensor, stack
 
 State = Mapping[str, Tensor]
-#: Stands for an attribute that does not exist.
+#: The marker of an attribute that does not exist.
 _NOTHING: Final = object()
 
 
@@ -25,22 +25,22 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call a module with other tensors in place of its parameters and buffers.
+    """Call a module with other tensors instead of its parameters and buffers.
 
     Args:
-        module: The module; it is as before when the call returns.
+        module: The module; the call restores it.
         parameter_and_buffer_dicts: Tensors by dotted name, or several such mappings without common names.
         args: A tuple of arguments, or a single one.
         kwargs: Arguments by name.
-        tie_weights: Whether a tensor given for one of several names of one parameter stands for all of them.
-        strict: Whether the names must be exactly the module's; otherwise other names are ignored, and the module's
-            own tensors stand for names that are not given.
+        tie_weights: Whether a tensor for one of several names of a parameter replaces all of them.
+        strict: Whether the names must be exactly the module's; otherwise unknown names are ignored, and missing names
+            mean the module's own tensors.
 
-    A tensor that the module puts in the place of a given one during the call takes its place in the mapping, too.
+    If the module replaces a given tensor during the call, the mapping gets the new one.
 
     Raises:
         ArgumentError: A name is given twice, or different tensors for one parameter.
-        ArgumentTypeError: A value, or the attribute that it stands for, is not a tensor.
+        ArgumentTypeError: A value, or the attribute that it replaces, is not a tensor.
         ModuleAttributeError: A submodule in a name does not exist.
         StateDictError: With ``strict``, names are missing or unknown; or the module is a script.
     """
@@ -59,7 +59,7 @@ def functional_call(
 
 
 def _check_kind(module: Module) -> None:
-    # A script exists only where its module was imported.
+    # Scripts can exist only if their module was imported.
     scripts = sys.modules.get("tensocket.jit.modules")
     if scripts is not None and isinstance(module, (scripts.ScriptModule, scripts.ScriptFunction)):
         raise StateDictError("functional_call", f"a script of {module.original_name}",
@@ -90,12 +90,12 @@ def _merged(states: State | Sequence[State]) -> dict[str, Tensor]:
 
 
 def _named(module: Module) -> dict[str, Tensor]:
-    """Parameters and buffers under all their names."""
+    """Return parameters and buffers under all their names."""
     return dict((*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)))
 
 
 def _tied(tensors: dict[str, Tensor]) -> list[set[str]]:
-    """Return the names grouped by the tensor that they name."""
+    """Return the names, grouped by their tensor."""
     groups: dict[int, set[str]] = {}
     for name, tensor in tensors.items():
         groups.setdefault(id(tensor), set()).add(name)
@@ -103,7 +103,7 @@ def _tied(tensors: dict[str, Tensor]) -> list[set[str]]:
 
 
 def _spread(given: State, groups: list[set[str]]) -> dict[str, Tensor]:
-    """Given tensors, also under the other names of their groups.
+    """Return the given tensors, also under the other names of their groups.
 
     Raises:
         ArgumentError: Different tensors are given for one parameter.
@@ -124,7 +124,7 @@ def _spread(given: State, groups: list[set[str]]) -> dict[str, Tensor]:
 
 @contextmanager
 def replaced(module: Module, chosen: State) -> Iterator[dict[str, Any]]:
-    """Put tensors in the places that their names say; afterwards the mapping holds what is there at the end."""
+    """Replace tensors by name; at the end, store the module's current tensors in the mapping."""
     before: dict[str, Any] = {}
     left: dict[str, Any] = {}
     try:
@@ -137,7 +137,7 @@ def replaced(module: Module, chosen: State) -> Iterator[dict[str, Any]]:
 
 
 def _exchange(module: Any, dotted: str, value: Any) -> Any:
-    """Put a value in a place of the tree and return the one that was there; ``_NOTHING`` stands for none."""
+    """Replace a value in the tree and return the old one; ``_NOTHING`` means none."""
     path, _, name = dotted.rpartition(".")
     for part in path.split(".") if path else ():
         owner, module = module, getattr(module, part, None)
@@ -169,17 +169,17 @@ def _no_tensor(name: str, rule: str) -> ArgumentTypeError:
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parameters and buffers of several modules of one class, stacked along a new first dimension.
+    """Stack parameters and buffers of several modules of one class along a new first dimension.
 
-    With ``vmap`` over ``functional_call``, the modules run as one. Parameters are new leaves that require gradients
-    where those of the modules do.
+    With ``vmap`` over ``functional_call``, the modules run as one. Parameters are new leaves that require gradients if
+    those of the modules do.
 
     Returns:
         Parameters and buffers by dotted name.
 
     Raises:
-        AutogradError: There are no modules, they are of several classes, some train and some do not, or a parameter
-            requires a gradient in some of them only.
+        AutogradError: The list is empty, the modules have several classes, only some of them are in training mode, or a
+            parameter requires a gradient in only some of them.
     """
     if len(models) == 0:
         raise _refused("no modules", "there is at least one module", "pass a list of modules")

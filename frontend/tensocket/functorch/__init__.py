@@ -1,6 +1,6 @@
-"""The former names of ``func``, which PyTorch keeps in a package of its own: ``functorch``.
+"""The former names of ``func``, which PyTorch has in its own package ``functorch``.
 
-Functions warn that they moved. ``tensocket.as_torch`` lets ``import functorch`` mean this package.
+Functions warn that they moved. ``tensocket.as_torch`` makes ``import functorch`` mean this package.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def make_functional(model: Any, disable_autograd_tracking: bool = False) -> Any:
     """Return a function of the parameters of a module and its arguments, and the parameters.
 
     Args:
-        model: A module without buffers; it stays as it is.
+        model: A module without buffers; it stays unchanged.
         disable_autograd_tracking: Whether the parameters require no gradients.
 
     Raises:
@@ -77,7 +77,7 @@ def make_functional_with_buffers(model: Any, disable_autograd_tracking: bool = F
     """Return a function of the parameters and buffers of a module and its arguments, the parameters and the buffers.
 
     Args:
-        model: The module, which stays as it is.
+        model: The module, which stays unchanged.
         disable_autograd_tracking: Whether the parameters require no gradients.
     """
     _warn("make_functional_with_buffers", "torch.func.functional_call")
@@ -91,7 +91,7 @@ def combine_state_for_ensemble(models: Sequence[Any]) -> Any:
         models: The modules; with ``vmap``, the function runs them all.
 
     Raises:
-        AutogradError: There are no modules, they are of several classes, or some train and some do not.
+        AutogradError: The list is empty, the modules have several classes, or only some are in training mode.
     """
     _warn("combine_state_for_ensemble", "torch.func.stack_module_state")
     return _modules.combine_state_for_ensemble(models)

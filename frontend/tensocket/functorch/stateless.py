@@ -17,7 +17,7 @@ Names = tuple[str, ...]
 
 def _take(model: Module, tensors: Callable[..., Any], make: Callable[[Any], Any]) -> tuple[Tensors, Names,
                                                                                             dict[str, list[str]]]:
-    """Put tensors without values in the place of a module's own.
+    """Replace a module's tensors by tensors without values.
 
     Returns:
         The tensors, each once; their names; all names of each, because modules may share a tensor.
@@ -36,7 +36,7 @@ def _take(model: Module, tensors: Callable[..., Any], make: Callable[[Any], Any]
 
 
 class FunctionalModuleWithBuffers(Module):
-    """A module that is called with its parameters and buffers: what ``make_functional_with_buffers`` returns.
+    """A module that takes its parameters and buffers as arguments: the result of ``make_functional_with_buffers``.
 
     Attributes:
         stateless_model: A copy of the module without values.
@@ -70,7 +70,7 @@ class FunctionalModuleWithBuffers(Module):
 
 
 class FunctionalModule(Module):
-    """A module that is called with its parameters: what ``make_functional`` returns.
+    """A module that takes its parameters as arguments: the result of ``make_functional``.
 
     Attributes:
         stateless_model: A copy of the module without values.
@@ -104,7 +104,7 @@ def _track(params: Tensors, disabled: bool) -> None:
 
 
 def _spread(names: dict[str, list[str]], tensors: Tensors) -> dict[str, Any]:
-    """Tensors under all names that each has."""
+    """Return the tensors under all their names."""
     return {name: tensor for group, tensor in zip(names.values(), tensors, strict=False) for name in group}
 
 
@@ -135,7 +135,7 @@ def combine_state_for_ensemble(models: Sequence[Module]) -> tuple[FunctionalModu
     """Do the same as ``functorch.combine_state_for_ensemble``, without its warning.
 
     Raises:
-        AutogradError: There are no modules, they are of several classes, or some train and some do not.
+        AutogradError: The list is empty, the modules have several classes, or only some are in training mode.
     """
     if len(models) == 0:
         _refuse("no modules", "combine_state_for_ensemble: Expected at least one model, got 0.")
@@ -168,7 +168,7 @@ def functional_init(model_class: Callable[..., Module], ensemble_shape: tuple[in
     Args:
         model_class: The class, of modules without buffers.
         ensemble_shape: ``()`` for one module, ``(n,)`` for the stacked weights of n of them.
-        device: Where the weights are.
+        device: Device of the weights.
 
     Raises:
         ArgumentError: ``ensemble_shape`` has two sizes, or a size is not positive.
@@ -178,7 +178,7 @@ def functional_init(model_class: Callable[..., Module], ensemble_shape: tuple[in
 
 def functional_init_with_buffers(model_class: Callable[..., Module], ensemble_shape: tuple[int, ...] = (),
                                  device: Any = "cpu") -> Callable[..., Any]:
-    """As ``functional_init``, returning ``(weights, buffers, function, weight_names, buffer_names)``."""
+    """Do the same as ``functional_init``, for ``(weights, buffers, function, weight_names, buffer_names)``."""
     return _initializer(model_class, ensemble_shape, device, True)
 
 

@@ -1,4 +1,4 @@
-"""Results that are there later, of work that other threads do."""
+"""Futures: results that become available later, from work of other threads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Future(Generic[T]):
-    """A result that somebody sets.
+    """A result that another thread sets.
 
     Args:
         devices: Accepted as in PyTorch.
@@ -28,7 +28,7 @@ class Future(Generic[T]):
         return self._inner.done()
 
     def wait(self) -> T:
-        """Return the result, once it is there; raises what was set as an exception."""
+        """Wait for the result and return it; raise it if it was set as an exception."""
         return self._inner.result()  # type: ignore[no-any-return]
 
     value = wait
@@ -37,15 +37,15 @@ class Future(Generic[T]):
         """Set the result.
 
         Raises:
-            ArgumentError: The future is done already.
+            ArgumentError: The future is already done.
         """
         self._complete(self._inner.set_result, result)
 
     def set_exception(self, result: BaseException) -> None:
-        """Set what ``wait`` raises.
+        """Set the exception that ``wait`` raises.
 
         Raises:
-            ArgumentError: The future is done already.
+            ArgumentError: The future is already done.
         """
         self._complete(self._inner.set_exception, result)
 
@@ -58,7 +58,7 @@ class Future(Generic[T]):
                                 "make another future") from None
 
     def then(self, callback: Callable[[Future[T]], S]) -> Future[S]:
-        """Return a future of the result of ``callback``, which runs on this future when it is done.
+        """Return a future of the result of ``callback``, which is called with this future when it is done.
 
         Its ``wait`` raises ``CallbackError`` if ``callback`` raises.
         """
@@ -78,7 +78,7 @@ class Future(Generic[T]):
         return after
 
     def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
-        """Call ``callback`` with this future when it is done; what it raises is logged."""
+        """Call ``callback`` with this future when it is done; log its exceptions."""
         self._inner.add_done_callback(lambda _: callback(self))
 
     def __reduce__(self) -> Any:
@@ -93,7 +93,7 @@ def _given(operator: str, futures: Sequence[Future[Any]]) -> Sequence[Future[Any
 
 
 def wait_all(futures: Sequence[Future[Any]]) -> list[Any]:
-    """Return the results of several.
+    """Wait for several futures and return their results.
 
     Raises:
         ArgumentError: One of them is None.
@@ -102,7 +102,7 @@ def wait_all(futures: Sequence[Future[Any]]) -> list[Any]:
 
 
 def collect_all(futures: Sequence[Future[Any]]) -> Future[list[Future[Any]]]:
-    """Return the list of several, when all are done.
+    """Return a future of the list of several futures, done when all of them are.
 
     Raises:
         ArgumentError: One of them is None.

@@ -1,4 +1,4 @@
-"""Graphs of modules' calls: not built yet."""
+"""Graphs of modules' calls: not implemented."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tensocket.errors import ExportError
 
 
 def wrap(fn_or_name: Any) -> Any:
-    """Return the function, or the name of one, as it is: functions are called, not recorded."""
+    """Return the function, or its name, unchanged: functions are called, not recorded."""
     return fn_or_name
 
 

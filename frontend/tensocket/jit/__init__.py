@@ -1,6 +1,6 @@
-"""Scripts of functions and modules: not translated yet, so that everything runs as the Python that it is.
+"""Scripts of functions and modules: not implemented, so everything runs as Python.
 
-``save`` writes a whole module as pickle does, and ``load`` runs what such a file says: load only files that you trust.
+``save`` pickles a whole module, and ``load`` runs the code that such a file names: load only files that you trust.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Attribute(NamedTuple):
 
 
 class Future:
-    """The result of ``fork``, which is there at once."""
+    """The result of ``fork``, which is available at once."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -55,7 +55,7 @@ class Future:
 
 
 def is_scripting() -> bool:
-    """Return False: nothing is translated."""
+    """Return False: nothing is compiled."""
     return False
 
 
@@ -76,12 +76,12 @@ script_method = unused = interface = script_if_tracing = export
 
 
 def ignore(drop: Any = False, **options: Any) -> Any:
-    """Return the function itself; a decorator that leaves functions as they are where a flag is given."""
+    """Return the function itself; given a flag, return a decorator that leaves functions unchanged."""
     return drop if callable(drop) else export
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """Whether an object is of a type; what containers of that type hold is not looked at."""
+    """Whether an object is of a type; the contents of containers are not checked."""
     kinds = target_type if type(target_type) is tuple else (target_type,)
     return any(_is(obj, getattr(kind, "__origin__", kind)) for kind in kinds)
 
@@ -101,7 +101,7 @@ def optimize_for_inference(mod: _Value, other_methods: Any = None) -> _Value:
 
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
-    """Call a function now; ``wait`` gives its result."""
+    """Call a function immediately; ``wait`` returns its result."""
     return Future(func(*args, **kwargs))
 
 
@@ -109,7 +109,7 @@ def wait(future: Future) -> Any:
     """Return the result of ``fork``.
 
     Raises:
-        ArgumentError: It is None.
+        ArgumentError: ``future`` is None.
     """
     if future is None:
         raise ArgumentError("wait", "None", "Future can't be None", "pass what fork returned")
@@ -117,7 +117,7 @@ def wait(future: Future) -> Any:
 
 
 def save(m: Any, f: str | os.PathLike[str] | Any, _extra_files: dict[str, Any] | None = None) -> None:
-    """Write a module or function to a file, which names its classes and does not hold their code.
+    """Write a module or function to a file, which contains the names of its classes but not their code.
 
     Args:
         m: The object that ``script`` or ``trace`` returned.
@@ -125,7 +125,7 @@ def save(m: Any, f: str | os.PathLike[str] | Any, _extra_files: dict[str, Any] |
         _extra_files: Accepted only if empty.
 
     Raises:
-        ExportError: There are extra files.
+        ExportError: Extra files are given.
     """
     if _extra_files:
         raise ExportError("jit.save", f"extra files {sorted(_extra_files)}", "a file holds the module alone",
@@ -136,12 +136,12 @@ def save(m: Any, f: str | os.PathLike[str] | Any, _extra_files: dict[str, Any] |
 
 
 def load(f: str | os.PathLike[str] | Any, map_location: Any = None, _extra_files: dict[str, Any] | None = None) -> Any:
-    """Read what ``jit.save`` wrote. This runs what the file says: load only files that you trust.
+    """Read a file that ``jit.save`` wrote. This runs code that the file names: load only files that you trust.
 
     Args:
         f: A path or an open file.
-        map_location: Where tensors go.
-        _extra_files: Accepted as in PyTorch; nothing is put there.
+        map_location: Devices of the tensors.
+        _extra_files: Accepted as in PyTorch; it stays unchanged.
     """
     import tensocket
 
@@ -149,7 +149,7 @@ def load(f: str | os.PathLike[str] | Any, map_location: Any = None, _extra_files
 
 
 class strict_fusion:
-    """``with strict_fusion():`` — nothing is fused, and nothing complains of that."""
+    """``with strict_fusion():`` — nothing is fused, without an error."""
 
     def __enter__(self) -> None:
         pass
@@ -164,7 +164,7 @@ def set_fusion_strategy(strategy: Any) -> list[Any]:
 
 
 def enable_onednn_fusion(enabled: bool) -> None:
-    """Accept a wish; nothing is fused."""
+    """Accept the setting; nothing is fused."""
 
 
 __all__ = ["Attribute", "Error", "Final", "Future", "RecursiveScriptModule", "ScriptFunction", "ScriptModule",

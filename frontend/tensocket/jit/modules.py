@@ -45,7 +45,7 @@ class ScriptFunction:
 
     @property
     def graph(self) -> Any:
-        """There is none.
+        """Refuse: there is no graph.
 
         Raises:
             ExportError: Always.
@@ -54,7 +54,7 @@ class ScriptFunction:
 
     @property
     def code(self) -> str:
-        """There is none.
+        """Refuse: there is no code.
 
         Raises:
             ExportError: Always.
@@ -62,14 +62,14 @@ class ScriptFunction:
         raise _text("code")
 
     def save(self, f: Any, **options: Any) -> None:
-        """Write it to a file, as ``jit.save`` does."""
+        """Write the function to a file, as ``jit.save`` does."""
         import tensocket
 
         tensocket.jit.save(self, f)
 
 
 class ScriptModule(Module):
-    """A module that was passed to ``script`` or ``trace``, or whose author derived it from this class."""
+    """A module that was passed to ``script`` or ``trace``, or whose class derives from this one."""
 
     _of: type[Module] | None = None
 
@@ -113,7 +113,7 @@ def scripted(module: Module) -> ScriptModule:
 
 
 def original(module: Module) -> Module:
-    """Return the module that was passed to ``script``, or one that stands for it."""
+    """Return the module that was passed to ``script``, or one that represents it."""
     kind: type[Module] | None = getattr(module, "_of", None)
     if kind is None:
         return module
@@ -123,15 +123,15 @@ def original(module: Module) -> Module:
 
 
 def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
-    """Return a function, module or class as it is, to be called eagerly. Noted once.
+    """Return a function, module or class unchanged, to be called eagerly, with one notice.
 
     Args:
-        obj: The function or module that PyTorch would translate.
-        optimize: Accepted as in PyTorch, as is what follows.
-        example_inputs: Inputs from which types could be seen.
+        obj: The function or module that PyTorch would compile.
+        optimize: Accepted as in PyTorch, like the arguments after it.
+        example_inputs: Inputs for the inference of types.
 
     Raises:
-        ArgumentTypeError: It is none of these.
+        ArgumentTypeError: ``obj`` is none of these.
     """
     note("jit.script", "scripts are not translated yet; they run eagerly as Python")
     return _as_script("script", obj)
@@ -152,16 +152,16 @@ def trace(func: Any, example_inputs: Any = None, optimize: Any = None, check_tra
           check_inputs: Any = None, check_tolerance: float = 1e-5, strict: bool = True, _force_outplace: bool = False,
           _module_class: Any = None, _compilation_unit: Any = None, example_kwarg_inputs: Any = None,
           _store_inputs: bool = True) -> Any:
-    """Return a function or module as it is, to be called eagerly, after one call with the example inputs. Noted once.
+    """Return a function or module unchanged, after one call with the example inputs, with one notice.
 
     Args:
         func: The function or module that PyTorch would record.
         example_inputs: A tensor, or positional arguments.
-        optimize: Accepted as in PyTorch, as are the others.
-        check_trace: Whether to compare.
-        check_inputs: With what.
-        check_tolerance: How closely.
-        strict: Whether containers that change are refused.
+        optimize: Accepted as in PyTorch, like the others.
+        check_trace: Whether to compare results.
+        check_inputs: Inputs for the comparison.
+        check_tolerance: Tolerance of the comparison.
+        strict: Whether mutable containers are refused.
         example_kwarg_inputs: Named arguments, instead of ``example_inputs``.
     """
     note("jit.trace", "calls are not recorded yet; functions run eagerly as Python")
@@ -175,7 +175,7 @@ def trace(func: Any, example_inputs: Any = None, optimize: Any = None, check_tra
 
 
 def trace_module(mod: Module, inputs: dict[str, Any], *args: Any, **options: Any) -> Any:
-    """Return a module as it is, after one call of each method that ``inputs`` names. Noted once."""
+    """Return a module unchanged, after one call of each method in ``inputs``, with one notice."""
     for name, given in inputs.items():
         getattr(mod, name)(*(given if isinstance(given, (tuple, list)) else (given,)))
     return trace(mod)

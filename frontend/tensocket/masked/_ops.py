@@ -1,4 +1,4 @@
-"""Operations of masked elements, and the masks and tensors that they are made of."""
+"""Operations on masked elements, and helpers for their masks and tensors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .maskedtensor.core import is_masked_tensor
 _REDUCTIONS: Final = frozenset(("sum", "prod", "amax", "amin", "argmax", "argmin", "mean", "median", "norm", "var",
                                 "std", "logsumexp"))
 _NORMALISATIONS: Final = frozenset(("softmax", "log_softmax", "softmin", "normalize", "cumsum", "cumprod"))
-#: Operations without an identity, because they count elements.
+#: Operations that count elements and therefore have no identity.
 _COUNTING: Final = frozenset(("mean", "var", "std"))
 
 
@@ -45,7 +45,7 @@ def _name_of(name: str, op: Any) -> str:
     """Return the name of an operation.
 
     Raises:
-        ArgumentError: It is not a function.
+        ArgumentError: ``op`` is not a function.
     """
     if not callable(op):
         raise ArgumentError(name, f"a {type(op).__name__}: {name} expected masked operation (got {type(op).__name__} "
@@ -55,14 +55,14 @@ def _name_of(name: str, op: Any) -> str:
 
 
 def _canonical_dim(dim: Any, ndim: int) -> tuple[int, ...]:
-    """Dimensions as an ascending tuple; None and () are all of them."""
+    """Return dimensions as an ascending tuple; None and () mean all dimensions."""
     if dim is None or dim == ():
         return tuple(range(ndim))
     return tuple(sorted(normalize_axes("masked", dim, max(ndim, 1))))
 
 
 def _reduction_identity(op_name: str, input: Any, *args: Any) -> Any:
-    """Return the identity of an operation on elements of ``input``, as a tensor; None where elements are counted.
+    """Return the identity of an operation on elements of ``input``, as a tensor; None for operations that count.
 
     Args:
         op_name: Name of the operation.
@@ -83,12 +83,12 @@ def _reduction_identity(op_name: str, input: Any, *args: Any) -> Any:
 
 
 def _where(mask: Any, input: Any, fill_value: Any) -> Any:
-    """``where`` of tensors in one layout; sparse results store the elements that the mask holds.
+    """Return ``where`` of tensors in one layout; sparse results store the elements that the mask holds.
 
     Args:
         mask: Bools.
         input: A tensor of the mask's shape and layout.
-        fill_value: The value in place of elements that the mask leaves out.
+        fill_value: The value for elements outside of the mask.
     """
     if mask.layout is strided:
         return functions.where(mask, input, fill_value)
@@ -102,7 +102,7 @@ def _input_mask(input: Any, *args: Any, mask: Any = None, **kwargs: Any) -> Any:
     """Return the mask as bools in the shape and the layout of the input.
 
     Raises:
-        ArgumentError: There is no mask.
+        ArgumentError: The mask is missing.
     """
     if mask is None:
         raise ArgumentError("_input_mask", "no mask: _input_mask requires explicit mask", "a mask is given by name",
@@ -130,7 +130,7 @@ def _output_mask(op: Callable[..., Any], input: Any, *args: Any, **kwargs: Any) 
 
 
 def _combine_input_and_mask(op: Callable[..., Any], input: Any, mask: Any, *args: Any) -> Any:
-    """Return the input with the identity of an operation where the mask does not hold; a masked tensor has its own
+    """Return the input with the identity of an operation outside of the mask; a masked tensor has its own
     mask.
 
     Args:

@@ -1,6 +1,6 @@
-"""``multiprocessing`` for tensors: processes and queues that pass the memory of tensors instead of copies.
+"""``multiprocessing`` for tensors: processes and queues that share the memory of tensors instead of copying it.
 
-All names of Python's module are here, too. Importing this module is what makes tensors travel through shared memory.
+All names of Python's module are also here. Importing this module makes tensors travel through shared memory.
 """
 
 from __future__ import annotations

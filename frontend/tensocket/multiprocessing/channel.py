@@ -1,10 +1,10 @@
-"""A connection between two processes: objects are pickled, the memory of host tensors and arrays goes by segment.
+"""A connection between two processes: objects are pickled, the memory of host tensors and arrays goes in segments.
 
-A message is a pickle and the pieces of memory that it refers to. Where they are small they travel through the socket
-themselves. Otherwise the sender writes them to a segment, once, and the receiver's tensors lie in that same memory.
-When the last of them is gone, the receiver says so with its next message, and the sender uses the segment again, which
-saves the page faults of fresh memory. Segments have no names and descriptors are closed as soon as both sides have
-mapped the memory, so nothing can leak, not even when processes are killed.
+A message is a pickle and the blocks of memory that it refers to. Small blocks go through the socket. The sender copies
+large blocks to a segment, once, and the receiver's tensors use that memory. When the last of these tensors is gone, the
+receiver says so with its next message, and the sender reuses the segment, which saves the page faults of fresh memory.
+Segments have no names, and both sides close descriptors as soon as they have mapped the memory, so nothing can leak,
+not even when processes are killed.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tensocket_operators.interop.shared import ALIGNMENT, Segment
 
 Bytes = NDArray[np.uint8]
 
-#: Segment (0 for none, else its number from 1), its size if it is new, number of pieces.
+#: Segment (0 for none, else its number from 1), its size if it is new, number of blocks.
 _HEADER: Final = struct.Struct("<QQQ")
-#: Most bytes that go through the socket.
+#: Largest number of bytes that go through the socket.
 _INLINE: Final = 1 << 15
-#: Unused segments that a sender keeps.
+#: Number of unused segments that a sender keeps.
 _KEPT: Final = 8
 
 
@@ -63,7 +63,7 @@ class Channel:
         self._socket.close()
 
     def forget(self) -> None:
-        """Close this end in a process that has it by inheritance; the connection stays."""
+        """Close this end in a process that inherited it; the connection stays."""
         self._socket.close()
 
     def ready(self, events: int, seconds: float | None) -> bool:
@@ -78,7 +78,7 @@ class Channel:
         """Send a picklable object.
 
         Raises:
-            ConnectionError: The other side is gone.
+            ConnectionError: The other side has ended.
             OutOfMemoryError: The system has no shared memory left.
         """
         pieces = self._pickled(message)
@@ -103,7 +103,7 @@ class Channel:
         returned, dropped = list(self._returned), self._pool.dropped
         text = io.BytesIO()
         _Pickler(text, 5, True, buffers.append).dump((returned, dropped, message))
-        # Only now, because pickling calls what may fail.
+        # After pickling, which calls code that may fail.
         self._pool.dropped = []
         for _ in returned:
             self._returned.popleft()
@@ -112,10 +112,10 @@ class Channel:
     # ------------------------------------------------------------------------------------------------ receiving
 
     def receive(self) -> Any:
-        """Return the next object; waits for it.
+        """Wait for the next object and return it.
 
         Raises:
-            EOFError: The other side ended the connection, or is gone.
+            EOFError: The other side ended the connection or has died.
         """
         descriptors: list[int] = []
         number, new, count = _HEADER.unpack(self._head(descriptors))
@@ -125,7 +125,7 @@ class Channel:
         else:
             body = self._exactly(sum(sizes))
             ends = itertools.accumulate(sizes)
-            # Pieces of their own, so that no tensor keeps the memory of others.
+            # Separate blocks, so that no tensor keeps the memory of others alive.
             pieces = [body[end - size : end].copy() for end, size in zip(ends, sizes, strict=True)]
         returned, dropped, message = pickle.loads(pieces[0].data, buffers=pieces[1:])
         self._pool.give(returned)
@@ -134,7 +134,7 @@ class Channel:
         return message
 
     def _head(self, descriptors: list[int]) -> bytes:
-        """Return a header, and the descriptor that came with it."""
+        """Return a header and its descriptor."""
         try:
             head, received, _, _ = socket.recv_fds(self._socket, _HEADER.size, 1)
         except ConnectionError:
@@ -170,7 +170,7 @@ class Channel:
 
 
 class _Pickler(ForkingPickler):
-    """Takes the memory of host tensors out of the pickle, as pickle does with arrays."""
+    """A pickler that takes the memory of host tensors out of the pickle, as pickle does with arrays."""
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Tensor):
@@ -181,7 +181,7 @@ class _Pickler(ForkingPickler):
 
 
 class _Lease:
-    """Held by all arrays of a message: when it is gone, the segment can be used again."""
+    """An object that all arrays of a message hold: when it is gone, the segment can be reused."""
 
     __slots__ = ("number", "returned")
 
@@ -190,7 +190,7 @@ class _Lease:
         self.returned = returned
 
     def __del__(self) -> None:
-        # May run at any time: append is atomic and takes no lock.
+        # This may run at any time: append is atomic and takes no lock.
         self.returned.append(self.number)
 
 
@@ -198,7 +198,7 @@ class _Pool:
     """The segments of a sender, by numbers from 1.
 
     Attributes:
-        dropped: Entries that the receiver has to forget.
+        dropped: Entries that the receiver must forget.
     """
 
     def __init__(self) -> None:
@@ -213,14 +213,14 @@ class _Pool:
             if nbytes <= self._known[number].nbytes <= 2 * nbytes:
                 self._free.remove(number)
                 return number, self._known[number], False
-        # A little more than is needed, for messages that differ in a few bytes.
+        # A little more than needed, for messages that differ by a few bytes.
         segment = Segment.create(-(-(nbytes + (nbytes >> 4)) // 4096) * 4096)
         number = next(self._numbers)
         self._known[number] = segment
         return number, segment, True
 
     def give(self, numbers: Iterable[int]) -> None:
-        """Take back what the receiver no longer uses."""
+        """Mark segments as unused that the receiver has released."""
         self._free.extend(numbers)
         while len(self._free) > _KEPT:
             number = self._free.pop(0)
@@ -229,7 +229,7 @@ class _Pool:
 
 
 def _places(sizes: Iterable[int]) -> tuple[list[int], int]:
-    """Return where pieces start in a segment, and the end of the last one."""
+    """Return the starts of blocks in a segment, and the end of the last one."""
     places, end = [], 0
     for size in sizes:
         places.append(end)

@@ -1,7 +1,7 @@
-"""How tensors travel through ``multiprocessing``: the receiver's tensor lies in the sender's memory.
+"""Reduction of tensors for ``multiprocessing``: the receiver's tensor shares the sender's memory.
 
-The sender's tensor is moved to shared memory (``share_memory_``), if it is not there yet, and the receiver gets a
-descriptor of it. The sender must not end before the receiver has the tensor.
+The sender's tensor is moved to shared memory (``share_memory_``) if it is not there yet, and the receiver gets a
+descriptor of it. The sender must not exit before the receiver has the tensor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tensocket_operators.interop.shared import Segment
 
 STRATEGIES: Final = ("file_descriptor", "file_system")
 _STRATEGY: Final = ["file_descriptor"]
-#: Segments that this process received, by file, so that tensors that share memory do so here, too.
+#: Segments that this process received, by file, so that tensors that share memory also do so here.
 _RECEIVED: Final[WeakValueDictionary[tuple[int, int], Segment]] = WeakValueDictionary()
 
 
@@ -27,12 +27,12 @@ def set_sharing_strategy(new_strategy: str) -> None:
     """Set how this process holds memory that it receives from other processes.
 
     Args:
-        new_strategy: ``"file_descriptor"`` holds a descriptor for all memory, so that it can be sent on as shared
-            memory. ``"file_system"`` closes descriptors, for programs that hold more tensors than the system permits
-            files; received tensors are copied when they are sent on. Nothing is left in the file system by either.
+        new_strategy: ``"file_descriptor"`` keeps a descriptor of all memory, so that it can be sent on as shared
+            memory. ``"file_system"`` closes descriptors, for programs with more tensors than the system permits open
+            files; received tensors are copied when they are sent on. Neither leaves anything in the file system.
 
     Raises:
-        ArgumentError: It is neither.
+        ArgumentError: ``new_strategy`` is neither of the two.
     """
     if new_strategy not in STRATEGIES:
         raise ArgumentError("set_sharing_strategy", repr(new_strategy),
@@ -46,12 +46,12 @@ def get_sharing_strategy() -> str:
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """Return the names that ``set_sharing_strategy`` takes."""
+    """Return the names that ``set_sharing_strategy`` accepts."""
     return set(STRATEGIES)
 
 
 def reduce_tensor(tensor: Any) -> Any:
-    """Return the object that another process receives in place of a tensor.
+    """Return the object that another process receives instead of a tensor.
 
     Raises:
         AutogradError: An operator made the tensor.

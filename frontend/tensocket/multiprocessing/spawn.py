@@ -1,4 +1,4 @@
-"""Starting several processes with one function, and failing as soon as one of them fails."""
+"""Start of several processes with one function; the first failure ends all of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from tensocket.errors import TensocketError
 
-#: Seconds that processes have to end after one of them has failed and they were told to.
+#: Seconds that processes have to exit after another one has failed.
 _PATIENCE = 30.0
 
 
@@ -37,7 +37,7 @@ class ProcessException(TensocketError, RuntimeError):
 
 
 class ProcessRaisedException(ProcessException):
-    """A process that ended by an exception; the text has its traceback."""
+    """A process that ended by an exception; the text contains its traceback."""
 
 
 class ProcessExitedException(ProcessException):
@@ -63,7 +63,7 @@ def _run(fn: Callable[..., Any], index: int, args: tuple[Any, ...], report: Any)
     try:
         fn(index, *args)
     except KeyboardInterrupt:
-        pass  # the parent has it, too
+        pass  # the parent gets the interrupt, too
     except Exception:
         report.send(traceback.format_exc())
         sys.exit(1)
@@ -82,18 +82,18 @@ class ProcessContext:
         self._running = {process.sentinel: index for index, process in enumerate(processes)}
 
     def pids(self) -> list[int]:
-        """Process ids."""
+        """Return the process ids."""
         return [int(process.pid) for process in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
-        """Wait until a process ends. After a failure, all others are ended.
+        """Wait until a process ends. After a failure, end all others.
 
         Args:
             timeout: Seconds to wait; without limit if not given.
-            grace_period: Seconds that the others have to end by themselves after a failure.
+            grace_period: Seconds that the others have to exit on their own after a failure.
 
         Returns:
-            Whether all processes have ended well.
+            Whether all processes have ended without a failure.
 
         Raises:
             ProcessRaisedException: One ended by an exception.
@@ -124,7 +124,7 @@ class ProcessContext:
         pid, code = self.processes[index].pid, self.processes[index].exitcode
         try:
             text = self._reports[index].recv()
-        except EOFError:  # it had no time to tell
+        except EOFError:  # it died before it could report
             name = signal.Signals(-code).name if code < 0 else None
             how = f"exit code {code}" if name is None else f"signal {name}"
             raise ProcessExitedException(f"process {index} terminated with {how}", error_index=index, error_pid=pid,
@@ -142,11 +142,11 @@ def start_processes(fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: 
     """Call ``fn(index, *args)`` in ``nprocs`` processes.
 
     Args:
-        fn: A function at the top level of a module, so that other processes find it.
+        fn: A function at the top level of a module, so that other processes can import it.
         args: Further arguments.
         nprocs: Number of processes.
         join: Whether to wait for all of them.
-        daemon: Whether they end with this process, and have no children of their own.
+        daemon: Whether they end with this process and cannot have children.
         start_method: ``"spawn"``, ``"fork"`` or ``"forkserver"``.
 
     Returns:
@@ -175,7 +175,7 @@ def start_processes(fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: 
 
 def spawn(fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
           start_method: str = "spawn") -> ProcessContext | None:
-    """``start_processes`` with ``start_method="spawn"``, which is the only one that works on all systems."""
+    """Call ``start_processes`` with ``start_method="spawn"``, the only method that works on all systems."""
     if start_method != "spawn":
         warnings.warn(f"spawn starts processes by 'spawn'; for start_method={start_method!r} use start_processes",
                       FutureWarning, stacklevel=2)

@@ -1,1 +1,1 @@
-"""Functions of the main namespace that lie in none of PyTorch's modules."""
+"""Functions of the main namespace that belong to none of PyTorch's modules."""

@@ -1,4 +1,4 @@
-"""Which devices there are."""
+"""The list of available devices."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tensocket_plugins.contract.registry import registry
 
 
 def available_devices() -> list[str]:
-    """Return the names of all devices that can be used now, for example ``["cpu:0", "opencl:0"]``; asks every installed
+    """Return the names of all usable devices, for example ``["cpu:0", "opencl:0"]``; probe every installed
     backend.
 
     Raises:

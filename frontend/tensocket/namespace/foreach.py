@@ -1,8 +1,8 @@
 """Operators over lists of tensors: ``torch._foreach_mul_`` and its relatives.
 
-Every function takes lists and gives a list; those whose name ends in ``_`` change the tensors of their first list. The
-second operand is a list of as many tensors or numbers, or one number or tensor for all. Pointwise ones run in one
-kernel call for all tensors of a kind, others tensor by tensor.
+Every function takes lists and returns a list; functions whose name ends in ``_`` change the tensors of their first
+list. The second operand is a list of as many tensors or numbers, or one number or tensor for all. Pointwise functions
+run one kernel for all tensors with equal dtype and device, others run tensor by tensor.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ def _each(name: str, tensors: Tensors, other: Any) -> Iterable[Any]:
     return other
 
 
-#: Finite numbers that all dtypes hold which the functions here compute in.
+#: Largest finite number that is representable in all dtypes in which the functions here compute.
 _HELD: Final = 65504.0
 
 
 def _check_numbers(name: str, tensors: Tensors, numbers: Any, dtype: Callable[[Any], Any] = lambda x: x.dtype) -> None:
-    """Refuse finite numbers that floats of a tensor's dtype do not hold, as operators of one tensor do.
+    """Refuse finite numbers that a tensor's floating-point dtype cannot represent, as operators of one tensor do.
 
     Args:
         name: The function.
         tensors: The tensors.
-        numbers: One for all, or one for each.
-        dtype: The dtype that a tensor's number has.
+        numbers: One number for all tensors, or one for each.
+        dtype: The dtype of a tensor's number.
 
     Raises:
-        ArgumentError: There is such a number.
+        ArgumentError: Such a number is given.
     """
     given = numbers if isinstance(numbers, (list, tuple)) else (numbers,)
     if all(type(n) not in (int, float) or -_HELD <= n <= _HELD for n in given):
@@ -59,7 +59,7 @@ def _check_numbers(name: str, tensors: Tensors, numbers: Any, dtype: Callable[[A
 
 def _checked(name: str, function: Callable[..., list[Tensor]],
              dtype: Callable[[Any], Any] = lambda x: x.dtype) -> Callable[[Tensors, Operand], list[Tensor]]:
-    """Return a function whose second operand is converted to the dtype of the first, or another one."""
+    """Return a function that converts its second operand to the dtype of the first, or to another one."""
 
     def apply(tensors: Tensors, other: Operand) -> list[Tensor]:
         _check_numbers(name, tensors, other, dtype)
@@ -72,9 +72,9 @@ def _function(name: str, rule: Callable[..., Any], row: Callable[..., Any]) -> C
     """Return a function of a list of tensors and further operands.
 
     Args:
-        name: With ``_`` at its end, the first list is changed.
-        rule: The result for a tensor and its operands, of which tensors come first, as ``ListFunction`` takes it.
-        row: The same by a method of tensors.
+        name: The name; with ``_`` at its end, the function changes the first list.
+        rule: A function from a tensor and its operands, tensors first, to the result, in the form of ``ListFunction``.
+        row: The same as a method of tensors.
     """
     in_place = name.endswith("_")
 
@@ -110,13 +110,13 @@ def _function(name: str, rule: Callable[..., Any], row: Callable[..., Any]) -> C
 
 
 def _method(name: str) -> Callable[..., list[Tensor]]:
-    """Return a function by a method of tensors that is a pointwise operator, or its form in place."""
+    """Return a function that calls a pointwise method of tensors, or its in-place form."""
     base = name.removesuffix("_")
     return _function(name, lambda x, *operands: getattr(x, base)(*operands), getattr(Tensor, name))
 
 
 def _by_tensor(name: str) -> Callable[[Tensors], list[Tensor]]:
-    """Return a function of one tensor, called for each."""
+    """Return a function that calls a function of one tensor for each."""
     method = getattr(Tensor, name)
 
     def apply(tensors: Tensors) -> list[Tensor]:
@@ -167,26 +167,26 @@ def zero_(tensors: Tensors) -> list[Tensor]:
 
 
 def add(tensors: Tensors, other: Operand, alpha: float = 1) -> list[Tensor]:
-    """``x + alpha * y``."""
+    """Return ``x + alpha * y``."""
     return _add(tensors, other) if alpha == 1 else _scaled_sum(tensors, other, alpha)
 
 
 def add_(tensors: Tensors, other: Operand, alpha: float = 1) -> list[Tensor]:
-    """``x += alpha * y``."""
+    """Add ``alpha * y`` to ``x`` in place."""
     return _add_(tensors, other) if alpha == 1 else _scaled_sum_(tensors, other, alpha)
 
 
 def sub(tensors: Tensors, other: Operand, alpha: float = 1) -> list[Tensor]:
-    """``x - alpha * y``."""
+    """Return ``x - alpha * y``."""
     return _sub(tensors, other) if alpha == 1 else _scaled_difference(tensors, other, alpha)
 
 
 def sub_(tensors: Tensors, other: Operand, alpha: float = 1) -> list[Tensor]:
-    """``x -= alpha * y``."""
+    """Subtract ``alpha * y`` from ``x`` in place."""
     return _sub_(tensors, other) if alpha == 1 else _scaled_difference_(tensors, other, alpha)
 
 
-#: ``clamp_`` with both bounds, which are numbers.
+#: ``clamp_`` with both bounds as numbers.
 clamp_ = _function("clamp_", lambda x, low, high: x.maximum(low).minimum(high), Tensor.clamp_)
 
 
@@ -200,7 +200,7 @@ clamp_max = _limit("clamp_max", "minimum", lambda x, y: x.clamp(max=y))
 clamp_max_ = _limit("clamp_max_", "minimum", lambda x, y: x.clamp_(max=y))
 larger = _limit("maximum", "maximum", lambda x, y: maximum(x, y) if isinstance(y, Tensor) else x.clamp(min=y))
 smaller = _limit("minimum", "minimum", lambda x, y: minimum(x, y) if isinstance(y, Tensor) else x.clamp(max=y))
-# No gradients are recorded for these two.
+# These two do not record gradients.
 larger_ = _limit("maximum_", "maximum",
                  lambda x, y: maximum(x, y, out=x) if isinstance(y, Tensor) else x.clamp_(min=y))
 smaller_ = _limit("minimum_", "minimum",
@@ -208,14 +208,14 @@ smaller_ = _limit("minimum_", "minimum",
 
 
 def power(tensors: Tensors | float, exponent: Any) -> list[Tensor]:
-    """``x ** y``; ``x`` may be one number for all exponents."""
+    """Return ``x ** y``; ``x`` may be one number for all exponents."""
     if isinstance(tensors, (list, tuple)):
         return _power(tensors, exponent)
     base: Any = tensors
     return [base**y for y in exponent]
 
 
-# Exponents of float32 are float64, as those of one tensor are.
+# For float32 tensors, exponents are float64, as for one tensor.
 _power, _power_ = (_checked(name, _method(name), lambda x: float64 if x.dtype is float32 else x.dtype)
                    for name in ("pow", "pow_"))
 
@@ -241,7 +241,7 @@ addcdiv, addcdiv_ = _ternary("addcdiv"), _ternary("addcdiv_")
 
 
 def norms(tensors: Tensors, order: float) -> Tensor | None:
-    """Return the vector norms of tensors as a vector; None where each is computed by itself."""
+    """Return the vector norms of tensors as a vector; None if each needs its own computation."""
     function = NORMS.get(order)
     found: Tensor | None = None if function is None else function(tensors)
     return found
@@ -265,7 +265,7 @@ def largest(tensors: Tensors) -> list[Tensor]:
 
 
 def copy_(tensors: Tensors, sources: Tensors, non_blocking: bool = False) -> list[Tensor]:
-    """Write the values of the second list into the first."""
+    """Copy the values of the second list into the first."""
     return _copy_(tensors, sources) if not non_blocking else [
         x.copy_(y, True) for x, y in zip(tensors, _each("copy_", tensors, sources), strict=True)]
 
@@ -283,10 +283,10 @@ UNARY: Final = ("abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "er
                 "lgamma", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign",
                 "sin", "sinh", "sqrt", "tan", "tanh", "trunc")
 
-#: Those whose formulas are more than an expression.
+#: Functions whose formulas are more than one expression.
 _WITH_LOOPS: Final = ("lgamma",)
 
-#: By name without the prefix ``_foreach_``; a function that tensors don't have is absent here, too.
+#: Functions by name without the prefix ``_foreach_``; functions that tensors lack are absent here, too.
 FUNCTIONS: Final[dict[str, Callable[..., list[Tensor]]]] = {
     **{name: _by_tensor(name) if base in _WITH_LOOPS else _method(name)
        for base in UNARY for name in (base, f"{base}_") if hasattr(Tensor, name)},

@@ -20,7 +20,7 @@ _INTEROP: Final = [0]
 
 def range(start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, dtype: Any = None, layout: Any = None,
           device: Any = None, requires_grad: bool = False) -> Any:
-    """Numbers from ``start`` to ``end``, which is among them; deprecated, use ``arange``.
+    """Return numbers from ``start`` to ``end`` (included). Deprecated: use ``arange``.
 
     Returns:
         Shape ``(floor((end - start) / step) + 1,)``, of the default dtype unless another is given.
@@ -53,7 +53,7 @@ def nuclear_norm(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any
 
 
 def _removed(name: str, instead: str) -> Callable[..., Any]:
-    """Return a function that PyTorch removed, which says what replaced it."""
+    """Return a function for a removed name of PyTorch; it raises an error that names the successor."""
     def removed(*args: Any, **kwargs: Any) -> Any:
         raise ArgumentError(name, "a call of a removed function", "this function was deprecated and is now removed",
                             f"use {instead}")
@@ -71,7 +71,7 @@ symeig = _removed("symeig", "tensocket.linalg.eigh")
 
 
 def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
-    """Norms of the slices along ``dim``, with sizes of 1 in all other dimensions; -1 takes the whole tensor."""
+    """Return the norms of the slices along ``dim``, with sizes of 1 elsewhere; -1 means the whole tensor."""
     if dim == -1:
         return norm(v, pow)
     others = [axis for axis in builtins.range(v.ndim) if axis != dim]
@@ -79,15 +79,15 @@ def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
 
 
 def get_num_interop_threads() -> int:
-    """Threads that run operators beside each other: what was set, or as many as kernels have."""
+    """Return the number of threads that run operators in parallel: as set, or the number for kernels."""
     return _INTEROP[0] or get_num_threads()
 
 
 def set_num_interop_threads(num: int) -> None:
-    """Accept a number of threads; operators run in the program's own.
+    """Accept a number of threads; operators run in the program's own threads.
 
     Raises:
-        ArgumentError: It is not positive.
+        ArgumentError: ``num`` is not positive.
     """
     if num < 1:
         raise ArgumentError("set_num_interop_threads", f"{num} threads", "there is at least one thread beside others",
@@ -101,7 +101,7 @@ def set_flush_denormal(mode: bool) -> bool:
 
 
 def compiled_with_cxx11_abi() -> bool:
-    """Return True: there is no C++ whose interface could be older."""
+    """Return True: there is no C++ ABI that could be older."""
     return True
 
 

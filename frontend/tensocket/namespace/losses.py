@@ -1,4 +1,4 @@
-"""Losses of the main namespace reduce nothing without ``reduction``; those of ``nn.functional`` take the mean."""
+"""Losses of the main namespace, which by default reduce nothing; those of ``nn.functional`` return the mean."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensocket_operators import functions
 
 
 def _unreduced(loss: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a loss with ``reduction=0``, one value for each example or element, as its default."""
+    """Return a loss whose default is ``reduction=0``: one value for each example or element."""
     signature = inspect.signature(loss)
     parameters = [p.replace(default=0) if p.name == "reduction" else p for p in signature.parameters.values()]
     position = list(signature.parameters).index("reduction")
@@ -27,7 +27,7 @@ def _unreduced(loss: Callable[..., Any]) -> Callable[..., Any]:
     return unreduced
 
 
-#: The losses among the functions of the main namespace, by their names.
+#: The losses in the main namespace, by name.
 LOSSES: Final = {
     record.name: _unreduced(getattr(functions, record.name)) for record in (*OPERATORS.values(), *COMPOSITES.values())
     if record.function and record.namespace == "torch" and "reduction" in record.schema.names}

@@ -18,13 +18,13 @@ from .padding import padded
 
 
 def to_padded_tensor(input: Any, padding: float, output_size: Any = None, out: Tensor | None = None) -> Tensor:
-    """Return a dense tensor with the components in its corners.
+    """Pad the components to a dense tensor, each at the start of its dimensions.
 
     Args:
         input: A nested tensor.
-        padding: Fills the rest.
+        padding: Value of the padding.
         output_size: Shape of the result, with the size of the batch; that of the largest component if not given.
-        out: Takes the result.
+        out: Tensor for the result.
 
     Raises:
         ArgumentError: ``input`` is not nested.

@@ -1,4 +1,4 @@
-"""Attention over nested tensors."""
+"""Attention for nested tensors."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .tensors import Nested, components, nested, plain
 def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
                                  is_causal: bool = False, *, scale: float | None = None,
                                  enable_gqa: bool = False) -> Any:
-    """Attention of each component to its own keys.
+    """Return the attention of each component to its own keys.
 
     Raises:
-        ArgumentError: There is a mask, or, for layout strided, ``is_causal`` is set.
+        ArgumentError: A mask is given, or, for layout strided, ``is_causal`` is set.
         ShapeError: Batches or numbers of dimensions differ, or a tensor is dense.
     """
     given = (query, key, value)

@@ -1,4 +1,4 @@
-"""Making nested tensors."""
+"""Construction of nested tensors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _check_layout(operator: str, layout: Any) -> Any:
 
 
 def from_list(operator: str, parts: list[Any], layout: Any, dtype: Any = None, device: Any = None) -> Any:
-    """Tensors, which gradients flow back into, as a nested tensor."""
+    """Make a nested tensor of tensors; gradients flow back into them."""
     dtype = dtype if dtype is not None else parts[0].dtype if parts else get_default_dtype()
     ranks = [x.dim() for x in parts]
     for k, (before, rank) in enumerate(pairwise(ranks), 1):
@@ -44,7 +44,7 @@ def from_list(operator: str, parts: list[Any], layout: Any, dtype: Any = None, d
 
 
 def ragged_from_list(operator: str, parts: list[Any], offsets: Tensor | None = None) -> Any:
-    """Tensors that differ in their first dimension only, as a nested tensor of layout jagged."""
+    """Make a nested tensor of layout jagged from tensors that differ only in their first dimension."""
     if not parts:
         raise ArgumentError(operator, "no components", "Cannot create a nested tensor of layout jagged from an empty "
                             "list", "pass components")
@@ -72,14 +72,14 @@ def nested_tensor(tensor_list: Any, *, dtype: Any = None, layout: Any = None, de
 
     Args:
         tensor_list: The components.
-        dtype: That of the first component if not given.
+        dtype: The dtype; that of the first component if not given.
         layout: ``strided`` or ``jagged``.
-        device: That of the components if not given.
+        device: The device; that of the components if not given.
         requires_grad: Whether it requires a gradient.
         pin_memory: Accepted as in PyTorch.
 
     Raises:
-        ArgumentTypeError: No list is given.
+        ArgumentTypeError: ``tensor_list`` is not a list.
         ShapeError: The components do not fit into one nested tensor.
     """
     layout = _check_layout("nested_tensor", layout)
@@ -93,18 +93,18 @@ def nested_tensor(tensor_list: Any, *, dtype: Any = None, layout: Any = None, de
 
 
 def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any = None) -> Any:
-    """Tensors as a nested one, with their history; a dense tensor's components are its entries.
+    """Make a nested tensor of tensors, with their history; a dense tensor's components are its entries.
 
     Args:
         ts: A list of tensors, a dense tensor, or a nested one.
-        dtype: That of the components if not given.
-        device: That of the components if not given.
+        dtype: The dtype; that of the components if not given.
+        device: The device; that of the components if not given.
         layout: ``strided`` or ``jagged``.
 
     Raises:
-        ArgumentTypeError: Something is not a tensor.
+        ArgumentTypeError: A component is not a tensor.
         ArgumentError: A nested tensor has another layout.
-        ShapeError: A dense tensor has less than 2 dimensions, or components do not fit.
+        ShapeError: A dense tensor has fewer than 2 dimensions, or components do not fit.
     """
     layout = _check_layout("as_nested_tensor", layout)
     if isinstance(ts, Nested):
@@ -138,15 +138,15 @@ def _from_dense(tensor: Tensor, dtype: Any, device: Any, layout: Any) -> Any:
 def nested_tensor_from_jagged(values: Tensor, offsets: Tensor | None = None, lengths: Tensor | None = None,
                               jagged_dim: int | None = None, min_seqlen: int | None = None,
                               max_seqlen: int | None = None) -> Any:
-    """Return a view of a dense tensor in which components follow one another.
+    """Return a view of a dense tensor that concatenates the components.
 
     Args:
-        values: The components, one after the other.
-        offsets: Where each component begins, and where the last one ends.
-        lengths: Sizes of the components. Without ``offsets``, they follow one another without gaps.
-        jagged_dim: The ragged dimension, counted with that of the batch; 1 if not given.
-        min_seqlen: The smallest size, where it is known.
-        max_seqlen: The largest size, where it is known.
+        values: The concatenated components.
+        offsets: Start of each component, and end of the last one.
+        lengths: Sizes of the components. Without ``offsets``, there are no gaps between them.
+        jagged_dim: The ragged dimension, counting that of the batch; 1 if not given.
+        min_seqlen: The smallest size, if known.
+        max_seqlen: The largest size, if known.
 
     Raises:
         ArgumentError: Neither offsets nor lengths are given, or ``jagged_dim`` is less than 1.
@@ -169,14 +169,14 @@ def narrow(tensor: Tensor, dim: int, start: Any, length: Any, layout: Any = None
 
     Args:
         tensor: A dense tensor.
-        dim: 1, the dimension behind that of the batch.
-        start: Where the part begins: an integer or a tensor of one for each entry.
-        length: How long it is.
+        dim: 1, the dimension after that of the batch.
+        start: Start of the part: an integer, or a tensor with one for each entry.
+        length: Length of the part, likewise.
         layout: ``jagged``, or ``strided`` for parts of one size.
 
     Raises:
         ArgumentTypeError: Start or length is neither an integer nor a tensor.
-        ArgumentError: The dimension or layout is another one.
+        ArgumentError: The dimension or layout is not supported.
     """
     layout = _check_layout("narrow", layout)
     for what, value in (("start", start), ("length", length)):
@@ -205,15 +205,16 @@ def narrow(tensor: Tensor, dim: int, start: Any, length: Any, layout: Any = None
 
 
 def masked_select(tensor: Tensor, mask: Tensor) -> Any:
-    """Return the elements of each row of a dense tensor at which ``mask`` is true, as a nested tensor of layout jagged.
+    """Return the elements of each row of a dense tensor for which ``mask`` is true, as a nested tensor of layout
+    jagged.
 
     Args:
-        tensor: A dense tensor of 2 dimensions or more.
-        mask: Truth values that broadcast with it.
+        tensor: A dense tensor of at least 2 dimensions.
+        mask: Bools that broadcast with it.
 
     Raises:
         ArgumentError: The tensor is not strided.
-        ShapeError: It has less than 2 dimensions.
+        ShapeError: It has fewer than 2 dimensions.
     """
     if isinstance(tensor, Nested) or tensor.layout is not strided:
         raise ArgumentError("masked_select", "a tensor that is not strided",

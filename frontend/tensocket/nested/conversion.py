@@ -1,4 +1,4 @@
-"""Nested tensors of padded ones: functions that encoders use, by PyTorch's names."""
+"""Conversion of padded tensors to nested ones: functions for encoders, under PyTorch's names."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from .tensors import described, nested
 
 
 def _nested_tensor_from_mask_left_aligned(t: Tensor, mask: Tensor) -> bool:
-    """Whether the true places of each row of a mask stand before the false ones."""
+    """Whether the true entries of each row of a mask come before the false ones."""
     return bool((mask.long().diff(dim=1) <= 0).all()) if mask.shape[1] > 1 else True
 
 
 def _nested_tensor_from_mask(t: Tensor, mask: Tensor, mask_check: bool = True) -> Any:
-    """Rows of a padded tensor at which a mask is true, as a nested tensor of layout strided.
+    """Return the entries of a padded tensor for which a mask is true, as a nested tensor of layout strided.
 
     Args:
         t: Of shape (batch, length, width).
         mask: Of shape (batch, length).
-        mask_check: Whether the true places have to stand first.
+        mask_check: Whether the true entries must come first.
 
     Raises:
-        ShapeError: Shapes do not fit, or true places do not stand first.
+        ShapeError: Shapes do not fit, or true entries do not come first.
     """
     if mask.dtype is not core.bool_:
         raise ShapeError("_nested_tensor_from_mask", f"a mask of dtype {mask.dtype.name}",
@@ -48,13 +48,13 @@ def _nested_tensor_from_mask(t: Tensor, mask: Tensor, mask_check: bool = True) -
 
 def _nested_from_padded(padded: Tensor, cpu_nested_shape_example: Tensor,
                         fuse_transform_0213: bool = False) -> Any:
-    """Corners of the entries of a padded tensor, as a nested tensor of layout strided.
+    """Remove the padding of the entries of a tensor; return a nested tensor of layout strided.
 
     Args:
         padded: The padded tensor.
         cpu_nested_shape_example: Shape of each component, one per row.
-        fuse_transform_0213: Whether ``padded`` has shape (batch, heads, length, width) and components have the heads
-            side by side, shape (length, heads * width).
+        fuse_transform_0213: Whether ``padded`` has shape (batch, heads, length, width) and components join the heads,
+            shape (length, heads * width).
     """
     rows = [tuple(row) for row in np.asarray(cpu_nested_shape_example.tolist(), np.int64).tolist()]
     if fuse_transform_0213:
@@ -63,7 +63,7 @@ def _nested_from_padded(padded: Tensor, cpu_nested_shape_example: Tensor,
 
 
 def _nested_from_padded_and_nested_example(padded: Tensor, nt_example: Any) -> Any:
-    """Corners of the entries of a padded tensor, of the shapes of the components of a nested one."""
+    """Remove the padding of the entries of a tensor, by the shapes of the components of a nested one."""
     shapes = [tuple(x.shape) for x in described(nt_example)]
     if padded.dim() == 4 and nt_example.dim() == 3:
         padded = padded.transpose(1, 2).flatten(2)

@@ -1,4 +1,4 @@
-"""Attention of encoders under PyTorch's names for its fast paths, for dense and nested tensors."""
+"""Attention of encoders under PyTorch's names of its fast paths, for dense and nested tensors."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def _lengths(tensor: Any) -> list[int]:
 
 
 def _dense(tensor: Any) -> Any:
-    """Components padded with zeros, of whatever strides."""
+    """Return the components padded with zeros, for any strides."""
     return padded(tensor.contiguous(), 0.0)
 
 
 def _padding_mask(tensor: Any, size: int) -> Any:
-    """Return where a padded tensor has no elements of its components."""
+    """Return the mask of padding: true outside of the components."""
     lengths = core.tensor(_lengths(tensor), device=tensor.device)
     return core.arange(size, device=tensor.device).unsqueeze(0) >= lengths.unsqueeze(1)
 
@@ -36,7 +36,7 @@ def nested_attention(query: Any, module: Any, key: Any, value: Any, masks: tuple
     """Compute ``nn.MultiheadAttention`` of nested tensors (batch, ragged, width); weights are padded.
 
     Raises:
-        ArgumentError: A tensor is dense, there is a mask, or batches do not come first.
+        ArgumentError: A tensor is dense, a mask is given, or batches do not come first.
     """
     if not all(isinstance(x, Nested) for x in (query, key, value)):
         raise ArgumentError("MultiheadAttention", "nested and dense tensors",
@@ -59,7 +59,7 @@ def nested_attention(query: Any, module: Any, key: Any, value: Any, masks: tuple
 
 
 def _cut(dense: Any, example: Any) -> Any:
-    """Rows of a padded tensor as the components of a nested one."""
+    """Return the rows of a padded tensor as the components of a nested one."""
     return joined([row[:n] for row, n in zip(dense.unbind(0), _lengths(example), strict=True)], example)
 
 
@@ -68,19 +68,19 @@ def _native_multi_head_attention(
     proj_weight: Tensor, proj_bias: Tensor, mask: Tensor | None = None, need_weights: bool = True,
     average_attn_weights: bool = True, mask_type: int | None = None,
 ) -> tuple[Any, Tensor | None]:
-    """Attention of several heads with projections, as ``nn.MultiheadAttention`` has it, batches first.
+    """Return multi-head attention with projections, as ``nn.MultiheadAttention`` computes it, batches first.
 
     Args:
         query: (N, L, E), dense or nested.
         key: (N, S, E), likewise.
         value: (N, S, E), likewise.
         embed_dim: E.
-        num_head: Heads, which divide E.
+        num_head: Number of heads, which divides E.
         qkv_weight: (3 E, E).
         qkv_bias: (3 E).
         proj_weight: (E, E).
         proj_bias: (E).
-        mask: Positions to leave out (bool), or numbers to add to scores.
+        mask: Positions to ignore (bool), or numbers to add to scores.
         need_weights: Whether weights are returned.
         average_attn_weights: Whether they are averaged over heads.
         mask_type: 0 for a mask (L, S), 1 for padding of keys (N, S), 2 for both together (N, heads, L, S).
@@ -89,7 +89,7 @@ def _native_multi_head_attention(
         The result, and weights or None.
 
     Raises:
-        ArgumentError: The kind of mask is not given, or nested tensors come with a mask.
+        ArgumentError: The kind of the mask is not given, or nested tensors have a mask.
     """
     nested = isinstance(query, Nested)
     if mask is not None and mask_type not in (0, 1, 2):
@@ -112,11 +112,12 @@ def _native_multi_head_attention(
 
 
 def _transform_bias_rescale_qkv(qkv: Tensor, qkv_bias: Tensor, num_heads: int) -> tuple[Any, Any, Any]:
-    """Projections (N, L, 3 E) plus their bias as heads (N, heads, L, E / heads) of queries, which are scaled, keys and
-    values.
+    """Add the bias to projections (N, L, 3 E) and split them into heads (N, heads, L, E / heads) of scaled queries,
+    keys
+    and values.
 
     Raises:
-        UnsupportedOperator: They are nested.
+        UnsupportedOperator: The projections are nested.
     """
     if isinstance(qkv, Nested):
         raise UnsupportedOperator("_transform_bias_rescale_qkv", "a nested tensor",

@@ -1,4 +1,4 @@
-"""Functions of nested tensors of layout jagged: they run on the dense tensor in which the components follow."""
+"""Functions of nested tensors of layout jagged: they run on the dense tensor that concatenates the components."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .sizes import NestedInt
 from .structures import Ragged
 from .tensors import Nested, NestedTensor, components, nested, plain, ragged_size, view_of
 
-# ------------------------------------------------------------------------------------------ one element at a time
+# ------------------------------------------------------------------------------------------ elementwise functions
 
 
 @elementwise(NestedTensor)
 def pointwise(function: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Run a function of one element at a time on the dense tensors; dense operands are broadcast to the components.
+    """Run an elementwise function on the dense tensors; dense operands broadcast to the components.
 
     Raises:
         ShapeError: Ragged structures or sizes do not fit.
@@ -50,12 +50,12 @@ def _refused(name: str, first: Any, other: Any) -> ShapeError:
 
 
 def sizes_of(tensor: Any) -> tuple[Any, ...]:
-    """Return the shape, as errors show it."""
+    """Return the shape as errors show it."""
     return tuple(tensor.shape) if isinstance(tensor, NestedTensor) or not isinstance(tensor, Nested) else ("nested",)
 
 
 def _fits(first: Any, other: Any) -> bool:
-    """Whether two ragged structures are the same, and the other sizes broadcast."""
+    """Whether two ragged structures are the same and the other sizes broadcast."""
     if first.ndim != other.ndim:
         return False
     return all(a == b or (isinstance(a, int) and isinstance(b, int) and 1 in (a, b))
@@ -63,7 +63,7 @@ def _fits(first: Any, other: Any) -> bool:
 
 
 def _fitted(name: str, first: Any, dense: Any) -> Any:
-    """Return a dense operand as it broadcasts with the dense tensor behind a nested one."""
+    """Return a dense operand in a shape that broadcasts with the dense tensor of a nested one."""
     ndim, axis = first.ndim, first._structure.axis
     if dense.dim() > ndim:
         raise _refused(name, first, dense)
@@ -91,7 +91,7 @@ def _inner(name: str, input: Any, dim: int) -> int:
     """Return a dimension of the dense tensor.
 
     Raises:
-        UnsupportedOperator: It is that of the batch, or the ragged one.
+        UnsupportedOperator: ``dim`` is the batch or the ragged dimension.
     """
     axis = normalize_axis(name, dim, input.ndim)
     if axis in (0, input._structure.axis):
@@ -100,14 +100,14 @@ def _inner(name: str, input: Any, dim: int) -> int:
 
 
 def not_along(name: str, axis: int) -> UnsupportedOperator:
-    """Return the error for the dimension of the batch, and for the ragged one."""
+    """Return the error for the batch and the ragged dimension."""
     return UnsupportedOperator(name, f"dimension {axis}", f"{name}(): not supported for NestedTensor on dim={axis}",
                                "pass another dimension, or use unbind()")
 
 
 @rule(NestedTensor, "transpose", "swapaxes", "swapdims")
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
-    """Two dimensions exchanged; the ragged one may be one of them.
+    """Transpose two dimensions; the ragged one may be one of them.
 
     Raises:
         UnsupportedOperator: One of them is that of the batch.
@@ -121,10 +121,10 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
 
 @rule(NestedTensor, "permute")
 def permute(input: Any, *dims: Any) -> Any:
-    """Dimensions in another order; that of the batch stays first.
+    """Permute the dimensions; that of the batch stays first.
 
     Raises:
-        UnsupportedOperator: It does not.
+        UnsupportedOperator: The batch does not stay first.
     """
     if len(dims) == 1 and isinstance(dims[0], (tuple, list)):
         dims = tuple(dims[0])
@@ -138,7 +138,7 @@ def permute(input: Any, *dims: Any) -> Any:
 
 
 def _layout_for(name: str, input: Any, shape: tuple[Any, ...]) -> tuple[list[Any], int]:
-    """Sizes of the dense tensor for a target shape, and where the ragged dimension is."""
+    """Return the sizes of the dense tensor for a target shape, and the position of the ragged dimension."""
     if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
         shape = tuple(shape[0])
     own = input._structure.axis
@@ -172,10 +172,10 @@ def _target(name: str, input: Any, shape: tuple[Any, ...]) -> tuple[list[int], R
 
 
 def _side(name: str, input: Any, new: list[Any], old: tuple[int, ...]) -> list[int]:
-    """Sizes on one side of the ragged dimension, with what -1 stands for.
+    """Return the sizes on one side of the ragged dimension, with -1 replaced by its value.
 
     Raises:
-        ShapeError: They have another product than the old ones.
+        ShapeError: Their product differs from that of the old sizes.
     """
     found = list(new)
     if found.count(-1) > 1:
@@ -199,7 +199,7 @@ def view(input: Any, *shape: Any) -> Any:
 
 @rule(NestedTensor, "reshape")
 def reshape(input: Any, *shape: Any) -> Any:
-    """Return the components in other shapes; a view where memory allows."""
+    """Return the components in other shapes; a view if the strides allow one."""
     sizes, structure = _target("reshape", input, shape)
     return nested(plain(input).reshape(sizes), structure)
 
@@ -212,7 +212,7 @@ def reshape_as(input: Any, other: Any) -> Any:
 
 @rule(NestedTensor, "flatten")
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
-    """Dimensions on one side of the ragged one as one."""
+    """Join dimensions on one side of the ragged dimension."""
     first, last = (normalize_axis("flatten", dim, input.ndim) for dim in (start_dim, end_dim))
     axis = input._structure.axis
     if first == last:
@@ -228,7 +228,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 @rule(NestedTensor, "unflatten")
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
-    """Return one dimension as several."""
+    """Split one dimension into several."""
     at = _inner("unflatten", input, dim)
     values = plain(input).unflatten(at, sizes)
     axis = input._structure.axis
@@ -237,7 +237,7 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
 
 @rule(NestedTensor, "squeeze")
 def squeeze(input: Any, dim: Any = None) -> Any:
-    """Without a dimension of size 1."""
+    """Remove a dimension of size 1."""
     if dim is None:
         raise UnsupportedOperator("squeeze", "no dim", "squeeze(): For nested tensors, squeeze without the dim "
                                   "argument is not supported", "pass dim")
@@ -250,7 +250,7 @@ def squeeze(input: Any, dim: Any = None) -> Any:
 
 @rule(NestedTensor, "unsqueeze")
 def unsqueeze(input: Any, dim: int) -> Any:
-    """With a dimension of size 1."""
+    """Insert a dimension of size 1."""
     at = normalize_axis("unsqueeze", dim, input.ndim + 1)
     if at == 0:
         raise not_along("unsqueeze", 0)
@@ -260,7 +260,7 @@ def unsqueeze(input: Any, dim: int) -> Any:
 
 @rule(NestedTensor, "expand", "expand_as")
 def expand(input: Any, *sizes: Any) -> Any:
-    """Dimensions of size 1 repeated; the batch and the ragged dimension stay."""
+    """Repeat dimensions of size 1; the batch and the ragged dimension stay."""
     if len(sizes) == 1 and isinstance(sizes[0], Nested):
         sizes = tuple(sizes[0].shape)
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
@@ -293,7 +293,7 @@ def narrow(input: Any, dim: int, start: int, length: int) -> Any:
 
 @rule(NestedTensor, "split")
 def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
-    """Parts of a dimension."""
+    """Split a dimension into parts."""
     name = "split" if isinstance(split_size_or_sections, int) else "split_with_sizes"
     at = _inner(name, input, dim)
     return tuple([nested(x, input._structure) for x in plain(input).split(split_size_or_sections, at)])
@@ -301,13 +301,13 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, .
 
 @rule(NestedTensor, "split_with_sizes")
 def split_withsizes_of(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, ...]:
-    """Parts of a dimension."""
+    """Split a dimension into parts of the given sizes."""
     return split(input, list(split_sizes), dim)
 
 
 @rule(NestedTensor, "chunk")
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
-    """Equal parts of a dimension, or of the batch."""
+    """Split a dimension, or the batch, into equal parts."""
     if normalize_axis("chunk", dim, input.ndim):
         return tuple([nested(x, input._structure) for x in plain(input).chunk(chunks, _inner("chunk", input, dim))])
     structure = input._structure
@@ -325,7 +325,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 
 @rule(NestedTensor, "cat", "concat", "concatenate")
 def cat(tensors: Any, dim: int = 0) -> Any:
-    """Nested tensors of one ragged structure side by side along a dimension, or their components one after another.
+    """Concatenate nested tensors of one ragged structure along a dimension, or their components along the batch.
 
     Raises:
         ArgumentError: A tensor is dense.

@@ -1,4 +1,4 @@
-"""Functions of nested tensors of layout jagged that make new components: reductions, rows and products."""
+"""Functions of nested tensors of layout jagged that make new components: reductions, normalisation and products."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .rules import nested_in, rule
 from .sizes import NestedInt
 from .tensors import Nested, NestedTensor, components, nested, plain
 
-#: The values that pad components where a reduction runs over the ragged dimension.
+#: Padding values for reductions over the ragged dimension.
 _NEUTRAL = {"sum": 0, "mean": 0, "prod": 1, "amax": -math.inf, "amin": math.inf, "any": 0, "all": 1}
 
 
@@ -67,10 +67,10 @@ for _name in ("var", "std"):
 
 
 def _reduced(name: str, input: Any, dim: Any, keepdim: bool, keywords: dict[str, Any]) -> Any:
-    """Return a reduction over dimensions, or over everything.
+    """Return a reduction over dimensions, or over all of them.
 
     Raises:
-        ShapeError: It runs over the batch and not over the ragged dimension, or over that and others without the batch.
+        ShapeError: It includes the batch but not the ragged dimension, or that and others without the batch.
     """
     function = getattr(functions, name)
     structure = input._structure
@@ -95,7 +95,7 @@ def _reduced(name: str, input: Any, dim: Any, keepdim: bool, keywords: dict[str,
 
 
 def _reduced_ragged(name: str, function: Any, input: Any, keepdim: bool, keywords: dict[str, Any]) -> Any:
-    """Return a reduction of each component along the ragged dimension: dense."""
+    """Return a reduction of each component along the ragged dimension, as a dense tensor."""
     axis = input._structure.axis
     if name not in _NEUTRAL:
         parts = [function(x, axis - 1, keepdim=keepdim, **keywords) for x in components(input)]
@@ -139,21 +139,21 @@ def _normalised(name: str, input: Any, normalized_shape: Any) -> list[int]:
 
 @rule(NestedTensor, "layer_norm")
 def layer_norm(input: Any, normalized_shape: Any, *args: Any, **keywords: Any) -> Any:
-    """Normalisation over dimensions behind the ragged one."""
+    """Normalise over dimensions after the ragged one."""
     sizes = _normalised("layer_norm", input, normalized_shape)
     return nested(core.layer_norm(plain(input), sizes, *args, **keywords), input._structure)
 
 
 @rule(NestedTensor, "rms_norm")
 def rms_norm(input: Any, normalized_shape: Any, *args: Any, **keywords: Any) -> Any:
-    """Division by the root of the mean square over dimensions behind the ragged one."""
+    """Divide by the root of the mean square over dimensions after the ragged one."""
     sizes = _normalised("rms_norm", input, normalized_shape)
     return nested(core.rms_norm(plain(input), sizes, *args, **keywords), input._structure)
 
 
 @rule(NestedTensor, "linear")
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    """``x @ weight.T + bias`` of all rows, in one product.
+    """Return ``x @ weight.T + bias`` of all rows in one product.
 
     Raises:
         UnsupportedOperator: A parameter is nested, or the ragged dimension is the last one.
@@ -168,9 +168,9 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
 
 @rule(NestedTensor, "matmul", "__matmul__", "__rmatmul__", "bmm")
 def matmul(input: Any, other: Any) -> Any:
-    """Products of matrices, component by component; a dense matrix is taken for all components.
+    """Multiply matrices component by component; a dense matrix broadcasts to all components.
 
-    Where the ragged dimension is summed over, the result is dense.
+    If the product sums over the ragged dimension, the result is dense.
 
     Raises:
         ShapeError: The tensors do not fit.
@@ -191,7 +191,7 @@ def matmul(input: Any, other: Any) -> Any:
 
 
 def _rejoined(parts: list[Any], example: Any) -> Any:
-    """Products that are ragged like one of the factors; of two ragged dimensions, layout strided."""
+    """Join products to a tensor that is ragged like one of the factors; two ragged dimensions need layout strided."""
     axis = example._structure.axis
     others = {(*x.shape[:axis - 1], *x.shape[axis:]) for x in parts}
     return joined(parts, example) if len(others) == 1 else joined(parts)
@@ -199,7 +199,7 @@ def _rejoined(parts: list[Any], example: Any) -> Any:
 
 @rule(NestedTensor, "masked_select")
 def masked_select(input: Any, mask: Any) -> Any:
-    """Return the elements at which ``mask`` is true, in one line."""
+    """Return the elements for which ``mask`` is true, in one dimension."""
     return plain(input).masked_select(plain(mask))
 
 

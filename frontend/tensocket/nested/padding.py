@@ -1,4 +1,4 @@
-"""Between nested tensors and dense ones: joining components, padding, and cutting the padding off."""
+"""Conversion between nested and dense tensors: joining components, padding, and removing the padding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .tensors import Nested, components, described, nested, plain, plain_geometr
 
 
 def joined(parts: list[Any], example: Any = None) -> Any:
-    """Components side by side in a new nested tensor, of layout strided, or that of ``example``."""
+    """Join components to a new nested tensor, of layout strided or that of ``example``."""
     structure = None if example is None else example._structure
     if isinstance(structure, Ragged):
         axis = structure.axis - 1
@@ -32,12 +32,12 @@ def joined(parts: list[Any], example: Any = None) -> Any:
 
 
 def offsets_of(lengths: list[int], like: Tensor) -> Any:
-    """Running totals of lengths, from 0, on the device of a tensor."""
+    """Return running totals of lengths, from 0, on the device of a tensor."""
     return core.tensor([0, *np.cumsum(lengths).tolist()], dtype=core.int64, device=like.device)
 
 
 def extended(tensor: Nested, made: Any, trailing: tuple[int, ...]) -> Any:
-    """Return a fresh dense tensor that has dimensions behind those of a contiguous nested tensor, as a nested one."""
+    """Return a fresh dense tensor as a nested one, whose last dimensions follow those of a contiguous nested tensor."""
     structure = tensor._structure
     if isinstance(structure, Ragged):
         return nested(made, structure.moved(structure.axis, structure.ndim + len(trailing)))
@@ -46,7 +46,7 @@ def extended(tensor: Nested, made: Any, trailing: tuple[int, ...]) -> Any:
 
 
 def padded(tensor: Any, padding: float, output_size: Any = None) -> Any:
-    """Return the components in the corners of a dense tensor that is filled with ``padding``.
+    """Return a dense tensor that is filled with ``padding`` and holds each component at the start of its dimensions.
 
     Raises:
         ArgumentError: ``tensor`` is not nested.
@@ -89,7 +89,7 @@ def _padded_shape(shapes: list[tuple[int, ...]], output_size: Any) -> tuple[int,
 
 
 def _places(shapes: list[tuple[int, ...]], shape: tuple[int, ...], none: int) -> Any:
-    """For each element of the padded tensor which element of the line it is, ``none`` for padding."""
+    """Return, for each element of the padded tensor, its position in the line; ``none`` for padding."""
     places: Any = np.full(shape, none, np.int64)
     at = 0
     for k, own in enumerate(shapes):
@@ -100,13 +100,13 @@ def _places(shapes: list[tuple[int, ...]], shape: tuple[int, ...], none: int) ->
 
 
 def _gathered(rows: Any, padding: float, places: Any) -> Any:
-    """Rows at places, of which the one behind the last is padding."""
+    """Gather rows at positions; the position after the last row means padding."""
     extra = rows.new_full((1, *rows.shape[1:]), padding)
     return core.cat([rows, extra]).index_select(0, core.tensor(places, device=rows.device))
 
 
 def _padded_rows(tensor: Any, padding: float, shape: tuple[int, ...]) -> Any:
-    """Components that differ in one dimension only: rows along it are gathered whole."""
+    """Pad components that differ in only one dimension by gathering whole rows along it."""
     structure = tensor._structure
     axis = structure.axis - 1
     rows = plain(tensor).movedim(axis, 0)
@@ -119,7 +119,7 @@ def _padded_rows(tensor: Any, padding: float, shape: tuple[int, ...]) -> Any:
 
 
 def cut(dense: Any, structure: Ragged) -> Any:
-    """Return a padded tensor as a nested one of a ragged structure without gaps."""
+    """Convert a padded tensor to a nested one of a ragged structure without gaps."""
     axis = structure.axis
     lengths = structure.bounds()[1]
     rows = dense.movedim(axis, 1)

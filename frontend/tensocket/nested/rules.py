@@ -1,7 +1,7 @@
-"""Which functions take nested tensors, and what they do with them.
+"""Rules: the functions that accept nested tensors, and their implementations.
 
-A function is looked up by its name: first in the table of the tensor's layout, then in the table for both. Functions
-of one element at a time need no entry: they run on the dense tensors behind the nested ones.
+A function is looked up by its name: first in the table of the tensor's layout, then in the common table. Elementwise
+functions need no entry: they run on the dense tensors of the nested ones.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tensocket_plugins.contract.errors import UnsupportedOperator
 from .tensors import HANDLERS, Nested, NestedTensor, StridedNested
 
 F = TypeVar("F", bound=Callable[..., Any])
-#: Runs a function of one element at a time: ``(function, name, arguments, keywords)``.
+#: Runs an elementwise function: ``(function, name, arguments, keywords)``.
 Elementwise = Callable[[Any, str, tuple[Any, ...], dict[str, Any]], Any]
 
 _TABLES: Final[dict[type, dict[str, Callable[..., Any]]]] = {Nested: {}, StridedNested: {}, NestedTensor: {}}
 _ELEMENTWISE: Final[dict[type, Elementwise]] = {}
 
-#: Composites of functions of one element at a time.
+#: Composites of elementwise functions.
 _COMPOSED: Final = frozenset((
     "alpha_dropout", "bernoulli", "bernoulli_", "cauchy_", "celu", "clip", "clip_", "dropout", "elu",
     "exponential_", "float_power", "frexp", "geometric_", "hardtanh", "isclose", "isreal", "log_normal_",
@@ -31,7 +31,7 @@ _COMPOSED: Final = frozenset((
     "real", "relu6", "rrelu", "rsub", "selu", "softshrink", "softsign", "tanhshrink", "true_divide", "uniform_",
     "zero_",
 ))
-#: Facts that the dense tensor behind a nested one shares with it.
+#: Attributes that a nested tensor shares with its dense tensor.
 _SHARED: Final = frozenset((
     "data_ptr", "dtype", "element_size", "get_device", "is_complex", "is_floating_point", "is_signed",
     "register_hook", "requires_grad_", "retain_grad", "storage_offset", "untyped_storage", "is_pinned", "is_shared",
@@ -40,7 +40,7 @@ _SHARED: Final = frozenset((
 
 
 def rule(kind: type, *names: str) -> Callable[[F], F]:
-    """Register what functions of these names do with nested tensors of a class."""
+    """Register the decorated rule for functions of these names and a class of nested tensors."""
 
     def register(function: F) -> F:
         for name in names:
@@ -51,7 +51,7 @@ def rule(kind: type, *names: str) -> Callable[[F], F]:
 
 
 def elementwise(kind: type) -> Callable[[F], F]:
-    """Register what runs functions of one element at a time on nested tensors of a class."""
+    """Register the decorated function as the one that runs elementwise functions for a class of nested tensors."""
 
     def register(function: F) -> F:
         _ELEMENTWISE[kind] = function
@@ -67,7 +67,7 @@ def name_of(function: Any) -> str:
 
 
 def is_elementwise(name: str) -> bool:
-    """Whether a function computes each element from the elements at its place."""
+    """Whether a function computes each element from the elements at the same position."""
     operator = OPERATORS.get(name)
     if operator is not None and operator.kind == "pointwise":
         return True
@@ -79,10 +79,10 @@ def is_elementwise(name: str) -> bool:
 
 
 def run(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Call a function one of whose arguments is nested.
+    """Call a function that has a nested argument.
 
     Raises:
-        UnsupportedOperator: Nested tensors of this layout have no such function.
+        UnsupportedOperator: Nested tensors of this layout do not support the function.
     """
     name = name_of(function)
     first = next(nested_in((*args, *keywords.values())), None)
@@ -102,7 +102,7 @@ def run(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
 
 
 def nested_in(values: Any) -> Any:
-    """Nested tensors among arguments and in their lists."""
+    """Return the nested tensors among arguments and in their lists."""
     for value in values:
         if isinstance(value, Nested):
             yield value
@@ -111,13 +111,13 @@ def nested_in(values: Any) -> Any:
 
 
 def replaced(values: Any, change: Callable[[Tensor], Any]) -> Any:
-    """Arguments with their tensors changed, in lists as well."""
+    """Return arguments with ``change`` applied to their tensors, also in lists."""
     return type(values)([change(x) if isinstance(x, Tensor) else replaced(x, change) if type(x) in (tuple, list) else x
                          for x in values])
 
 
 def each(result: Any, change: Callable[[Any], Any]) -> Any:
-    """Return the result after ``change``, or, of a result that holds several tensors, after a change of each."""
+    """Apply ``change`` to the result, or to each tensor of a result with several."""
     if isinstance(result, Tensor):
         return change(result)
     values = [change(value) for value in result]

@@ -1,4 +1,4 @@
-"""Functions that do the same with nested tensors of both layouts."""
+"""Functions with the same rule for nested tensors of both layouts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
 
 @rule(Nested, "detach", "detach_")
 def detach(input: Any) -> Any:
-    """Return a nested tensor on the same memory that is cut off from the graph."""
+    """Return a nested tensor on the same memory that is detached from the graph."""
     return like(input, plain(input).detach())
 
 
@@ -43,7 +43,7 @@ def alias(input: Any) -> Any:
 
 
 def exchanged(input: Any, dim0: int, dim1: int, refused: str) -> tuple[int, int]:
-    """Two dimensions to exchange, counted from the first.
+    """Return two dimensions to transpose, counted from the first.
 
     Raises:
         UnsupportedOperator: One of them is that of the batch, for the reason ``refused``.
@@ -56,10 +56,10 @@ def exchanged(input: Any, dim0: int, dim1: int, refused: str) -> tuple[int, int]
 
 @rule(Nested, "clone")
 def clone(input: Any, *, memory_format: Any = None) -> Any:
-    """Return a copy; components lie where they lay, or side by side for ``contiguous_format``.
+    """Return a copy in the same layout, or with adjacent components for ``contiguous_format``.
 
     Raises:
-        UnsupportedOperator: The format is another one.
+        UnsupportedOperator: The format is not supported.
     """
     if memory_format not in (None, preserve_format, contiguous_format):
         named = "".join(word.capitalize() for word in str(memory_format).rpartition(".")[2].split("_"))
@@ -75,7 +75,7 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
 
 @rule(Nested, "contiguous")
 def contiguous(input: Any, memory_format: Any = None) -> Any:
-    """Return the tensor itself where its components lie side by side, else a copy of which they do."""
+    """Return the tensor itself if its components are adjacent, otherwise a copy in which they are."""
     check_format("contiguous", memory_format)
     if input.is_contiguous():
         return input
@@ -87,7 +87,7 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:
 
 @rule(Nested, "to")
 def to(input: Any, *args: Any, **keywords: Any) -> Any:
-    """Conversion to a dtype or device."""
+    """Convert to a dtype or device."""
     dense = plain(input) if isinstance(input, Nested) else input
     args = tuple([plain_geometry(x) if isinstance(x, Nested) else x for x in args])
     keywords = {name: plain_geometry(x) if isinstance(x, Nested) else x for name, x in keywords.items()}
@@ -184,7 +184,7 @@ def fill_(input: Any, value: Any) -> Any:
 
 @rule(Nested, "embedding")
 def embedding(weight: Any, indices: Any, *args: Any, **keywords: Any) -> Any:
-    """Rows of ``weight`` at the indices that the components hold.
+    """Return the rows of ``weight`` at the indices in the components.
 
     Raises:
         ArgumentError: The table is nested.
@@ -217,7 +217,7 @@ def _compared(input: Any, other: Any, same: Any) -> bool:
 
 @rule(Nested, "grad")
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, **keywords: Any) -> Any:
-    """``autograd.grad`` from and to nested tensors."""
+    """Return ``autograd.grad`` from and to nested tensors."""
     roots = tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
     given = (grad_outputs,) * len(roots) if grad_outputs is None else (
         tuple(grad_outputs) if isinstance(grad_outputs, (tuple, list)) else (grad_outputs,))
@@ -245,8 +245,8 @@ def get_item(input: Any, index: Any) -> Any:
     """Return a component, or an element or part of one.
 
     Raises:
-        DimensionError: There is no such component.
-        UnsupportedOperator: The batch is indexed by anything but an integer.
+        DimensionError: The component does not exist.
+        UnsupportedOperator: The index of the batch is not an integer.
     """
     first, *rest = index if isinstance(index, tuple) else (index,)
     if first is Ellipsis and all(type(k) is int for k in rest) and len(rest) < input.ndim:
@@ -274,10 +274,10 @@ def _component(input: Any, first: Any, rest: list[Any]) -> tuple[Any, list[Any]]
 
 
 def select(input: Any, dim: int, index: int) -> Any:
-    """Component ``index``.
+    """Return the component ``index``.
 
     Raises:
-        DimensionError: There is no such component.
+        DimensionError: The component does not exist.
     """
     if not -len(input) <= index < len(input):
         raise DimensionError("select", f"index {index}",

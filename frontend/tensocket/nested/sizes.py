@@ -1,4 +1,4 @@
-"""Sizes of ragged dimensions: symbols, because components differ in them."""
+"""Sizes of ragged dimensions, which are symbols, because components differ in them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from tensocket_operators import Tensor
 from tensocket_plugins.contract.errors import ArgumentError
 
 _NUMBERS: Final = itertools.count()
-#: Every ragged size is at least as large as this for comparisons, as in PyTorch: it is neither 0 nor 1.
+#: Lower bound of every ragged size in comparisons, as in PyTorch: it is neither 0 nor 1.
 _LEAST: Final = 2
 
 
 class SymInt:
-    """An integer that is known by a symbol."""
+    """An integer that is represented by a symbol."""
 
     __slots__ = ()
 
 
 class NestedInt(SymInt):
-    """The size of a ragged dimension: equal to itself only, and multiplied by integers.
+    """The size of a ragged dimension: equal only to itself, times an integer.
 
     Attributes:
-        number: Which ragged structure it belongs to.
+        number: Number of its ragged structure.
         factor: Its factor.
     """
 
@@ -71,7 +71,7 @@ class NestedInt(SymInt):
 
 
 def size_of(source: Tensor) -> NestedInt:
-    """Return the symbol of the ragged structure that a tensor of offsets or lengths describes: one for each tensor
+    """Return the symbol of the ragged structure that a tensor of offsets or lengths describes, one for each tensor
     object.
     """
     known = source.__dict__.get("_nested_int")

@@ -16,9 +16,9 @@ from .rules import each, elementwise, nested_in, replaced, rule
 from .structures import Pieces
 from .tensors import Nested, StridedNested, components, like, nested, plain, plain_geometry
 
-# ------------------------------------------------------------------------------------------ one element at a time
+# ------------------------------------------------------------------------------------------ elementwise functions
 
-#: Functions that take nested tensors of different strides, which PyTorch brings into one order.
+#: Functions of nested tensors with different strides, which PyTorch brings into one order.
 _ANY_STRIDES = frozenset(("add", "sub"))
 #: Functions of two tensors that also run on a view with gaps.
 _WITH_GAPS = frozenset(("add", "sub", "mul", "div", "eq", "ne", "ge", "gt", "le", "lt", "add_", "sub_", "mul_", "div_",
@@ -27,10 +27,10 @@ _WITH_GAPS = frozenset(("add", "sub", "mul", "div", "eq", "ne", "ge", "gt", "le"
 
 @elementwise(StridedNested)
 def pointwise(function: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Run a function of one element at a time on the lines of memory.
+    """Run an elementwise function on the lines of memory.
 
     Raises:
-        ShapeError: Shapes, strides or places of the components differ, or a dense tensor takes part.
+        ShapeError: Shapes, strides or positions of the components differ, or a tensor is dense.
     """
     given = list(nested_in((*args, *keywords.values())))
     first = given[0]
@@ -77,13 +77,13 @@ def viewed(tensor: Any, view: Callable[[Any], Any]) -> Any:
 
     Args:
         tensor: A nested tensor.
-        view: Function from a component to its view; the result takes the geometry of that view, on the same memory.
+        view: Function from a component to its view; the result has the geometry of that view, on the same memory.
     """
     line = plain_geometry(tensor)
     first = line.storage_offset()
     views = [view(x) for x in tensor._structure.parts(line)]
     structure = Pieces([tuple(x.shape) for x in views], [tuple(x.stride()) for x in views],
-                       # Views without elements begin anywhere.
+                       # Views without elements may begin anywhere.
                        [x.storage_offset() - first if x.numel() else start
                         for x, start in zip(views, tensor._structure.starts, strict=True)],
                        None if views else tensor.ndim)
@@ -92,7 +92,7 @@ def viewed(tensor: Any, view: Callable[[Any], Any]) -> Any:
 
 @rule(StridedNested, "transpose", "swapaxes", "swapdims")
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
-    """Two dimensions of all components exchanged.
+    """Transpose two dimensions of all components.
 
     Raises:
         UnsupportedOperator: One of them is that of the batch.
@@ -105,10 +105,10 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
 
 @rule(StridedNested, "squeeze")
 def squeeze(input: Any, dim: Any = None) -> Any:
-    """Without a dimension in which all components have size 1.
+    """Remove a dimension in which all components have size 1.
 
     Raises:
-        UnsupportedOperator: No dimension is given, that of the batch, or the last one.
+        UnsupportedOperator: The dimension is missing, that of the batch, or the last one.
     """
     if dim is None:
         raise UnsupportedOperator("squeeze", "no dim", "For nested tensors, squeeze without the dim argument is not "
@@ -127,10 +127,10 @@ def squeeze(input: Any, dim: Any = None) -> Any:
 
 @rule(StridedNested, "unsqueeze")
 def unsqueeze(input: Any, dim: int) -> Any:
-    """With a dimension of size 1 in all components.
+    """Insert a dimension of size 1 in all components.
 
     Raises:
-        UnsupportedOperator: It would stand before that of the batch.
+        UnsupportedOperator: It would come before that of the batch.
     """
     axis = normalize_axis("unsqueeze", dim, input.ndim + 1)
     if axis == 0:
@@ -141,14 +141,14 @@ def unsqueeze(input: Any, dim: int) -> Any:
 
 @rule(StridedNested, "view")
 def view(input: Any, *shape: Any) -> Any:
-    """Return the components in other shapes; -1 takes over an old size, or is inferred behind the old dimensions."""
+    """Return the components in other shapes; -1 keeps an old size, or is inferred after the old dimensions."""
     sizes = _target("view", input, shape)
     return viewed(input, lambda x: x.view(_sizes_of("view", x, sizes, input.ndim)))
 
 
 @rule(StridedNested, "reshape")
 def reshape(input: Any, *shape: Any) -> Any:
-    """Return the components in other shapes; a view where they lie side by side."""
+    """Return the components in other shapes; a view if they are adjacent."""
     sizes = _target("reshape", input, shape)
     if input.is_contiguous():
         return viewed(input, lambda x: x.view(_sizes_of("reshape", x, sizes, input.ndim)))
@@ -170,7 +170,7 @@ def _target(name: str, input: Any, shape: tuple[Any, ...]) -> list[int]:
 
 
 def _sizes_of(name: str, part: Any, sizes: list[int], ndim: int) -> list[int]:
-    """Return the target of one component: -1 in the place of an old dimension is its size where another one is
+    """Return the target shape of one component: -1 at an old dimension is its size if another -1 is
     inferred.
     """
     unknown = [k for k, n in enumerate(sizes) if n == -1]
@@ -191,7 +191,7 @@ def _sizes_of(name: str, part: Any, sizes: list[int], ndim: int) -> list[int]:
 
 @rule(StridedNested, "flatten")
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
-    """Dimensions of all components as one.
+    """Join dimensions of all components.
 
     Raises:
         UnsupportedOperator: That of the batch is among them.
@@ -205,7 +205,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 @rule(StridedNested, "unflatten")
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
-    """Return one dimension of all components as several."""
+    """Split one dimension of all components."""
     axis = _inner("unflatten", dim, input.ndim)
     return viewed(input, lambda x: x.unflatten(axis, sizes))
 
@@ -221,7 +221,7 @@ def select(input: Any, dim: int, index: int) -> Any:
 
 @rule(StridedNested, "narrow")
 def narrow(input: Any, dim: int, start: int, length: int) -> Any:
-    """Some of the components.
+    """Return some of the components.
 
     Raises:
         UnsupportedOperator: ``dim`` is not that of the batch.
@@ -244,7 +244,7 @@ def narrow(input: Any, dim: int, start: int, length: int) -> Any:
 
 @rule(StridedNested, "chunk")
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
-    """Equal parts of the last dimension.
+    """Split the last dimension into equal parts.
 
     Raises:
         UnsupportedOperator: ``dim`` is another one, or its size is not a multiple of ``chunks``.
@@ -260,7 +260,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 
 @rule(StridedNested, "split_with_sizes", "split")
 def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, ...]:
-    """Parts of the last dimension.
+    """Split the last dimension into parts of the given sizes.
 
     Raises:
         UnsupportedOperator: ``dim`` is another one.

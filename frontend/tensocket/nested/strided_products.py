@@ -1,4 +1,4 @@
-"""Functions of nested tensors of layout strided that make new components: joins, rows and products."""
+"""Functions of nested tensors of layout strided that make new components: joins, normalisation and products."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .tensors import Nested, StridedNested, components, like, nested, plain
 
 @rule(StridedNested, "cat", "concat", "concatenate")
 def cat(tensors: Any, dim: int = 0) -> Any:
-    """Nested tensors one after the other: their components, or each component behind its partner.
+    """Concatenate nested tensors along the batch, or each component with its partners.
 
     Raises:
         ArgumentError: A tensor is dense.
         ShapeError: Structures do not fit, or a tensor is not contiguous.
-        UnsupportedOperator: Along another dimension than the first, components differ in another dimension than theirs.
+        UnsupportedOperator: The dimension is not the batch, and components differ in others than their first.
     """
     if not all(isinstance(x, Nested) for x in tensors):
         raise ArgumentError("cat", "nested and dense tensors", "expected each tensor in given list to be nested",
@@ -49,7 +49,7 @@ def cat(tensors: Any, dim: int = 0) -> Any:
 
 @rule(StridedNested, "sum")
 def sum_(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """Sums along the last dimension.
+    """Add up along the last dimension.
 
     Raises:
         UnsupportedOperator: Other dimensions are given, or ``keepdim`` is False.
@@ -71,13 +71,13 @@ def sum_(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
 
 @rule(StridedNested, "softmax")
 def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
-    """Softmax of each component along a dimension."""
+    """Return the softmax of each component along a dimension."""
     return _rows("softmax", functions.softmax, input, dim, dtype)
 
 
 @rule(StridedNested, "log_softmax")
 def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
-    """Logarithm of softmax of each component along a dimension."""
+    """Return the logarithm of softmax of each component along a dimension."""
     return _rows("log_softmax", functions.log_softmax, input, dim, dtype)
 
 
@@ -96,7 +96,7 @@ def _rows(name: str, function: Any, input: Any, dim: int, dtype: Any) -> Any:
 
 
 def _rows_of(input: Any) -> Any:
-    """Return the line of a contiguous nested tensor as rows of its last dimension; None where components differ in
+    """Return the line of a contiguous nested tensor as rows of its last dimension, or None if components differ in
     it.
     """
     sizes = {shape[-1] for shape in input._structure.shapes}
@@ -108,10 +108,10 @@ def _rows_of(input: Any) -> Any:
 @rule(StridedNested, "layer_norm")
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5,
                cudnn_enable: bool = True) -> Any:
-    """Normalisation over the last dimensions.
+    """Normalise over the last dimensions.
 
     Raises:
-        ShapeError: Components differ in these dimensions, or they have other sizes.
+        ShapeError: Components differ in these dimensions, or their sizes are not the given ones.
     """
     shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
     source = shared.contiguous(input)
@@ -133,10 +133,10 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
 
 @rule(StridedNested, "linear")
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    """``x @ weight.T + bias`` of each component, in one product.
+    """Return ``x @ weight.T + bias`` of each component in one product.
 
     Raises:
-        UnsupportedOperator: The weight is nested, or there are other than 3 dimensions.
+        UnsupportedOperator: The weight is nested, or the number of dimensions is not 3.
         ShapeError: The tensor is not contiguous, or sizes do not fit.
     """
     if isinstance(weight, Nested):
@@ -168,7 +168,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
 
 @rule(StridedNested, "bmm")
 def bmm(input: Any, mat2: Any) -> Any:
-    """Products of matrices, component by component; one of the two may be dense.
+    """Multiply matrices component by component; one of the two tensors may be dense.
 
     Raises:
         ShapeError: Dimensions or sizes do not fit.
@@ -194,7 +194,7 @@ def _batch(tensor: Any) -> list[Any]:
 
 @rule(StridedNested, "matmul", "__matmul__", "__rmatmul__")
 def matmul(input: Any, other: Any) -> Any:
-    """Products of matrices, component by component; a dense matrix is taken for all components.
+    """Multiply matrices component by component; a dense matrix broadcasts to all components.
 
     Raises:
         ShapeError: Dimensions or sizes do not fit, or one of the two is dense.

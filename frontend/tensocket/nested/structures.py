@@ -1,4 +1,4 @@
-"""Where the components of a nested tensor lie in the dense tensor behind it."""
+"""Structures: the positions of the components of a nested tensor in its dense tensor."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Pieces:
     Attributes:
         shapes: Shape of each component.
         strides: Its strides, in elements.
-        starts: Where it begins.
-        ndim: Number of dimensions, with that of the batch.
+        starts: Start of each component.
+        ndim: Number of dimensions, including that of the batch.
     """
 
     __slots__ = ("ndim", "shapes", "starts", "strides")
@@ -38,7 +38,7 @@ class Pieces:
         return sum(_count(shape) for shape in self.shapes)
 
     def is_contiguous(self, line: Any) -> bool:
-        """Whether the components fill the line in order, each of them row by row."""
+        """Whether the components fill the line in order, each of them row-major."""
         return (self.starts == _running(self.shapes) and line.numel() == self.numel()
                 and all(is_contiguous(shape, steps) for shape, steps in zip(self.shapes, self.strides, strict=True)))
 
@@ -52,11 +52,11 @@ class Pieces:
                 for shape, steps, start in zip(self.shapes, self.strides, self.starts, strict=True)]
 
     def places(self, line: Any) -> list[int]:
-        """Return where each component begins in memory."""
+        """Return the start of each component in memory."""
         return self.starts
 
     def lies_like(self, other: Any) -> bool:
-        """Whether components of another structure have the same shapes and places."""
+        """Whether components of another structure have the same shapes and positions."""
         return isinstance(other, Pieces) and (self.shapes, self.strides, self.starts) == (
             other.shapes, other.strides, other.starts)
 
@@ -66,13 +66,13 @@ class Pieces:
 
 
 class Ragged:
-    """Components that follow one another along a dimension of a dense tensor (layout ``jagged``).
+    """Components that are concatenated along a dimension of a dense tensor (layout ``jagged``).
 
     Attributes:
-        offsets: Where each component begins, and where the last one ends.
-        lengths: Sizes of the components; None where each ends where the next begins.
-        axis: The ragged dimension, counted with that of the batch.
-        ndim: Number of dimensions, with that of the batch.
+        offsets: Start of each component, and end of the last one.
+        lengths: Sizes of the components; None if each ends where the next begins.
+        axis: The ragged dimension, counting that of the batch.
+        ndim: Number of dimensions, including that of the batch.
     """
 
     __slots__ = ("_bounds", "_longest", "_shortest", "axis", "lengths", "ndim", "offsets")
@@ -88,7 +88,7 @@ class Ragged:
         self._longest = longest
 
     def moved(self, axis: int, ndim: int) -> Ragged:
-        """Return the same components, with the ragged dimension at another place."""
+        """Return the same components, with the ragged dimension at another position."""
         other = Ragged(self.offsets, self.lengths, axis, ndim, self._shortest, self._longest)
         other._bounds = self._bounds
         return other
@@ -98,11 +98,11 @@ class Ragged:
 
     @property
     def source(self) -> Any:
-        """The tensor whose identity is that of the ragged size."""
+        """The tensor whose identity defines the ragged size."""
         return self.offsets if self.lengths is None else self.lengths
 
     def bounds(self) -> tuple[list[int], list[int]]:
-        """Beginnings and lengths of the components, on the host; read once."""
+        """Return starts and lengths of the components, on the host; read once."""
         if self._bounds is None:
             places = self.offsets.tolist()
             lengths = ([b - a for a, b in pairwise(places)] if self.lengths is None
@@ -121,7 +121,7 @@ class Ragged:
         return min(self.bounds()[1], default=0) if self._shortest is None else self._shortest
 
     def is_contiguous(self, values: Any) -> bool:
-        """Whether the dense tensor lies row by row, and has no gaps between components."""
+        """Whether the dense tensor is contiguous and has no gaps between components."""
         if not values.is_contiguous():
             return False
         starts, lengths = self.bounds()
@@ -148,12 +148,12 @@ class Ragged:
         return [values.narrow(axis, a, n) for a, n in zip(starts, lengths, strict=True)]
 
     def places(self, values: Any) -> list[int]:
-        """Return where each component begins in memory."""
+        """Return the start of each component in memory."""
         step = values.stride(self.axis - 1)
         return [start * step for start in self.bounds()[0]]
 
     def lies_like(self, other: Any) -> bool:
-        """Whether components of another structure have the same places."""
+        """Whether components of another structure have the same positions."""
         return isinstance(other, Ragged) and self.axis == other.axis and (
             self.source is other.source or self.bounds() == other.bounds())
 
@@ -171,7 +171,7 @@ def _count(shape: Shape) -> int:
 
 
 def _running(shapes: list[Shape]) -> list[int]:
-    """Return where components begin that lie side by side."""
+    """Return the starts of adjacent components."""
     starts, at = [], 0
     for shape in shapes:
         starts.append(at)

@@ -1,7 +1,7 @@
-"""Nested tensors: one dense tensor that holds the elements, and a structure that says where each component lies.
+"""Nested tensors: one dense tensor that holds the elements, and a structure with the position of each component.
 
-The tensor behind a nested tensor has the same handle, history and version counter, so that gradients, views and
-in-place changes are those of an ordinary tensor. ``plain`` shows it, ``nested`` gives a tensor a structure.
+A nested tensor and its dense tensor have the same handle, history and version counter, so gradients, views and in-place
+changes are those of an ordinary tensor. ``plain`` returns it; ``nested`` gives a tensor a structure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .structures import Pieces, Ragged
 
 T = TypeVar("T", bound="Nested")
 
-#: The handler of calls of functions with a nested tensor; set by ``rules``, which imports this module.
+#: The handler of function calls with a nested tensor; set by ``rules``, which imports this module.
 HANDLERS: Final[list[Callable[..., Any]]] = []
 
 
@@ -32,7 +32,7 @@ class Nested(Tensor):
     """A batch of tensors of different shapes.
 
     Attributes:
-        _structure: Where the components lie in the tensor behind this one.
+        _structure: Positions of the components in its dense tensor.
     """
 
     _structure: Any
@@ -47,11 +47,11 @@ class Nested(Tensor):
 
     @property
     def ndim(self) -> int:
-        """Number of dimensions, with that of the batch."""
+        """Number of dimensions, including that of the batch."""
         return int(self._structure.ndim)
 
     def dim(self) -> int:
-        """Return the number of dimensions, with that of the batch."""
+        """Return the number of dimensions, including that of the batch."""
         return self.ndim
 
     ndimension = dim
@@ -63,19 +63,19 @@ class Nested(Tensor):
         return iter(components(self))
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Whether the components lie side by side in order, each of them row by row."""
+        """Whether the components are adjacent and in order, each of them row-major."""
         return bool(self._structure.is_contiguous(plain_geometry(self)))
 
     def _nested_tensor_size(self) -> Any:
-        """Shapes of the components, one per row."""
+        """Return the shapes of the components, one per row."""
         return matrix([tuple(x.shape) for x in described(self)])
 
     def _nested_tensor_strides(self) -> Any:
-        """Strides of the components, one per row."""
+        """Return the strides of the components, one per row."""
         return matrix([tuple(x.stride()) for x in described(self)])
 
     def _nested_tensor_storage_offsets(self) -> Any:
-        """Return where each component begins."""
+        """Return the start of each component."""
         return matrix(self._structure.places(plain_geometry(self)))
 
     def is_same_size(self, other: Any) -> bool:
@@ -110,17 +110,17 @@ class Nested(Tensor):
 
         Args:
             gradient: A nested tensor with components of the same shapes.
-            retain_graph: Whether the graph is kept.
+            retain_graph: Whether the graph stays usable.
             create_graph: Whether the computation is recorded.
-            inputs: The leaves that take gradients; all of them if not given.
+            inputs: The leaves that get gradients; all of them if not given.
 
         Raises:
-            AutogradError: There is no gradient, or it has another structure.
+            AutogradError: The gradient is missing or has another structure.
         """
         differentiate.backward((self,), (gradient,), retain_graph, create_graph, inputs=inputs)
 
     def _root(self, gradient: Any) -> tuple[Any, Any]:
-        """Return the dense tensor behind this one, and the gradient in its shape."""
+        """Return this tensor's dense tensor, and the gradient in its shape."""
         if gradient is None:
             raise AutogradError("backward", "a nested tensor without a gradient",
                                 "grad can be implicitly created only for scalar outputs", "pass a nested tensor")
@@ -140,11 +140,11 @@ class Nested(Tensor):
         return _rebuilt, state
 
     def to_padded_tensor(self, padding: float, output_size: Any = None) -> Any:
-        """Return a dense tensor with the components in its corners; see ``nested.to_padded_tensor``."""
+        """Pad the components to a dense tensor; see ``nested.to_padded_tensor``."""
         return HANDLERS[0](Nested.to_padded_tensor, (self, padding, output_size), {})
 
     def _multi_head_attention(self, *args: Any) -> Any:
-        """Attention of a layer to keys and values; see ``nested.encoder``."""
+        """Return the attention of a layer to keys and values; see ``nested.encoder``."""
         return HANDLERS[0](Nested._multi_head_attention, (self, *args), {})
 
     def tolist(self) -> list[Any]:
@@ -153,7 +153,7 @@ class Nested(Tensor):
 
 
 class StridedNested(Nested):
-    """Components of any shapes of one number of dimensions, in one line of memory."""
+    """Components of any shapes with the same number of dimensions, in one line of memory."""
 
     _structure: Pieces
 
@@ -164,7 +164,7 @@ class StridedNested(Nested):
 
     @property
     def shape(self) -> Any:
-        """Refused: components have shapes of their own.
+        """Refused: components have individual shapes.
 
         Raises:
             UnsupportedOperator: Always.
@@ -173,11 +173,11 @@ class StridedNested(Nested):
                                   "Internal error: NestedTensorImpl doesn't support sizes", "use size(dim) or unbind()")
 
     def size(self, dim: int | None = None) -> Any:
-        """Return the size of a dimension in which all components are alike.
+        """Return the size of a dimension in which all components have the same size.
 
         Raises:
             UnsupportedOperator: No dimension is given.
-            ArgumentError: Components differ.
+            ArgumentError: The components' sizes differ.
         """
         if dim is None:
             return self.shape
@@ -191,7 +191,7 @@ class StridedNested(Nested):
         return sizes.pop()
 
     def stride(self, dim: int | None = None) -> Any:
-        """Refused: components have strides of their own.
+        """Refuse: components have individual strides.
 
         Raises:
             UnsupportedOperator: Always.
@@ -206,7 +206,7 @@ class StridedNested(Nested):
     nelement = numel
 
     def values(self) -> Any:
-        """Return all elements, as they lie in memory."""
+        """Return all elements in the order of memory."""
         return plain(self)
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
@@ -217,14 +217,14 @@ class StridedNested(Nested):
 
 
 class NestedTensor(Nested):
-    """Components that differ in one dimension only: a dense tensor in which they follow one another, and offsets.
+    """Components that differ in only one dimension: a dense tensor that concatenates them, and offsets.
 
     Args:
-        values: The components, one after the other along the ragged dimension.
-        offsets: Where each component begins, and where the last one ends.
-        lengths: Sizes of the components; None where each ends where the next begins.
+        values: The components, concatenated along the ragged dimension.
+        offsets: Start of each component, and end of the last one.
+        lengths: Sizes of the components; None if each ends where the next begins.
         _ragged_idx: The ragged dimension.
-        _metadata_cache: ``min_seqlen`` and ``max_seqlen``, where the caller knows them.
+        _metadata_cache: ``min_seqlen`` and ``max_seqlen``, if the caller knows them.
     """
 
     _structure: Ragged
@@ -254,22 +254,22 @@ class NestedTensor(Nested):
         return self.shape if dim is None else self.shape[normalize_axis("size", dim, self.ndim)]
 
     def stride(self, dim: int | None = None) -> Any:
-        """Steps in memory; that of the batch is the largest one times its size."""
+        """Return the strides; that of the batch is the largest stride times its size."""
         inner = plain_geometry(self).stride()
         at = max(range(len(inner)), key=lambda k: inner[k], default=0)
         steps = (self.shape[at + 1] * inner[at], *inner) if inner else (1,)
         return steps if dim is None else steps[normalize_axis("stride", dim, self.ndim)]
 
     def values(self) -> Any:
-        """Return the dense tensor in which the components follow one another."""
+        """Return the dense tensor that concatenates the components."""
         return plain(self)
 
     def offsets(self) -> Any:
-        """Return where each component begins, and where the last one ends."""
+        """Return the start of each component, and the end of the last one."""
         return self._structure.offsets
 
     def lengths(self) -> Any:
-        """Sizes of the components along the ragged dimension, where they leave gaps."""
+        """Return the sizes of the components along the ragged dimension if there are gaps, otherwise None."""
         return self._structure.lengths
 
     @property
@@ -311,27 +311,27 @@ def _rebuilt(cls: Any, values: Tensor, structure: Any, requires_grad: bool) -> A
     return nested(view_of(values), structure).requires_grad_(requires_grad)
 
 
-# ------------------------------------------------------------------------------------------ between the two forms
+# ------------------------------------------------------------------------------------------ conversion
 
 
 def view_of(tensor: Tensor) -> Any:
-    """Another tensor on the same memory, with the same history, as an ordinary one."""
+    """Return an ordinary tensor on the same memory, with the same history."""
     with thread_state(overrides_off=True, function_modes=()):
         return SubclassHooks.as_subclass(tensor, Tensor)
 
 
 def plain(tensor: Any) -> Any:
-    """Return the dense tensor behind a nested tensor: a view of it that gradients pass."""
+    """Return the dense tensor of a nested tensor as a view that passes gradients."""
     return view_of(tensor) if isinstance(tensor, Nested) else tensor
 
 
 def plain_geometry(tensor: Nested) -> Any:
-    """Return the dense tensor behind a nested tensor, for its shape and strides only."""
+    """Return the dense tensor of a nested tensor, to read only its shape and strides."""
     return Tensor._cut(tensor)
 
 
 def nested(values: Any, structure: Any) -> Any:
-    """Return a tensor that nobody else holds, as a nested tensor of the given structure."""
+    """Turn a tensor without other references into a nested tensor of the given structure."""
     cls = StridedNested if isinstance(structure, Pieces) else NestedTensor
     if isinstance(structure, Pieces) and not values.is_contiguous():
         values = values.contiguous()
@@ -346,22 +346,22 @@ def like(tensor: Nested, values: Any) -> Any:
 
 
 def shaped_like(tensor: Nested, values: Any) -> Any:
-    """Return a view of a dense tensor that others may hold, with the structure of a nested tensor."""
+    """Return a view of a dense tensor that may have other references, with the structure of a nested tensor."""
     return nested(view_of(values), tensor._structure)
 
 
 def components(tensor: Nested) -> list[Any]:
-    """Return the components, as views of the dense tensor that gradients pass."""
+    """Return the components as views of the dense tensor that pass gradients."""
     return list(tensor._structure.parts(plain(tensor)))
 
 
 def described(tensor: Nested) -> list[Any]:
-    """Return the components, for their shapes and strides only."""
+    """Return the components, to read only their shapes and strides."""
     return list(tensor._structure.parts(plain_geometry(tensor)))
 
 
 def gradient_for(tensor: Nested, gradient: Any) -> Any:
-    """Return the gradient of the dense tensor behind a nested tensor.
+    """Return the gradient of a nested tensor's dense tensor.
 
     Raises:
         AutogradError: ``gradient`` is not nested, or has components of other shapes.
@@ -384,7 +384,7 @@ def gradient_for(tensor: Nested, gradient: Any) -> Any:
 
 
 def matrix(rows: list[Any]) -> Any:
-    """Rows of integers as an int64 tensor of the host."""
+    """Return rows of integers as an int64 tensor on the host."""
     return core.tensor(rows, dtype=core.int64)
 
 

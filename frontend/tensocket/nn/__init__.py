@@ -13,11 +13,10 @@ from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedPara
 
 
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the arguments ``device``, ``dtype`` and ``memory_format`` of a layer, of which some may be in
-    ``factory_kwargs``.
+    """Return the arguments ``device``, ``dtype`` and ``memory_format`` of a layer; some may be in ``factory_kwargs``.
 
     Raises:
-        ArgumentTypeError: There are others, or one is given twice.
+        ArgumentTypeError: There are other arguments, or one is given twice.
     """
     given = dict(kwargs or {})
     inner = dict(given.pop("factory_kwargs", {}))

@@ -1,4 +1,4 @@
-"""Names of how losses of elements become one, as PyTorch's inner functions take them."""
+"""Names of the reductions of a loss, as PyTorch's internal functions take them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def get_enum(reduction: str) -> int:
 
 
 def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> str:
-    """Return the reduction that two old arguments mean, None being True."""
+    """Return the reduction that two deprecated arguments mean; None counts as True."""
     if reduce is False:
         return "none"
     return "sum" if size_average is False else "mean"
 
 
 def legacy_get_enum(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> int:
-    """Return the number of the reduction that two old arguments mean."""
+    """Return the number of the reduction that two deprecated arguments mean."""
     return get_enum(legacy_get_string(size_average, reduce))

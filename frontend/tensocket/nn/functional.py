@@ -154,11 +154,11 @@ pairwise_distance: Callable[..., Tensor] = ops.pairwise_distance
 pdist: Callable[..., Tensor] = ops.pdist
 
 
-# ---- activations; the others are in ``activations``
+# ---- activations; ``activations`` has the others
 
 
 def gelu(input: Tensor, approximate: Literal["none", "tanh"] = "none") -> Tensor:
-    """``input * Phi(input)`` with the normal distribution function, or its approximation through tanh."""
+    """Return ``input * Phi(input)`` with the normal distribution function, or its approximation through tanh."""
     return ops.gelu(input, approximate=approximate)
 
 

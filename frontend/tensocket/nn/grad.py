@@ -1,8 +1,8 @@
-"""Gradients of convolutions by themselves.
+"""Functions that compute only the gradients of convolutions.
 
-Of all functions: ``stride``, ``padding``, ``dilation`` and ``groups`` are those of the convolution, ``grad_output`` is
-the gradient of its result. The gradients are computed for a convolution of zeros, as they do not depend on the operand
-itself.
+In all functions, ``stride``, ``padding``, ``dilation`` and ``groups`` are those of the convolution, and ``grad_output``
+is the gradient of its result. The functions differentiate a convolution of zeros, because the gradients do not depend
+on the operand itself.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from tensocket_operators import eye as identity
 
 FanMode = Literal["fan_in", "fan_out"]
 
-#: Standard deviation gained by a nonlinearity, for those that take no parameter.
+#: Gain of the standard deviation for nonlinearities without a parameter.
 _GAINS: Final[dict[str, float]] = {
     **dict.fromkeys(("linear", "sigmoid", "identity"), 1.0),
     **{f"conv{kind}{n}d": 1.0 for kind in ("", "_transpose") for n in (1, 2, 3)},
@@ -122,7 +122,7 @@ def kaiming_uniform_(
     Args:
         tensor: At least two-dimensional, (fan_out, fan_in, ...).
         a: Negative slope of the rectifier (for ``leaky_relu``).
-        mode: Whether the variance is kept in the forward (``fan_in``) or the backward pass (``fan_out``).
+        mode: Whether the forward (``fan_in``) or the backward pass (``fan_out``) keeps the variance.
         nonlinearity: Its name, as for ``calculate_gain``.
         generator: Source of randomness; the device's default one if not given.
 
@@ -144,7 +144,7 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Return the normal counterpart of ``kaiming_uniform_``."""
+    """Fill with normal values that keep the variance, like ``kaiming_uniform_``."""
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", UserWarning, stacklevel=2)
         return tensor
@@ -152,7 +152,7 @@ def kaiming_normal_(
 
 
 def calculate_fans(tensor: Tensor) -> tuple[int, int]:
-    """Inputs and outputs of one unit of a layer with this weight of shape (outputs, inputs, *receptive field).
+    """Return the inputs and outputs of one unit of a layer with this weight (outputs, inputs, *receptive field).
 
     Raises:
         ShapeError: ``tensor`` has fewer than two dimensions.
@@ -173,7 +173,7 @@ def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill with values from the normal distribution that are within [a, b]: others are drawn again."""
+    """Fill with normal values within [a, b]; values outside are drawn again."""
     if not a - 2 * std <= mean <= b + 2 * std:
         warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be "
                       "incorrect.", stacklevel=2)
@@ -181,7 +181,7 @@ def trunc_normal_(
         return tensor
     nearest = (min(max(mean, a), b) - mean) / std
     low, high = (math.erf((bound - mean) / (std * math.sqrt(2.0))) for bound in (a, b))
-    # How many of uniform values are accepted for each of normal ones: far from the mean, or in a narrow range, more.
+    # The ratio of the acceptance rates of uniform and normal proposals: above 1 far from the mean or in a narrow range.
     advantage = std * math.sqrt(2 * math.pi) * math.exp(nearest * nearest / 2) / (b - a)
     with no_grad():
         waiting = ones_like(tensor, dtype=bool_)
@@ -223,7 +223,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
         groups: Groups of channels, each of which passes on its own.
 
     Raises:
-        ShapeError: It has other dimensions, or ``groups`` does not divide the channels.
+        ShapeError: It has another number of dimensions, or ``groups`` does not divide the channels.
     """
     _check_dimensions("dirac_", tensor, (3, 4, 5), "Only tensors with 3, 4, or 5 dimensions are supported")
     outputs, inputs, *kernel = tensor.shape

@@ -11,7 +11,7 @@ from tensocket_operators import Tensor, empty
 
 
 class _ParameterType(type):
-    """The class of ``Parameter``: a tensor of another class can be a parameter, too."""
+    """The metaclass of ``Parameter``: tensors of other classes can be parameters, too."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return super().__instancecheck__(instance) or (
@@ -59,7 +59,7 @@ class Parameter(Tensor, metaclass=_ParameterType):
 
 
 class _BufferType(type):
-    """The class of ``Buffer``: every tensor that was made as a buffer is one."""
+    """The metaclass of ``Buffer``: every tensor that was made as a buffer is an instance."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if cls is Buffer:
@@ -88,7 +88,7 @@ class Buffer(Tensor, metaclass=_BufferType):
 
 
 class UninitializedTensorMixin:
-    """A tensor without shape and values yet, which ``materialize`` gives it."""
+    """A tensor without shape and values, until ``materialize`` gives it both."""
 
     #: The class of an instance once it has values.
     cls_to_become: type[Tensor]
@@ -100,20 +100,20 @@ class UninitializedTensorMixin:
 
         Args:
             shape: Its shape.
-            device: Where; by default where this one was to be.
-            dtype: By default that of this one.
+            device: The device; that of this tensor by default.
+            dtype: The dtype; that of this tensor by default.
         """
         tensor: Any = self
         values: Any = empty(shape, device=tensor.device if device is None else device,
                        dtype=tensor.dtype if dtype is None else dtype)
-        # The class no longer sees calls of operators, which a bit of the key says.
+        # The class no longer intercepts operators, which is a bit of the key.
         tensor.__class__ = self.cls_to_become
         tensor._key &= ~WRAPPER
         tensor.data = values
 
     @property
     def shape(self) -> Any:
-        """An uninitialized tensor has none.
+        """Refuse: an uninitialized tensor has no shape.
 
         Raises:
             UninitializedError: Always.
@@ -138,7 +138,7 @@ class UninitializedTensorMixin:
     def __torch_function__(
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Refuses operators; a few methods that need no values work."""
+        """Refuse operators; a few methods that need no values work."""
         name = str(getattr(func, "__name__", func)).removeprefix("method_")
         if name in _ALLOWED or name == "__get__":
             return disabled_torch_function(func, types, args, kwargs or {})
@@ -146,7 +146,7 @@ class UninitializedTensorMixin:
                                     "call forward() of its module with a dummy batch once")
 
 
-#: Methods of a tensor that an uninitialized one has: PyTorch's, as far as they need no values.
+#: Methods that an uninitialized tensor has: PyTorch's, except for those that need values.
 _ALLOWED: Final = frozenset((
     "__hash__", "__set__", "__deepcopy__", "__reduce_ex__", "size", "copy_", "is_complex", "is_floating_point", "half",
     "float", "double", "char", "short", "int", "long", "cuda", "cpu", "to", "get_device", "detach", "requires_grad_",
@@ -159,7 +159,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
 
     Args:
         requires_grad: Whether gradients are computed for it.
-        device: Where it will live.
+        device: The device for its values.
         dtype: Its dtype.
     """
 
@@ -182,7 +182,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
 
     Args:
         requires_grad: Whether gradients are computed for it.
-        device: Where it will live.
+        device: The device for its values.
         dtype: Its dtype.
         persistent: Whether it is part of ``state_dict``.
     """

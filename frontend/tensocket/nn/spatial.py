@@ -80,74 +80,74 @@ def max_pool3d(input: Tensor, kernel_size: Numbers, stride: Numbers | None = Non
 
 def max_pool1d_with_indices(input: Tensor, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0,
                             dilation: Numbers = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
-    """``max_pool1d`` with positions."""
+    """Return ``max_pool1d`` with positions."""
     return _max_pool(1, True, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def max_pool2d_with_indices(input: Tensor, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0,
                             dilation: Numbers = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
-    """``max_pool2d`` with positions."""
+    """Return ``max_pool2d`` with positions."""
     return _max_pool(2, True, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def max_pool3d_with_indices(input: Tensor, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0,
                             dilation: Numbers = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
-    """``max_pool3d`` with positions."""
+    """Return ``max_pool3d`` with positions."""
     return _max_pool(3, True, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """Largest elements of windows that divide (N, C, L) or (C, L); with ``return_indices`` also their positions."""
+    """Return the largest elements of windows that divide (N, C, L) or (C, L), and on request their positions."""
     values, indices = ops.adaptive_max_pool1d(input, output_size)
     return (values, indices) if return_indices else values
 
 
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """Largest elements of windows that divide (N, C, H, W) or (C, H, W); with ``return_indices`` also positions."""
+    """Return the largest elements of windows that divide (N, C, H, W) or (C, H, W), and on request their positions."""
     values, indices = ops.adaptive_max_pool2d(input, output_size)
     return (values, indices) if return_indices else values
 
 
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """Largest elements of windows that divide (N, C, D, H, W) or (C, D, H, W); with ``return_indices`` positions."""
+    """Return the largest elements of windows that divide (N, C, D, H, W) or (C, D, H, W), and on request positions."""
     values, indices = ops.adaptive_max_pool3d(input, output_size)
     return (values, indices) if return_indices else values
 
 
 def adaptive_max_pool1d_with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """``adaptive_max_pool1d`` with positions."""
+    """Return ``adaptive_max_pool1d`` with positions."""
     return adaptive_max_pool1d(input, output_size, True)
 
 
 def adaptive_max_pool2d_with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """``adaptive_max_pool2d`` with positions."""
+    """Return ``adaptive_max_pool2d`` with positions."""
     return adaptive_max_pool2d(input, output_size, True)
 
 
 def adaptive_max_pool3d_with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """``adaptive_max_pool3d`` with positions."""
+    """Return ``adaptive_max_pool3d`` with positions."""
     return adaptive_max_pool3d(input, output_size, True)
 
 
 def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: Numbers, *args: Any, **keywords: Any) -> Any:
-    """``fractional_max_pool2d`` with positions."""
+    """Return ``fractional_max_pool2d`` with positions."""
     return fractional_max_pool2d(input, kernel_size, *args, **{**keywords, "return_indices": True})
 
 
 def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: Numbers, *args: Any, **keywords: Any) -> Any:
-    """``fractional_max_pool3d`` with positions."""
+    """Return ``fractional_max_pool3d`` with positions."""
     return fractional_max_pool3d(input, kernel_size, *args, **{**keywords, "return_indices": True})
 
 
 def unfold(input: Tensor, kernel_size: Numbers, dilation: Numbers = 1, padding: Numbers = 0,
            stride: Numbers = 1) -> Tensor:
-    """Windows of (N, C, H, W) or (C, H, W) as columns: (N, C * kernel, windows)."""
+    """Return the windows of (N, C, H, W) or (C, H, W) as columns: (N, C * kernel, windows)."""
     return ops.im2col(input, kernel_size, dilation, padding, stride)
 
 
 def fold(input: Tensor, output_size: Numbers, kernel_size: Numbers, dilation: Numbers = 1, padding: Numbers = 0,
          stride: Numbers = 1) -> Tensor:
-    """Columns (N, C * kernel, windows) added up to an image (N, C, H, W): the transpose of ``unfold``."""
+    """Add up columns (N, C * kernel, windows) to an image (N, C, H, W): the transpose of ``unfold``."""
     return ops.col2im(input, output_size, kernel_size, dilation, padding, stride)
 
 

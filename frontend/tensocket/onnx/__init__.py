@@ -1,4 +1,4 @@
-"""ONNX: models are not written in this format yet."""
+"""ONNX export: not implemented."""
 
 from __future__ import annotations
 

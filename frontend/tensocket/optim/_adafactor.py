@@ -1,4 +1,4 @@
-"""Adafactor: second moments of matrices kept as rows and columns."""
+"""Adafactor: second moments of matrices, stored as rows and columns."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Adafactor(ListOptimizer):
     Args:
         params: Parameters or groups of them.
         lr: Largest relative step.
-        beta2_decay: Power of the step count by which the share of new squares falls.
-        eps: Floor of the squares (None: of the dtype) and of the size of the parameter that scales the step.
+        beta2_decay: Exponent of the step count by which the share of new squares falls.
+        eps: Lower bounds of the squares (None: the dtype's epsilon) and of the parameter's size, which scales the step.
         d: Largest root mean square of an update.
-        weight_decay: Factor of the decay of the weights.
-        foreach: A hint at speed; there is one implementation, so it changes nothing.
+        weight_decay: Factor of the weight decay.
+        foreach: A performance hint; ignored, as there is one implementation.
         maximize: Whether the objective is maximised.
 
     Raises:
@@ -32,7 +32,7 @@ class Adafactor(ListOptimizer):
         DtypeError: A parameter is complex.
     """
 
-    #: ``eps`` has a None among its numbers.
+    #: ``eps`` may contain a None.
     _ranges = ranges(eps=None)
 
     def __init__(
@@ -87,7 +87,7 @@ class Adafactor(ListOptimizer):
 
 
 def _squares(gradient: Tensor, state: dict[str, Any], share: float, floor: float) -> Tensor:
-    """Return the running squares of the gradient, from those of rows and columns if it is a matrix."""
+    """Return the running squares of the gradient; for a matrix, from those of rows and columns."""
     squared = gradient.square()
     if gradient.ndim < 2:
         result: Tensor = state["variance"].lerp_(squared, share).clone()
@@ -108,10 +108,10 @@ def adafactor(
     grad_scale: Tensor | None = None, found_inf: Tensor | None = None, has_complex: bool = False, *, d: float,
     lr: float | Tensor, beta2_decay: float, weight_decay: float, eps1: float, eps2: float, maximize: bool,
 ) -> None:
-    """Run one step of ``Adafactor`` over lists: parameters and states are changed in place.
+    """Run one step of ``Adafactor`` over lists and change parameters and states in place.
 
-    Arguments that are not options of ``Adafactor`` or parts of its state (flags about the lists and about speed) change
-    nothing.
+    Arguments that are neither options of ``Adafactor`` nor its state (flags about the lists and about speed) have
+    no effect.
 
     Raises:
         ArgumentError: The lists have different lengths, or gradients are sparse or scaled.

@@ -1,4 +1,4 @@
-"""Muon: momentum whose steps are made orthogonal (Jordan, 2024)."""
+"""Muon: momentum with orthogonalised steps (Jordan, 2024)."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from .batch import Batch, ListOptimizer, rate_of, start_with_zeros, update_lists
 from .checks import ranges
 from .optimizer import ParamGroup, ParamsT
 
-#: Of the polynomial a x + b x^3 + c x^5, which sends singular values from 0 to 1 to about 1.
+#: Coefficients of the polynomial a x + b x^3 + c x^5, which maps singular values between 0 and 1 to about 1.
 COEFFICIENTS: Final = (3.4445, -4.7750, 2.0315)
-#: Iterations that nobody needs start here.
+#: From this number of iterations on, the option is an error.
 TOO_MANY_STEPS: Final = 100
 _ADJUSTMENTS: Final = ("original", "match_rms_adamw")
 
 
 class Muon(ListOptimizer):
-    """Momentum whose steps are made orthogonal, for the matrices of hidden layers.
+    """Momentum with orthogonalised steps, for the matrices of hidden layers.
 
     A step is the nearest orthogonal matrix to the momentum, by Newton-Schulz iterations in bfloat16.
 
     Args:
         params: Parameters of two dimensions, or groups of them.
         lr: Learning rate.
-        weight_decay: Decay of the weights, apart from the gradient.
+        weight_decay: Decay of the weights, separate from the gradient.
         momentum: Decay of the running mean of the gradient.
-        nesterov: Whether the mean is looked up ahead.
+        nesterov: Whether the step uses Nesterov momentum.
         ns_coefficients: Coefficients of the iteration's polynomial.
-        eps: The least norm that a step is divided by.
+        eps: Lower bound of the norm that divides a step.
         ns_steps: Number of iterations, less than 100.
-        adjust_lr_fn: How the rate depends on the shape [A, B]: ``"original"`` (or None) is
-            ``lr * sqrt(max(1, A / B))``, ``"match_rms_adamw"`` is ``lr * 0.2 * sqrt(max(A, B))`` (Liu et al., 2025).
+        adjust_lr_fn: How the rate depends on the shape [A, B]: ``"original"`` (or None) means ``lr * sqrt(max(1, A /
+            B))``, ``"match_rms_adamw"`` means ``lr * 0.2 * sqrt(max(A, B))`` (Liu et al., 2025).
 
     Raises:
         ArgumentError: An option is out of its range, or a parameter is not a matrix.
@@ -101,7 +101,7 @@ def _adjustment(kind: str | None, rows: int, columns: int) -> float:
 
 
 def _orthogonal(matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
-    """Return a matrix of the same singular vectors, whose singular values are about 1."""
+    """Return a matrix with the same singular vectors, whose singular values are about 1."""
     if steps >= TOO_MANY_STEPS:
         raise ArgumentError("Muon.step", f"ns_steps={steps}", "there are less than 100 iterations", "pass 5")
     if len(coefficients) != 3:
@@ -124,7 +124,7 @@ def muon(
     lr: float, weight_decay: float, momentum: float, nesterov: bool, ns_coefficients: tuple[float, float, float],
     ns_steps: int, eps: float, adjust_lr_fn: str | None, has_complex: bool,
 ) -> None:
-    """Run one step of ``Muon`` over lists: parameters and momenta are changed in place.
+    """Run one step of ``Muon`` over lists and change parameters and momenta in place.
 
     Raises:
         ArgumentError: The lists have different lengths, or gradients are sparse.

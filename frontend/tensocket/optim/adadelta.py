@@ -22,8 +22,8 @@ class Adadelta(ListOptimizer):
         rho: Decay of the running squares.
         eps: Added to the running squares.
         weight_decay: Factor of the L2 penalty.
-        foreach: A hint at speed; there is one implementation, so it changes nothing.
-        capturable: Whether the step count lies on the device of the parameter.
+        foreach: A performance hint; ignored, as there is one implementation.
+        capturable: Whether the step count is on the device of the parameter.
         maximize: Whether the objective is maximised.
         differentiable: Whether gradients are recorded through the step.
 
@@ -78,10 +78,10 @@ def adadelta(
     state_steps: list[Tensor], capturable: bool = False, foreach: bool | None = None, differentiable: bool = False,
     has_complex: bool = False, *, lr: float, rho: float, eps: float, weight_decay: float, maximize: bool,
 ) -> None:
-    """Run one step of ``Adadelta`` over lists: parameters and states are changed in place.
+    """Run one step of ``Adadelta`` over lists and change parameters and states in place.
 
-    Arguments that are not options of ``Adadelta`` or parts of its state (flags about the lists and about speed) change
-    nothing.
+    Arguments that are neither options of ``Adadelta`` nor its state (flags about the lists and about speed) have
+    no effect.
 
     Raises:
         ArgumentError: The lists have different lengths, or gradients are sparse or scaled.

@@ -27,19 +27,19 @@ from .optimizer import ParamGroup, ParamsT
 
 
 class Adagrad(ListOptimizer):
-    """Adagrad; a sparse gradient changes the rows that it has.
+    """Adagrad; a sparse gradient changes only its rows.
 
     Args:
         params: Parameters or groups of them.
         lr: Learning rate.
-        lr_decay: How fast the rate falls with the steps.
+        lr_decay: Decay of the learning rate per step.
         weight_decay: Factor of the L2 penalty.
-        initial_accumulator_value: Where the sums of squares start.
+        initial_accumulator_value: Initial value of the sums of squares.
         eps: Added to the denominator.
-        foreach: A hint at speed; there is one implementation, so it changes nothing.
+        foreach: A performance hint; ignored, as there is one implementation.
         maximize: Whether the objective is maximised.
         differentiable: Whether gradients are recorded through the step.
-        fused: A hint at speed, as ``foreach``.
+        fused: A performance hint like ``foreach``.
 
     Raises:
         ArgumentError: An option is out of its range.
@@ -68,7 +68,7 @@ class Adagrad(ListOptimizer):
         })
 
     def add_param_group(self, param_group: ParamGroup) -> None:
-        """Add a group; its state is there from the start, so that it can be shared between processes."""
+        """Add a group; its state exists from the start, so that processes can share it."""
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         for parameter in group["params"]:
@@ -77,7 +77,7 @@ class Adagrad(ListOptimizer):
             self._begin(state, parameter, group)
 
     def share_memory(self) -> None:
-        """Move the sums into memory that processes share."""
+        """Move the sums of squares to memory that processes share."""
         for state in self.state.values():
             state["sum"].share_memory_()
 
@@ -119,10 +119,10 @@ def adagrad(
     has_sparse_grad: bool = False, foreach: bool | None = None, differentiable: bool = False, has_complex: bool = False,
     *, lr: float, weight_decay: float, lr_decay: float, eps: float, maximize: bool,
 ) -> None:
-    """Run one step of ``Adagrad`` over lists: parameters and states are changed in place.
+    """Run one step of ``Adagrad`` over lists and change parameters and states in place.
 
-    Arguments that are not options of ``Adagrad`` or parts of its state (flags about the lists and about speed) change
-    nothing.
+    Arguments that are neither options of ``Adagrad`` nor its state (flags about the lists and about speed) have
+    no effect.
 
     Raises:
         ArgumentError: The lists have different lengths, or gradients are sparse or scaled.

@@ -31,14 +31,14 @@ class Adam(ListOptimizer):
         lr: Learning rate.
         betas: Decay of the running mean of the gradient and of its square.
         eps: Added to the denominator.
-        weight_decay: Factor of the L2 penalty; of the decay of the weights if ``decoupled_weight_decay``.
+        weight_decay: Factor of the L2 penalty, or of the weight decay if ``decoupled_weight_decay``.
         amsgrad: Whether the largest second moment so far is used.
-        foreach: A hint at speed; there is one implementation, so it changes nothing.
+        foreach: A performance hint; ignored, as there is one implementation.
         maximize: Whether the objective is maximised.
-        capturable: Whether the step count lies on the device of the parameter.
+        capturable: Whether the step count is on the device of the parameter.
         differentiable: Whether gradients are recorded through the step.
-        fused: A hint at speed, as ``foreach``; the step count lies on the device of the parameter.
-        decoupled_weight_decay: Whether the weights decay by themselves, as in AdamW.
+        fused: A performance hint like ``foreach``; the step count is on the device of the parameter.
+        decoupled_weight_decay: Whether the weights decay directly instead of through the gradient, as in AdamW.
 
     Raises:
         ArgumentError: An option is out of its range.
@@ -80,8 +80,8 @@ class Adam(ListOptimizer):
         factor = decay_factor(group, decay, rate)
 
         def numbers(step: float) -> tuple[Any, ...]:
-            # Both moments start at zero; dividing by 1 - beta**step takes that bias away. The factor of the root is
-            # moved to eps and to the rate: one division less for each element.
+            # Both moments start at zero; dividing by 1 - beta**step removes that bias. The factor of the root moves to
+            # eps and to the rate, which saves one division per element.
             correction = (1 - beta2**step) ** 0.5
             return (factor, 1 - beta1, beta2, 1 - beta2, group["eps"] * correction,
                     rate * (correction / (1 - beta1**step)))
@@ -91,7 +91,7 @@ class Adam(ListOptimizer):
 
 
 def moments(mean: Any, square: Any, g: Any, share1: Any, beta2: Any, share2: Any) -> tuple[Any, Any]:
-    """Return the running means of the gradient and of its square, with this step's."""
+    """Return the running means of the gradient and of its square, including this step."""
     return mean.lerp(g, share1), (square * beta2).addcmul(g, g, value=share2)
 
 
@@ -120,10 +120,10 @@ def adam(
     found_inf: Tensor | None = None, has_complex: bool = False, decoupled_weight_decay: bool = False, *, amsgrad: bool,
     beta1: float | Tensor, beta2: float | Tensor, lr: float | Tensor, weight_decay: float, eps: float, maximize: bool,
 ) -> None:
-    """Run one step of ``Adam`` over lists: parameters and states are changed in place.
+    """Run one step of ``Adam`` over lists and change parameters and states in place.
 
-    Arguments that are not options of ``Adam`` or parts of its state (flags about the lists and about speed) change
-    nothing.
+    Arguments that are neither options of ``Adam`` nor its state (flags about the lists and about speed) have
+    no effect.
 
     Raises:
         ArgumentError: The lists have different lengths, or gradients are sparse or scaled.

@@ -1,4 +1,4 @@
-"""Adamax: Adam with the largest gradient in place of the second moment."""
+"""Adamax: Adam with the largest gradient instead of the second moment."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Adamax(ListOptimizer):
     Args:
         params: Parameters or groups of them.
         lr: Learning rate.
-        betas: Decay of the running mean of the gradient and of its largest size.
-        eps: Added to the sizes of gradients.
+        betas: Decay of the running mean of the gradient and of its largest magnitude.
+        eps: Added to the magnitudes of gradients.
         weight_decay: Factor of the L2 penalty.
-        foreach: A hint at speed; there is one implementation, so it changes nothing.
+        foreach: A performance hint; ignored, as there is one implementation.
         maximize: Whether the objective is maximised.
         differentiable: Whether gradients are recorded through the step.
-        capturable: Whether the step count lies on the device of the parameter.
+        capturable: Whether the step count is on the device of the parameter.
 
     Raises:
         ArgumentError: An option is out of its range.
@@ -87,10 +87,10 @@ def adamax(
     capturable: bool = False, has_complex: bool = False, *, eps: float, beta1: float, beta2: float, lr: float,
     weight_decay: float,
 ) -> None:
-    """Run one step of ``Adamax`` over lists: parameters and states are changed in place.
+    """Run one step of ``Adamax`` over lists and change parameters and states in place.
 
-    Arguments that are not options of ``Adamax`` or parts of its state (flags about the lists and about speed) change
-    nothing.
+    Arguments that are neither options of ``Adamax`` nor its state (flags about the lists and about speed) have
+    no effect.
 
     Raises:
         ArgumentError: The lists have different lengths, or gradients are sparse or scaled.

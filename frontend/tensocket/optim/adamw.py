@@ -1,4 +1,4 @@
-"""AdamW: Adam whose weights decay by themselves."""
+"""AdamW: Adam with decoupled weight decay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .optimizer import ParamsT
 
 
 class AdamW(Adam):
-    """Adam whose weights decay by themselves instead of through the gradient. The arguments are Adam's."""
+    """Adam with decoupled weight decay: weights decay directly, not through the gradient. Arguments are Adam's."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class AdamW(Adam):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
-            # Checkpoints of versions in which AdamW was no Adam lack the flag or have it off.
+            # In older versions, AdamW was not a subclass of Adam, so their checkpoints lack the flag or have it off.
             group["decoupled_weight_decay"] = True
 
 

@@ -19,13 +19,13 @@ class ASGD(ListOptimizer):
         params: Parameters or groups of them.
         lr: Learning rate.
         lambd: Decay of the parameters.
-        alpha: Power by which the rate falls.
+        alpha: Exponent by which the rate falls.
         t0: Step at which averaging begins.
         weight_decay: Factor of the L2 penalty.
-        foreach: A hint at speed; there is one implementation, so it changes nothing.
+        foreach: A performance hint; ignored, as there is one implementation.
         maximize: Whether the objective is maximised.
         differentiable: Whether gradients are recorded through the step.
-        capturable: Whether the step count lies on the device of the parameter.
+        capturable: Whether the step count is on the device of the parameter.
 
     Raises:
         ArgumentError: An option is out of its range.
@@ -63,14 +63,14 @@ class ASGD(ListOptimizer):
         def numbers(step: float, rate: float, share: float) -> tuple[Any, ...]:
             return factor, 1 - group["lambd"] * rate, rate, share
 
-        # With a share of 1 the average is the parameter.
+        # With a share of 1, the average equals the parameter.
         rates, shares = ([state[name].item() for state in batch.states] for name in ("eta", "mu"))
         batch.update(_step(group["maximize"], decay), ("ax",), batch.by_step(numbers, rates, shares))
         _advance(batch, group)
 
 
 def _advance(batch: Batch, group: ParamGroup) -> None:
-    """The rate of the next step, and the share that its result has in the average."""
+    """Update the rate of the next step, and the weight of its result in the average."""
     rate, decay = float(_get_value(group["lr"])), group["lambd"]
     for state, step in zip(batch.states, batch.steps, strict=True):
         state["eta"].fill_(rate / (1 + decay * rate * step) ** group["alpha"])
@@ -93,10 +93,10 @@ def asgd(
     capturable: bool = False, has_complex: bool = False, *, lambd: float, lr: float, t0: float, alpha: float,
     weight_decay: float,
 ) -> None:
-    """Run one step of ``ASGD`` over lists: parameters and states are changed in place.
+    """Run one step of ``ASGD`` over lists and change parameters and states in place.
 
-    Arguments that are not options of ``ASGD`` or parts of its state (flags about the lists and about speed) change
-    nothing.
+    Arguments that are neither options of ``ASGD`` nor its state (flags about the lists and about speed) have
+    no effect.
 
     Raises:
         ArgumentError: The lists have different lengths, or gradients are sparse or scaled.

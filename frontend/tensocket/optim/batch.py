@@ -27,14 +27,14 @@ _INCREASE: Final = ListFunction("count", lambda step: (step + 1,))
 class Batch:
     """The parameters of a group that have gradients, with their gradients and states.
 
-    Complex tensors are seen as real ones with a last dimension of two. A differentiable step makes new states, since
-    the graph of the step before holds what they were.
+    Complex tensors are viewed as real ones with a last dimension of two. A differentiable step makes new states, since
+    the graph of the previous step holds the old ones.
 
     Attributes:
         given: Parameters.
         params: The same, as real tensors.
         grads: Their gradients.
-        steps: How many steps each parameter has made, with this one; empty if the optimizer doesn't count.
+        steps: Each parameter's number of steps, including this one; empty if the optimizer does not count.
         differentiable: Whether gradients are recorded.
     """
 
@@ -65,11 +65,11 @@ class Batch:
         self.steps = [count.item() for count in counts]
 
     def by_step(self, numbers: Callable[..., tuple[Any, ...]], *more: list[Any]) -> list[Any]:
-        """``numbers(step, ...)`` of every parameter, as ``update`` takes them.
+        """Return ``numbers(step, ...)`` of every parameter, in the form that ``update`` takes.
 
         Args:
-            numbers: Gives the numbers of a rule for a step, and for one of each list in ``more``.
-            more: Further lists with a number for each parameter.
+            numbers: A function from a step, and one number from each list in ``more``, to the numbers of a rule.
+            more: Additional lists with a number for each parameter.
         """
         given = list(zip(self.steps, *more, strict=True))
         known = {values: numbers(*values) for values in set(given)}
@@ -81,7 +81,7 @@ class Batch:
         """Change parameters and states by a rule over parameter, gradient, states and numbers.
 
         Args:
-            function: The rule's; it writes the parameter and, among the states, what it changes.
+            function: The rule's function; it writes the parameter and the states that it changes.
             names: The states, in the order in which the rule takes them.
             numbers: One number each for all parameters, or a list with one for each parameter.
         """
@@ -100,7 +100,7 @@ class Batch:
                     self.states[row][names[position - 2]] = view_as_complex(value) if flag else value
 
     def select(self, indices: list[int]) -> Batch:
-        """Some of the parameters."""
+        """Return a batch of some of the parameters."""
         if len(indices) == len(self.params):
             return self
         part = Batch.__new__(Batch)
@@ -116,9 +116,9 @@ class Batch:
 class ListOptimizer(Optimizer):
     """An optimizer whose steps are updates of the parameters of a group that have gradients.
 
-    A subclass says in ``_begin`` what the state of a parameter is before its first step and in ``_update`` what a step
-    does; ``_counts`` says whether the state has a step count, ``_ranges`` which options are not negative, and less than
-    what.
+    A subclass defines ``_begin``, which initialises the state of a parameter before its first step, and ``_update``,
+    which does a step. ``_counts`` says whether the state has a step count; ``_ranges`` names the options that are not
+    negative, with their upper bounds.
     """
 
     _counts = True
@@ -153,7 +153,7 @@ class ListOptimizer(Optimizer):
             state = self.state[parameter]
             if not state:
                 on_device = group.get("capturable") or group.get("fused")
-                # All at once: without memory, there is no half of a state.
+                # All states are assigned together: if memory runs out, none of them is incomplete.
                 first: dict[str, Any] = {"step": scalar(0.0, parameter if on_device else None)}
                 self._begin(first, parameter, group)
                 state.update(first)
@@ -163,7 +163,7 @@ class ListOptimizer(Optimizer):
         return self._update(batch, group)
 
     def _begin(self, state: dict[str, Any], parameter: Tensor, group: ParamGroup) -> None:
-        """Put into ``state`` what the optimizer remembers of ``parameter``."""
+        """Initialise the ``state`` of ``parameter``."""
         raise NotImplementedError
 
     @staticmethod
@@ -175,7 +175,7 @@ class ListOptimizer(Optimizer):
         """Change a parameter with a sparse gradient.
 
         Raises:
-            ArgumentError: The optimizer has no rule for them.
+            ArgumentError: The optimizer does not support sparse gradients.
         """
         raise ArgumentError(f"{type(self).__name__}.step", f"a sparse gradient of shape {tuple(parameter.shape)}",
                             "only SGD, Adagrad, SparseAdam and LBFGS take sparse gradients", "use one of them")
@@ -189,7 +189,7 @@ class ListOptimizer(Optimizer):
 
 
 def entries(parameter: Tensor, group: ParamGroup) -> tuple[tuple[Tensor, ...], Tensor]:
-    """Return the contents of a sparse gradient: an index of its rows, each once, and the values that are minimised."""
+    """Return the contents of a sparse gradient: an index of its distinct rows, and the values to minimise."""
     gradient: Any = parameter.grad
     whole = gradient.coalesce()
     values = whole.values()
@@ -197,10 +197,10 @@ def entries(parameter: Tensor, group: ParamGroup) -> tuple[tuple[Tensor, ...], T
 
 
 def refuse_decay(optimizer: str, group: ParamGroup) -> None:
-    """Refuse a sparse gradient beside an L2 penalty, whose gradient is dense.
+    """Refuse a sparse gradient with an L2 penalty, whose gradient is dense.
 
     Raises:
-        ArgumentError: The weights of ``group`` decay.
+        ArgumentError: ``group`` has weight decay.
     """
     if group["weight_decay"]:
         raise ArgumentError(f"{optimizer}.step", f"a sparse gradient and weight_decay={group['weight_decay']}",
@@ -208,13 +208,13 @@ def refuse_decay(optimizer: str, group: ParamGroup) -> None:
 
 
 def scalar(value: float, like: Tensor | None = None) -> Tensor:
-    """Return a number of the state, on the host or beside ``like``."""
+    """Return a number of the state, on the host or on the device of ``like``."""
     number: Tensor = full((), value, dtype=_get_scalar_dtype(), device="cpu" if like is None else like.device)
     return number
 
 
 def start_with_zeros(state: dict[str, Any], parameter: Tensor, *names: str) -> None:
-    """Zeros like ``parameter`` under ``names``."""
+    """Set states ``names`` to zeros like ``parameter``."""
     for name in names:
         state[name] = zeros_like(parameter, requires_grad=False)
 
@@ -226,19 +226,19 @@ def rate_of(group: ParamGroup) -> Any:
 
 
 def decay_of(group: ParamGroup) -> str:
-    """Return how the weights of a group decay: ``no``, by a ``penalty``, or by themselves: ``shrink``."""
+    """Return how the weights of a group decay: ``no``, by a ``penalty``, or directly: ``shrink``."""
     if not group["weight_decay"]:
         return "no"
     return "shrink" if group.get("decoupled_weight_decay") else "penalty"
 
 
 def decayed(p: Any, g: Any, maximize: bool, decay: str, factor: Any) -> tuple[Any, Any]:
-    """Return the first part of most rules: parameter and gradient of what is minimised, with the decay of the weights.
+    """Return parameter and gradient of the minimised loss with weight decay: the first part of most rules.
 
     Args:
         p: Parameter.
         g: Its gradient.
-        maximize: Whether it is that of the negative.
+        maximize: Whether the gradient is that of a loss to maximise.
         decay: See ``decay_of``.
         factor: See ``decay_factor``.
     """
@@ -250,18 +250,18 @@ def decayed(p: Any, g: Any, maximize: bool, decay: str, factor: Any) -> tuple[An
 
 
 def decay_factor(group: ParamGroup, decay: str, rate: Any) -> Any:
-    """Return the number that goes with ``decayed``: the weight of the penalty, or what remains of the parameter."""
+    """Return the number for ``decayed``: the weight of the penalty, or the remaining share of the parameter."""
     weight = group["weight_decay"] if group.get("differentiable") else _get_value(group["weight_decay"])
     return 1 - rate * weight if decay == "shrink" else weight
 
 
 def moved(p: Any, direction: Any, rate: Any) -> Any:
-    """``p - rate * direction``, also for a rate into which gradients flow."""
+    """Return ``p - rate * direction``, also for a rate that requires a gradient."""
     return p - direction * rate
 
 
 def moved_by_quotient(p: Any, numerator: Any, denominator: Any, rate: Any) -> Any:
-    """``p - rate * numerator / denominator``, also for a rate into which gradients flow."""
+    """Return ``p - rate * numerator / denominator``, also for a rate that requires a gradient."""
     if isinstance(rate, Tensor):
         return p - numerator / denominator * rate
     return p.addcdiv(numerator, denominator, value=-rate)
@@ -273,15 +273,15 @@ def _any_complex(params: list[Tensor]) -> bool:
 
 def update_lists(kind: type[ListOptimizer], params: list[Tensor], grads: list[Tensor],
                  states: dict[str, Sequence[Any]], options: ParamGroup) -> None:
-    """Run one step of an optimizer whose state lies in lists, one entry for each parameter.
+    """Run one step of an optimizer whose state is in lists, with one entry for each parameter.
 
     Args:
         kind: The optimizer.
         params: Parameters.
         grads: Their gradients.
-        states: The lists by the name that the state has in the optimizer. A list is empty, or its entries are None,
-            where the options need no such state; what a step replaces is written back.
-        options: The options, and ``grad_scale`` and ``found_inf`` as they were given.
+        states: The lists by the name of the state in the optimizer. If the options need no such state, a list is empty,
+            or its entries are None; the step writes replaced entries back.
+        options: The options, and ``grad_scale`` and ``found_inf`` as given.
 
     Raises:
         ArgumentError: A list has another length, a step count is not a tensor, a gradient is sparse, or gradients are

@@ -11,24 +11,25 @@ import numpy as np
 from tensocket.errors import ArgumentError, ArgumentTypeError
 from tensocket_operators import Tensor
 
-#: Options that mean the same in all optimizers that have them, with what they are less than.
+#: Options that have the same meaning in all optimizers, with their upper bounds.
 COMMON_RANGES: Final[Mapping[str, float]] = {"lr": inf, "eps": inf, "weight_decay": inf, "betas": 1.0}
 
 
 def ranges(**own: float | None) -> Mapping[str, float]:
-    """Return which options are not negative, and less than what: the common ones and ``own``, without those that are
+    """Return the options that are not negative, with their upper bounds: the common ones and ``own``, without those
+    that are
     None.
     """
     return {name: below for name, below in {**COMMON_RANGES, **own}.items() if below is not None}
 
 
 def check_options(optimizer: str, options: Mapping[str, Any], ranges: Mapping[str, float] = COMMON_RANGES) -> None:
-    """Check what an optimizer was made with.
+    """Check the options of a new optimizer.
 
     Args:
         optimizer: Its name.
-        options: Its options; a tuple is checked number by number.
-        ranges: Options that are not negative, with what they are less than.
+        options: Its options; tuples are checked element by element.
+        ranges: Options that are not negative, with their upper bounds.
 
     Raises:
         ArgumentTypeError: An option in ``ranges`` is not a number.
@@ -45,9 +46,9 @@ def check_options(optimizer: str, options: Mapping[str, Any], ranges: Mapping[st
 
 
 def check_range(optimizer: str, name: str, value: Any, *, below: float = inf, positive: bool = False) -> None:
-    """Check that an option is a number that is not negative (or not zero, either), and less than ``below``.
+    """Check that an option is a number that is not negative (or is positive), and less than ``below``.
 
-    A tensor of one element is a number, too.
+    A tensor of one element counts as a number.
 
     Raises:
         ArgumentTypeError: It is not a number.
@@ -72,7 +73,7 @@ def check_tensors(optimizer: str, options: Mapping[str, Any]) -> None:
     """Check learning rate and betas that are tensors, for an optimizer that updates lists of parameters.
 
     Raises:
-        ArgumentError: One of the betas is a tensor and one is not, or a tensor stands beside ``foreach`` without
+        ArgumentError: Only one of the betas is a tensor, or a tensor is used with ``foreach`` but without
             ``capturable``.
     """
     tensors = [isinstance(beta, Tensor) for beta in options["betas"]]
@@ -86,7 +87,7 @@ def check_tensors(optimizer: str, options: Mapping[str, Any]) -> None:
 
 
 def _check_paths(optimizer: str, options: Mapping[str, Any]) -> None:
-    """Check that hints at the implementation do not contradict each other."""
+    """Check that performance hints do not contradict each other."""
     if options.get("foreach") and options.get("fused"):
         raise ArgumentError(optimizer, "foreach=True, fused=True", "there is one implementation at a time",
                             "leave one of the two out")

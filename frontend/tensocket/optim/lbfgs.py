@@ -1,4 +1,4 @@
-"""L-BFGS: quasi-Newton steps from the last few changes of place and gradient."""
+"""L-BFGS: quasi-Newton steps from the last few changes of parameters and gradient."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .checks import check_options
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer, ParamsT, _get_value, _use_grad_for_differentiable
 
-#: Changes of place and gradient with a smaller product say nothing about curvature.
+#: Changes of parameters and gradient with a smaller product say nothing about curvature.
 LEAST_CURVATURE = 1e-10
 
 
@@ -22,12 +22,12 @@ class LBFGS(Optimizer):
 
     Args:
         params: Parameters; there is one group.
-        lr: Length of the step, with a line search of its first try.
-        max_iter: Iterations of a call of ``step``.
-        max_eval: Evaluations of the closure of a call; a quarter more than iterations by default.
-        tolerance_grad: The largest component of the gradient at which to stop.
-        tolerance_change: The change of place or loss at which to stop.
-        history_size: How many changes are remembered.
+        lr: Length of the step; with a line search, of its first trial.
+        max_iter: Largest number of iterations of a call of ``step``.
+        max_eval: Largest number of evaluations of the closure in a call; 5 / 4 of the iterations by default.
+        tolerance_grad: Iterations stop if no component of the gradient is larger.
+        tolerance_change: Iterations stop if the change of parameters or loss is smaller.
+        history_size: Number of changes that are stored.
         line_search_fn: ``"strong_wolfe"``, or None for steps of the length ``lr``.
 
     Raises:
@@ -65,16 +65,16 @@ class LBFGS(Optimizer):
 
     @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Several iterations.
+        """Run several iterations.
 
         Args:
-            closure: Computes the loss and its gradients anew; it is called once or more often for each iteration.
+            closure: A function that recomputes the loss and its gradients; each iteration calls it at least once.
 
         Returns:
             The loss before the first iteration.
 
         Raises:
-            ArgumentTypeError: There is no closure.
+            ArgumentTypeError: The closure is missing.
         """
         if closure is None:
             raise ArgumentTypeError("LBFGS.step", "no closure", "LBFGS evaluates the loss several times in a step",
@@ -105,7 +105,7 @@ class LBFGS(Optimizer):
 
 
 class _Run:
-    """One call of ``step``; what outlives it is in the optimizer's state, under the first parameter."""
+    """One call of ``step``; its lasting state belongs to the first parameter in the optimizer's state."""
 
     def __init__(self, optimizer: LBFGS, closure: Callable[[], Any]) -> None:
         self.optimizer = optimizer
@@ -118,7 +118,7 @@ class _Run:
         self.evaluations = 1
 
     def all(self) -> Any:
-        """Iterate until something says stop."""
+        """Iterate until a criterion stops."""
         state, options = self.state, self.options
         first = self.closure()
         loss = float(first)
@@ -147,7 +147,7 @@ class _Run:
         return first
 
     def _direction(self, gradient: Tensor) -> Tensor:
-        """Return where to go: against the gradient, bent by the curvature seen so far."""
+        """Return the search direction: minus the gradient, corrected by the stored curvature."""
         state = self.state
         if state["n_iter"] == 1:
             state.update(d=gradient.neg(), old_dirs=[], old_stps=[], ro=[], H_diag=1)
@@ -158,7 +158,7 @@ class _Run:
         return direction
 
     def _remember(self, gradient: Tensor) -> None:
-        """Keep the last change of place and gradient, if the loss is convex along it."""
+        """Store the last change of parameters and gradient if the loss is convex along it."""
         state = self.state
         change, move = gradient.sub(state["prev_flat_grad"]), state["d"].mul(state["t"])
         curvature = change.dot(move)
@@ -173,7 +173,7 @@ class _Run:
         state["H_diag"] = curvature / change.dot(change)
 
     def _bend(self, gradient: Tensor) -> Tensor:
-        """Return the two loops that multiply the gradient with the inverse Hessian."""
+        """Return the product of the inverse Hessian and the gradient, by two loops."""
         state = self.state
         changes, moves, weights = state["old_dirs"], state["old_stps"], state["ro"]
         if state.get("al") is None:
@@ -190,7 +190,7 @@ class _Run:
 
     def _search(self, length: float, direction: Tensor, loss: float, gradient: Tensor, slope: float,
                 last: bool) -> tuple[float, float, Tensor]:
-        """Go along ``direction``; the length, and loss and gradient there (not anew after the last iteration)."""
+        """Move along ``direction``; return the length, and loss and gradient there (old ones after the last step)."""
         optimizer = self.optimizer
         if self.options["line_search_fn"] is None:
             optimizer._move(length, direction)

@@ -6,17 +6,17 @@ import math
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-#: How much the loss falls at least, and how flat it is at the end, as shares of the slope at the start.
+#: The least decrease of the loss, and the largest slope at the end, as fractions of the slope at the start.
 DECREASE: Final = 1e-4
 FLATNESS: Final = 0.9
-#: Evaluations of the loss.
+#: Largest number of evaluations of the loss.
 LIMIT: Final = 25
-#: An interval that is so short (as a change of a parameter) needs no further search.
+#: An interval this short (as a change of a parameter) needs no more search.
 SHORTEST: Final = 1e-9
 
 
 class Point(NamedTuple):
-    """A place on the line, with the loss, its gradient and its slope along the line."""
+    """A point on the line, with the loss, its gradient and its slope along the line."""
 
     place: float
     value: float
@@ -25,16 +25,16 @@ class Point(NamedTuple):
 
 
 def strong_wolfe(evaluate: Callable[[float], Point], length: float, start: Point, size: float) -> tuple[Point, int]:
-    """Look for a place where the loss is low enough and flat enough.
+    """Search for a point whose loss is low enough and flat enough.
 
     Args:
-        evaluate: The loss at a place.
-        length: The first place to try.
-        start: The place 0; the slope there is negative.
+        evaluate: A function from a point to the loss.
+        length: The first point to try.
+        start: The point 0; the slope there is negative.
         size: The largest component of the direction.
 
     Returns:
-        The place, and the number of evaluations.
+        The point, and the number of evaluations.
     """
     found, count, settled = _bracket(evaluate, length, start)
     if settled:
@@ -43,7 +43,7 @@ def strong_wolfe(evaluate: Callable[[float], Point], length: float, start: Point
 
 
 def _bracket(evaluate: Callable[[float], Point], length: float, start: Point) -> tuple[list[Point], int, bool]:
-    """Two places around a minimum, or one that is good already."""
+    """Return two points around a minimum, or one that is already good enough."""
     before, here, count = start, evaluate(length), 1
     for tries in range(LIMIT):
         if _too_high(here, start) or (tries > 1 and here.value >= before.value):
@@ -61,7 +61,7 @@ def _bracket(evaluate: Callable[[float], Point], length: float, start: Point) ->
 
 def _zoom(evaluate: Callable[[float], Point], ends: list[Point], start: Point, size: float,
           count: int) -> tuple[Point, int]:
-    """Narrow the interval down; ``ends`` change, the lower of them is the answer."""
+    """Shrink the interval; ``ends`` change, and the lower of them is the answer."""
     low, high = (ends[0], ends[1]) if ends[0].value <= ends[1].value else (ends[1], ends[0])
     stalled = False
     tries = count - 1
@@ -85,7 +85,7 @@ def _zoom(evaluate: Callable[[float], Point], ends: list[Point], start: Point, s
 
 
 def _inside(low: Point, high: Point, stalled: bool) -> tuple[float, bool]:
-    """Return the next place between the ends, kept off them when that stalls the search."""
+    """Return the next point between the ends, away from them if that would stall the search."""
     left, right = min(low.place, high.place), max(low.place, high.place)
     place = _cubic(low, high, left, right)
     margin = 0.1 * (right - left)
@@ -105,7 +105,7 @@ def _flat(here: Point, start: Point) -> bool:
 
 
 def _cubic(first: Point, second: Point, lower: float, upper: float) -> float:
-    """Return the minimum between the bounds of the cubic through two points with slopes; their middle if it has
+    """Return the minimum, between the bounds, of the cubic through two points with slopes; the middle if there is
     none.
     """
     if first.place > second.place:

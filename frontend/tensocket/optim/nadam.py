@@ -34,12 +34,12 @@ class NAdam(ListOptimizer):
         lr: Learning rate.
         betas: Decay of the running mean of the gradient and of its square.
         eps: Added to the denominator.
-        weight_decay: Factor of the L2 penalty; of the decay of the weights if ``decoupled_weight_decay``.
-        momentum_decay: How fast the momentum reaches ``betas[0]``.
-        decoupled_weight_decay: Whether the weights decay by themselves.
-        foreach: A hint at speed; there is one implementation, so it changes nothing.
+        weight_decay: Factor of the L2 penalty, or of the weight decay if ``decoupled_weight_decay``.
+        momentum_decay: Speed at which the momentum approaches ``betas[0]``.
+        decoupled_weight_decay: Whether the weights decay directly instead of through the gradient.
+        foreach: A performance hint; ignored, as there is one implementation.
         maximize: Whether the objective is maximised.
-        capturable: Whether the step count lies on the device of the parameter.
+        capturable: Whether the step count is on the device of the parameter.
         differentiable: Whether gradients are recorded through the step.
 
     Raises:
@@ -107,7 +107,7 @@ def _step(maximize: bool, decay: str) -> ListFunction:
 
 
 def _momentum(beta: float, step: float, decay: float) -> float:
-    """Return the momentum of a step: grows from about half of ``beta`` to ``beta``."""
+    """Return the momentum of a step, which grows from about half of ``beta`` to ``beta``."""
     return float(beta * (1 - 0.5 * 0.96 ** (step * decay)))
 
 
@@ -118,10 +118,10 @@ def nadam(
     maximize: bool = False, *, beta1: float, beta2: float, lr: float, weight_decay: float, momentum_decay: float,
     eps: float,
 ) -> None:
-    """Run one step of ``NAdam`` over lists: parameters and states are changed in place.
+    """Run one step of ``NAdam`` over lists and change parameters and states in place.
 
-    Arguments that are not options of ``NAdam`` or parts of its state (flags about the lists and about speed) change
-    nothing.
+    Arguments that are neither options of ``NAdam`` nor its state (flags about the lists and about speed) have
+    no effect.
 
     Raises:
         ArgumentError: The lists have different lengths, or gradients are sparse or scaled.

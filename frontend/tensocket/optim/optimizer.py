@@ -21,7 +21,7 @@ Hooks = OrderedDict[int, Callable[..., Any]]
 
 
 class _Required:
-    """Marks an option without default: every group sets it."""
+    """The marker of an option without default: every group must set it."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
@@ -43,20 +43,20 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
 
 
 class Optimizer:
-    """Holds parameter groups with their options, and state for every parameter.
+    """A collection of parameter groups with their options, and a state for every parameter.
 
     Args:
-        params: Tensors, (name, tensor) pairs, or groups: dicts with ``params`` and options of their own.
-        defaults: Options of groups that don't set them.
+        params: Tensors, (name, tensor) pairs, or groups: dicts with ``params`` and their own options.
+        defaults: Options of groups that do not set them.
 
     Attributes:
-        defaults: Options of groups that don't set them.
+        defaults: Options of groups that do not set them.
         param_groups: A dict for each group, with ``params`` and all options.
         state: The optimizer's state, by parameter.
 
     Raises:
-        ArgumentTypeError: ``params`` is something else.
-        ArgumentError: There are no parameters, one is not a leaf, or one appears in two groups.
+        ArgumentTypeError: ``params`` has another type.
+        ArgumentError: ``params`` is empty, a parameter is not a leaf, or one appears in two groups.
     """
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
@@ -76,8 +76,8 @@ class Optimizer:
             self.add_param_group(group)
 
     def _prepare(self) -> None:
-        """Set up what neither a pickle nor a state dict holds."""
-        #: Whether ``step`` was called; schedulers warn when it was not.
+        """Set attributes that neither a pickle nor a state dict holds."""
+        #: Whether ``step`` was called; schedulers warn if it was not.
         self._opt_called = False
         self._before_step: Hooks = OrderedDict()
         self._after_step: Hooks = OrderedDict()
@@ -104,7 +104,7 @@ class Optimizer:
         if isinstance(params, (set, frozenset)):
             raise ArgumentTypeError(name, "params as a set", "parameters are ordered", "pass a list")
         members = [params] if isinstance(params, Tensor) else list(params)
-        # The dict itself becomes the group, so that its owner sees what schedules do to it.
+        # The dict itself becomes the group, so its owner sees the changes of schedules.
         group = param_group
         group["params"] = members
         for option, value in self.defaults.items():
@@ -137,17 +137,17 @@ class Optimizer:
                           "each time they are in it", UserWarning, stacklevel=4)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop (or, with ``set_to_none=False``, clear) the gradients of all parameters."""
+        """Drop (or, with ``set_to_none=False``, set to zero) the gradients of all parameters."""
         clear_grads((parameter for group in self.param_groups for parameter in group["params"]), set_to_none)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change the parameters once by their gradients.
+        """Change the parameters once, by their gradients.
 
         Args:
-            closure: Computes the loss and its gradients anew; called with gradients enabled.
+            closure: A function that recomputes the loss and its gradients; called with gradients enabled.
 
         Returns:
-            What ``closure`` returned.
+            The result of ``closure``.
         """
         raise NotImplementedError
 
@@ -180,7 +180,7 @@ class Optimizer:
     # ---- state
 
     def state_dict(self) -> dict[str, Any]:
-        """State and groups with parameters replaced by their numbers; tensors are shared, not copied."""
+        """Return states and groups, with parameters replaced by their numbers; tensors are shared, not copied."""
         for hook in self._before_saving.values():
             hook(self)
         numbers: dict[int, int] = {}
@@ -198,10 +198,10 @@ class Optimizer:
         return result
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over the result of ``state_dict``; state moves to the dtype and device of its parameter.
+        """Restore the result of ``state_dict``; states move to the dtype and device of their parameters.
 
         Raises:
-            StateDictError: The groups or their sizes differ from the optimizer's; nothing is changed then.
+            StateDictError: The groups or their sizes differ from the optimizer's; in that case nothing changes.
         """
         state_dict = copy(state_dict)
         for hook in self._before_loading.values():
@@ -247,7 +247,7 @@ class Optimizer:
             self._prepare()
         for group in self.param_groups:
             for option, value in self.defaults.items():
-                # Checkpoints of older versions lack the options that came later.
+                # Checkpoints of older versions lack newer options.
                 if value is not required:
                     group.setdefault(option, value)
 
@@ -268,7 +268,7 @@ def evaluate(closure: Callable[[], Any] | None) -> Any:
 
 
 def _use_grad_for_differentiable(step: Callable[..., Any]) -> Callable[..., Any]:
-    """``step`` that records gradients only if the optimizer was made with ``differentiable``."""
+    """Wrap ``step`` so that it records gradients only if the optimizer was made with ``differentiable``."""
 
     @functools.wraps(step)
     def wrapper(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -279,7 +279,7 @@ def _use_grad_for_differentiable(step: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _get_value(x: Any) -> Any:
-    """Return a tensor of one element as a number; anything else as it is."""
+    """Return a tensor of one element as a number; other values unchanged."""
     return x.item() if isinstance(x, Tensor) else x
 
 
@@ -289,7 +289,7 @@ def _get_scalar_dtype(is_fused: bool | None = None) -> Any:
 
 
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """``step`` with the hooks around it and a note that it was called."""
+    """Wrap ``step`` with its hooks and a mark that it was called."""
 
     @functools.wraps(step)
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -311,7 +311,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             hook(self, given, kwargs)
         return outcome
 
-    # Schedules look for the mark: a step that a program put in place of this one cannot tell that it was called.
+    # Schedules check the mark: a step that a program substituted cannot say whether it was called.
     hooked.hooked = hooked._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
     return hooked
 
@@ -325,7 +325,7 @@ def _register(hooks: Hooks, hook: Callable[..., Any], prepend: bool = False) -> 
 
 
 def _is_collection(params: Any) -> bool:
-    """Whether ``params`` may hold parameters or groups; a tensor or a single group would be iterated by mistake."""
+    """Whether ``params`` may hold parameters or groups; a tensor or a single group would be a mistake."""
     return isinstance(params, Iterable) and not isinstance(params, (Tensor, dict))
 
 
@@ -347,7 +347,7 @@ def _name_members(name: str, group: ParamGroup) -> None:
 
 
 def _fit(value: Any, parameter: Tensor, options: ParamGroup, key: str = "") -> Any:
-    """State as it suits ``parameter``: on its device and in its dtype. Step counts stay where they are."""
+    """Move a state to the device and dtype of ``parameter``. Step counts stay on their device."""
     if isinstance(value, Tensor):
         if key == "step":
             beside = parameter if options.get("capturable") or options.get("fused") else value

@@ -1,4 +1,4 @@
-"""RAdam: Adam that waits with adaptive steps until the second moment is known well enough."""
+"""RAdam: Adam that uses adaptive steps only once the second moment is accurate enough."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class RAdam(ListOptimizer):
         lr: Learning rate.
         betas: Decay of the running mean of the gradient and of its square.
         eps: Added to the denominator.
-        weight_decay: Factor of the L2 penalty; of the decay of the weights if ``decoupled_weight_decay``.
-        decoupled_weight_decay: Whether the weights decay by themselves.
-        foreach: A hint at speed; there is one implementation, so it changes nothing.
+        weight_decay: Factor of the L2 penalty, or of the weight decay if ``decoupled_weight_decay``.
+        decoupled_weight_decay: Whether the weights decay directly instead of through the gradient.
+        foreach: A performance hint; ignored, as there is one implementation.
         maximize: Whether the objective is maximised.
-        capturable: Whether the step count lies on the device of the parameter.
+        capturable: Whether the step count is on the device of the parameter.
         differentiable: Whether gradients are recorded through the step.
 
     Raises:
@@ -97,7 +97,7 @@ def _step(maximize: bool, decay: str, adaptive: bool) -> ListFunction:
 
 @cache
 def _rectification(step: float, beta: float) -> float | None:
-    """Return the factor that rectifies the adaptive rate's variance (with the second moment's correction), or None."""
+    """Return the rectification of the adaptive rate's variance (with the second moment's correction), or None."""
     limit, correction = 2 / (1 - beta) - 1, 1 - beta**step
     length = limit - 2 * step * beta**step / correction
     if length <= 5:
@@ -112,10 +112,10 @@ def radam(
     differentiable: bool = False, capturable: bool = False, has_complex: bool = False, maximize: bool = False, *,
     beta1: float, beta2: float, lr: float, weight_decay: float, eps: float,
 ) -> None:
-    """Run one step of ``RAdam`` over lists: parameters and states are changed in place.
+    """Run one step of ``RAdam`` over lists and change parameters and states in place.
 
-    Arguments that are not options of ``RAdam`` or parts of its state (flags about the lists and about speed) change
-    nothing.
+    Arguments that are neither options of ``RAdam`` nor its state (flags about the lists and about speed) have
+    no effect.
 
     Raises:
         ArgumentError: The lists have different lengths, or gradients are sparse or scaled.

@@ -34,10 +34,10 @@ class RMSprop(ListOptimizer):
         alpha: Decay of the running mean of squares.
         eps: Added to the denominator.
         weight_decay: Factor of the L2 penalty.
-        momentum: How much of the previous step is kept.
-        centered: Whether the running mean is taken off: the denominator is a standard deviation.
-        capturable: Whether the step count lies on the device of the parameter.
-        foreach: A hint at speed; there is one implementation, so it changes nothing.
+        momentum: Share of the previous step in the next one.
+        centered: Whether to subtract the running mean: the denominator is then a standard deviation.
+        capturable: Whether the step count is on the device of the parameter.
+        foreach: A performance hint; ignored, as there is one implementation.
         maximize: Whether the objective is maximised.
         differentiable: Whether gradients are recorded through the step.
 
@@ -111,10 +111,10 @@ def rmsprop(
     differentiable: bool = False, capturable: bool = False, has_complex: bool = False, *, lr: float, alpha: float,
     eps: float, weight_decay: float, momentum: float, centered: bool,
 ) -> None:
-    """Run one step of ``RMSprop`` over lists: parameters and states are changed in place.
+    """Run one step of ``RMSprop`` over lists and change parameters and states in place.
 
-    Arguments that are not options of ``RMSprop`` or parts of its state (flags about the lists and about speed) change
-    nothing.
+    Arguments that are neither options of ``RMSprop`` nor its state (flags about the lists and about speed) have
+    no effect.
 
     Raises:
         ArgumentError: The lists have different lengths, or gradients are sparse or scaled.

@@ -1,4 +1,4 @@
-"""Rprop: steps that depend on the signs of gradients only."""
+"""Rprop: steps that depend only on the signs of gradients."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Rprop(ListOptimizer):
     Args:
         params: Parameters or groups of them.
         lr: Size of the first step.
-        etas: Factors of the step where the sign of the gradient changes and where it stays.
+        etas: Factors of the step if the sign of the gradient changes and if it stays.
         step_sizes: Smallest and largest step.
-        capturable: Whether the step count lies on the device of the parameter.
-        foreach: A hint at speed; there is one implementation, so it changes nothing.
+        capturable: Whether the step count is on the device of the parameter.
+        foreach: A performance hint; ignored, as there is one implementation.
         maximize: Whether the objective is maximised.
         differentiable: Whether gradients are recorded through the step.
 
@@ -71,7 +71,7 @@ def _step(maximize: bool) -> ListFunction:
         turned = agreement < 0
         size = (size * shrink).where(turned, (size * grow).where(agreement > 0, size))
         size = size.clamp_min(smallest).clamp_max(largest)
-        # Where the sign has changed, the step was too large: the next one starts from here, as if there were none.
+        # If the sign has changed, the step was too large: the next one restarts from here, as if it were the first.
         used = g.masked_fill(turned, 0.0)
         return p.addcmul(used.sign(), size, value=-1), used, size
 
@@ -83,10 +83,10 @@ def rprop(
     foreach: bool | None = None, capturable: bool = False, maximize: bool = False, differentiable: bool = False,
     has_complex: bool = False, *, step_size_min: float, step_size_max: float, etaminus: float, etaplus: float,
 ) -> None:
-    """Run one step of ``Rprop`` over lists: parameters and states are changed in place.
+    """Run one step of ``Rprop`` over lists and change parameters and states in place.
 
-    Arguments that are not options of ``Rprop`` or parts of its state (flags about the lists and about speed) change
-    nothing.
+    Arguments that are neither options of ``Rprop`` nor its state (flags about the lists and about speed) have
+    no effect.
 
     Raises:
         ArgumentError: The lists have different lengths, or gradients are sparse or scaled.

@@ -28,19 +28,19 @@ from .optimizer import ParamGroup, ParamsT
 
 
 class SGD(ListOptimizer):
-    """Stochastic gradient descent, optionally with momentum; a sparse gradient changes the rows that it has.
+    """Stochastic gradient descent, optionally with momentum; a sparse gradient changes only its rows.
 
     Args:
         params: Parameters or groups of them.
         lr: Learning rate.
-        momentum: How much of the previous step is kept.
-        dampening: How much of the gradient the momentum leaves out.
+        momentum: Share of the previous step in the next one.
+        dampening: Share of the gradient that the momentum omits.
         weight_decay: Factor of the L2 penalty.
-        nesterov: Whether the gradient is looked up ahead (needs momentum and no dampening).
+        nesterov: Whether to use Nesterov momentum (needs momentum and no dampening).
         maximize: Whether the objective is maximised.
-        foreach: A hint at speed; there is one implementation, so it changes nothing.
+        foreach: A performance hint; ignored, as there is one implementation.
         differentiable: Whether gradients are recorded through the step.
-        fused: A hint at speed, as ``foreach``.
+        fused: A performance hint like ``foreach``.
 
     Raises:
         ArgumentError: An option is out of its range.
@@ -79,7 +79,7 @@ class SGD(ListOptimizer):
         refuse_decay("SGD", group)
         if group["momentum"]:
             gradient: Any = parameter.grad
-            # Momentum moves every row that ever had a gradient, so that its buffer is dense.
+            # Momentum moves every row that ever had a gradient, so its buffer is dense.
             self._update(Batch([parameter], [self.state[parameter]], group, [gradient.to_dense()]), group)
             return
         index, values = entries(parameter, group)
@@ -117,7 +117,7 @@ def _step(maximize: bool, decay: str) -> ListFunction:
 
 @cache
 def _step_with_momentum(maximize: bool, decay: str, nesterov: bool, first: bool) -> ListFunction:
-    """The buffer holds gradients of the past, each fading with its age; the ``first`` counts in full."""
+    """Return the rule with a buffer of past gradients, whose weights decay with age; the ``first`` has full weight."""
 
     def rule(p: Any, g: Any, buffer: Any, factor: Any, momentum: Any, share: Any, rate: Any) -> tuple[Any, ...]:
         p, g = decayed(p, g, maximize, decay, factor)
@@ -133,10 +133,10 @@ def sgd(
     grad_scale: Tensor | None = None, found_inf: Tensor | None = None, *, weight_decay: float, momentum: float,
     lr: float, dampening: float, nesterov: bool, maximize: bool,
 ) -> None:
-    """Run one step of ``SGD`` over lists: parameters and states are changed in place.
+    """Run one step of ``SGD`` over lists and change parameters and states in place.
 
-    Arguments that are not options of ``SGD`` or parts of its state (flags about the lists and about speed) change
-    nothing.
+    Arguments that are neither options of ``SGD`` nor its state (flags about the lists and about speed) have
+    no effect.
 
     Raises:
         ArgumentError: The lists have different lengths, or gradients are sparse or scaled.

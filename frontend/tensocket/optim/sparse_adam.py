@@ -1,4 +1,4 @@
-"""SparseAdam: Adam for gradients of few rows."""
+"""SparseAdam: Adam for gradients with few rows."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from .optimizer import Optimizer, ParamGroup, ParamsT, _get_value, _use_grad_for
 
 
 class SparseAdam(Optimizer):
-    """Adam that touches only the rows that a sparse gradient has.
+    """Adam that changes only the rows of a sparse gradient.
 
-    The moments of other rows stay as they are, and so do the rows. Lookups in tables have dense gradients here; sparse
-    ones are those that a program puts into ``grad``.
+    Other rows and their moments stay unchanged. Embeddings have dense gradients here; sparse ones are those that a
+    program assigns to ``grad``.
 
     Args:
         params: Parameters or groups of them, dense and real.
-        lr: Learning rate, more than zero.
+        lr: Learning rate, greater than zero.
         betas: Decay of the running mean of the gradient and of its square.
-        eps: Added to the denominator, more than zero.
+        eps: Added to the denominator, greater than zero.
         maximize: Whether the objective is maximised.
 
     Raises:

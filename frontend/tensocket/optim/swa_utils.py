@@ -1,4 +1,4 @@
-"""Averages of the weights of a model over the steps of its training."""
+"""Averages of a model's weights over training steps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def get_swa_avg_fn() -> Average:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
-    """Return the exponential average: ``decay`` of the old and the rest of the new.
+    """Return the exponential moving average: ``decay`` is the weight of the old average.
 
     Raises:
         ArgumentError: ``decay`` is not between 0 and 1.
@@ -44,7 +44,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
 
 
 def get_swa_multi_avg_fn() -> ListAverage:
-    """``get_swa_avg_fn`` for lists of tensors, in place."""
+    """Return ``get_swa_avg_fn`` for lists of tensors, in place."""
 
     def average(averaged: list[Tensor], current: list[Tensor], count: Any) -> None:
         _approach(averaged, current, 1 / (float(count) + 1))
@@ -53,7 +53,7 @@ def get_swa_multi_avg_fn() -> ListAverage:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> ListAverage:
-    """``get_ema_avg_fn`` for lists of tensors, in place.
+    """Return ``get_ema_avg_fn`` for lists of tensors, in place.
 
     Raises:
         ArgumentError: ``decay`` is not between 0 and 1.
@@ -71,10 +71,10 @@ class AveragedModel(Module):
 
     Args:
         model: The model.
-        device: Where the copy lies.
-        avg_fn: Gives the new average from the old one, the weights and the number of averages so far.
+        device: Device of the copy.
+        avg_fn: A function from the old average, the weights and the number of averages so far to the new average.
         multi_avg_fn: The same for lists, in place.
-        use_buffers: Whether buffers are averaged, too; else they are copied.
+        use_buffers: Whether buffers are averaged as well; otherwise they are copied.
 
     Raises:
         ArgumentError: Both functions are given.
@@ -102,7 +102,7 @@ class AveragedModel(Module):
 
     @no_grad()  # type: ignore[untyped-decorator]
     def update_parameters(self, model: Module) -> None:
-        """Take the present weights of ``model`` into the averages."""
+        """Add the current weights of ``model`` to the averages."""
         own, theirs = self._tensors(self.module), self._tensors(model)
         theirs = [there.detach().to(here.device) for here, there in zip(own, theirs, strict=True)]
         if self.n_averaged.item() == 0:
@@ -126,12 +126,12 @@ class AveragedModel(Module):
 
 @no_grad()  # type: ignore[untyped-decorator]
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Compute the statistics of a model's batch normalisations anew, over the data of ``loader``.
+    """Recompute the statistics of a model's batch normalisations over the data of ``loader``.
 
     Args:
-        loader: Batches, or lists of which the first part is the batch.
-        model: The model; it runs in training mode meanwhile.
-        device: Where batches are moved.
+        loader: Batches, or lists whose first element is the batch.
+        model: The model; during the call, it is in training mode.
+        device: The device that batches are moved to.
     """
     momenta = {module: module.momentum for module in model.modules() if _is_batch_norm(module)}
     if not momenta:
@@ -140,7 +140,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     model.train()
     for module in momenta:
         module.reset_running_stats()
-        # Without momentum the statistics are plain means over all batches.
+        # Without momentum, the statistics are plain means over all batches.
         module.momentum = None
     for batch in loader:
         given = batch[0] if isinstance(batch, (list, tuple)) else batch
@@ -151,14 +151,14 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """Takes the rates to ``swa_lr`` and leaves them there.
+    """A schedule that moves the rates to ``swa_lr`` and leaves them there.
 
     Args:
         optimizer: The optimizer.
         swa_lr: Final rate, or one for each group.
-        anneal_epochs: Epochs on the way.
+        anneal_epochs: Number of epochs until the final rate.
         anneal_strategy: ``cos`` or ``linear``.
-        last_epoch: The epoch to go on from.
+        last_epoch: The epoch to continue from.
 
     Raises:
         ArgumentError: An option is out of its domain.
@@ -179,7 +179,7 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """Return the rates for this step, from those before, of which the rate at the start is recovered."""
+        """Return the rates for this step, from the previous ones, which determine the initial rates."""
         rates = self._rates()
         step = self._step_count - 1 if self.anneal_epochs else max(1, self._step_count - 1)
         before, now = self._share(step - 1), self._share(step)
@@ -204,7 +204,7 @@ def _approach(averaged: list[Tensor], current: list[Tensor], share: float) -> No
 
 
 def _by_kind(tensors: list[Tensor]) -> list[list[int]]:
-    """Positions of tensors of the same dtype and device."""
+    """Group positions of tensors by dtype and device."""
     kinds: dict[Any, list[int]] = {}
     for index, value in enumerate(tensors):
         kinds.setdefault((value.dtype, str(value.device)), []).append(index)

@@ -1,4 +1,4 @@
-"""Where a program spends time and memory: ``profile`` measures operators, backward passes and blocks."""
+"""A profiler of time and memory: ``profile`` measures operators, backward passes and blocks."""
 
 from __future__ import annotations
 

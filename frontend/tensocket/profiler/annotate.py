@@ -1,4 +1,4 @@
-"""Blocks of a program as events, and what calls of modules and optimizers put into a profile."""
+"""Blocks of a program as events, and the events of calls of modules and optimizers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .events import FunctionEvent
 class record_function:
     """``with record_function("forward"):`` — an event around a block; also a decorator.
 
-    Where nothing is profiled, it does nothing.
+    Without an active profile, it does nothing.
 
     Args:
-        name: Of the event.
-        args: More about it, put behind the name.
+        name: Name of the event.
+        args: Details, appended to the name.
     """
 
     def __init__(self, name: str, args: str | None = None) -> None:
@@ -50,7 +50,7 @@ class record_function:
 
 
 def watch_optimizers(collector: Collector) -> list[RemovableHandle]:
-    """Make steps of optimizers events, until the handles are removed."""
+    """Record steps of optimizers as events until the handles are removed."""
     open_steps: list[FunctionEvent] = []
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -65,7 +65,7 @@ def watch_optimizers(collector: Collector) -> list[RemovableHandle]:
 
 
 def watch_modules(collector: Collector) -> list[RemovableHandle]:
-    """Make calls of modules events, until the handles are removed."""
+    """Record calls of modules as events until the handles are removed."""
     calls: list[FunctionEvent] = []
     numbers: dict[str, dict[int, int]] = {}
 

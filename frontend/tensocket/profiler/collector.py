@@ -1,6 +1,6 @@
-"""Collecting: a tracer of the dispatcher that measures calls.
+"""The collector: a tracer of the dispatcher that measures calls.
 
-While a thread profiles, its calls pass ``Collector.operator`` as they pass any tracer; where none does, nothing asks.
+While a thread profiles, its calls pass ``Collector.operator`` like any tracer; otherwise no call checks for it.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from .events import FunctionEvent
 from .memory import MemoryLog
 
 _OWN: Final = (next(iter(_PACKAGE)), tensocket_core.__path__[0], tensocket_operators.__path__[0])
-#: Events with the device's clock around a call: start, end, and the call.
+#: Device events around a call: start, end, and the call's event.
 _Marks = tuple[Any, Any, FunctionEvent]
 
 
 class Collector(Tracer):
-    """Measures what passes.
+    """A tracer that measures the calls that pass through it.
 
     Args:
-        shapes: Whether to note the shapes of arguments.
-        memory: Whether to follow memory.
-        stacks: Whether to note where calls come from.
+        shapes: Whether to record the shapes of arguments.
+        memory: Whether to track memory.
+        stacks: Whether to record the source lines of calls.
         flops: Whether to count operations.
-        devices: Whether to measure devices, too.
+        devices: Whether to measure devices as well.
     """
 
     def __init__(self, *, shapes: bool = False, memory: bool = False, stacks: bool = False, flops: bool = False,
@@ -57,16 +57,16 @@ class Collector(Tracer):
     # ---------------------------------------------------------------------------------------------- on and off
 
     def start(self) -> None:
-        """Measure this thread's calls from now on."""
+        """Start to measure this thread's calls."""
         self.began = time.perf_counter_ns()
         self.thread = threading.get_native_id()
-        # With a reason, the backward pass takes the path on which nodes are traced.
+        # A reason makes the backward pass take the path that traces nodes.
         self._reason = Reason()
         self._state = thread_state(tracer=self)
         self._state.__enter__()
 
     def stop(self) -> None:
-        """Measure no longer; open events end now."""
+        """Stop measuring; open events end now."""
         if self._state is not None:
             self._state.__exit__()
         self._state = self._reason = None
@@ -80,7 +80,7 @@ class Collector(Tracer):
             self.memory.close()
 
     def pause(self, paused: bool) -> None:
-        """Stop measuring for a while, or go on."""
+        """Pause measuring, or resume it."""
         if self._state is not None and paused:
             self._state.__exit__()
             self._state = None
@@ -89,13 +89,13 @@ class Collector(Tracer):
             self._state.__enter__()
 
     def now(self) -> float:
-        """Microseconds since the start."""
+        """Return the microseconds since the start."""
         return (time.perf_counter_ns() - self.began) / 1e3
 
     # ---------------------------------------------------------------------------------------------- events
 
     def enter(self, name: str) -> FunctionEvent:
-        """Begin an event in the innermost open one."""
+        """Begin an event inside of the innermost open event."""
         now = self.now()
         event = FunctionEvent(len(self.events), name, self.thread, now, now)
         if self.open:
@@ -108,13 +108,13 @@ class Collector(Tracer):
         return event
 
     def leave(self, event: FunctionEvent) -> None:
-        """End an event, and those in it that did not end."""
+        """End an event, and the open events inside of it."""
         now = self.now()
         while event in self.open:
             self.open.pop().time_range.end = now
 
     def step(self, kind: str, name: str, key: str, path: str, args: Any, run: Callable[[], Any]) -> Any:
-        """Return a factory, or a node of a backward pass."""
+        """Run a factory, or a node of a backward pass, as an event."""
         event = self.enter(name if kind == "backward" else f"aten::{name}")
         if self.shapes:
             event.input_shapes = [_shape(value) for value in args]
@@ -126,7 +126,7 @@ class Collector(Tracer):
             self.leave(event)
 
     def operator(self, operator: Any, key: int, kernel: Any, args: tuple[Any, ...]) -> Any:
-        """Return a resolved call of an operator."""
+        """Run a resolved call of an operator as an event."""
         event = self.enter(operator.name if "::" in operator.name else f"aten::{operator.name}")
         if self.shapes:
             event.input_shapes = [_shape(value) for value in args]
@@ -147,7 +147,7 @@ class Collector(Tracer):
             self.memory.note(_tensors(result), _tensors(args))
 
     def _mark(self, event: FunctionEvent, args: tuple[Any, ...]) -> Callable[[], None] | None:
-        """Put an event of the device before a call; returns what puts one behind it."""
+        """Record a device event before a call; return the function that records one after it."""
         tensor = next(_tensors(args), None)
         if tensor is None or tensor._entry.runtime.profile.host_resident or not tensor._entry.holds_data:
             return None
@@ -164,7 +164,7 @@ class Collector(Tracer):
 
 
 def active() -> Collector | None:
-    """Return the collector that measures this thread's calls."""
+    """Return the collector of this thread, or None."""
     tracer = STATE.tracer
     return tracer if isinstance(tracer, Collector) else None
 
@@ -183,7 +183,7 @@ def _tensors(value: Any) -> Iterator[Any]:
 
 
 def _shape(value: Any) -> list[Any]:
-    """Shapes of an argument: of a tensor its sizes, of a list of tensors those of each, of others nothing."""
+    """Return the shapes of an argument: a tensor's sizes, those of each tensor in a list, otherwise nothing."""
     if hasattr(value, "_key"):
         return list(value._array.shape)
     return [list(x._array.shape) for x in value if hasattr(x, "_key")] if isinstance(value, (tuple, list)) else []
@@ -198,7 +198,7 @@ def _stack() -> Iterator[str]:
         frame = frame.f_back  # type: ignore[assignment]
 
 
-#: Operations for each element of the result, of operators whose count follows from shapes.
+#: Operations per element of the result, for operators whose count follows from shapes.
 _PER_ELEMENT: Final[dict[str, Callable[..., int]]] = {
     **dict.fromkeys(("matmul", "mm", "bmm", "mv", "dot"), lambda a, b, *_: 2 * int(a.shape[-1])),
     "linear": lambda x, weight, *_: 2 * int(weight.shape[-1]),
@@ -210,7 +210,7 @@ _PER_ELEMENT: Final[dict[str, Callable[..., int]]] = {
 
 
 def _counted(event: FunctionEvent) -> bool:
-    """Whether operations of an event, or of one in it, are counted."""
+    """Whether the operations of an event, or of one inside of it, are counted."""
     return event.flops > 0 or any(map(_counted, event.cpu_children))
 
 

@@ -11,7 +11,7 @@ from ..errors import ArgumentError
 
 
 class DeviceType(Enum):
-    """Where an event happened, by PyTorch's numbers."""
+    """The device of an event, by PyTorch's numbers."""
 
     CPU = 0
     CUDA = 1
@@ -32,7 +32,7 @@ class Interval:
         self.end = end
 
     def elapsed_us(self) -> float:
-        """Return its length."""
+        """Return the length of the span."""
         return self.end - self.start
 
 
@@ -79,7 +79,7 @@ class _Times:
         return self.device_time_total / self.count if self.count else 0.0
 
     def __getattr__(self, name: str) -> Any:
-        """``cuda_...`` are the names of ``device_...`` before, and ``..._str`` are times as text."""
+        """Return ``device_...`` for its older name ``cuda_...``, and times as text for ``..._str``."""
         if "cuda_" in name:
             return getattr(self, name.replace("cuda_", "device_"))
         if name.endswith("_str") and "time" in name:
@@ -92,25 +92,25 @@ class FunctionEvent(_Times):
 
     Attributes:
         id: Number in order of start.
-        name: ``aten::add``, ``MulBackward0``, or what the user called it.
+        name: ``aten::add``, ``MulBackward0``, or the name that the user gave.
         thread: The thread's number.
-        time_range: When, in microseconds since the profile began.
-        overload_name: Of the operator, where a program gave one.
-        fwd_thread: Thread of the forward call, where a program gave one.
+        time_range: Its time, in microseconds since the profile began.
+        overload_name: Overload of the operator, if a program gave one.
+        fwd_thread: Thread of the forward call, if a program gave one.
         scope: PyTorch's number of the kind of event.
         is_async, is_remote: Whether it ended in another thread or process.
         sequence_nr: Number that a forward call shares with its backward, -1 for none.
         node_id: Number of the process, -1 for the only one.
-        device_type: Where it happened.
-        cpu_parent: The event around it.
-        cpu_children: The events in it.
-        input_shapes: Shapes of tensors among the arguments, empty for others; where recorded.
-        kernel_time: Microseconds that the device spent on it, without events in it.
-        self_cpu_memory_usage: Bytes allocated on the host, less those freed, without events in it.
+        device_type: Device of the event.
+        cpu_parent: The enclosing event.
+        cpu_children: The events directly inside of it.
+        input_shapes: Shapes of tensors among the arguments, empty for others; if recorded.
+        kernel_time: Microseconds of the device, without the events inside of it.
+        self_cpu_memory_usage: Bytes allocated on the host minus those freed, without the events inside of it.
         self_device_memory_usage: The same on other devices.
-        flops: Floating-point operations; where recorded.
-        stack: Where it was called, innermost first; where recorded.
-        use_device: Type of the device it ran on, None for the host.
+        flops: Floating-point operations; if recorded.
+        stack: Source lines of the call, innermost first; if recorded.
+        use_device: Type of its device, None for the host.
         is_user_annotation: Whether it is a block.
     """
 
@@ -144,11 +144,11 @@ class FunctionEvent(_Times):
         self.is_user_annotation = is_user_annotation
 
     def append_cpu_child(self, child: FunctionEvent) -> None:
-        """Take in an event that happened in this one."""
+        """Add an event that happened inside of this one."""
         self.cpu_children.append(child)
 
     def set_cpu_parent(self, parent: FunctionEvent) -> None:
-        """Say which event this one happened in."""
+        """Set the enclosing event."""
         self.cpu_parent = parent
 
     def __repr__(self) -> str:
@@ -164,14 +164,14 @@ class FunctionEvent(_Times):
 
     @property
     def self_cpu_time_total(self) -> float:  # type: ignore[override]
-        """Microseconds outside of events in it."""
+        """Microseconds outside of the events inside of it."""
         if self.is_async or self.device_type is not DeviceType.CPU:
             return 0.0
         return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
 
     @property
     def self_device_time_total(self) -> float:  # type: ignore[override]
-        """Microseconds of the device, without events in it."""
+        """Microseconds of the device, without the events inside of it."""
         return self.kernel_time
 
     @property
@@ -181,12 +181,12 @@ class FunctionEvent(_Times):
 
     @property
     def cpu_memory_usage(self) -> int:
-        """Bytes allocated on the host, less those freed."""
+        """Bytes allocated on the host minus those freed."""
         return self.self_cpu_memory_usage + sum(child.cpu_memory_usage for child in self.cpu_children)
 
     @property
     def device_memory_usage(self) -> int:
-        """Bytes allocated on other devices, less those freed."""
+        """Bytes allocated on other devices minus those freed."""
         return self.self_device_memory_usage + sum(child.device_memory_usage for child in self.cpu_children)
 
 
@@ -219,7 +219,7 @@ class FunctionEventAvg(_Times):
                 f"device_time={self.device_time_str} count={self.count}>")
 
     def add(self, other: FunctionEvent | FunctionEventAvg) -> FunctionEventAvg:
-        """Add an event, or a sum of them; the first one gives its key."""
+        """Add an event, or a sum of events; the first one determines the key."""
         if self.key is None:
             self.key, self.input_shapes, self.stack = str(other.key), other.input_shapes, other.stack
         for name in self._SUMS:
@@ -239,7 +239,7 @@ class EventList(list[Any]):
         shapes: Whether input shapes are known, for ``table``.
         memory: Whether memory was measured.
         flops: Whether operations were counted.
-        stacks: Whether calls were located.
+        stacks: Whether source lines were recorded.
     """
 
     def __init__(self, events: Iterable[Any] = (), *, shapes: bool = False, memory: bool = False, flops: bool = False,
@@ -254,7 +254,7 @@ class EventList(list[Any]):
         return self.table()
 
     def _populate_cpu_children(self) -> None:
-        """Find out from threads and times which events happened in which."""
+        """Determine the nesting of events from threads and times."""
         threads: dict[Any, list[FunctionEvent]] = {}
         for event in self:
             if not event.is_async and event.device_type is DeviceType.CPU:
@@ -272,22 +272,22 @@ class EventList(list[Any]):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds on the host of all of them."""
+        """Microseconds on the host, summed over the events."""
         return float(sum(event.self_cpu_time_total for event in self))
 
     @property
     def self_device_time_total(self) -> float:
-        """Microseconds on devices of all of them."""
+        """Microseconds on devices, summed over the events."""
         return float(sum(event.self_device_time_total for event in self))
 
     def key_averages(self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0,
                      group_by_overload_name: bool = False) -> EventList:
-        """Sums over events with the same name.
+        """Return the sums over events with the same name.
 
         Args:
-            group_by_input_shapes: Tell events of other input shapes apart.
-            group_by_stack_n: Tell events apart by this many lines of where they were called.
-            group_by_overload_name: Without effect: overloads are one operator.
+            group_by_input_shapes: Whether events with different input shapes are separate.
+            group_by_stack_n: Number of source lines by which events are separated.
+            group_by_overload_name: Ignored: overloads are one operator.
         """
         found: dict[Any, FunctionEventAvg] = {}
         for event in self:
@@ -314,13 +314,13 @@ class EventList(list[Any]):
 
         Args:
             sort_by: An attribute, largest first: ``cpu_time_total``, ``self_device_time_total``, ``count`` ...
-            row_limit: At most this many lines; -1 for all.
-            max_src_column_width: Of the column with source lines.
-            max_name_column_width: Of the column with names.
-            max_shapes_column_width: Of the column with shapes.
-            header: A line above.
-            top_level_events_only: Leave out events in others.
-            time_unit: ``s``, ``ms`` or ``us``; as fits if not given.
+            row_limit: Largest number of lines; -1 for all.
+            max_src_column_width: Width of the column with source lines.
+            max_name_column_width: Width of the column with names.
+            max_shapes_column_width: Width of the column with shapes.
+            header: Line above the table.
+            top_level_events_only: Whether nested events are omitted.
+            time_unit: ``s``, ``ms`` or ``us``; the one that fits if not given.
 
         Raises:
             AttributeError: Events have no such attribute.
@@ -338,14 +338,14 @@ class EventList(list[Any]):
         write_chrome_trace(path, self)
 
     def supported_export_stacks_metrics(self) -> list[str]:
-        """Attributes that ``export_stacks`` can weigh by."""
+        """Return the attributes that ``export_stacks`` can use as weights."""
         return ["self_cpu_time_total", "self_cuda_time_total", "self_device_time_total"]
 
     def export_stacks(self, path: str, metric: str) -> None:
-        """Write ``function;function;... microseconds`` lines, as flame graph programs read them.
+        """Write ``function;function;... microseconds`` lines, the input of flame graph programs.
 
         Raises:
-            ArgumentError: There is no such metric.
+            ArgumentError: The metric does not exist.
         """
         if metric not in self.supported_export_stacks_metrics():
             raise ArgumentError("export_stacks", f"metric {metric!r}", "the metric is a time of an event alone",

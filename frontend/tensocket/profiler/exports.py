@@ -13,7 +13,7 @@ from .memory import Change
 
 
 def chrome_events(events: Iterable[Any], changes: Iterable[Change] = ()) -> list[dict[str, Any]]:
-    """Events and memory in the Trace Event format: complete events (``X``) and counters (``C``)."""
+    """Return events and memory in the Trace Event format: complete events (``X``) and counters (``C``)."""
     process = os.getpid()
     found: list[dict[str, Any]] = [
         {"ph": "M", "name": "process_name", "pid": process, "tid": 0, "ts": 0, "args": {"name": "python"}}]

@@ -1,4 +1,4 @@
-"""Following memory: when an operator's result took memory, and when that was given back."""
+"""Memory tracking: when an operator's result took memory, and when that memory was freed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Memory taken or given back.
+    """Memory that was allocated or freed.
 
     Attributes:
         time: Microseconds since the profile began.
-        nbytes: How much; negative for what was given back.
-        device: Where.
-        total: Bytes of results there that are alive after it.
+        nbytes: Number of bytes; negative for freed memory.
+        device: The device.
+        total: Bytes of live results on the device after the change.
         event: Name of the event at that time; empty outside of events.
     """
 
@@ -38,10 +38,10 @@ class Change:
 
 
 class MemoryLog:
-    """Changes of memory by results of operators.
+    """A log of changes of memory by results of operators.
 
     Args:
-        collector: Tells the time and what runs.
+        collector: The source of times and open events.
     """
 
     def __init__(self, collector: Collector) -> None:
@@ -51,7 +51,7 @@ class MemoryLog:
         self.changes: list[Change] = []
 
     def note(self, results: Iterable[Any], given: Iterable[Any]) -> None:
-        """Count the memory of results if it is new, not that of arguments; it is counted back with its last user."""
+        """Add the memory of results if it is new and not that of arguments; subtract it when its last user is gone."""
         before = {id(_owner(tensor)[0]) for tensor in given}
         for tensor in results:
             owner, nbytes = _owner(tensor)
@@ -80,14 +80,14 @@ class MemoryLog:
         self.changes.append(Change(self._collector.now(), nbytes, device, total, event.name if event else ""))
 
     def close(self) -> None:
-        """Follow no longer."""
+        """Stop tracking."""
         for final in self._known.values():
             final.detach()
         self._known.clear()
 
 
 def _owner(tensor: Any) -> tuple[Any, int]:
-    """Return the object that lives as long as a tensor's memory, and its bytes; None where there is none to follow."""
+    """Return the object that lives as long as a tensor's memory, and its bytes; None if it cannot be tracked."""
     array = tensor._array
     if not isinstance(array, np.ndarray):
         storage = getattr(array, "storage", None)
@@ -105,7 +105,7 @@ def write_timeline(path: str, changes: list[Change], device: str | None) -> None
     """Write changes of memory; see ``profile.export_memory_timeline``.
 
     Raises:
-        ArgumentError: The ending of the path says no format.
+        ArgumentError: The extension of the path is not a known format.
     """
     names = {change.device for change in changes}
     wanted = [c for c in changes if device is None or c.device == device or c.device.split(":")[0] == device]

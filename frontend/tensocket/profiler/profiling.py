@@ -1,4 +1,4 @@
-"""``profile``: measuring all of a block, or chosen steps of a loop."""
+"""``profile``: measurement of a whole block, or of selected steps of a loop."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ProfilerAction(Enum):
 
 
 class ScheduleError(TensocketError, RuntimeError, AssertionError):
-    """A schedule that cannot be followed, or a result that there is not."""
+    """The error for an invalid schedule, or for results that do not exist."""
 
 
 _RECORDING: Final = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
@@ -61,13 +61,13 @@ def supported_activities() -> set[ProfilerActivity]:
 
 
 def kineto_available() -> bool:
-    """Whether profiles can be taken: they can."""
+    """Return True: profiles can always be taken."""
     return True
 
 
 def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0,
              skip_first_wait: int = 0) -> Callable[[int], ProfilerAction]:
-    """Return the plan of actions for the steps of a loop: cycles of waiting, warming up, and recording.
+    """Return a function from steps of a loop to actions: cycles of waiting, warming up, and recording.
 
     >>> plan = schedule(wait=1, warmup=1, active=2, repeat=1)
     >>> [plan(step).name for step in range(5)]
@@ -75,7 +75,7 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
 
     Args:
         wait: Steps without measuring at the start of a cycle.
-        warmup: Steps that are measured and forgotten.
+        warmup: Steps that are measured and discarded.
         active: Steps that are recorded.
         repeat: Number of cycles; 0 means until the end.
         skip_first: Steps before the first cycle.
@@ -112,13 +112,13 @@ def _always(step: int) -> ProfilerAction:
 
 def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False,
                               use_python_export: bool = False) -> Callable[[profile], None]:
-    """Return an ``on_trace_ready`` that writes Chrome traces into a folder, as TensorBoard's plugin finds them.
+    """Return an ``on_trace_ready`` that writes Chrome traces into a folder for TensorBoard's plugin.
 
     Args:
-        dir_name: The folder; made if it is missing.
+        dir_name: The folder; created if it is missing.
         worker_name: The first part of file names; host and process if not given.
         use_gzip: Whether files are compressed.
-        use_python_export: Without effect.
+        use_python_export: Ignored.
     """
     def handle(prof: profile) -> None:
         folder = Path(dir_name)
@@ -133,24 +133,24 @@ def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use
 class profile:
     """``with profile() as p:`` — measure a block; then ``print(p.key_averages().table(sort_by="cpu_time_total"))``.
 
-    Operators of this thread and nodes of backward passes are events, nested as they were called; so are steps of
+    Operators of this thread and nodes of backward passes are events, nested like their calls; so are steps of
     optimizers and blocks of ``record_function``. With a schedule, call ``step()`` at the end of every step of a loop.
 
     Args:
-        activities: Activities to measure; all if not given. Without an activity other than ``CPU``, devices are not.
+        activities: Activities to measure; all if not given. If ``CPU`` is the only one, devices are not measured.
         schedule: Function from a step to its action.
         on_trace_ready: Called with this object whenever a recording is complete.
-        record_shapes: Whether to note the shapes of arguments.
-        profile_memory: Whether to follow the memory of results.
-        with_stack: Whether to note the lines of the program that calls come from.
+        record_shapes: Whether to record the shapes of arguments.
+        profile_memory: Whether to track the memory of results.
+        with_stack: Whether to record the source lines of calls.
         with_flops: Whether to count operations of products and sums.
         with_modules: Whether calls of modules are events.
-        experimental_config: Without effect.
-        execution_trace_observer: Without effect.
-        acc_events: Whether events of all cycles are kept, not those of the last one alone.
-        use_cuda: Whether devices are measured, as an activity would say.
-        custom_trace_id_callback: Makes the trace's name in files.
-        post_processing_timeout_s: Without effect.
+        experimental_config: Ignored.
+        execution_trace_observer: Ignored.
+        acc_events: Whether events of all cycles are stored, instead of those of the last one.
+        use_cuda: Whether devices are measured, as with an activity.
+        custom_trace_id_callback: A function that returns the trace's name in files.
+        post_processing_timeout_s: Ignored.
     """
 
     def __init__(self, *, activities: Iterable[Any] | None = None,
@@ -197,12 +197,12 @@ class profile:
     # ---------------------------------------------------------------------------------------------- steps
 
     def start(self) -> None:
-        """Begin, with what the schedule says of step 0."""
+        """Begin with the schedule's action for step 0."""
         self._go(ProfilerAction.NONE, self.current_action)
         self._begin_step()
 
     def stop(self) -> None:
-        """End; a recording that goes on is complete."""
+        """End the profile; a recording in progress is complete."""
         self._end_step()
         if self.current_action in _RECORDING:
             self.stop_trace()
@@ -211,7 +211,7 @@ class profile:
             self._discard()
 
     def step(self) -> None:
-        """Say that the next step of the loop begins."""
+        """Begin the next step of the loop."""
         self._end_step()
         before = self.current_action
         self.step_num += 1
@@ -254,7 +254,7 @@ class profile:
         """Do nothing: a trace needs no preparation."""
 
     def start_trace(self) -> None:
-        """Record from now on, whatever the schedule says."""
+        """Start to record, regardless of the schedule."""
         self._collector = collector = Collector(
             shapes=self.record_shapes, memory=self.profile_memory, stacks=self.with_stack, flops=self.with_flops,
             devices=self.activities != {ProfilerActivity.CPU})
@@ -274,7 +274,7 @@ class profile:
         self._halt()
 
     def stop_trace(self) -> None:
-        """Record no longer; the events are there."""
+        """Stop recording; the events are available."""
         collector = self._halt()
         if collector is None:
             return
@@ -284,10 +284,10 @@ class profile:
         self._changes = collector.memory.changes if collector.memory is not None else []
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
-        """Pause (False) or go on (True) within a recording, with all activities.
+        """Pause (False) or resume (True) a recording, with all activities.
 
         Raises:
-            ScheduleError: Nothing is recorded.
+            ScheduleError: No recording is in progress.
         """
         if self._collector is None:
             raise ScheduleError("toggle_collection_dynamic", "a profile that does not record",
@@ -309,7 +309,7 @@ class profile:
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
                      group_by_overload_name: bool = False) -> EventList:
-        """Sums over events with the same name; see ``EventList.key_averages``."""
+        """Return the sums over events with the same name; see ``EventList.key_averages``."""
         return self.events().key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def export_chrome_trace(self, path: str, use_python_export: bool = False) -> None:
@@ -317,7 +317,7 @@ class profile:
 
         Args:
             path: The file.
-            use_python_export: Without effect.
+            use_python_export: Ignored.
         """
         write_chrome_trace(path, self.events(), self._changes, {**self.metadata, "trace_id": self.get_trace_id()})
 
@@ -326,15 +326,15 @@ class profile:
         self.events().export_stacks(path, metric)
 
     def export_memory_timeline(self, path: str, device: str | None = None) -> None:
-        """Write the bytes of living results over time; needs ``profile_memory``.
+        """Write the bytes of live results over time; needs ``profile_memory``.
 
         Args:
-            path: Ends with ``.json`` or ``.json.gz`` (times in microseconds, totals, changes, operators), or with
-                ``.svg``, ``.png`` or ``.html`` for a picture.
+            path: The file: ``.json`` or ``.json.gz`` (times in microseconds, totals, changes, operators), or ``.svg``,
+                ``.png`` or ``.html`` for a picture.
             device: The device, as ``cpu`` or ``opencl:0``; all if not given.
 
         Raises:
-            ArgumentError: The ending is another one, or nothing was measured there.
+            ArgumentError: The extension is not one of these, or nothing was measured on the device.
         """
         if not self.profile_memory:
             raise ArgumentError("export_memory_timeline", "a profile without memory", "memory was measured",
@@ -345,19 +345,19 @@ class profile:
     # ---------------------------------------------------------------------------------------------- metadata
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Put a text into trace files."""
+        """Add a text to trace files."""
         self.metadata[key] = value
 
     def add_metadata_json(self, key: str, value: str) -> None:
-        """Put a value, given as JSON, into trace files."""
+        """Add a value, given as JSON, to trace files."""
         self.metadata[key] = json.loads(value)
 
     def preset_metadata_json(self, key: str, value: str) -> None:
-        """Add metadata as ``add_metadata_json`` does, before the start."""
+        """Add metadata before the start, as ``add_metadata_json`` does."""
         self.add_metadata_json(key, value)
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
-        """Name traces by a function."""
+        """Set a function that returns the names of traces."""
         self.custom_trace_id_callback = callback
 
     def get_trace_id(self) -> str:

@@ -50,7 +50,7 @@ def _columns(events: EventList, rows: list[Any], unit: str | None) -> list[Colum
 
 def table_of(events: EventList, sort_by: str | None, row_limit: int, widths: dict[str, int], header: str | None,
              top_level_only: bool, unit: str | None) -> str:
-    """Return the text of ``EventList.table``; see there."""
+    """Return the text of ``EventList.table``, which documents the arguments."""
     rows = list(events)
     if top_level_only:
         rows = [e for e in rows if getattr(e, "cpu_parent", None) is None]

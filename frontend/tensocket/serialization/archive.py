@@ -1,5 +1,5 @@
-"""The zip archives that checkpoints are: uncompressed, with contents at multiples of 64 bytes so that they can be
-mapped into memory. Nothing is unpacked to the file system, and no size is believed that the file does not have.
+"""The zip archives of checkpoints: uncompressed, with contents at multiples of 64 bytes for memory mapping. The
+reader extracts nothing to the file system and checks every size against that of the file.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from typing import IO, Any, Final, NamedTuple
 
 from .options import SETTINGS
 
-#: Where contents start, so that mapped elements of every dtype are aligned.
+#: Alignment of contents, so that mapped elements of every dtype are aligned.
 ALIGNMENT: Final = 64
 _LOCAL: Final = struct.Struct("<4s5H3L2H")
 _CENTRAL: Final = struct.Struct("<4s6H3L5H2L")
 _FULL: Final = 0xFFFFFFFF
-#: 1980-01-01, the earliest day: the same content gives the same file.
+#: 1980-01-01, the earliest date: equal contents give equal files.
 _DAY: Final = 0x21
 #: Names are UTF-8.
 _UTF8: Final = 0x800
-#: Bytes whose check sum takes longer than starting a thread.
+#: Number of bytes from which computing a checksum takes longer than starting a thread.
 _LARGE: Final = 1 << 20
-#: Check sums that are computed while other files are read.
+#: Number of checksums that are computed while other files are read.
 _AT_ONCE: Final = 2
 #: An extra field with padding.
 _PADDING: Final = b"FB"
 
 
 class Entry(NamedTuple):
-    """An archive's entry for one of its files."""
+    """The position of one file in an archive."""
 
     name: str
     start: int
@@ -41,11 +41,11 @@ class Entry(NamedTuple):
 
 
 class CheckSum:
-    """The check sum of some memory, computed by a thread where that takes longer than starting one.
+    """The checksum of a block of memory; a thread computes it if that takes longer than starting one.
 
     Args:
         data: The memory.
-        wanted: Whether to compute it; it is 0 otherwise.
+        wanted: Whether to compute it; otherwise it is 0.
     """
 
     def __init__(self, data: Any, wanted: bool = True) -> None:
@@ -64,17 +64,17 @@ class CheckSum:
         self._value = zlib.crc32(self._data)
 
     def value(self) -> int:
-        """Return the check sum, or 0."""
+        """Return the checksum, or 0."""
         if self._thread is not None:
             self._thread.join()
         return self._value
 
 
 class Writer:
-    """Writes an archive from its first to its last byte; the stream needs not to seek.
+    """A writer of an archive, from its first to its last byte; the stream need not be seekable.
 
     Args:
-        stream: Where to.
+        stream: The output stream.
         folder: The folder of all files.
     """
 
@@ -91,7 +91,7 @@ class Writer:
         self.add_all([(name, data)])
 
     def add_all(self, files: Iterable[tuple[str, Any]]) -> None:
-        """Several files. While one is written, the check sum of the next one is computed."""
+        """Add several files; compute the checksum of the next file while one is written."""
         before: tuple[str, memoryview, CheckSum] | None = None
         for name, data in files:
             following = name, memoryview(data), CheckSum(data, SETTINGS.crc32)
@@ -117,7 +117,7 @@ class Writer:
         self._entries.append(Entry(label.decode(), start, size, crc))
 
     def identity(self) -> str:
-        """Return 40 digits that depend on all that was written."""
+        """Return 40 digits that depend on all contents."""
         first = second = 0
         for entry in self._entries:
             first = zlib.crc32(entry.name.encode(), first)
@@ -148,7 +148,7 @@ class Reader:
         stream: A binary file that can seek.
 
     Raises:
-        Exception: It is not an archive as ``Writer`` and PyTorch write it; of which kind is not said.
+        Exception: The file is not an archive of ``Writer`` or PyTorch; the class of the exception is unspecified.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -164,7 +164,7 @@ class Reader:
             raise ValueError("it has not one entry data.pkl")
         self._prefix = names[0] + "/"
         self._entries = {info.filename: self._entry(info) for info in found}
-        #: PyTorch can leave check sums out; it writes 0 everywhere then.
+        #: PyTorch can omit checksums; it then writes 0 everywhere.
         self._checked = any(entry.crc for entry in self._entries.values())
         end = 0
         for entry in sorted(self._entries.values(), key=lambda entry: entry.start):
@@ -188,10 +188,10 @@ class Reader:
         return self._prefix + name in self._entries
 
     def entry(self, name: str) -> Entry:
-        """Return where a file is.
+        """Return the position of a file.
 
         Raises:
-            ValueError: There is none of this name.
+            ValueError: The file does not exist.
         """
         found = self._entries.get(self._prefix + name)
         if found is None:
@@ -205,15 +205,15 @@ class Reader:
         return data
 
     def read_into(self, name: str, target: memoryview, *, later: bool = False) -> None:
-        """Read a file's content into memory of its size.
+        """Read a file's content into memory of the same size.
 
         Args:
             name: The file.
             target: The memory.
-            later: Whether ``check`` tells if the check sum is wrong, which is computed meanwhile.
+            later: Whether ``check`` compares the checksum, which is computed in the meantime.
 
         Raises:
-            ValueError: The check sum is wrong.
+            ValueError: The checksum is wrong.
         """
         entry = self.entry(name)
         self._stream.seek(entry.start)
@@ -223,10 +223,10 @@ class Reader:
             self.check(_AT_ONCE if later else 0)
 
     def check(self, left: int = 0) -> None:
-        """Compare the check sums of what was read, but for the last few.
+        """Compare the checksums of the contents that were read, except for the last few.
 
         Raises:
-            ValueError: One is wrong.
+            ValueError: A checksum is wrong.
         """
         while len(self._sums) > left:
             name, expected, found = self._sums.popleft()
@@ -235,7 +235,7 @@ class Reader:
 
 
 def fill(stream: IO[bytes], target: memoryview) -> None:
-    """Read as many bytes as fit.
+    """Read as many bytes as fit into ``target``.
 
     Raises:
         ValueError: The file ends before that.

@@ -22,12 +22,12 @@ def from_bytes(data: bytearray | np.ndarray[tuple[int], np.dtype[np.uint8]], dty
     """Return a one-dimensional CPU tensor on the memory of ``data``, whose size is a multiple of the element's.
 
     Raises:
-        ValueError: The size is not.
+        ValueError: The size is not such a multiple.
     """
     little = np.frombuffer(data, dtype.numpy.newbyteorder("<"))
     array = little.astype(dtype.numpy, copy=False)
     if dtype.name == "bool":
-        # Any other byte than 0 and 1 would be a boolean that is neither.
+        # Bytes other than 0 and 1 would make booleans that are neither.
         array = array.view(np.uint8) != 0
     tensor: Tensor = finish(array, dtype, open_entry(HOST_DEVICE), requires_grad=False)
     return tensor

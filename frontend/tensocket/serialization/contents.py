@@ -1,4 +1,4 @@
-"""Storages of files: what a pickle says about them, their bytes, and where they go."""
+"""Storages in files: their descriptions in pickles, their bytes, and their devices."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def content(storage: UntypedStorage) -> memoryview:
 
 
 def saved_storage(saved: Any) -> tuple[DType, str, str, int]:
-    """Return a pickle's description of a storage: dtype, key, place and number of elements.
+    """Return the description of a storage in a pickle: dtype, key, place and number of elements.
 
     Raises:
-        ValueError: It says something else.
+        ValueError: It is not a description of a storage.
     """
     if not isinstance(saved, tuple) or len(saved) < 5:
         raise ValueError("a persistent object is no storage")
@@ -46,7 +46,7 @@ def _dtype_of(label: Any) -> DType:
     """Return the dtype of a kind of storage that a pickle names.
 
     Raises:
-        ValueError: It names something else.
+        ValueError: The name is not one of a storage.
     """
     if isinstance(label, StorageType):
         return label.dtype
@@ -61,7 +61,7 @@ def host_storage(data: np.ndarray[Any, Any]) -> UntypedStorage:
 
 
 def normalise(data: np.ndarray[Any, Any], kind: DType, swapped: bool) -> None:
-    """Bring elements to this machine's order of bytes; booleans are 0 or 1."""
+    """Convert elements to this machine's byte order, and booleans to 0 or 1."""
     if kind.name == "bool":
         np.not_equal(data, 0, out=data.view(np.bool_))
     unit = kind.itemsize // 2 if kind.kind == "complex" else kind.itemsize
@@ -71,10 +71,10 @@ def normalise(data: np.ndarray[Any, Any], kind: DType, swapped: bool) -> None:
 
 
 def restored(restore: Restore, storage: UntypedStorage, location: str) -> UntypedStorage:
-    """Return the storage in its place.
+    """Return the storage on its device.
 
     Raises:
-        SerializationError: ``map_location`` returned something else.
+        SerializationError: ``map_location`` did not return a storage.
     """
     result = restore(storage, location)
     if not is_storage(result):

@@ -1,4 +1,4 @@
-"""Writing files so that a reader sees the old or the new content, never a part."""
+"""Atomic writes: a reader sees the old or the new content, never a part."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ FileLike = str | os.PathLike[str] | IO[bytes]
 
 
 def is_path(file: Any) -> bool:
-    """Whether ``file`` names a file instead of being one."""
+    """Whether ``file`` is a path instead of a file object."""
     return isinstance(file, (str, os.PathLike))
 
 
 def describe(file: Any) -> str:
-    """Return how messages name the file."""
+    """Return the file's name in messages."""
     return f"file {os.fspath(file)!r}" if is_path(file) else f"file object {type(file).__name__}"
 
 
 def writable(file: Any) -> IO[bytes]:
-    """Return a file object.
+    """Return a file object for writing.
 
     Raises:
-        FileObjectError: It cannot be written to.
+        FileObjectError: It is not writable.
     """
     if not hasattr(file, "write"):
         raise FileObjectError("save", describe(file), "expected 'f' to be string, path, or a file-like object with a "
@@ -40,10 +40,10 @@ def writable(file: Any) -> IO[bytes]:
 
 
 def readable(file: Any) -> IO[bytes]:
-    """Return a file object.
+    """Return a file object for reading.
 
     Raises:
-        FileObjectError: It cannot be read, or cannot seek.
+        FileObjectError: It is not readable or not seekable.
     """
     able = all(hasattr(file, name) for name in ("read", "seek", "tell"))
     if not able or not getattr(file, "seekable", lambda: True)():
@@ -54,10 +54,10 @@ def readable(file: Any) -> IO[bytes]:
 
 @contextlib.contextmanager
 def replacing(file: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Provide a temporary file that takes the place of ``file`` when the block ends without an error.
+    """Provide a temporary file that replaces ``file`` when the block ends without an error.
 
     Raises:
-        SerializationError: The file cannot be written; what was there before stays.
+        SerializationError: The file cannot be written; the old content stays.
     """
     # A symbolic link stays one: its target is replaced.
     target = Path(os.path.realpath(file))
@@ -75,7 +75,7 @@ def replacing(file: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         if known:
             temporary.chmod(target.stat().st_mode & 0o7777)
         temporary.replace(target)
-        if not known:  # without it, what was there before might come back after a power cut, which is whole, too
+        if not known:  # for a known name, a power cut may restore the old file, which is intact
             _sync_folder(target.parent)
     except OSError as error:
         raise _unwritable(file, error) from error
@@ -85,7 +85,7 @@ def replacing(file: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _special(file: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a pipe or a device, which is written to and not replaced."""
+    """Open a pipe or a device, which is written to directly."""
     try:
         with open(file, "wb") as stream:
             yield stream
@@ -99,7 +99,7 @@ def _unwritable(file: str | os.PathLike[str], error: OSError) -> SerializationEr
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name durable, where the system can do that for folders."""
+    """Make the new name durable if the system supports that for folders."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,10 +1,10 @@
-"""Former paths of modules of this package, which pickles name; nothing is imported before one of them is asked for."""
+"""Former paths of modules of this package that pickles contain; nothing is imported until one of them is used."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: The modules of classes and functions that pickles name, by their former names.
+#: The current modules of classes and functions, by their former names in pickles.
 MODULES: Final = {
     **{f"tensocket.{name}": f"tensocket.namespace.{name}" for name in ("devices", "foreach", "legacy", "losses")},
     **{f"tensocket.nn.modules.{name}": f"tensocket.nn.modules.base.{name}" for name in (

@@ -1,4 +1,4 @@
-"""The format that PyTorch had before archives: four pickles, one after the other, and then the storages."""
+"""The format that PyTorch used before archives: four consecutive pickles, then the storages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .pickling import Shelf
 MAGIC: Final = 0x1950A86A20F9469CFC6C
 VERSION: Final = 1001
 _COUNT: Final = struct.Struct("<q")
-#: The object of a pickle, and its length.
+#: The object of a pickle, and the pickle's length.
 Unpickle = Callable[[Any, Any, int], tuple[Any, int]]
 
 
@@ -41,7 +41,7 @@ def write_legacy(stream: IO[bytes], text: bytes, shelf: Shelf, module: Any, prot
 
 
 class _Legacy:
-    """One file while it is read."""
+    """The state of reading one file."""
 
     def __init__(self, data: bytearray, unpickle: Unpickle, restore: Restore) -> None:
         self.data, self.unpickle, self.restore, self.position = data, unpickle, restore, 0
@@ -56,7 +56,7 @@ class _Legacy:
         return value
 
     def persistent_load(self, saved: Any) -> TypedStorage:
-        """Return a storage in its place, whose bytes come later."""
+        """Return a storage on its device; its bytes are read later."""
         kind, key, location, count = saved_storage(saved)
         if key not in self.storages:
             self._left -= count * kind.itemsize
@@ -70,7 +70,7 @@ class _Legacy:
         return typed(self._part(whole, saved[5], kind.itemsize), kind)
 
     def _part(self, whole: UntypedStorage, saved: Any, size: int) -> UntypedStorage:
-        """Return a view of a storage, as PyTorch had them before version 0.4: its key, its place and its length."""
+        """Return a view of a storage, as PyTorch before version 0.4 wrote them: its key, its place and its length."""
         if not isinstance(saved, tuple) or len(saved) != 3 or not all(type(n) is int for n in saved[1:]):
             raise ValueError("a view of a storage has a key, a place and a length")
         key, start, count = saved
@@ -81,7 +81,7 @@ class _Legacy:
         return self.parts[key]
 
     def fill(self, key: Any, swapped: bool) -> None:
-        """The bytes of the next storage."""
+        """Read the bytes of the next storage."""
         kind, count, storage = self.storages[key]
         start = self.position + _COUNT.size
         end = start + count * kind.itemsize
@@ -95,11 +95,11 @@ class _Legacy:
 
 
 def read_legacy(stream: IO[bytes], size: int, unpickle: Unpickle, restore: Restore) -> Any:
-    """Read what ``write_legacy`` wrote.
+    """Read a file that ``write_legacy`` wrote.
 
     Raises:
-        SerializationError: It is of the format before that, a tar archive.
-        Exception: It is something else; of which class is not said.
+        SerializationError: The file has the older tar format.
+        Exception: The file is something else; the class of the exception is unspecified.
     """
     data = bytearray(size)
     fill(stream, memoryview(data))
@@ -110,7 +110,7 @@ def read_legacy(stream: IO[bytes], size: int, unpickle: Unpickle, restore: Resto
     if file.next() != MAGIC or file.next() != VERSION:
         raise ValueError("it does not start as a file of this format does")
     system = file.next()
-    little = system.get("little_endian", system.get(b"little_endian"))  # bytes, if texts are read as such
+    little = system.get("little_endian", system.get(b"little_endian"))  # the keys are bytes if texts are read as bytes
     if type(little) is not bool:
         raise ValueError("it does not say in which order bytes are")
     swapped = little != (sys.byteorder == "little")

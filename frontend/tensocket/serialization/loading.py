@@ -34,26 +34,26 @@ def load(
     f: FileLike, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None,
     mmap: bool | None = None, **pickle_load_args: Any,
 ) -> Any:
-    """Read what ``save``, or PyTorch's ``torch.save``, wrote.
+    """Read a file that ``save`` or PyTorch's ``torch.save`` wrote.
 
     Args:
-        f: A path, or a binary file object that can seek; it is read from where it stands.
-        map_location: Where storages go: a device or its name, a dict from names of places in the file to others, or
-            a function of a storage on the host and its place that returns a storage, or None for the place in the
-            file. By default storages return to where they were.
+        f: A path, or a binary file object that can seek; reading starts at its current position.
+        map_location: Devices of the storages: a device or its name, a dict from names of places in the file to others,
+            or a function of a storage on the host and its place that returns a storage, or None for the place in the
+            file. By default, storages return to their original devices.
         pickle_module: The module whose ``Unpickler`` is used, for trusted files only.
-        weights_only: Whether to refuse everything but tensors, numbers, texts, containers and what
+        weights_only: Whether to refuse everything but tensors, numbers, texts, containers and the objects that
             ``add_safe_globals`` allows; True unless ``pickle_module`` is given. With False, a file can run any code
-            when it is read: pass it for files that you trust only.
-        mmap: Whether to map storages into memory instead of reading them; for paths only. Check sums of what is
-            mapped are not compared.
-        **pickle_load_args: For the ``Unpickler``: ``encoding`` of texts that Python 2 wrote.
+            when it is read: pass it only for files that you trust.
+        mmap: Whether to map storages into memory instead of reading them; for paths only. Checksums of mapped contents
+            are not compared.
+        **pickle_load_args: Options of the ``Unpickler``: ``encoding`` of texts that Python 2 wrote.
 
     Raises:
         UnsafeGlobalError: The file names a class or function that is not allowed.
-        DamagedFileError: It is not such a file, or it is truncated or damaged.
-        SerializationError: A device in it is not here, or the file is of a kind that is not read.
-        FileNotFoundError: There is no such file.
+        DamagedFileError: The file has another format, or is truncated or damaged.
+        SerializationError: The file needs a device that does not exist here, or has an unsupported format.
+        FileNotFoundError: The file does not exist.
     """
     trusted = _is_trusted(weights_only, pickle_module)
     pickle_load_args.setdefault("encoding", "utf-8")
@@ -97,8 +97,8 @@ class _Job:
             raise _damaged(self.name, error) from error
         except (KeyboardInterrupt, MemoryError):
             raise
-        # Parsers of hostile bytes may raise anything; whatever it is, the file is not one that save() wrote. What
-        # the code raises that a trusted file runs is the program's business.
+        # Parsers of hostile bytes may raise anything; any exception means that save() did not write the file.
+        # Exceptions of code that a trusted file runs belong to the program.
         except Exception as error:
             if self.in_program and not isinstance(error, (pickle.UnpicklingError, EOFError, ValueError)):
                 raise
@@ -119,7 +119,7 @@ class _Job:
         return read_legacy(stream, size, self.unpickled, self.restore)
 
     def unpickled(self, data: Any, persistent_load: Any, size: int) -> tuple[Any, int]:
-        """Return the object of a pickle, and how many bytes that had."""
+        """Return the object of a pickle, and the pickle's number of bytes."""
         if self.module is None:
             machine = Restricted(data, persistent_load, self.options["encoding"], size)
             return machine.load(), machine.position
@@ -160,7 +160,7 @@ def storage_from(archive: Reader, key: str, kind: DType, mapping: Any, swapped: 
     storage = UntypedStorage(entry.size, device=HOST_DEVICE)
     if not LOCAL.skip:
         target = storage._bytes._host()
-        # What is changed below has to be checked before.
+        # The code below changes the contents, so they must be checked first.
         archive.read_into(f"data/{key}", target.data, later=not swapped and kind.kind != "bool")
         normalise(target, kind, swapped)
     return storage
@@ -195,10 +195,10 @@ def _damaged(name: Any, error: Exception) -> DamagedFileError:
 
 
 def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
-    """Full names of the classes and functions in a file that restricted loading does not allow.
+    """Return the full names of the classes and functions in a file that restricted loading does not allow.
 
     Raises:
-        DamagedFileError: It is not an archive that ``save`` wrote.
+        DamagedFileError: The file is not an archive of ``save``.
     """
     try:
         if is_path(f):

@@ -1,4 +1,4 @@
-"""Where storages of a file go: the names of places in files, and ``map_location``."""
+"""Locations of storages: the names of devices in files, and ``map_location``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensocket_core.device import open_entry
 
 Tagger = Callable[[Any], str | None]
 Deserializer = Callable[[Any, str], Any]
-#: Turns a storage on the host and its place in the file into the storage to use.
+#: A function from a storage on the host and its place in the file to the storage to use.
 Restore = Callable[[Any, str], Any]
 
 
@@ -36,19 +36,19 @@ def _device_storage(storage: Any, location: str) -> Any:
                                  "pass map_location='cpu' or another device") from error
 
 
-#: Sorted by priority. The last one knows every device.
+#: Sorted by priority. The last one handles every device.
 _PACKAGES: list[tuple[int, Tagger, Deserializer]] = [(10, _host_tag, _host_storage),
                                                      (1000, _device_tag, _device_storage)]
 
 
 def register_package(priority: int, tagger: Tagger, deserializer: Deserializer) -> None:
-    """Teach files about places of storages.
+    """Register functions that convert between places of storages and names in files.
 
     Args:
-        priority: Smaller ones are asked first; the host has 10, all other devices 1000.
+        priority: Packages with smaller priorities come first; the host has 10, all other devices 1000.
         tagger: The name in files of a storage's place, or None if it belongs to another package.
-        deserializer: Takes a storage on the host and the name of a place to that place; None if it knows no such
-            name.
+        deserializer: A function that moves a storage on the host to the place with a given name, or returns None if it
+            does not know the name.
     """
     _PACKAGES.append((priority, tagger, deserializer))
     _PACKAGES.sort(key=lambda entry: entry[0])
@@ -69,10 +69,10 @@ def location_tag(storage: Any) -> str:
 
 
 def default_restore_location(storage: Any, location: str) -> Any:
-    """Return a storage on the host, taken to the place with this name in files.
+    """Move a storage on the host to the place with this name in files.
 
     Raises:
-        SerializationError: The place is unknown or not here.
+        SerializationError: The place is unknown or does not exist here.
     """
     for _, _, deserializer in _PACKAGES:
         result = deserializer(storage, location)
@@ -83,7 +83,7 @@ def default_restore_location(storage: Any, location: str) -> Any:
 
 
 def restore_function(map_location: Any) -> Restore:
-    """Return the function that ``map_location`` of ``load`` stands for."""
+    """Return the function that ``map_location`` of ``load`` means."""
     if map_location is None:
         return default_restore_location
     if isinstance(map_location, dict):

@@ -1,4 +1,4 @@
-"""Names of classes and functions in files. Files use PyTorch's, so that both libraries read them."""
+"""Names of classes and functions in files. They are PyTorch's, so both libraries can read the files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tensocket_core.formats import (
 from tensocket_operators import TypedStorage, UntypedStorage
 from tensocket_plugins.contract.dtypes import BY_NAME, DType
 
-#: PyTorch's names of typed storages. Other dtypes have none there.
+#: PyTorch's names of typed storages. Other dtypes have no name.
 STORAGE_NAMES: Final[dict[str, DType]] = {f"{name}Storage": BY_NAME[kind] for name, kind in {
     "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
     "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool", "ComplexFloat": "complex64",
@@ -50,17 +50,17 @@ class StorageType:
 
 
 def _get_layout(name: str) -> layout:
-    """Return the layout called ``torch.strided``, ``torch.sparse_coo`` and so on."""
+    """Return the layout named ``torch.strided``, ``torch.sparse_coo`` and so on."""
     kinds = (strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc)
     return {f"torch.{kind.name}": kind for kind in kinds}[name]
 
 
-#: Functions that make tensors: restricted files may call them, and only them, through ``_rebuild_from_type_v2``.
+#: Functions that make tensors: restricted files may call only these through ``_rebuild_from_type_v2``.
 REBUILDERS: Final[dict[str, Any]] = {f"torch._utils.{f.__name__}": f for f in (
     _utils._rebuild_device_tensor_from_cpu_tensor, _utils._rebuild_meta_tensor_no_storage, _utils._rebuild_parameter,
     _utils._rebuild_parameter_with_state, _utils._rebuild_qtensor, _utils._rebuild_sparse_tensor,
     _utils._rebuild_tensor, _utils._rebuild_tensor_v2, _utils._rebuild_tensor_v3)}
-#: Full names of objects whose places here are others than in PyTorch.
+#: Full names of objects whose modules differ from PyTorch's.
 TABLE: Final[dict[str, Any]] = {
     **REBUILDERS,
     "torch._tensor._rebuild_from_type_v2": _utils._rebuild_from_type_v2,
@@ -72,7 +72,7 @@ TABLE: Final[dict[str, Any]] = {
     **{f"torch.{name}": StorageType(name) for name in STORAGE_NAMES},
     **{f"torch.{name}": kind for name, kind in BY_NAME.items()},
 }
-#: Modules of this library whose classes lie in another one of PyTorch's.
+#: Modules of this library whose classes belong to another module in PyTorch.
 _PLACES: Final = {
     "nn.modules.base.hooks": "nn.modules.module", "nn.modules.base.state": "nn.modules.module",
     "nn.modules.layers.attention": "nn.modules.activation", "nn.modules.layers.cells": "nn.modules.rnn",
@@ -86,7 +86,7 @@ _NAME_OF: Final = {id(value): name.rpartition(".")[::2] for name, value in TABLE
 
 
 def written_name(obj: Any, name: str | None = None) -> tuple[str, str] | None:
-    """Module and name by which a file calls a class or function of this library; None for others."""
+    """Return the module and name of a class or function of this library in files; None for others."""
     known = _NAME_OF.get(id(obj))
     if known is not None:
         return known
@@ -95,7 +95,7 @@ def written_name(obj: Any, name: str | None = None) -> tuple[str, str] | None:
     root = module.partition(".")[0]
     if root not in ("tensocket", "tensocket_core", "tensocket_operators"):
         return None
-    # Functions are written where programs find them, which PyTorch has, too.
+    # Functions are written under their public names, which PyTorch has, too.
     for place in () if isinstance(obj, type) else ("nn.functional", ""):
         if getattr(_package(place), label, None) is obj:
             return f"torch.{place}".rstrip("."), label
@@ -106,30 +106,30 @@ def written_name(obj: Any, name: str | None = None) -> tuple[str, str] | None:
 
 
 def modern(module: str, name: str) -> tuple[str, str]:
-    """Python 3's names of what Python 2 called otherwise; pickles of old protocols use these."""
+    """Return Python 3's name for a name of Python 2, which pickles of old protocols use."""
     if (module, name) in NAME_MAPPING:
         return NAME_MAPPING[module, name]
     return IMPORT_MAPPING.get(module, module), name
 
 
 def full_name(module: str, name: str) -> str:
-    """``torch.nn.Linear`` for that name here and there."""
+    """Return the full name, ``torch.nn.Linear``, for the name in either library."""
     root, dot, rest = module.partition(".")
     return f"{'torch' if root == 'tensocket' else root}{dot}{rest}.{name}"
 
 
 def is_ours(module: str) -> bool:
-    """Whether a name in a file is one of this library's."""
+    """Whether a name in a file belongs to this library."""
     return module.partition(".")[0] in ("torch", "tensocket")
 
 
 def find(module: str, name: str) -> Any:
-    """Return the object that a trusted file calls ``module.name``, where that is a name of this library.
+    """Return the object that a trusted file calls ``module.name`` if that is a name of this library.
 
-    Classes and functions that lie in another module here are found in the packages around it.
+    Classes and functions that belong to another module here are searched in the enclosing packages.
 
     Raises:
-        SerializationError: There is none.
+        SerializationError: The object does not exist.
     """
     known = TABLE.get(full_name(module, name))
     if known is not None:
@@ -146,7 +146,7 @@ def find(module: str, name: str) -> Any:
             continue
     own = sys.modules.get(module)
     if own is not None and sys.modules.get("torch") is sys.modules["tensocket"] and hasattr(own, name):
-        return getattr(own, name)  # of a module that the program has put below torch
+        return getattr(own, name)  # of a module that the program has added below torch
     raise SerializationError("load", f"{module}.{name}", "the file needs a name that tensocket does not have",
                              "save a state_dict() instead of whole objects")
 

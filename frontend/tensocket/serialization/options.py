@@ -11,11 +11,11 @@ from tensocket.errors import ArgumentError, ArgumentTypeError
 
 
 class SourceChangeWarning(Warning):
-    """A class in a file has another source now. Files hold no sources, so nothing warns; programs filter it by name."""
+    """The category for changed sources of classes. Files hold no sources, so nothing warns; programs filter it."""
 
 
 class LoadEndianness(Enum):
-    """The order of bytes that ``load`` assumes for files that do not tell."""
+    """The byte order that ``load`` assumes for files that do not state theirs."""
 
     NATIVE = 1
     LITTLE = 2
@@ -29,7 +29,7 @@ class _Settings:
 
 
 class _Local(threading.local):
-    #: Whether contents of storages are left out.
+    #: Whether contents of storages are omitted.
     skip = False
 
 
@@ -38,15 +38,15 @@ LOCAL: Final = _Local()
 
 
 def get_default_load_endianness() -> LoadEndianness | None:
-    """Return the order of bytes assumed for files that do not tell; None: that of this machine."""
+    """Return the byte order for files that do not state theirs; None means that of this machine."""
     return SETTINGS.endianness
 
 
 def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
-    """Set the order of bytes assumed for files that do not tell.
+    """Set the byte order for files that do not state theirs.
 
     Raises:
-        ArgumentTypeError: It is no ``LoadEndianness``.
+        ArgumentTypeError: ``endianness`` is not a ``LoadEndianness``.
     """
     if endianness is not None and not isinstance(endianness, LoadEndianness):
         raise ArgumentTypeError("set_default_load_endianness", repr(endianness), "the order is a LoadEndianness or "
@@ -55,12 +55,12 @@ def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
 
 
 def get_crc32_options() -> bool:
-    """Whether ``save`` computes check sums."""
+    """Whether ``save`` computes checksums."""
     return SETTINGS.crc32
 
 
 def set_crc32_options(compute_crc32: bool) -> None:
-    """Whether ``save`` computes check sums, without which ``load`` notices no damage within storages."""
+    """Set whether ``save`` computes checksums; without them, ``load`` notices no damage within storages."""
     SETTINGS.crc32 = bool(compute_crc32)
 
 
@@ -70,13 +70,14 @@ def get_default_mmap_options() -> int | None:
 
 
 class set_default_mmap_options:
-    """Set the flags of ``load(..., mmap=True)``, for a ``with`` block or from now on.
+    """Set the flags of ``load(..., mmap=True)``, for a ``with`` block or permanently.
 
     Args:
-        flags: ``mmap.MAP_PRIVATE``: changes of loaded tensors stay in memory. ``mmap.MAP_SHARED``: they go to the file.
+        flags: ``mmap.MAP_PRIVATE`` leaves changes of loaded tensors in memory, ``mmap.MAP_SHARED`` writes them to the
+            file.
 
     Raises:
-        ArgumentError: It is neither.
+        ArgumentError: ``flags`` is neither of the two.
     """
 
     def __init__(self, flags: int) -> None:
@@ -94,7 +95,7 @@ class set_default_mmap_options:
 
 
 class skip_data:
-    """``with skip_data():`` — ``save`` leaves the contents of storages out (zeros are in their place), and ``load``
+    """``with skip_data():`` — ``save`` omits the contents of storages (and writes zeros), and ``load``
     does not read them (their values are undefined).
 
     Args:

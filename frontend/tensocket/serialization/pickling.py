@@ -1,4 +1,4 @@
-"""Pickles of files: tensors become calls of functions that PyTorch knows, storages become entries of the archive."""
+"""Pickles in files: tensors become calls of functions that PyTorch has, storages become entries of the archive."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .names import STORAGE_OF, StorageType
 
 
 class Shelf:
-    """Collects storages while a pickle is written.
+    """A collector of the storages of a pickle.
 
     Args:
-        legacy: Whether for the format before archives, whose storage entries have one more part.
+        legacy: Whether to use the format before archives, whose storage entries have one more component.
     """
 
     def __init__(self, legacy: bool = False) -> None:
@@ -49,7 +49,7 @@ class Shelf:
             storage, kind = value, uint8
         else:
             return None
-        shared = storage if storage.nbytes() else (storage, kind)  # nothing is shared where there is nothing
+        shared = storage if storage.nbytes() else (storage, kind)  # empty storages share nothing
         key, first = self._keys.setdefault(shared, (str(len(self._keys)), kind))
         if first is not kind:
             raise SerializationError("save", f"one storage as {first.name} and as {kind.name}", "Cannot save multiple "
@@ -63,7 +63,7 @@ class Shelf:
 TABLE_OF_KINDS: Final = {kind: names.TABLE[f"torch.{name}"] for kind, name in STORAGE_OF.items()}
 
 
-#: Attributes of tensors that do not belong to programs.
+#: Attributes of tensors that are internal.
 _OWN: Final = _utils.TRANSIENT | PARTS
 
 
@@ -72,7 +72,7 @@ def _attributes(tensor: Any) -> dict[str, Any]:
 
 
 def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
-    """Return the call that makes a tensor."""
+    """Return the call that rebuilds a tensor."""
     state = _attributes(tensor)
     if isinstance(tensor, Parameter) and type(tensor) is Parameter:
         plain = tensor.detach()
@@ -90,10 +90,10 @@ def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
 
 
 def _plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Function and arguments for a tensor without attributes.
+    """Return function and arguments for a tensor without attributes.
 
     Raises:
-        UnpicklableError: It belongs to a transform.
+        UnpicklableError: The tensor belongs to a transform.
     """
     if isinstance(tensor, SparseTensor):
         size = Size(tensor.shape)
@@ -112,7 +112,7 @@ def _plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
         return _utils._rebuild_meta_tensor_no_storage, (dtype, shape, stride, tensor.requires_grad)
     values = tensor.detach()
     if min(stride, default=0) < 0 or values.storage_offset() < 0:
-        # Files have no negative strides.
+        # The format does not support negative strides.
         values = values.contiguous()
         stride = tuple(values.stride())
     storage = values.untyped_storage()
@@ -128,7 +128,7 @@ _PLAIN_REDUCE: Final[tuple[Any, ...]] = (Tensor.__reduce_ex__, SparseTensor.__re
 
 
 def reduce(value: Any) -> Any:
-    """Return how files say what is this library's, as ``Pickler.reducer_override`` returns it."""
+    """Return how files describe an object of this library, in the form of ``Pickler.reducer_override``."""
     kind = type(value)
     if kind is DType or kind is StorageType:
         return _written(value)
@@ -149,7 +149,7 @@ def _written(value: Any) -> str:
 
 
 def pickler(module: Any, stream: Any, protocol: int, shelf: Shelf) -> Any:
-    """Return an object with ``dump``, of the pickler of ``module``."""
+    """Return an object with ``dump`` that uses the pickler of ``module``."""
     if module is pickle:
         made: Any = _Pickler(stream, protocol)
         made.shelf = shelf
@@ -166,7 +166,7 @@ def pickler(module: Any, stream: Any, protocol: int, shelf: Shelf) -> Any:
 
 
 def _importable(value: Any) -> Any:
-    """As ``reduce``, for picklers that write the names under which objects are imported here."""
+    """Do the same as ``reduce``, for picklers that write the import names of objects."""
     if type(value) is DType:
         return NotImplemented
     if type(value) is StorageType:
@@ -177,7 +177,7 @@ def _importable(value: Any) -> Any:
 _STORAGES: Final = frozenset({TypedStorage, UntypedStorage})
 _PLAIN_TYPES: Final = frozenset({int, float, bool, str, bytes, list, tuple, dict, set, type, types.FunctionType,
                                  type(None), OrderedDict, UntypedStorage, TypedStorage})
-#: The pickler in Python: names of what it writes can be chosen.
+#: The pickler in Python, which lets the names in the output be chosen.
 _Base: Final[Any] = pickle._Pickler
 
 
@@ -185,7 +185,7 @@ class _Pickler(_Base):  # type: ignore[misc]  # the class is not typed
     shelf: Shelf
     dispatch: ClassVar[dict[Any, Any]] = dict(_Base.dispatch)
 
-    # Both are called for every object, most of which are plain.
+    # Both are called for every object, and most objects need no treatment.
     def persistent_id(self, value: Any) -> Any:
         return self.shelf.persistent_id(value) if type(value) in _STORAGES else None
 
@@ -214,12 +214,12 @@ class _Pickler(_Base):  # type: ignore[misc]  # the class is not typed
         else:
             self.save_global(obj)
 
-    # The base class calls these by this table, not by name.
+    # The base class calls these through this table, not by name.
     dispatch[types.FunctionType], dispatch[type] = save_global, save_type
 
 
 def unpickler(module: Any, stream: Any, persistent_load: Callable[[Any], Any], options: dict[str, Any]) -> Any:
-    """Return an object with ``load``, of the unpickler of ``module``, for files that are trusted."""
+    """Return an object with ``load`` that uses the unpickler of ``module``, for trusted files."""
 
     def find_class(self: Any, name: str, attribute: str) -> Any:
         if names.is_ours(name):

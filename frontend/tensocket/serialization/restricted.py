@@ -1,5 +1,5 @@
-"""An unpickler for files of unknown origin: it knows the few instructions that state dicts need, calls nothing but
-functions that are known to be harmless, and does no more work than the size of the file explains.
+"""An unpickler for files of unknown origin: it supports the few instructions that state dicts need, calls only
+functions that are known to be harmless, and limits its work by the size of the file.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from tensocket_operators import Size, Tensor
 from .names import REBUILDERS, full_name, modern
 from .safety import BLOCKED, DEFAULT, allowed_by_program
 
-#: Tuples as keys: their hash visits every part, as often as it appears.
+#: Tuples as keys: their hash visits every component as often as it occurs.
 _KEY_PARTS: Final = 1000
-#: Larger integers may all have one hash, which makes a dict of them slow.
+#: Larger integers may all have the same hash, which makes a dict of them slow.
 _PLAIN_INT: Final = (1 << 61) - 2
 _LARGE_INTS: Final = 5000
 
 
 class Restricted:
-    """Reads one pickle.
+    """A reader of one pickle.
 
     Args:
-        data: The pickle, and what follows it.
-        persistent_load: Turns what a file says about a storage into the storage.
-        encoding: Of texts of Python 2; ``"bytes"`` leaves them as they are.
+        data: The pickle, and the bytes after it.
+        persistent_load: A function from a file's description of a storage to the storage.
+        encoding: Encoding of texts of Python 2; ``"bytes"`` leaves them as bytes.
         file_size: Bytes of the whole file.
     """
 
@@ -49,9 +49,9 @@ class Restricted:
         self._program = allowed_by_program()
         self._trusted = {id(value) for value in self._program.values()}
         self._callable = {id(value) for value in DEFAULT.values()} | self._trusted
-        #: Elements that calls may still copy.
+        #: Number of elements that calls may still copy.
         self._budget = 4 * len(self._data) + 1000
-        #: Bytes of tensors that calls may still copy.
+        #: Number of bytes of tensors that calls may still copy.
         self._copies = 4 * max(file_size, len(self._data)) + 1000
         self._large_ints = _LARGE_INTS
 
@@ -59,8 +59,8 @@ class Restricted:
         """Return the object.
 
         Raises:
-            UnsafeGlobalError: The pickle names something that is not allowed.
-            Exception: It is not a pickle of the supported kind; of which class is not said.
+            UnsafeGlobalError: The pickle names an object that is not allowed.
+            Exception: The pickle is unsupported; the class of the exception is unspecified.
         """
         data = self._data
         while True:
@@ -105,7 +105,7 @@ class Restricted:
             raise pickle.UnpicklingError("it asks for more copies than its size explains")
 
     def _check_key(self, key: Any) -> None:
-        """Refuse keys whose hashes take long or are all the same."""
+        """Refuse keys with slow or equal hashes."""
         pending, parts = [key], 0
         while pending:
             value = pending.pop()
@@ -408,5 +408,5 @@ _CALLS: Final[dict[Any, Callable[..., Any]]] = {
     _utils._rebuild_tensor_v2: Restricted._make_tensor, _utils._rebuild_tensor_v3: Restricted._make_tensor_of_dtype,
     _utils._rebuild_device_tensor_from_cpu_tensor: Restricted._make_moved,
 }
-#: Functions that check their arguments themselves.
+#: Functions that check their own arguments.
 _PLAIN_CALLS: Final = (DEFAULT["torch.device"], DEFAULT["torch.serialization._get_layout"], slice)

@@ -1,4 +1,4 @@
-"""The safetensors format: an 8-byte length, a JSON head with dtype, shape and place of tensors, and their bytes."""
+"""The safetensors format: an 8-byte length, a JSON header with dtype, shape and position of tensors, their bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensocket_plugins.contract.dtypes import BY_NAME, DType
 from .bits import from_bytes, to_bytes
 from .files import describe, replacing
 
-#: The format's names of dtypes; it has no others.
+#: The format's names of dtypes; it does not support others.
 _NAMES: Final[dict[str, str]] = {
     "bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "uint32": "U32", "int32": "I32",
     "uint64": "U64", "int64": "I64", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float16": "F16",
@@ -28,16 +28,16 @@ _METADATA: Final = "__metadata__"
 def save_safetensors(
     tensors: Mapping[str, Tensor], filename: str | os.PathLike[str], metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Write tensors to a safetensors file, which takes the place of an old one when it is complete.
+    """Write tensors to a safetensors file, which replaces an existing one when it is complete.
 
     Args:
-        tensors: Tensors by name. Tensors that share memory are written one by one.
+        tensors: Tensors by name. Tensors that share memory are written separately.
         filename: The file.
-        metadata: Texts to go with them.
+        metadata: Texts to store in the header.
 
     Raises:
         ArgumentTypeError: A name is not a string, or a value is not a tensor.
-        UnsupportedDtype: The format has no such dtype.
+        UnsupportedDtype: The format does not support the dtype.
         SerializationError: The file cannot be written.
     """
     head: dict[str, Any] = {} if metadata is None else {_METADATA: dict(metadata)}
@@ -66,13 +66,13 @@ def load_safetensors(filename: str | os.PathLike[str], device: Any = "cpu") -> d
     """Read the tensors of a safetensors file to ``device``.
 
     Raises:
-        SerializationError: It is not such a file, or it is truncated or damaged.
-        FileNotFoundError: There is no such file.
+        SerializationError: The file has another format, or is truncated or damaged.
+        FileNotFoundError: The file does not exist.
     """
     with open(filename, "rb") as stream:
         try:
             found = _read(stream)
-        # Parsers of hostile bytes may raise anything; whatever it is, the file is not a safetensors file.
+        # Parsers of hostile bytes may raise anything; any exception means that the file is not a safetensors file.
         except Exception as error:
             raise SerializationError("load_safetensors", f"{describe(filename)}: {str(error) or type(error).__name__}",
                                      "the file must be a complete safetensors file", "it is truncated, damaged or of "

@@ -1,4 +1,4 @@
-"""Which classes and functions a restricted file may name, and which a file names."""
+"""The classes and functions that a restricted file may name, and those that a file names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .names import REBUILDERS, TABLE, StorageType, full_name, modern, written_na
 
 Allowed = Callable[..., Any] | tuple[Callable[..., Any], str]
 
-#: Modules whose contents no file may name, whatever the program allows.
+#: Modules whose contents no file may name, even if the program allows them.
 BLOCKED: Final = frozenset({"sys", "os", "posix", "nt"})
 #: The objects that every file may name.
 DEFAULT: Final[dict[str, Any]] = {
@@ -49,7 +49,7 @@ def add_safe_globals(safe_globals: list[Allowed]) -> None:
         safe_globals: Classes and functions, or pairs of one and the full name that files give it.
 
     Raises:
-        ArgumentTypeError: Something has no name, or a pair is not one of an object and a text.
+        ArgumentTypeError: An object has no name, or a pair does not consist of an object and a text.
     """
     for item in safe_globals:
         _named(item)
@@ -62,7 +62,7 @@ def get_safe_globals() -> list[Allowed]:
 
 
 def clear_safe_globals() -> None:
-    """Forget what ``add_safe_globals`` allowed."""
+    """Disallow all objects that ``add_safe_globals`` allowed."""
     _ALLOWED.clear()
 
 
@@ -70,7 +70,7 @@ class safe_globals:
     """``with safe_globals([Class]):`` — files may name these classes and functions in the block.
 
     Args:
-        safe_globals: As for ``add_safe_globals``.
+        safe_globals: The same as for ``add_safe_globals``.
     """
 
     def __init__(self, safe_globals: list[Allowed]) -> None:
@@ -85,7 +85,7 @@ class safe_globals:
 
 
 def _named(item: Any) -> tuple[str, Any]:
-    """Full name in files and object."""
+    """Return an object's full name in files, and the object."""
     value, name = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
     if name is None and hasattr(value, "__module__") and hasattr(value, "__qualname__"):
         name = ".".join(written_name(value) or (value.__module__, value.__qualname__))
@@ -102,10 +102,10 @@ def allowed_by_program() -> dict[str, Any]:
 
 
 def named_in(data: bytes) -> Iterator[str]:
-    """Full names of all classes and functions that a pickle names; nothing is imported.
+    """Return the full names of all classes and functions in a pickle; import nothing.
 
     Raises:
-        ValueError: It is not a pickle.
+        ValueError: The data are not a pickle.
     """
     memo: dict[int, Any] = {}
     texts: list[Any] = []

@@ -26,20 +26,20 @@ def save(
 ) -> None:
     """Write an object to a file that ``load`` and PyTorch's ``torch.load`` read.
 
-    The format is PyTorch's: an archive of one pickle and the bytes of every storage. Tensors that share memory share
-    it again when they are read; whole storages are written, so ``clone()`` a small view of a large tensor first. A
-    path is written to a temporary file, which takes its place at the end, so a crash leaves the old or the new file.
+    The format is PyTorch's: an archive of one pickle and the bytes of every storage. Tensors that share memory still
+    share it after reading; whole storages are written, so ``clone()`` a small view of a large tensor first. For a path,
+    a temporary file is written and then renamed, so a crash leaves the old or the new file.
 
     Args:
-        obj: Anything that can be pickled, for example ``module.state_dict()``.
+        obj: Any picklable object, for example ``module.state_dict()``.
         f: A path, or a binary file object with ``write``.
         pickle_module: The module whose ``Pickler`` is used.
         pickle_protocol: Its protocol.
-        _use_new_zipfile_serialization: Whether to write an archive, not the format that PyTorch had before 1.6.
-        _disable_byteorder_record: Whether to leave out the order of bytes.
+        _use_new_zipfile_serialization: Whether to write an archive, instead of the format of PyTorch before 1.6.
+        _disable_byteorder_record: Whether to omit the byte order.
 
     Raises:
-        UnpicklableError: The object contains something that cannot be pickled.
+        UnpicklableError: The object contains an object that cannot be pickled.
         SerializationError: The file cannot be written, or one storage is used with two dtypes.
     """
     options = (pickle_module, pickle_protocol, _use_new_zipfile_serialization, not _disable_byteorder_record)

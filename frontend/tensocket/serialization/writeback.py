@@ -1,4 +1,4 @@
-"""Files that the system begins to write to the disk while they are written, so that ``fsync`` has little left to do."""
+"""Files whose writeback to disk starts while they are written, so that ``fsync`` has little left to do."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import os
 from functools import cache
 from typing import IO, Any, Final
 
-#: Bytes that are worth a call.
+#: Number of bytes from which a call is worthwhile.
 _LEAST: Final = 1 << 20
-#: Linux's flag for starting to write without waiting.
+#: Linux's flag for starting writeback without waiting.
 _START: Final = 2
 
 
 @cache
 def _sync_file_range() -> Any:
-    """Linux's function; None on other systems."""
+    """Return Linux's function; None on other systems."""
     try:
         function = ctypes.CDLL(None).sync_file_range
     except (AttributeError, OSError, TypeError):
@@ -26,12 +26,12 @@ def _sync_file_range() -> Any:
 
 
 class _Eager(io.FileIO):
-    """A file that is written from its start to its end."""
+    """A file that is written sequentially."""
 
     _written = _started = 0
 
     def write(self, data: Any, /) -> int:
-        """Write some of the bytes, and let the disk begin; whether it does changes nothing but the time."""
+        """Write some bytes and start writeback, which affects only the time."""
         count = super().write(data)
         self._written += count
         start = _sync_file_range()
@@ -45,6 +45,6 @@ def create(path: str | os.PathLike[str]) -> IO[bytes]:
     """Return a new file for writing.
 
     Raises:
-        OSError: There is one of this name, or it cannot be made.
+        OSError: The file exists already or cannot be created.
     """
     return io.BufferedWriter(_Eager(os.fspath(path), "x"))

@@ -1,4 +1,4 @@
-"""Windows: factors of the points of a signal."""
+"""Window functions, which weight the points of a signal."""
 
 from __future__ import annotations
 

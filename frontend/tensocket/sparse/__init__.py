@@ -21,7 +21,7 @@ from tensocket_plugins.contract.dtypes import DType
 
 
 class _Kind(type):
-    """Classes of which sparse tensors of one dtype are instances, although none is made of them."""
+    """Metaclass of classes whose instances are the sparse tensors of one dtype, although they create none."""
 
     dtype: DType
 
@@ -29,7 +29,7 @@ class _Kind(type):
         return bool(getattr(instance, "is_sparse", False)) and getattr(instance, "dtype", None) is cls.dtype
 
     def __call__(cls, *data: Any, device: Any = None) -> Any:
-        """Return a tensor of indices, values and sizes, or an empty one of sizes."""
+        """Return a tensor of indices, values and sizes, or an empty one of the given sizes."""
         if not data or isinstance(data[0], int):
             sizes = data or (0,)
             return sparse_coo_tensor([[]] * len(sizes), [], sizes, dtype=cls.dtype, device=device)

@@ -1,4 +1,4 @@
-"""Helpers for tests of programs: comparisons up to tolerances, and tensors of random values."""
+"""Helpers for tests of programs: comparisons with tolerances, and tensors of random values."""
 
 from __future__ import annotations
 

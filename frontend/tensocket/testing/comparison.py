@@ -44,7 +44,7 @@ def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True, r
                  atol: float | None = None, equal_nan: bool = False, check_device: bool = True,
                  check_dtype: bool = True, check_layout: bool = True, check_stride: bool = False,
                  msg: str | Callable[[str], str] | None = None) -> None:
-    """Assert that tensors, numbers, arrays, or containers of them are equal up to tolerances.
+    """Assert that tensors, numbers, arrays, or containers of them are equal within tolerances.
 
     Two numbers are close if ``|actual - expected| <= atol + rtol * |expected|``.
 
@@ -52,17 +52,17 @@ def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True, r
         actual: The value under test.
         expected: The correct value.
         allow_subclasses: Whether tensors of different classes may be compared.
-        rtol: Relative tolerance; by default one for the dtypes, as it is for ``atol``.
+        rtol: Relative tolerance; by default that of the dtypes, like ``atol``.
         atol: Absolute tolerance.
         equal_nan: Whether two NaN are equal.
         check_device: Whether devices must be equal.
         check_dtype: Whether dtypes must be equal.
         check_layout: Whether layouts must be equal.
         check_stride: Whether strides must be equal.
-        msg: Another message, or a function that makes one of the message.
+        msg: A custom message, or a function from the message to one.
 
     Raises:
-        AssertionError: They are not.
+        AssertionError: The values differ.
         ArgumentError: Only one of the tolerances is given.
     """
     if (rtol is None) != (atol is None):
@@ -89,7 +89,7 @@ def _finite(pairs: Iterator[tuple[str, Any, Any]]) -> Iterator[tuple[str, Any, A
 
 
 def _pairs(actual: Any, expected: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
-    """Values to compare, each with its place; in the place of those that cannot be paired, what is wrong."""
+    """Return values to compare, each with its place; a value without a partner gets a description of the error."""
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         if actual.keys() != expected.keys():
             missing, more = sorted(map(repr, expected.keys() - actual.keys())), sorted(
@@ -113,10 +113,10 @@ def _is_sequence(value: Any) -> bool:
 
 
 def _difference(actual: Any, expected: Any, checks: _Checks, subclasses: bool) -> str:
-    """Return a description of the mismatch; empty where the values agree.
+    """Return a description of the mismatch; empty if the values match.
 
     Raises:
-        ArgumentTypeError: The two cannot be compared.
+        ArgumentTypeError: The two values are not comparable.
     """
     if actual is None or expected is None:
         return "" if actual is expected else f"None mismatch: {actual!r} is not {expected!r}"
@@ -159,7 +159,7 @@ def _attributes(actual: Tensor, expected: Tensor, checks: _Checks) -> str:
 
 
 def _array(tensor: Tensor, dtype: DType) -> np.ndarray[Any, Any]:
-    """Values in the widest dtype of their kind, in which differences do not overflow."""
+    """Return the values in the widest dtype of their kind, in which differences do not overflow."""
     dense: Any = tensor.detach()
     if tensor.layout is not tensocket.strided:
         dense = dense.to_dense()
@@ -168,7 +168,7 @@ def _array(tensor: Tensor, dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def _sparse(actual: Any, expected: Any) -> str:
-    """Return how two sparse tensors differ in their numbers of sparse dimensions and values; empty where they agree."""
+    """Return how two sparse tensors differ in their numbers of sparse dimensions and values; empty if they agree."""
     if actual.layout is not tensocket.sparse_coo or expected.layout is not tensocket.sparse_coo:
         return ""
     for name, left, right in (
@@ -200,7 +200,7 @@ def _values(actual: Tensor, expected: Tensor, checks: _Checks, what: str) -> str
 
 
 def _report(left: Any, right: Any, difference: Any, close: Any, tolerances: tuple[float, float], what: str) -> str:
-    """Return how much differs, and by how much at most."""
+    """Return a report of the number and size of differences."""
     rtol, atol = tolerances
     exact = rtol == atol == 0
     if what == "Scalars":
@@ -226,7 +226,7 @@ def _relative(difference: Any, right: Any) -> Any:
 
 def assert_allclose(actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None,
                     equal_nan: bool = True, msg: str = "") -> None:
-    """``assert_close`` without checks of devices, dtypes and strides; deprecated.
+    """Call ``assert_close`` without checks of devices, dtypes and strides. Deprecated.
 
     Args:
         actual: The value under test.
@@ -234,7 +234,7 @@ def assert_allclose(actual: Any, expected: Any, rtol: float | None = None, atol:
         rtol: Relative tolerance.
         atol: Absolute tolerance.
         equal_nan: Whether two NaN are equal.
-        msg: Another message.
+        msg: A custom message.
     """
     warnings.warn("assert_allclose is deprecated, use assert_close", FutureWarning, stacklevel=2)
     assert_close(tensocket.as_tensor(actual), tensocket.as_tensor(expected), rtol=rtol, atol=atol,

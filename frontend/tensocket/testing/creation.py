@@ -11,30 +11,30 @@ from tensocket_operators import Tensor
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError
 
-#: Values lie between these by default.
+#: Default bounds of the values.
 _DEFAULTS: Final = {"bool": (0, 2), "uint": (0, 10), "int": (-9, 10), "float": (-9, 9), "complex": (-9, 9)}
 
 
 def make_tensor(*shape: Any, dtype: DType, device: Any = None, low: float | None = None, high: float | None = None,
                 requires_grad: bool = False, noncontiguous: bool = False, exclude_zero: bool = False,
                 memory_format: Any = None) -> Tensor:
-    """Return a tensor of values drawn evenly from ``[low, high)``.
+    """Return a tensor of values that are uniformly distributed in ``[low, high)``.
 
-    Bounds beyond what the dtype holds become the smallest or largest number that it does.
+    Bounds beyond the range of the dtype become its smallest or largest number.
 
     Args:
         shape: Sizes.
         dtype: The dtype.
         device: The device.
         low: Smallest value; by default 0 for bool and unsigned integers, -9 for others.
-        high: Values are smaller; by default 2 for bool, 10 for integers, 9 for others.
+        high: Upper bound (excluded); by default 2 for bool, 10 for integers, 9 for others.
         requires_grad: Whether the tensor records gradients.
-        noncontiguous: Whether elements lie apart from each other, where there are two or more.
-        exclude_zero: Whether zeros become the smallest number above.
-        memory_format: Order in memory.
+        noncontiguous: Whether elements are not adjacent, if there are two or more.
+        exclude_zero: Whether zeros become the smallest positive number.
+        memory_format: Memory format.
 
     Raises:
-        ArgumentError: The dtype has no value between the bounds or no gradient, or both forms of memory are asked for.
+        ArgumentError: The dtype has no value between the bounds or no gradient, or both memory options are given.
     """
     if noncontiguous and memory_format is not None:
         raise ArgumentError("make_tensor", "both", "`noncontiguous` and `memory_format` are mutually exclusive",
@@ -59,10 +59,10 @@ def make_tensor(*shape: Any, dtype: DType, device: Any = None, low: float | None
 
 
 def _bounds(dtype: DType, low: float | None, high: float | None) -> tuple[float, float]:
-    """Bounds within what the dtype holds; whole numbers for integers.
+    """Return bounds within the range of the dtype; whole numbers for integers.
 
     Raises:
-        ArgumentError: They are not numbers, or have none of the dtype's values between them.
+        ArgumentError: The bounds are not numbers, or no value of the dtype is between them.
     """
     first, last = _DEFAULTS[dtype.kind]
     low, high = first if low is None else low, last if high is None else high

@@ -1,4 +1,4 @@
-"""Helpers around training: data loading, hooks, progress bars."""
+"""Helpers for training: data loading, hooks, progress bars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Helpers for programs with checkpoints of their own: random states of devices, and tensors cut off from their
+"""Helpers for programs with their own checkpoints: random states of devices, and tensors detached from their
 graph.
 """
 
@@ -13,18 +13,18 @@ from tensocket_core.pytree import tree_leaves
 from tensocket_operators import Tensor, errors
 from tensocket_operators.random.generator import generator_of
 
-#: Devices whose random states are not kept with those of accelerators.
+#: Devices whose random states are not saved together with those of accelerators.
 _HOSTS: Final = frozenset({"cpu", "meta"})
 
 
 class DefaultDeviceType:
-    """The kind of device that a function runs on when none of its arguments tells."""
+    """The device type for functions whose arguments do not determine it."""
 
     _default_device_type = "cuda"
 
     @staticmethod
     def set_device_type(device: str = "cuda") -> None:
-        """Choose it.
+        """Set the device type.
 
         Args:
             device: A device type.
@@ -33,7 +33,7 @@ class DefaultDeviceType:
 
     @staticmethod
     def get_device_type() -> str:
-        """Return the chosen one; ``cuda`` at first."""
+        """Return the device type; ``cuda`` by default."""
         return DefaultDeviceType._default_device_type
 
 
@@ -42,13 +42,13 @@ def _on_accelerators(args: Sequence[Any]) -> list[Any]:
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
-    """Return where the random generators of the arguments' devices are; nothing for tensors on the host.
+    """Return the states of the random generators of the arguments' devices; nothing for tensors on the host.
 
     Args:
         args: Tensors, collections of them, or anything else.
 
     Returns:
-        For every tensor on an accelerator its device's index and its generator's state, uint8.
+        For every tensor on an accelerator, the index of its device and the state of its generator, uint8.
     """
     found = _on_accelerators(args)
     kinds = sorted({x.device.type for x in found})
@@ -60,7 +60,7 @@ def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
 
 
 def set_device_states(devices: Iterable[int], states: Iterable[Tensor], *, device_type: str | None = None) -> None:
-    """Make the random generators of devices go on where they were.
+    """Restore the states of the random generators of devices.
 
     Args:
         devices: Indices, as ``get_device_states`` returned them.
@@ -75,13 +75,13 @@ def set_device_states(devices: Iterable[int], states: Iterable[Tensor], *, devic
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the arguments with every tensor cut off from its graph, requiring grad where it did.
+    """Return the arguments with every tensor detached from its graph; ``requires_grad`` stays as it was.
 
     Args:
         inputs: Arguments of a function.
 
     Raises:
-        AutogradError: They are not a tuple.
+        AutogradError: The arguments are not a tuple.
     """
     if not isinstance(inputs, tuple):
         raise errors.AutogradError("detach_variable", f"arguments of type {type(inputs).__name__}",

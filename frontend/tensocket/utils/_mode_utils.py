@@ -1,4 +1,4 @@
-"""Helpers around modes, as programs for PyTorch import them."""
+"""Helpers for modes, as programs for PyTorch import them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tensocket._C import _DisableTorchDispatch as no_dispatch
 
 
 def all_same_mode(modes: Sequence[Any]) -> bool:
-    """Whether all modes are the first one."""
+    """Whether all modes are the same object."""
     return all(mode == modes[0] for mode in modes)
 
 

@@ -1,4 +1,4 @@
-"""``__torch_dispatch__`` from outside: modes, and helpers for tensors that wrap others."""
+"""``__torch_dispatch__`` for modes and for tensors that wrap others: helpers."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tensocket_operators import Tensor
 
 @contextmanager
 def _disable_current_modes() -> Iterator[tuple[Any, ...]]:
-    """No dispatch mode sees the block's calls."""
+    """Disable all dispatch modes in the block."""
     modes = STATE.dispatch_modes
     with thread_state(dispatch_modes=()):
         yield modes
 
 
 def _get_current_dispatch_mode() -> Any:
-    """Return the innermost dispatch mode; None where there is none."""
+    """Return the innermost dispatch mode, or None."""
     modes = STATE.dispatch_modes
     return modes[-1] if modes else None
 
 
 def _get_current_dispatch_mode_stack() -> list[Any]:
-    """Active dispatch modes, innermost last."""
+    """Return the active dispatch modes, innermost last."""
     return list(STATE.dispatch_modes)
 
 
@@ -40,7 +40,7 @@ def return_and_correct_aliasing(func: Any, args: tuple[Any, ...], kwargs: Any, o
 
 
 def is_traceable_wrapper_subclass(t: object) -> bool:
-    """Whether a tensor's class can be taken apart into plain tensors and made from them."""
+    """Whether a tensor's class can be decomposed into plain tensors and rebuilt from them."""
     return isinstance(t, Tensor) and type(t) is not Tensor and hasattr(t, "__tensor_flatten__") and hasattr(
         t, "__tensor_unflatten__")
 

@@ -1,4 +1,4 @@
-"""Trees of Python containers: flatten, map, register, and paths to leaves."""
+"""Trees of Python containers: flattening, mapping, registration, and paths to leaves."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CONSTANT_NODES: set[type] = set()
 
 
 class LeafSpec(TreeSpec):
-    """The structure of a leaf, as PyTorch called it; ``TreeSpec.is_leaf`` tells whether a structure is one."""
+    """The structure of a leaf under PyTorch's old name; ``TreeSpec.is_leaf`` says whether a structure is one."""
 
     __slots__ = ()
 
@@ -65,18 +65,18 @@ def treespec_leaf() -> TreeSpec:
 
 
 def treespec_tuple(iterable: Any = (), /) -> TreeSpec:
-    """Return the structure of a tuple with parts of these structures."""
+    """Return the structure of a tuple whose parts have these structures."""
     return TreeSpec(tuple, None, iterable)
 
 
 def treespec_dict(mapping: Any = (), /, **kwargs: TreeSpec) -> TreeSpec:
-    """Return the structure of a dict with values of these structures."""
+    """Return the structure of a dict whose values have these structures."""
     named = dict(mapping, **kwargs)
     return TreeSpec(dict, list(named), named.values())
 
 
 class _Star(str):
-    """Stands for a leaf in ``treespec_pprint``."""
+    """The placeholder for a leaf in ``treespec_pprint``."""
 
     __slots__ = ()
 
@@ -93,8 +93,8 @@ def treespec_pprint(treespec: TreeSpec) -> str:
 
 
 def map_only(type_or_types_or_pred: Any, /) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
-    """Return a decorator: the function for values of a type, of one of several, or for which a function holds; others
-    stay.
+    """Return a decorator that restricts a function to values of a type, of several types, or that pass a test; others
+    stay unchanged.
 
     Raises:
         ArgumentTypeError: The argument is neither a type nor a function.
@@ -112,12 +112,12 @@ def map_only(type_or_types_or_pred: Any, /) -> Callable[[Callable[[Any], Any]], 
 
 def tree_map_only(type_or_types_or_pred: Any, /, func: Callable[[Any], Any], tree: Any,
                   is_leaf: Predicate | None = None) -> Any:
-    """Return the tree with ``func`` of the leaves of a type, of one of several types, or for which a function holds."""
+    """Apply ``func`` to the leaves of a type, of one of several types, or that pass a test; return the new tree."""
     return tree_map(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
 
 def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Predicate | None = None) -> Any:
-    """Call ``func`` with every leaf; returns the tree itself."""
+    """Call ``func`` with every leaf and return the tree itself."""
     leaves, spec = tree_flatten(tree, is_leaf)
     for values in zip(leaves, *[spec.flatten_up_to(rest) for rest in rests], strict=True):
         func(*values)
@@ -126,27 +126,27 @@ def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Predica
 
 def tree_map_only_(type_or_types_or_pred: Any, /, func: Callable[[Any], Any], tree: Any,
                    is_leaf: Predicate | None = None) -> Any:
-    """Call ``func`` with the leaves that ``tree_map_only`` would replace; returns the tree itself."""
+    """Call ``func`` with the leaves that ``tree_map_only`` would replace and return the tree itself."""
     return tree_map_(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
 
 def tree_all(pred: Predicate, tree: Any, is_leaf: Predicate | None = None) -> bool:
-    """Whether a function holds for all leaves."""
+    """Whether a predicate holds for all leaves."""
     return all(map(pred, tree_iter(tree, is_leaf)))
 
 
 def tree_any(pred: Predicate, tree: Any, is_leaf: Predicate | None = None) -> bool:
-    """Whether a function holds for a leaf."""
+    """Whether a predicate holds for any leaf."""
     return any(map(pred, tree_iter(tree, is_leaf)))
 
 
 def tree_all_only(type_or_types: Any, /, pred: Predicate, tree: Any, is_leaf: Predicate | None = None) -> bool:
-    """Whether a function holds for all leaves of a type."""
+    """Whether a predicate holds for all leaves of a type."""
     return all(pred(leaf) for leaf in tree_iter(tree, is_leaf) if isinstance(leaf, type_or_types))
 
 
 def tree_any_only(type_or_types: Any, /, pred: Predicate, tree: Any, is_leaf: Predicate | None = None) -> bool:
-    """Whether a function holds for a leaf of a type."""
+    """Whether a predicate holds for any leaf of a type."""
     return any(pred(leaf) for leaf in tree_iter(tree, is_leaf) if isinstance(leaf, type_or_types))
 
 
@@ -171,7 +171,7 @@ def _paths(path: KeyPath, tree: Any, is_leaf: Predicate | None) -> Iterator[tupl
 
 
 def tree_leaves_with_path(tree: Any, is_leaf: Predicate | None = None) -> list[tuple[KeyPath, Any]]:
-    """For each leaf the keys on the way to it, and itself.
+    """Return each leaf with its path, the keys that lead to it.
 
     Raises:
         ArgumentError: A class was registered without ``flatten_with_keys_fn``.
@@ -180,25 +180,25 @@ def tree_leaves_with_path(tree: Any, is_leaf: Predicate | None = None) -> list[t
 
 
 def tree_flatten_with_path(tree: Any, is_leaf: Predicate | None = None) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
-    """Leaves with the keys on the way to them, and the structure."""
+    """Return the leaves with their paths, and the structure."""
     spec = tree_structure(tree, is_leaf)
     return tree_leaves_with_path(tree, is_leaf), spec
 
 
 def tree_map_with_path(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Predicate | None = None) -> Any:
-    """As ``tree_map``; ``func`` is given the keys on the way to a leaf first."""
+    """Do the same as ``tree_map``; the first argument of ``func`` is the path to the leaf."""
     pairs, spec = tree_flatten_with_path(tree, is_leaf)
     columns = [[path for path, _ in pairs], [leaf for _, leaf in pairs], *[spec.flatten_up_to(r) for r in rests]]
     return spec.unflatten(map(func, *columns))
 
 
 def keystr(kp: KeyPath) -> str:
-    """Keys as Python writes them: ``[0]['weight'].x``."""
+    """Return a path as Python writes it: ``[0]['weight'].x``."""
     return "".join(map(str, kp))
 
 
 def key_get(obj: Any, kp: KeyPath) -> Any:
-    """Return the part of a tree that keys lead to."""
+    """Return the part of a tree at a path."""
     for key in kp:
         obj = key.get(obj)
     return obj
@@ -209,7 +209,7 @@ def key_get(obj: Any, kp: KeyPath) -> Any:
 
 def _register_pytree_node(cls: Any, flatten_fn: Callable[[Any], Any], unflatten_fn: Callable[[Any, Any], Any],
                           to_str_fn: Any = None, maybe_from_str_fn: Any = None, **kwargs: Any) -> None:
-    """``register_pytree_node`` by its former name, which replaces registrations."""
+    """Do the same as ``register_pytree_node`` under its former name, but replace existing registrations."""
     warnings.warn("`torch.utils._pytree._register_pytree_node` is deprecated. Please use "
                   "`torch.utils._pytree.register_pytree_node` instead.", FutureWarning, stacklevel=2)
     if to_str_fn is not None or maybe_from_str_fn is not None:
@@ -219,7 +219,7 @@ def _register_pytree_node(cls: Any, flatten_fn: Callable[[Any], Any], unflatten_
 
 
 def _register_namedtuple(cls: Any, *, serialized_type_name: str) -> None:
-    """Give a class of named tuples a name in texts of ``treespec_dumps``."""
+    """Set the name of a class of named tuples in texts of ``treespec_dumps``."""
     _private_register_pytree_node(
         cls, nodes.flatten_namedtuple, nodes.unflatten_namedtuple, serialized_type_name=serialized_type_name,
         to_dumpable_context=nodes.dump_namedtuple, from_dumpable_context=nodes.load_namedtuple,
@@ -245,12 +245,12 @@ def _field_names(cls: Any, field_names: list[str] | None, dropped: list[str]) ->
 
 def register_dataclass(cls: Any, *, field_names: list[str] | None = None, drop_field_names: list[str] | None = None,
                        serialized_type_name: str | None = None) -> None:
-    """Make a dataclass a container of its fields; fields that are None are not children.
+    """Register a dataclass as a container of its fields; fields that are None are not children.
 
     Args:
         cls: The dataclass, or a class that is made from its fields by name.
-        field_names: The fields that are parts; all that the constructor takes if not given.
-        drop_field_names: The fields that are not.
+        field_names: The fields that are children; all fields that the constructor takes if not given.
+        drop_field_names: The fields that are not children.
         serialized_type_name: The name of the class in texts of ``treespec_dumps``.
 
     Raises:
@@ -282,10 +282,10 @@ class ConstantNode:
 
 
 def register_constant(cls: Any) -> None:
-    """Make objects of a class containers without leaves: they are part of the structure.
+    """Register a class whose objects are containers without leaves: they are part of the structure.
 
     Raises:
-        ArgumentTypeError: The class has no ``__eq__`` or ``__hash__`` of its own.
+        ArgumentTypeError: The class does not define ``__eq__`` or ``__hash__``.
     """
     if cls.__eq__ is object.__eq__ or cls.__hash__ is None:
         raise ArgumentTypeError("register_constant", f"{cls}", "expects a class to have a non-default `__eq__` and "
@@ -307,7 +307,7 @@ def is_constant_class(cls: Any) -> bool:
 
 
 def is_namedtuple(obj: Any) -> bool:
-    """Whether an object is a named tuple, or a class of them."""
+    """Whether an object is a named tuple, or a class of named tuples."""
     return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
 
 

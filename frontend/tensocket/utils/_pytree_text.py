@@ -1,4 +1,4 @@
-"""Structures of trees as text: JSON of a version, names of classes and contexts."""
+"""Tree structures as text: JSON with a version, class names and contexts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL: Final = 1
 
 
 class EnumEncoder(json.JSONEncoder):
-    """Writes members of enumerations by the names of their class and their own."""
+    """A JSON encoder that writes members of enumerations by the name of their class and their own name."""
 
     def default(self, obj: object) -> Any:
-        """Return the substitute for an object that JSON does not know."""
+        """Return a substitute for an object that JSON cannot encode."""
         if isinstance(obj, Enum):
             kind = type(obj)
             return {"__enum__": True, "fqn": f"{kind.__module__}:{kind.__qualname__}", "name": obj.name}
@@ -27,7 +27,7 @@ class EnumEncoder(json.JSONEncoder):
 
 
 def enum_object_hook(obj: dict[str, Any]) -> Any:
-    """Return the member of an enumeration that stands in a text; other dicts as they are."""
+    """Return the member of an enumeration that a dict describes; return other dicts unchanged."""
     if "__enum__" not in obj:
         return obj
     module, _, path = obj["fqn"].partition(":")
@@ -82,7 +82,7 @@ def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
         protocol: Version of the text; 1 is the only one.
 
     Raises:
-        ArgumentTypeError: It is not a structure, or JSON cannot express a context.
+        ArgumentTypeError: ``treespec`` is not a structure, or JSON cannot express a context.
         ArgumentError: The version is unknown.
         UnsupportedOperator: A class was registered without a name.
     """

@@ -1,8 +1,8 @@
-"""Activation checkpointing: values that backward needs are computed again instead of kept.
+"""Activation checkpointing: backward recomputes the values that it needs instead of storing them.
 
-Without re-entrance, hooks take the place of the tensors that the function saves. When backward asks for the first of
-them, the function runs again and its saved tensors, in the same order, are the values. With re-entrance, one node
-stands for the function, whose backward runs the function with recording and then an inner backward.
+Without re-entrance, placeholders replace the tensors that the function saves. When backward unpacks the first of them,
+the function runs again, and its saved tensors, in the same order, are the values. With re-entrance, one node represents
+the function; its backward runs the function with recording and then an inner backward.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ContextPair = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 
 
 class CheckpointError(errors.AutogradError):
-    """The second run of a function saved other tensors than the first."""
+    """The error for a second run that saved other tensors than the first."""
 
 
 class _EarlyStop(threading.local):
@@ -63,10 +63,10 @@ _EARLY_STOP: Final = _EarlyStop()
 
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Say whether a second run stops when all saved tensors are there, for checkpoints made in this block.
+    """Set whether a second run stops when it has all saved tensors, for checkpoints that are made in this block.
 
     Args:
-        enable: Whether it does.
+        enable: Whether it stops.
     """
     before, _EARLY_STOP.override = _EARLY_STOP.override, enable
     try:
@@ -77,39 +77,39 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
 @contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Accepted as in PyTorch; errors always list what was saved.
+    """Accept PyTorch's setting; errors always list the saved tensors.
 
     Args:
-        enabled: Whether checkpoints of this block should, whatever their ``debug`` says.
+        enabled: Whether checkpoints of this block list them, regardless of their ``debug``.
     """
     yield
 
 
 def noop_context_fn() -> ContextPair:
-    """Contexts that do nothing."""
+    """Return two contexts that do nothing."""
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
 def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None,
                context_fn: Callable[[], ContextPair] = noop_context_fn, determinism_check: str = "default",
                debug: bool = False, early_stop: bool = True, preserve_rng_state: bool = True, **kwargs: Any) -> Any:
-    """Run a function; values that its backward needs are computed again by a second run.
+    """Run a function; for its backward, a second run recomputes the values that backward needs.
 
     Args:
-        function: Computes the same when it runs again.
+        function: A function that computes the same when it runs again.
         args: Its arguments.
-        use_reentrant: Whether one node runs an inner backward; pass False, which allows keywords, ``grad``, nesting
-            and graphs in arguments. Not passing it warns and means True, as in PyTorch.
-        context_fn: Makes two contexts, for the first run and for the second.
+        use_reentrant: Whether one node runs an inner backward; pass False, which allows keywords, ``grad``, nesting and
+            graphs in arguments. By default, True with a warning, as in PyTorch.
+        context_fn: A function that returns two contexts, for the first and the second run.
         determinism_check: ``default`` compares shapes, dtypes and devices of both runs, ``none`` only their number.
-        debug: Accepted as in PyTorch; errors always list what was saved.
-        early_stop: Whether the second run stops when all saved tensors are there.
+        debug: Accepted as in PyTorch; errors always list the saved tensors.
+        early_stop: Whether the second run stops when it has all saved tensors.
         preserve_rng_state: Whether the second run draws the same random numbers.
         kwargs: Its keyword arguments.
 
     Raises:
-        ArgumentError: A setting does not exist or is for the other kind.
-        CheckpointError: In backward, the second run saved other tensors.
+        ArgumentError: A setting does not exist or belongs to the other kind of checkpoint.
+        CheckpointError: In backward, the second run saved other tensors than the first.
     """
     if determinism_check not in ("default", "none"):
         raise errors.ArgumentError("checkpoint", f"determinism_check {determinism_check!r}",
@@ -132,11 +132,11 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
 
 def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None,
                           **kwargs: Any) -> Any:
-    """Run functions one after the other, all but the last segment of them checkpointed.
+    """Run functions in sequence and checkpoint all segments but the last.
 
     Args:
         functions: Modules or functions, or a ``Sequential``.
-        segments: Into how many parts to divide them.
+        segments: Number of segments.
         input: The argument of the first one.
         use_reentrant: As in ``checkpoint``.
         kwargs: ``preserve_rng_state``.
@@ -169,7 +169,7 @@ def _chain(functions: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
 
 
 class _Stop(BaseException):
-    """All that was wanted of a second run is there."""
+    """The exception that stops a second run once it has saved all tensors that backward needs."""
 
     def __init__(self, frame: _Frame) -> None:
         super().__init__()
@@ -177,7 +177,7 @@ class _Stop(BaseException):
 
 
 class _Place:
-    """The object that a node holds instead of a tensor: the number of the saved tensor, and values by backward pass."""
+    """A placeholder that a node holds instead of a tensor: the saved tensor's number, and values by backward pass."""
 
     __slots__ = ("__weakref__", "values")
 
@@ -186,20 +186,20 @@ class _Place:
 
 
 class _Inputs(Function):
-    """Saves the tensors among a function's arguments where enclosing hooks see them: those of an outer checkpoint."""
+    """A function that saves the tensors among a call's arguments, so that an outer checkpoint's hooks pack them."""
 
     @staticmethod
     def forward(ctx: Any, anchor: Any, *tensors: Any) -> Any:
-        """Saves the tensors; the result is nothing but a place for the node."""
+        """Save the tensors; the result only provides a node."""
         ctx.save_for_backward(*tensors)
         return anchor.new_empty((0,))
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """No gradient comes here.
+        """Refuse: this node never receives a gradient.
 
         Raises:
-            AutogradError: One came.
+            AutogradError: It received one.
         """
         raise errors.AutogradError("checkpoint", "a gradient of the place of arguments", "it takes no part in backward",
                                    "use the results of the function")
@@ -217,9 +217,9 @@ class _Frame:
         self.states = rng_states() if preserve else None
         self.precisions = choices()
         self.places: list[weakref.ref[_Place]] = []
-        #: Passes for which there was a second run.
+        #: Backward passes for which the function ran a second time.
         self.computed: set[int] = set()
-        #: Whether the first run is over; backward passes inside of it find only what it has saved so far.
+        #: Whether the first run is over; backward passes inside of it find only the tensors that it has saved so far.
         self.completed = False
         self.descriptions: list[str] = []
         self.keywords = tuple(kwargs)
@@ -237,7 +237,7 @@ class _Frame:
         return _Inputs.apply(anchor, *tensors).grad_fn
 
     def run(self) -> Any:
-        """Return the first run."""
+        """Do the first run and return its result."""
         values, self.given = self.given, []
         args, kwargs = self._split(values)
         if not is_grad_enabled():
@@ -273,7 +273,7 @@ class _Frame:
         return place.values.pop(number)
 
     def _unpack_alone(self, place: _Place) -> Any:
-        """Compute a saved tensor outside of backward passes: every access runs the function again and keeps nothing."""
+        """Compute a saved tensor outside of a backward pass: every access runs the function again."""
         self._compute(0)
         value = place.values[0]
         self._forget(0)
@@ -287,7 +287,7 @@ class _Frame:
                 place.values.pop(number, None)
 
     def _compute(self, number: int) -> None:
-        """Run the function a second time and fill the places that are still in use."""
+        """Run the function a second time and fill the placeholders that are still in use."""
         values = list(self.arguments)
         if self.inputs is not None:
             for position, tensor in zip(self.positions, self.inputs.saved_tensors, strict=True):
@@ -337,7 +337,7 @@ def _describe(tensor: Any) -> str:
 
 
 class CheckpointFunction(Function):
-    """One node for a function, whose backward runs the function again and an inner backward."""
+    """A node for a function; its backward runs the function again and then an inner backward."""
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
@@ -355,10 +355,10 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """Run the function with recording, then backward through that.
+        """Run the function with recording, then run backward through the new graph.
 
         Raises:
-            AutogradError: The pass has chosen inputs, or no result has a gradient.
+            AutogradError: The pass has chosen inputs, or none of the results has a gradient.
         """
         running = current_pass()
         if running is not None and running.wanted is not None:

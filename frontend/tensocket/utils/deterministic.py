@@ -1,5 +1,5 @@
-"""``tensocket.utils.deterministic.fill_uninitialized_memory``: whether ``empty`` and the like fill memory while
-``use_deterministic_algorithms`` is on; True unless changed.
+"""``tensocket.utils.deterministic.fill_uninitialized_memory``: whether ``empty`` and similar functions fill memory
+while ``use_deterministic_algorithms`` is on; True by default.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tensocket_operators.deterministic import SETTING, set_fill_uninitialized_me
 
 
 class _Deterministic(ModuleType):
-    """This module, whose attribute is core's setting."""
+    """The class of this module, whose attribute is core's setting."""
 
     @property
     def fill_uninitialized_memory(self) -> bool:

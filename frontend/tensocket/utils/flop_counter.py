@@ -1,4 +1,4 @@
-"""Counting floating-point operations: those of products of matrices and convolutions, by module."""
+"""A counter of floating-point operations of matrix products and convolutions, by module."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .module_tracker import ModuleTracker
 
 Formula = Callable[..., int]
 _SUFFIXES: Final = ("", "K", "M", "B", "T")
-#: Formulas of users, by operator.
+#: User-defined formulas, by operator.
 flop_registry: Final[dict[Any, Formula]] = {}
 
 
@@ -30,7 +30,7 @@ def _shape(value: Any) -> Any:
 
 
 def shape_wrapper(function: Formula) -> Formula:
-    """Return a formula over shapes as one over tensors: it gets ``out_shape`` for the result ``out_val``."""
+    """Wrap a formula over shapes as one over tensors: it gets ``out_shape`` for the result ``out_val``."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, out_val: Any = None, **kwargs: Any) -> int:
@@ -41,7 +41,7 @@ def shape_wrapper(function: Formula) -> Formula:
 
 
 def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Formula], Formula]:
-    """Register, as a decorator, how many operations calls of operators take.
+    """Register, as a decorator, a formula for the number of operations of a call.
 
     Args:
         targets: An operator of ``ops``, or several.
@@ -65,14 +65,14 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Form
 
 
 def _product(args: Any, result: Any) -> tuple[Any, int]:
-    """Return a product of matrices, or of batches of them."""
+    """Return the count of a product of matrices, or of batches of them."""
     left = args[0].shape
     key = ops.aten.mm if len(left) == 2 == args[1].ndim else ops.aten.bmm
     return key, 2 * result.numel() * left[-1]
 
 
 def _window_sums(weight: Any, batch: int, positions: Iterable[int]) -> int:
-    """Every element of a weight is multiplied once at every position, and added."""
+    """Return the count of a convolution: every element of a weight is multiplied and added at every position."""
     return 2 * int(weight.numel()) * batch * math.prod(positions)
 
 
@@ -88,13 +88,13 @@ def _convolution_of_weight(args: Any, result: Any) -> int:
     return _window_sums(result, args[0].shape[0], args[0].shape[2:])
 
 
-#: Operators that all products and convolutions are made of; a transposed convolution is the gradient of the input.
+#: The operators that make up all products and convolutions; a transposed convolution is the gradient of the input.
 _CONVOLUTIONS: Final = {"convolve": _convolution, "convolve_input": _convolution_of_input,
                         "convolve_weight": _convolution_of_weight}
 
 
 def _built_in(operator: Any, args: Any, result: Any) -> tuple[Any, int] | None:
-    """Return the name under which an operation is listed, and its count; None where it counts nothing."""
+    """Return the listed name of an operation and its count, or None if it counts nothing."""
     if operator.name == "matmul":
         return _product(args, result)
     formula = _CONVOLUTIONS.get(operator.name)
@@ -107,8 +107,8 @@ class FlopCounterMode(TorchDispatchMode):
     """A context manager that counts floating-point operations in its block, in total and by module.
 
     Args:
-        mods: Not needed: modules are found as they run.
-        depth: How deep the table goes into modules.
+        mods: Ignored: modules are found as they run.
+        depth: Depth of modules in the table.
         display: Whether the table is printed at the end of the block.
         custom_mapping: Formulas for operators; ``f(*shapes, out_shape)``, or ``f(*args, out_val)`` for functions with
             an attribute ``_get_raw``.
@@ -164,14 +164,14 @@ class FlopCounterMode(TorchDispatchMode):
         return sum(self.flop_counts["Global"].values())
 
     def get_flop_counts(self) -> dict[str, dict[Any, int]]:
-        """By dotted names of modules, and for ``Global``: operators to counts."""
+        """Return, by dotted names of modules and for ``Global``, the counts by operator."""
         return {name: dict(counts) for name, counts in self.flop_counts.items()}
 
     def get_table(self, depth: int | None = None) -> str:
         """Return the counts as a table.
 
         Args:
-            depth: How deep it goes into modules; as the constructor's if not given.
+            depth: Depth of modules; the constructor's if not given.
         """
         limit = self.depth if depth is None else depth
         total = self.get_total_flops()
@@ -196,7 +196,7 @@ class FlopCounterMode(TorchDispatchMode):
 
 
 def _aligned(rows: list[tuple[str, str, str]]) -> str:
-    """Rows with a line below the first one, names on the left and numbers on the right of their columns."""
+    """Align the rows: a line below the first one, names on the left and numbers on the right of their columns."""
     first, second, third = (max(len(row[k]) for row in rows) for k in range(3))
     lines = [f"{name:<{first}}  {count:>{second}}  {part:>{third}}" for name, count, part in rows]
     return "\n".join([lines[0], "  ".join("-" * width for width in (first, second, third)), *lines[1:]])

@@ -1,4 +1,4 @@
-"""Hooks: handles by which they are taken away again, and hooks on the gradient of a whole module."""
+"""Hooks: handles to remove them, and hooks on the gradients of a whole module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensocket_operators.differentiation.function import Function
 
 
 class _Gate(Function):
-    """Passes tensors on; hooks of its node see their gradients together."""
+    """A function that passes tensors on, so that hooks of its node get all of their gradients together."""
 
     @staticmethod
     def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -26,13 +26,13 @@ class _Gate(Function):
 
 
 class BackwardHook:
-    """The hooks on the gradient of one call of a module, seen as one node from its inputs to its outputs.
+    """The hooks on the gradients of one call of a module, as if it were one node from its inputs to its outputs.
 
     Args:
         module: The first argument of hooks.
-        user_hooks: Called with ``(module, grad_input, grad_output)`` when gradients of the inputs are known; what they
-            return replaces ``grad_input``.
-        user_pre_hooks: Called with ``(module, grad_output)`` before that; what they return replaces ``grad_output``.
+        user_hooks: Called with ``(module, grad_input, grad_output)`` when gradients of the inputs are known; their
+            results replace ``grad_input``.
+        user_pre_hooks: Called with ``(module, grad_output)`` before that; their results replace ``grad_output``.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class BackwardHook:
         self._input_places: list[int] | None = None
 
     def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Arguments for the module, positions as given; its hooks run when their gradients are known."""
+        """Return the arguments for the module, in the same positions; hooks run when their gradients are known."""
         self._n_inputs = len(args)
         passed, places, node = _through_gate(args)
         if node is None:
@@ -56,7 +56,7 @@ class BackwardHook:
         return passed
 
     def setup_output_hook(self, result: Any) -> Any:
-        """Pass on the module's result, a tensor or tuple, such that the gradients of all of it are seen."""
+        """Return the module's result, a tensor or tuple, through a gate that gets the gradients of all of it."""
         single = not isinstance(result, tuple)
         results = (result,) if single else result
         passed, places, node = _through_gate(results)
@@ -77,7 +77,9 @@ class BackwardHook:
         return tuple(spread[place] for place in places)
 
     def _without_inputs(self) -> None:
-        """No input requires a gradient, so no node ends the module's part of the graph."""
+        """Run the hooks with a warning: without inputs that require a gradient, no node ends the module's part of the
+        graph.
+        """
         warnings.warn("Full backward hook is firing when gradients are computed with respect to module outputs since "
                       "no inputs require gradients", stacklevel=4)
         for hook in self.user_hooks:
@@ -91,7 +93,7 @@ class BackwardHook:
     def _after(self, gradients: tuple[Any, ...]) -> tuple[Any, ...] | None:
         places = self._input_places or []
         if self._outputs is None:
-            # A gradient that did not pass through the outputs, for example of the inputs alone.
+            # The gradient did not pass through the outputs: for example, that of the inputs alone.
             return None
         spread = _spread(gradients, places, self._n_inputs)
         for hook in self.user_hooks:
@@ -101,7 +103,7 @@ class BackwardHook:
 
 
 def _through_gate(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int], Any]:
-    """``values`` with tensors passed through a gate, where they are, and its node, which is None without gradients."""
+    """Return ``values`` with tensors passed through a gate, their positions, and its node (None without gradients)."""
     places = [place for place, value in enumerate(values) if isinstance(value, Tensor)]
     if not (is_grad_enabled() and any(values[place].requires_grad for place in places)):
         return values, places, None
@@ -131,7 +133,7 @@ def _replaced(kind: str, name: str, before: tuple[Any, ...], result: Any) -> tup
 
 
 def unserializable_hook(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a hook as one that is left out when a tensor is saved; hooks of tensors always are."""
+    """Mark a hook that is not saved with its tensor; hooks of tensors never are."""
     f.__torch_unserializable__ = True  # type: ignore[attr-defined]
     return f
 

@@ -1,4 +1,4 @@
-"""Weights from addresses, under an old name."""
+"""Downloads of weights, under an old name."""
 
 from __future__ import annotations
 

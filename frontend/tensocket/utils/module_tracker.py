@@ -1,4 +1,4 @@
-"""Which modules are being computed, forward and backward."""
+"""A tracker of the modules that are being computed, forward and backward."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tensocket_operators import Tensor
 
 
 class ModuleTracker:
-    """A context manager that knows which modules are being computed.
+    """A context manager that tracks the modules that are being computed.
 
     Attributes:
         parents: Dotted names of these modules, from the class of the outermost one, and ``Global``.
@@ -54,7 +54,7 @@ class ModuleTracker:
     def _before(self, module: Module, args: Any) -> None:
         name = self._name(module)
         self.parents.add(name)
-        # The gradients of the inputs come at the end of the module's part of the backward pass.
+        # The gradients of the inputs come last in the module's part of the backward pass.
         self._watch(args, lambda _: self.parents.discard(name))
 
     def _after(self, module: Module, args: Any, result: Any) -> None:

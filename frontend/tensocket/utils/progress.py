@@ -1,4 +1,4 @@
-"""Progress bars for loops, with fields such as loss and accuracy. rich is loaded when a bar is shown."""
+"""Progress bars for loops, with fields such as loss and accuracy. Showing a bar imports rich."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tensocket.errors import MissingPackage
 
 T = TypeVar("T")
 
-#: Least seconds between two updates of a bar: drawing must not slow a loop down.
+#: Shortest time between two updates of a bar, in seconds: drawing must not slow a loop down.
 _INTERVAL: Final = 0.05
 
 
 class Progress(Generic[T]):
-    """A bar around an iterable, or one that is advanced by hand in a ``with`` block; see ``progress``."""
+    """A progress bar around an iterable, or one that is advanced by hand in a ``with`` block; see ``progress``."""
 
     def __init__(self, iterable: Iterable[T], description: str, total: float | None, enabled: bool) -> None:
         self._iterable = iterable
@@ -35,7 +35,7 @@ class Progress(Generic[T]):
         return len(self._iterable)  # type: ignore[arg-type]  # raises TypeError as len() of any iterable without one
 
     def show(self, **fields: Any) -> None:
-        """Show values behind the bar, for example ``show(loss=0.31, accuracy="97.2 %")``; cheap where it is off."""
+        """Show values after the bar, for example ``show(loss=0.31, accuracy="97.2 %")``; cheap if it is disabled."""
         if self._enabled:
             self._fields.update((name, _shown(value)) for name, value in fields.items())
             self._draw()
@@ -46,7 +46,7 @@ class Progress(Generic[T]):
         self._draw()
 
     def advance(self, count: float = 1) -> None:
-        """Go on by ``count`` items; loops over the bar do so by themselves."""
+        """Advance by ``count`` items; loops over the bar do so automatically."""
         self._count += count
         self._draw()
 
@@ -67,7 +67,7 @@ class Progress(Generic[T]):
         if not self._enabled:
             yield from self._iterable
             return
-        items = iter(self._iterable)  # which may start processes, before the display starts a thread
+        items = iter(self._iterable)  # before the display starts a thread, as this may start processes
         with self:
             for item in items:
                 yield item
@@ -86,7 +86,7 @@ class Progress(Generic[T]):
 
 
 class _Display:
-    """The bars on the screen: rich draws one display at a time, so that loops within loops share it."""
+    """The bars on the screen: rich draws one display at a time, so nested loops share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -94,7 +94,7 @@ class _Display:
         self._tasks: list[Any] = []
 
     def add(self, description: str, total: float | None, fields: str) -> Any:
-        """Return a new bar, below those that there are."""
+        """Return a new bar, below the existing ones."""
         with self._lock:
             if self._rich is None:
                 self._rich = _new_display()
@@ -104,13 +104,13 @@ class _Display:
             return task
 
     def update(self, task: Any, description: str, count: float, fields: str) -> None:
-        """Draw a bar anew."""
+        """Redraw a bar."""
         with self._lock:
             if task in self._tasks:
                 self._rich.update(task, description=description, completed=count, fields=fields)
 
     def remove(self, task: Any) -> None:
-        """End a bar. The last one stays on the screen; those of inner loops make place for the next ones."""
+        """End a bar. The last one stays on the screen; inner loops free their place."""
         with self._lock:
             if task not in self._tasks:
                 return
@@ -128,20 +128,20 @@ _DISPLAY: Final = _Display()
 def progress(
     iterable: Iterable[T] = (), *, description: str = "", total: float | None = None, enabled: bool | None = None
 ) -> Progress[T]:
-    """Return a progress bar around ``iterable``. Loops within loops have a bar each.
+    """Return a progress bar around ``iterable``. Nested loops have one bar each.
 
     Args:
         iterable: The items to loop over.
         description: Text before the bar.
         total: Number of items; ``len(iterable)`` if it has one.
-        enabled: Whether a bar is shown; by default only where standard error is a terminal, so logs stay clean.
+        enabled: Whether a bar is shown; by default only if standard error is a terminal, so logs stay clean.
 
     Returns:
-        An iterable over the same items, with ``show(loss=..., accuracy=...)`` for values behind the bar. In a ``with``
+        An iterable over the same items, with ``show(loss=..., accuracy=...)`` for values after the bar. In a ``with``
         block instead of a loop, ``advance()`` moves it.
 
     Raises:
-        MissingPackage: ``enabled=True``, and rich is not installed. (By default there is a warning, and no bar.)
+        MissingPackage: ``enabled=True``, and rich is not installed. (By default, a warning replaces the bar.)
 
     >>> list(progress([1, 2], enabled=False))
     [1, 2]

@@ -1,4 +1,4 @@
-"""Weak references and mappings whose keys are objects themselves: tensors are compared by identity, not by ``==``."""
+"""Weak references, and mappings whose keys compare by identity: for tensors, ``==`` is elementwise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensocket_operators import Tensor
 
 
 class WeakIdRef(weakref.ref):  # type: ignore[type-arg]
-    """A weak reference that is equal to others to the same object."""
+    """A weak reference that equals other references to the same object."""
 
     __slots__ = ("_id",)
 
@@ -27,12 +27,12 @@ class WeakIdRef(weakref.ref):  # type: ignore[type-arg]
         return self is other if mine is None or its is None else mine is its
 
     def __ne__(self, other: Any) -> bool:
-        # That of ``weakref.ref`` compares the objects.
+        # The method of ``weakref.ref`` compares the objects.
         return not self == other
 
 
 class _WeakHashRef(WeakIdRef):
-    """A weak reference that is equal to others to objects with the same hash, as those of scripts are."""
+    """A weak reference that equals references to objects with the same hash, as those of scripts have."""
 
     __slots__ = ()
 
@@ -48,7 +48,7 @@ class _WeakHashRef(WeakIdRef):
 
 
 class WeakIdKeyDictionary(MutableMapping[Any, Any]):
-    """A mapping from objects, by identity; a pair goes when nobody else refers to its key.
+    """A mapping from objects by identity; a pair is removed when no other reference to its key is left.
 
     Args:
         dict: A mapping, or pairs, to start from.
@@ -84,21 +84,21 @@ class WeakIdKeyDictionary(MutableMapping[Any, Any]):
     def __contains__(self, key: object) -> bool:
         try:
             return self.ref_type(key) in self.data
-        except TypeError:  # nothing refers weakly to it
+        except TypeError:  # the object does not support weak references
             return False
 
     def __len__(self) -> int:
         return len(self.data)
 
     def __iter__(self) -> Iterator[Any]:
-        # Over a copy, because keys may go meanwhile.
+        # Iterate over a copy, because keys may disappear meanwhile.
         for reference in list(self.data):
             key = reference()
             if key is not None:
                 yield key
 
     def items(self) -> Iterator[tuple[Any, Any]]:  # type: ignore[override]
-        """Pairs whose key is still there."""
+        """Yield the pairs whose key is still alive."""
         for reference, value in list(self.data.items()):
             key = reference()
             if key is not None:
@@ -113,14 +113,14 @@ class WeakIdKeyDictionary(MutableMapping[Any, Any]):
         return (value for _, value in self.items())
 
     def keyrefs(self) -> list[WeakIdRef]:
-        """Weak references to the keys."""
+        """Return weak references to the keys."""
         return list(self.data)
 
     def popitem(self) -> tuple[Any, Any]:
-        """Take out the last pair.
+        """Remove and return the last pair.
 
         Raises:
-            KeyError: There is none.
+            KeyError: The mapping is empty.
         """
         while True:
             reference, value = self.data.popitem()
@@ -129,10 +129,10 @@ class WeakIdKeyDictionary(MutableMapping[Any, Any]):
                 return key, value
 
     def update(self, other: Any = None, /, **keywords: Any) -> None:
-        """Take over pairs; all are read before the first one is put in, so that errors of reading change nothing.
+        """Add pairs; read all of them before the first one is added, so that errors of reading change nothing.
 
         Args:
-            other: A mapping, or pairs; None for none.
+            other: A mapping, or pairs; None for no pairs.
             keywords: More pairs.
         """
         pairs = dict(() if other is None else other) if not isinstance(other, Mapping) else other
@@ -173,7 +173,7 @@ WeakTensorKeyDictionary = WeakIdKeyDictionary
 
 
 class TensorWeakRef:
-    """A weak reference to a tensor; called, it returns the tensor, or None when there is none any more.
+    """A weak reference to a tensor; a call returns the tensor, or None after its deletion.
 
     Args:
         tensor: The tensor.

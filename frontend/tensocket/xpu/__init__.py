@@ -1,4 +1,4 @@
-"""Devices that PyTorch calls ``xpu``: no backend answers for them."""
+"""Devices that PyTorch calls ``xpu``: no backend supports them."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from ... import amp
 
 
 class autocast(amp.autocast):
-    """``amp.autocast("cpu", ...)``, deprecated."""
+    """``amp.autocast("cpu", ...)``. Deprecated."""
 
     def __init__(self, enabled: bool = True, dtype: dtype = bfloat16, cache_enabled: bool = True) -> None:
         warnings.warn("`torch.cpu.amp.autocast(args...)` is deprecated. Please use "

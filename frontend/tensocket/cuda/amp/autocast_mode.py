@@ -17,7 +17,7 @@ def _warn(name: str, modern: str) -> None:
 
 
 class autocast(amp.autocast):
-    """``amp.autocast("cuda", ...)``, deprecated."""
+    """``amp.autocast("cuda", ...)``. Deprecated."""
 
     def __init__(self, enabled: bool = True, dtype: dtype = float16, cache_enabled: bool = True) -> None:
         _warn("autocast", "'cuda', args...")
@@ -25,13 +25,13 @@ class autocast(amp.autocast):
 
 
 def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: dtype | None = None) -> Any:
-    """``amp.custom_fwd(fwd, device_type="cuda", ...)``, deprecated."""
+    """Return ``amp.custom_fwd(fwd, device_type="cuda", ...)``. Deprecated."""
     _warn("custom_fwd", "args..., device_type='cuda'")
     return amp.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
 
 
 def custom_bwd(bwd: Callable[..., Any]) -> Any:
-    """``amp.custom_bwd(bwd, device_type="cuda")``, deprecated."""
+    """Return ``amp.custom_bwd(bwd, device_type="cuda")``. Deprecated."""
     _warn("custom_bwd", "args..., device_type='cuda'")
     return amp.custom_bwd(bwd, device_type="cuda")
 

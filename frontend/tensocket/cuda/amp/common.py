@@ -1,4 +1,4 @@
-"""Whether automatic precision can be used."""
+"""The check whether automatic mixed precision is available."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from ... import amp
 
 
 class GradScaler(amp.GradScaler):
-    """``amp.GradScaler("cuda", ...)``, which is what to use; this name is deprecated and warns."""
+    """``amp.GradScaler("cuda", ...)``, under a deprecated name that warns."""
 
     def __init__(self, init_scale: float = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5,
                  growth_interval: int = 2000, enabled: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""How processes with unequal work go together."""
+"""Cooperation of processes with unequal work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks in which processes may have unequal numbers of batches; the one process that there is joins as the last."""
+"""Blocks in which processes may have unequal numbers of batches; the only process joins as the last one."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class JoinHook:
     """The actions of an object once its process has no more batches."""
 
     def main_hook(self) -> None:
-        """Takes part in an exchange of the processes that still have batches; never called with one process."""
+        """Take part in an exchange of the processes that still have batches; never called with one process."""
 
     def post_hook(self, is_last_joiner: bool) -> None:
-        """Called once all processes have joined.
+        """Run once all processes have joined.
 
         Args:
-            is_last_joiner: Whether this process is one of the last, as the only one is.
+            is_last_joiner: Whether this process is one of the last; the only process is.
         """
 
 
 class Joinable(ABC):
-    """The base of objects that can be joined: modules and optimizers that exchange tensors with other processes."""
+    """The base class of joinable objects: modules and optimizers that exchange tensors with other processes."""
 
     @abstractmethod
     def join_hook(self, **kwargs: Any) -> JoinHook:
@@ -52,13 +52,13 @@ class Join:
     """A block in which processes may have unequal numbers of batches.
 
     Args:
-        joinables: The objects that take part, of one group.
+        joinables: The objects that take part, all of one group.
         enable: Whether their hooks are called.
-        throw_on_early_termination: Whether to raise when another process has no more batches: there is none.
-        kwargs: For the objects' ``join_hook``.
+        throw_on_early_termination: Whether to raise if another process has no more batches; there is no other process.
+        kwargs: Arguments for the objects' ``join_hook``.
 
     Raises:
-        ArgumentError: No object takes part, or they are of different groups.
+        ArgumentError: ``joinables`` is empty, or the objects belong to different groups.
     """
 
     def __init__(self, joinables: Sequence[Joinable], enable: bool = True, throw_on_early_termination: bool = False,
@@ -85,7 +85,7 @@ class Join:
 
     @staticmethod
     def notify_join_context(joinable: Joinable) -> None:
-        """Say before an exchange that this process still has batches: no other process waits for that.
+        """Announce before an exchange that this process still has batches; no other process waits for that.
 
         Args:
             joinable: The object that exchanges tensors.

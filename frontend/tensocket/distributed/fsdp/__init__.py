@@ -1,4 +1,4 @@
-"""Modules whose parameters are divided among processes: with one, it has all of them."""
+"""Modules whose parameters are divided among processes; a single process has all of them."""
 
 from __future__ import annotations
 

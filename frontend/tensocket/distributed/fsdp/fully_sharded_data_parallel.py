@@ -1,4 +1,4 @@
-"""A module whose parameters are divided among processes: with one, it has all of them."""
+"""A module whose parameters are divided among processes; a single process has all of them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["FullyShardedDataParallel"]
 
 
 class FullyShardedDataParallel(Module):
-    """A module whose parameters are divided among the processes of a group, which has one.
+    """A module whose parameters are divided among the processes of a group of one.
 
     Args:
         module: The module to call.
         process_group: The group; all processes by default.
         mixed_precision: None: the module computes in its own dtypes.
-        options: Accepted as in PyTorch; they say where and when parts of parameters are exchanged.
+        options: Accepted as in PyTorch; they control the exchange of parameters.
 
     Raises:
         ArgumentError: ``mixed_precision`` is given.
-        ProcessGroupError: There is no group.
+        ProcessGroupError: No group is initialised.
     """
 
     module: Module
@@ -45,28 +45,28 @@ class FullyShardedDataParallel(Module):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Accumulate gradients in the block without exchanging them, which one process never does."""
+        """Accumulate gradients in the block without an exchange, which one process never does anyway."""
         yield
 
     @staticmethod
     @contextmanager
     def summon_full_params(module: Module, **options: Any) -> Iterator[None]:
-        """Run a block in which all parameters are whole, as they always are.
+        """Run a block with complete parameters, which they always are.
 
         Args:
-            module: Whose parameters.
+            module: The module of the parameters.
             options: Accepted as in PyTorch.
         """
         yield
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Any:
-        """Scale the gradients down to a norm of at most ``max_norm``.
+        """Scale the gradients to a norm of at most ``max_norm``.
 
         Args:
             max_norm: The limit.
-            norm_type: Which norm.
+            norm_type: Order of the norm.
 
         Returns:
-            The norm before.
+            The norm before scaling.
         """
         return clip_grad_norm_(self.parameters(), max_norm, norm_type)

@@ -1,4 +1,4 @@
-"""Optimizers whose state is divided over processes; one process has all of it."""
+"""Optimizers whose state is divided over processes; a single process has all of it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tensocket.optim import Optimizer
 
 
 class ZeroRedundancyOptimizer(Optimizer):
-    """An optimizer for the parameters of this process, which are all.
+    """An optimizer for the parameters of this process, which are all parameters.
 
     Args:
         params: Parameters or groups of them.
-        optimizer_class: The class that does the work.
-        process_group: Accepted as in PyTorch, as are the next two.
-        parameters_as_bucket_view: How gradients would be exchanged.
-        overlap_with_ddp: When they would be.
+        optimizer_class: The class of the actual optimizer.
+        process_group: Accepted as in PyTorch, like the next two.
+        parameters_as_bucket_view: The layout for exchanges of gradients.
+        overlap_with_ddp: The time of exchanges.
         defaults: Arguments of ``optimizer_class``.
     """
 
@@ -28,18 +28,18 @@ class ZeroRedundancyOptimizer(Optimizer):
         self.state = self.optim.state
 
     def step(self, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:
-        """Let the optimizer make its step."""
+        """Run a step of the optimizer."""
         return self.optim.step(closure) if closure is not None else self.optim.step()
 
     def consolidate_state_dict(self, to: int = 0) -> None:
         """Do nothing: this process has all of the state."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the optimizer's own."""
+        """Return the optimizer's state."""
         return self.optim.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Set the optimizer's own."""
+        """Restore the optimizer's state."""
         self.optim.load_state_dict(state_dict)
         self.param_groups, self.state = self.optim.param_groups, self.optim.state
 

@@ -1,4 +1,4 @@
-"""Tensors that are spread over the devices of a mesh: with one process every tensor is whole, and there are none."""
+"""Tensors that are distributed over the devices of a mesh. With one process, every tensor is whole, so none exists."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ __all__ = ["DTensor", "DeviceMesh", "Partial", "Placement", "Replicate", "Shard"
 
 
 class Placement:
-    """How a tensor lies on the devices along one dimension of a mesh."""
+    """The placement of a tensor on the devices along one dimension of a mesh."""
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Whether every device has a part, along the dimension ``dim`` if that is given."""
+        """Whether every device has a part, along the dimension ``dim`` if given."""
         return isinstance(self, Shard) and dim in (None, self.dim)
 
     def is_replicate(self) -> bool:
-        """Whether every device has all of it."""
+        """Whether every device has the whole tensor."""
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Whether every device has a summand, of the reduction ``reduce_op`` if that is given."""
+        """Whether every device has a partial result, of the reduction ``reduce_op`` if given."""
         return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
 
 
 @dataclass(frozen=True)
 class Shard(Placement):
-    """Every device has a part.
+    """The placement in which every device has a part.
 
     Attributes:
         dim: The tensor's dimension that is divided.
@@ -42,12 +42,12 @@ class Shard(Placement):
 
 @dataclass(frozen=True)
 class Replicate(Placement):
-    """Every device has all of the tensor."""
+    """The placement in which every device has the whole tensor."""
 
 
 @dataclass(frozen=True)
 class Partial(Placement):
-    """Every device has a tensor of the full shape; the value is what a reduction makes of them.
+    """The placement in which every device has a tensor of the full shape; a reduction of them is the value.
 
     Attributes:
         reduce_op: The reduction.
@@ -62,13 +62,13 @@ class _Spread(type):
 
 
 class DTensor(Tensor, metaclass=_Spread):
-    """A tensor spread over several processes: no tensor is one, and none can be made.
+    """A tensor that is distributed over several processes; none can be made.
 
     Raises:
         ProcessGroupError: Always.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> DTensor:
-        """No tensor."""
+        """Refuse to make one."""
         raise ProcessGroupError("DTensor", "a tensor that is spread", "one process has its tensors whole",
                                 "use the tensor itself")

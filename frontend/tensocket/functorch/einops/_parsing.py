@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 from tensocket.errors import ArgumentError, ArgumentTypeError
 
-#: Stands for any number of axes.
+#: The marker for any number of axes.
 _ellipsis: str = "\u2026"
 
 
 class AnonymousAxis:
-    """An axis that has a size and no name; each is an axis of its own.
+    """An axis with a size but no name; each one is a separate axis.
 
     Attributes:
         value: Its size.
@@ -33,10 +33,10 @@ class ParsedExpression:
     """One side of a pattern.
 
     Attributes:
-        identifiers: Names of axes, ``_ellipsis`` among them, and axes without a name.
-        composition: The axes of every dimension; ``_ellipsis`` for the dimensions that it stands for.
-        has_ellipsis: Whether there is one.
-        has_ellipsis_parenthesized: Whether it is in a group; None if there is none.
+        identifiers: Names of axes, including ``_ellipsis``, and axes without a name.
+        composition: The axes of every dimension; ``_ellipsis`` for the dimensions that it replaces.
+        has_ellipsis: Whether the side has an ellipsis.
+        has_ellipsis_parenthesized: Whether it is in a group; None without an ellipsis.
         has_non_unitary_anonymous_axes: Whether an axis without a name is longer than 1.
     """
 
@@ -93,7 +93,7 @@ class ParsedExpression:
 
     @staticmethod
     def check_axis_name_return_reason(name: str, allow_underscore: bool = False) -> tuple[bool, str]:
-        """Whether a name can be an axis, and why not."""
+        """Whether a name can be an axis, and the reason if not."""
         if not name.isidentifier():
             return False, "names are Python identifiers"
         if name[0] == "_" or name[-1] == "_":
@@ -119,10 +119,10 @@ def _refused(given: str, rule: str, advice: str) -> ArgumentError:
 
 
 def parse_pattern(pattern: str, axes_lengths: Mapping[str, int]) -> tuple[ParsedExpression, ParsedExpression]:
-    """Both sides of a pattern.
+    """Return both sides of a pattern.
 
     Raises:
-        ArgumentError: It is not one.
+        ArgumentError: The text is not a pattern.
     """
     sides = pattern.split("->")
     if len(sides) != 2:
@@ -139,10 +139,10 @@ def parse_pattern(pattern: str, axes_lengths: Mapping[str, int]) -> tuple[Parsed
 
 def validate_rearrange_expressions(left: ParsedExpression, right: ParsedExpression,
                                    axes_lengths: Mapping[str, int]) -> None:
-    """Refuse patterns that do more than to rearrange.
+    """Refuse patterns that do more than rearrange.
 
     Raises:
-        ArgumentError: An axis is on one side only, has no name and a length, or is not in the pattern.
+        ArgumentError: An axis is on only one side, has no name but a length, or is not in the pattern.
         ArgumentTypeError: A length is not an integer.
     """
     for name, length in axes_lengths.items():

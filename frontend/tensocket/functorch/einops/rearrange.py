@@ -1,4 +1,4 @@
-"""``rearrange``: dimensions in another order, split and joined."""
+"""``rearrange``: permutation, splitting and joining of dimensions."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ._parsing import ParsedExpression, _ellipsis, parse_pattern, validate_rearr
 
 
 def rearrange(tensor: Tensor | list[Tensor] | tuple[Tensor, ...], pattern: str, **axes_lengths: int) -> Tensor:
-    """Return a tensor with its dimensions in another order, split and joined as a pattern in the notation of einops
-    says.
+    """Permute, split and join the dimensions of a tensor by a pattern in the notation of
+    einops.
 
     Args:
         tensor: The tensor, or tensors of one shape, which are stacked along a new first dimension.
         pattern: Names of the dimensions before and after ``->``. Parentheses join several to one dimension, ``...``
-            stands for all that are not named, and 1 or () for a dimension of one element.
-        axes_lengths: Sizes of axes in groups on the left; one axis of each group may be left out.
+            means all others, and 1 or () a dimension of one element.
+        axes_lengths: Sizes of axes in groups on the left; each group may omit one axis.
 
     Returns:
-        A view where there is one, else a copy.
+        A view if possible, otherwise a copy.
 
     Raises:
         ArgumentError: The pattern is wrong, or does not fit the tensor.
@@ -44,7 +44,7 @@ def rearrange(tensor: Tensor | list[Tensor] | tuple[Tensor, ...], pattern: str, 
 
 def _axes_before(tensor: Any, left: ParsedExpression, lengths: dict[str, int]) -> tuple[dict[Any, list[int]],
                                                                                          list[int]]:
-    """Positions of all axes by name, and the size of each, once groups are split and dimensions of one element gone."""
+    """Return positions of all axes by name, and their sizes, after splitting groups and dropping unit dimensions."""
     rest = tensor.ndim - len(left.composition) + left.has_ellipsis
     if rest < 0 or (rest and not left.has_ellipsis):
         count = len(left.composition) - left.has_ellipsis
@@ -67,7 +67,7 @@ def _axes_before(tensor: Any, left: ParsedExpression, lengths: dict[str, int]) -
 
 
 def _split(size: int, group: Any, lengths: dict[str, int]) -> list[int]:
-    """Sizes of the axes of a dimension, of which one may be unknown."""
+    """Return the sizes of the axes of a dimension, one of which may be unknown."""
     known = [lengths.get(axis) for axis in group]
     product = math.prod([length for length in known if length is not None])
     missing = known.count(None)
@@ -80,7 +80,7 @@ def _split(size: int, group: Any, lengths: dict[str, int]) -> list[int]:
 
 
 def _spread(part: Any, names: dict[Any, list[int]]) -> list[list[int]]:
-    """Axes of the dimensions that a part of the right side stands for."""
+    """Return the axes of a dimension on the right side."""
     if part == _ellipsis:
         return [[axis] for axis in names[_ellipsis]]
     return [[axis for name in part for axis in names[name]]]

@@ -11,7 +11,7 @@ __all__ = ["chunk_vmap", "functionalize", "hessian", "jacfwd", "jvp", "replace_a
 
 
 def replace_all_batch_norm_modules_(root: Module) -> Module:
-    """Let all batch normalisations of a module use the statistics of their input alone, in place.
+    """Make all batch normalisations of a module use only the statistics of their input, in place.
 
     Args:
         root: The module; batches of modules, and gradients of single examples, can't update running statistics.

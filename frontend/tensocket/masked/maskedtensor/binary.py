@@ -1,4 +1,4 @@
-"""Operators of two tensors: their masks are the same, or one of them has none."""
+"""Operators of two tensors, which have the same mask unless one of them has no mask."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 from .core import _masks_match, data_of, is_masked_tensor, joined, name_of, rule, same_positions
 
-#: PyTorch's names, aliases among them.
+#: PyTorch's names, including aliases.
 BINARY_NAMES: Final = [
     "add", "atan2", "arctan2", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift",
     "bitwise_right_shift", "div", "divide", "floor_divide", "fmod", "logaddexp", "logaddexp2", "mul", "multiply",
@@ -37,7 +37,7 @@ def _check_masks(name: str, args: tuple[Any, ...]) -> None:
 
 
 def _check_sparse(name: str, kind: layout, operands: list[Any]) -> None:
-    """Refuse operands whose stored elements do not pair up."""
+    """Refuse operands whose stored elements have different positions."""
     words = "sparse_coo" if kind is sparse_coo else "sparse_csr"
     first, second = operands
     if first.layout is not second.layout or tuple(first.shape) != tuple(second.shape):
@@ -75,10 +75,10 @@ def binary(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
 
 @rule(*(f.name for f in NATIVE_INPLACE_BINARY_FNS))
 def inplace_binary(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Apply the operator in the memory of the data.
+    """Apply the operator in place to the data.
 
     Raises:
-        ArgumentTypeError: A plain tensor would have to get a mask.
+        ArgumentTypeError: The result would give a plain tensor a mask.
     """
     args = _positional(args, kwargs)
     _check_masks(name_of(func), args)
@@ -92,5 +92,5 @@ def inplace_binary(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
 
 
 def _positional(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """Both operands by position."""
+    """Return both operands by position."""
     return args if len(args) > 1 else (*args, *(kwargs.pop(name) for name in ("other",) if name in kwargs))

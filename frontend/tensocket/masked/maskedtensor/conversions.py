@@ -1,4 +1,4 @@
-"""Other layouts, dtypes and devices, copies, and choices between tensors."""
+"""Conversions between layouts, dtypes and devices, copies, and ``where``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .unary import on_elements
 
 
 class _Converted(Function):
-    """A masked tensor in another layout; gradients come back in its own."""
+    """A masked tensor in another layout; gradients return in the layout of its operand."""
 
     @staticmethod
     def forward(ctx: Any, masked: Any, kind: layout) -> Any:
@@ -36,10 +36,10 @@ class _Converted(Function):
 
 
 def in_layout(masked: Any, kind: layout) -> Any:
-    """Return a masked tensor in layout ``strided``, ``sparse_coo`` or ``sparse_csr``; itself where it has it already.
+    """Return a masked tensor in layout ``strided``, ``sparse_coo`` or ``sparse_csr``; itself if it has that layout.
 
     Raises:
-        ArgumentError: It is to be ``sparse_csr``, and is not a matrix.
+        ArgumentError: The layout is ``sparse_csr``, and the tensor is not a matrix.
     """
     if kind is sparse_csr and masked.ndim != 2:
         raise ArgumentError("to_sparse_csr", "Only 2D tensors can be converted to the SparseCsr layout but got shape: "
@@ -48,18 +48,18 @@ def in_layout(masked: Any, kind: layout) -> Any:
 
 
 def _to_dense(self: Any, dtype: Any = None, *, masked_grad: bool | None = None) -> Any:
-    """Data and mask as plain tensors."""
+    """Convert data and mask to plain strided tensors."""
     made = in_layout(self, strided)
     return made if dtype is None else made.to(dtype)
 
 
 def _to_sparse(self: Any) -> Any:
-    """In layout ``sparse_coo``, with the elements that the mask holds."""
+    """Convert to layout ``sparse_coo``, with the elements that the mask holds."""
     return in_layout(self, sparse_coo)
 
 
 def _to_sparse_csr(self: Any) -> Any:
-    """Return a matrix in layout ``sparse_csr``, with the elements that the mask holds."""
+    """Convert a matrix to layout ``sparse_csr``, with the elements that the mask holds."""
     return in_layout(self, sparse_csr)
 
 
@@ -79,7 +79,7 @@ def contiguous(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 
 @rule("to", "convert", "float", "double", "half", "int", "long", "short", "bool", "cpu", "type", "type_as")
 def convert(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Data of another dtype or device, and the mask on that device."""
+    """Convert the data to another dtype or device, and move the mask to that device."""
     masked, *rest = args
     if not is_masked_tensor(masked):
         return func(masked, *data_of(rest), **kwargs)
@@ -89,7 +89,7 @@ def convert(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
 
 @rule("clone")
 def clone(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Copies of data and mask."""
+    """Copy data and mask."""
     masked, *rest = args
     data = on_elements(lambda x: func(x, *rest, **kwargs), masked.get_data())
     return joined(data, masked.get_mask())
@@ -97,7 +97,7 @@ def clone(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
 
 @rule("detach")
 def detach(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Copies of data and mask, cut off from the graph."""
+    """Copy data and mask, detached from the graph."""
     return MaskedTensor(args[0]._masked_data.detach(), args[0].get_mask())
 
 
@@ -113,7 +113,9 @@ def make_like(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 
 @rule("new_ones", "new_zeros", "new_full", "new_empty")
 def make_new(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return a tensor of one value: with the same mask in the same shape, else with a mask that holds everything."""
+    """Return a tensor of one value: with the same mask for the same shape, otherwise with a mask that is true
+    everywhere.
+    """
     masked, *rest = args
     options = dict(kwargs)
     requires_grad = options.pop("requires_grad", False)
@@ -124,7 +126,7 @@ def make_new(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 
 @rule("fill_", "zero_")
 def fill(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return all data as one value."""
+    """Set all data to one value."""
     masked, *rest = args
     masked._masked_data = on_elements(lambda x: func(x, *rest, **kwargs), masked._masked_data)
     return masked
@@ -132,10 +134,10 @@ def fill(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 
 @rule("copy_")
 def copy(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the data of another tensor with the same mask.
+    """Copy the data of another tensor with the same mask.
 
     Raises:
-        ArgumentError: The masks differ, or a plain tensor would get one.
+        ArgumentError: The masks differ, or a plain tensor would get a mask.
     """
     target, source, *rest = args
     if not is_masked_tensor(target) or not _masks_match(target, source):
@@ -147,10 +149,10 @@ def copy(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 
 @rule("where", "where_self")
 def where(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the elements of two tensors, and of their masks; plain tensors count as a whole.
+    """Return the elements of two tensors and of their masks; plain tensors have masks that are true everywhere.
 
     Raises:
-        ArgumentError: There are not two tensors to choose from.
+        ArgumentError: The two tensors are missing.
     """
     names = ("input", "condition", "other") if name_of(func).endswith("where_self") else ("condition", "input", "other")
     given = dict(zip(names, args, strict=False)) | kwargs
@@ -168,10 +170,10 @@ def where(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
 
 @rule("item", "_local_scalar_dense")
 def item(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the one element.
+    """Return the single element.
 
     Raises:
-        ArgumentError: The mask does not hold it.
+        ArgumentError: The mask does not hold the element.
     """
     masked = args[0]
     if not masked.to_dense()._masked_mask.reshape(()).item():

@@ -1,10 +1,10 @@
-"""The class of masked tensors: a tensor and a mask that says which of its elements there are.
+"""The class of masked tensors: a tensor and a mask that says which of its elements are valid.
 
-Calls arrive in two places. ``__torch_function__`` is asked first; the rule for the function takes the data of its
-arguments (``get_data``, which gradients pass through), runs the function on these plain tensors, and puts results and
-mask together (``joined``). Everything between the two is recorded as for any other program, so that a rule needs no
-derivative. ``__torch_dispatch__`` is asked below autograd: for functions made of operators, for operators that change
-a tensor with a history in place, and for what the runtime calls itself. The same rules serve there.
+Calls arrive in two places. ``__torch_function__`` comes first; the rule for the function takes the data of its
+arguments (``get_data``, which passes gradients on), runs the function on these plain tensors, and joins results and
+mask (``joined``). Autograd records everything between the two as for any other program, so a rule needs no derivative.
+``__torch_dispatch__`` runs below autograd: for functions that consist of operators, for operators that change a tensor
+with a history in place, and for calls of the runtime itself. It uses the same rules.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 F = TypeVar("F", bound=Callable[..., Any])
-#: Is given the function, its positional arguments and its keywords.
+#: Takes the function, its positional arguments and its keywords.
 Rule = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 #: Rules by the name of the function or operator.
 RULES: Final[dict[str, Rule]] = {}
@@ -45,19 +45,19 @@ def rule(*names: str) -> Callable[[F], F]:
 
 
 class MaskedTensor(Tensor):
-    """A tensor of which only the elements count that a mask holds.
+    """A tensor of which only the elements that a mask holds are valid.
 
     ``MaskedTensor(data, mask, requires_grad=False)`` copies both and is a leaf.
 
     Args:
         data: A tensor in layout ``strided``, ``sparse_coo`` or ``sparse_csr``.
         mask: Bools of the same shape, in the same layout, at the same positions.
-        requires_grad: Whether gradients are kept for it; they are masked tensors, too.
+        requires_grad: Whether gradients are computed for it; they are masked tensors, too.
 
     Raises:
-        ArgumentTypeError: One of them is not a plain tensor, their layouts differ or are others, the mask does not
-            consist of bools, or the data of numbers of another dtype.
-        ArgumentError: They have different shapes or positions.
+        ArgumentTypeError: One of them is not a plain tensor, their layouts differ or are unsupported, the mask does not
+            consist of bools, or the data have an unsupported dtype.
+        ArgumentError: Their shapes or positions differ.
     """
 
     _masked_data: Any
@@ -93,17 +93,17 @@ class MaskedTensor(Tensor):
                            kwargs: dict[str, Any] | None = None) -> Any:
         """Run the rule for a function, if there is one.
 
-        Functions of operators have none, as they may count elements that the mask leaves out.
+        Composite functions have no rules, as they may count elements outside of the mask.
 
         Raises:
-            ArgumentTypeError: An operator has none.
+            ArgumentTypeError: An operator has no rule.
         """
         given = kwargs or {}
         if func is differentiate.grad:
             return differentiate.computed(*args, **given)
         name = name_of(func)
         handled = RULES.get(name)
-        # Changes in place of tensors with a history are recorded by the operator.
+        # The operator records in-place changes of tensors with a history.
         if handled is not None and not (name.endswith("_") and not name.endswith("__") and records(args)):
             return handled(func, args, given)
         if handled is None and name in COMPOSITES:
@@ -117,7 +117,7 @@ class MaskedTensor(Tensor):
         """Run the rule for an operator.
 
         Raises:
-            ArgumentTypeError: There is none.
+            ArgumentTypeError: The operator has no rule.
         """
         handled = RULES.get(func.name)
         if handled is None:
@@ -127,13 +127,13 @@ class MaskedTensor(Tensor):
 
     def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
                  inputs: Any = None) -> None:
-        """Gradients of this tensor, added to the leaves' ``grad``; the first one is masked or plain."""
+        """Add the gradients of this tensor to the leaves' ``grad``; the first gradient is masked or plain."""
         differentiate.backward((self,), (gradient,), retain_graph, create_graph, inputs=inputs)
 
-    # ------------------------------------------------------------------------------------------ parts
+    # ------------------------------------------------------------------------------------------ components
 
     def get_data(self) -> Any:
-        """Return the data, also where the mask does not hold; gradients of it are masked."""
+        """Return the data, including elements outside of the mask; their gradients are masked."""
         return _Data.apply(self)
 
     def get_mask(self) -> Any:
@@ -141,7 +141,7 @@ class MaskedTensor(Tensor):
         return self._masked_mask
 
     def to_tensor(self, value: Any) -> Any:
-        """Return the data with ``value`` where the mask does not hold."""
+        """Return the data with ``value`` outside of the mask."""
         return self.get_data().masked_fill(~self.get_mask(), value)
 
     def is_sparse_coo(self) -> bool:
@@ -159,11 +159,11 @@ class MaskedTensor(Tensor):
 
     @property
     def layout(self) -> layout:
-        """That of data and mask."""
+        """The layout of data and mask."""
         return self._masked_data.layout  # type: ignore[no-any-return]
 
     def is_contiguous(self, memory_format: Any = contiguous_format) -> bool:
-        """Whether the data are.
+        """Whether the data are contiguous.
 
         Raises:
             ArgumentError: The layout is sparse.
@@ -187,7 +187,7 @@ def _unknown(name: str) -> ArgumentTypeError:
 
 
 def _checked(data: Any, mask: Any) -> tuple[Any, Any]:
-    """Copies of data and mask that fit together."""
+    """Return copies of matching data and mask."""
     if data.layout is not mask.layout:
         raise ArgumentTypeError("masked_tensor", f"layouts {data.layout!r} and {mask.layout!r}: data and mask must "
                                 "have the same layout.", "the mask has an element for each of the data",
@@ -221,7 +221,7 @@ def _positions(tensor: Any) -> tuple[Any, ...]:
 
 
 def same_positions(first: Any, second: Any) -> bool:
-    """Whether two sparse tensors of one layout store the same elements."""
+    """Whether two sparse tensors of one layout store the same positions."""
     return all(_equal(x, y) for x, y in zip(_positions(first), _positions(second), strict=True))
 
 
@@ -241,7 +241,7 @@ def refuse_sparse(masked: Any, name: str) -> None:
     """Raise an error unless the layout is strided.
 
     Raises:
-        ArgumentError: It is sparse.
+        ArgumentError: The layout is sparse.
     """
     if masked.layout is not strided:
         raise ArgumentError(name, f"layout {masked.layout!r}: MaskedTensors with sparse data do not have {name}",
@@ -279,7 +279,7 @@ class _Constructor(Function):
 
 
 class _Joined(Function):
-    """A masked tensor of what a rule computed, which gets plain gradients: 0 where the mask does not hold."""
+    """A masked tensor of the result of a rule, which gets plain gradients: 0 outside of the mask."""
 
     @staticmethod
     def forward(ctx: Any, data: Any, mask: Any) -> Any:
@@ -296,7 +296,7 @@ class _Joined(Function):
 
 
 def _laid_out(grad: Any, mask: Any) -> Any:
-    """Return a plain gradient in the layout of a mask."""
+    """Convert a plain gradient to the layout of a mask."""
     if grad.layout is mask.layout:
         return grad
     dense = grad if grad.layout is strided else grad.to_dense()
@@ -304,12 +304,12 @@ def _laid_out(grad: Any, mask: Any) -> Any:
 
 
 def joined(data: Any, mask: Any) -> Any:
-    """Data and mask together, as a result of a rule."""
+    """Join data and mask to the result of a rule."""
     return _Joined.apply(data, mask)
 
 
 def as_masked_tensor(data: Any, mask: Any) -> Any:
-    """Return a masked tensor that passes gradients on to ``data``, as masked ones."""
+    """Return a masked tensor that passes masked gradients on to ``data``."""
     return _Constructor.apply(data, mask)
 
 
@@ -327,12 +327,12 @@ def is_masked_tensor(obj: Any, /) -> bool:
 
 
 def data_of(value: Any) -> Any:
-    """Return the data of masked tensors in an argument; anything else as it is."""
+    """Return the data of masked tensors in an argument; other values unchanged."""
     return _mapped(value, lambda x: x.get_data() if is_masked_tensor(x) else x)
 
 
 def mask_of(value: Any) -> Any:
-    """Return the masks of masked tensors in an argument, and masks that hold everything for other tensors."""
+    """Return the masks of masked tensors in an argument, and masks that are true everywhere for other tensors."""
     return _mapped(value, lambda x: x._masked_mask if is_masked_tensor(x) else x.new_ones(
         tuple(x.shape), dtype=dtypes.bool_))
 
@@ -344,7 +344,7 @@ def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def masked_among(values: Any) -> Iterator[Any]:
-    """Masked tensors among arguments and in their lists."""
+    """Return the masked tensors among arguments and in their lists."""
     for value in values:
         if is_masked_tensor(value):
             yield value
@@ -373,7 +373,7 @@ def _tensors_match(a: Any, b: Any, exact: bool = True, rtol: float = 1e-05, atol
 
 
 def _masks_match(a: Any, b: Any) -> bool:
-    """Whether two masked tensors have one mask; anything else has no mask to differ."""
+    """Whether two masked tensors have the same mask; other arguments always match."""
     if not (is_masked_tensor(a) and is_masked_tensor(b)):
         return True
     first, second = a._masked_mask, b._masked_mask
@@ -385,7 +385,7 @@ def _word(value: Any) -> str:
 
 
 def _lines(data: Any, mask: Any, depth: int) -> str:
-    """Nested lists of elements, with -- where the mask does not hold."""
+    """Return nested lists of elements, with -- outside of the mask."""
     if depth == 1:
         words = [_word(x) for x in data]
         width = max((len(w) if held else 8 for w, held in zip(words, mask, strict=True)), default=0)

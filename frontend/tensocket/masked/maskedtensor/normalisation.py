@@ -1,4 +1,4 @@
-"""Normalisations along a dimension: they keep the mask."""
+"""Normalisations along a dimension. The mask stays the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that move elements: the data and the mask move alike. Results are copies, not views."""
+"""Operators that move elements: data and mask move in the same way. Results are copies, not views."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOVES: Final = (
     "moveaxis", "expand", "expand_as", "broadcast_to", "view", "view_as", "reshape", "reshape_as", "flatten",
     "unflatten", "unsqueeze", "squeeze", "unfold", "narrow", "split", "split_with_sizes", "tensor_split", "chunk",
     "unbind", "index_select", "flip", "roll", "repeat", "tile", "diagonal", "im2col", "col2im")
-#: Operators of several tensors; plain ones count as a whole.
+#: Operators of several tensors; plain tensors have masks that are true everywhere.
 _GATHERS: Final = ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack")
 
 

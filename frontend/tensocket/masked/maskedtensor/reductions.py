@@ -1,4 +1,4 @@
-"""Reductions: a result counts if the mask holds one of the elements that it is made of."""
+"""Reductions: a result is valid if the mask holds one of its elements."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _result_mask(name: str, mask: Any, dim: Any, keepdim: bool) -> Any:
 
 
 def _reduced(name: str, masked: Any, dim: Any = None, keepdim: bool = False, **options: Any) -> Any:
-    """Fold a masked tensor over some dimensions, by default over all."""
+    """Reduce a masked tensor over some dimensions, by default over all."""
     mask = masked.get_mask()
     if mask.layout is strided:
         result = _fold(name)(masked.get_data(), dim=dim, keepdim=keepdim, mask=mask, **options)
@@ -81,13 +81,13 @@ _RULES: Final[dict[str, Callable[..., Any]]] = {
 
 @rule(*REDUCE_NAMES)
 def reduce(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Fold the elements that the mask holds."""
+    """Reduce the elements that the mask holds."""
     return _RULES[name_of(func)](*args, **kwargs)
 
 
 @rule(*(f"masked_{name}" for name in _MASKED_NAMES))
 def reduce_masked(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Apply an operation of ``masked`` to data with their own mask; the result is a plain tensor.
+    """Apply an operation of ``masked`` to data with their own mask and return a plain tensor.
 
     Raises:
         ArgumentTypeError: The mask is a masked tensor.
@@ -101,7 +101,7 @@ def reduce_masked(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
 
 @rule("masked_logaddexp")
 def logaddexp(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``masked.logaddexp`` of data with the masks that they have: the result is a plain tensor."""
+    """Apply ``masked.logaddexp`` to data with their masks and return a plain tensor."""
     given = dict(zip(("input", "other"), args, strict=False)) | kwargs
     for name in ("input", "other"):
         if is_masked_tensor(given[name]):

@@ -1,4 +1,4 @@
-"""Operators of one tensor: they keep the mask."""
+"""Operators of one tensor. The mask stays the same."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensocket_plugins.contract.errors import ArgumentTypeError
 
 from .core import is_masked_tensor, joined, name_of, rule
 
-#: PyTorch's names, aliases among them.
+#: PyTorch's names, including aliases.
 UNARY_NAMES: Final = [
     "abs", "absolute", "acos", "arccos", "acosh", "arccosh", "angle", "asin", "arcsin", "asinh", "arcsinh", "atan",
     "arctan", "atanh", "arctanh", "bitwise_not", "ceil", "clamp", "clip", "conj_physical", "cos", "cosh", "deg2rad",
@@ -29,7 +29,7 @@ NATIVE_INPLACE_UNARY_FNS: Final = [getattr(ops.aten, name) for name in INPLACE_U
 
 
 def on_elements(function: Callable[[Any], Any], data: Any) -> Any:
-    """``function`` of the stored elements of a tensor, at the same positions."""
+    """Apply ``function`` to the stored elements of a tensor, at the same positions."""
     if data.layout is strided:
         return function(data)
     source = data.coalesce() if data.layout is sparse_coo else data
@@ -52,7 +52,7 @@ def unary(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
 
 @rule(*(f.name for f in NATIVE_INPLACE_UNARY_FNS))
 def inplace_unary(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Apply the operator in the memory of the data."""
+    """Apply the operator in place to the data."""
     _check_operands(name_of(func), (*args, *kwargs.values()))
     masked, *rest = args
     masked._masked_data = on_elements(lambda x: func(x, *rest, **kwargs), masked._masked_data)

@@ -1,1 +1,1 @@
-"""Names that programs import from the insides of PyTorch's package."""
+"""Names that programs import from internal modules of PyTorch's package."""

@@ -1,4 +1,4 @@
-"""The class of layout jagged, and functions around it that programs use."""
+"""The class of layout jagged, and related functions that programs use."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ from ..tensors import NestedTensor
 
 
 def buffer_from_jagged(jagged: NestedTensor) -> Any:
-    """Return the dense tensor in which the components follow one another."""
+    """Return the dense tensor that concatenates the components."""
     return jagged.values()
 
 
 def get_tensor_symint(tensor: Tensor, *, coeff: int = 1) -> NestedInt:
-    """Return the ragged size that offsets or lengths describe."""
+    """Return the symbol of the ragged size that offsets or lengths describe."""
     return size_of(tensor) * coeff
 
 
 def jagged_from_list(tensors: list[Tensor], offsets: Tensor | None, dtype: Any = None,
                      device: Any = None) -> tuple[Any, Tensor]:
-    """Return a nested tensor of components, and its offsets: those given, where they are, so that structures are
-    shared.
-    """
+    """Return a nested tensor of components, and its offsets: the given ones if any, so that structures are shared."""
     parts = [x.to(dtype=dtype or x.dtype, device=device if device is not None else x.device) for x in tensors]
     made = ragged_from_list("jagged_from_list", parts, offsets)
     return made, made.offsets()
@@ -33,22 +31,22 @@ def jagged_from_list(tensors: list[Tensor], offsets: Tensor | None, dtype: Any =
 
 def nested_view_from_values_offsets(values: Tensor, offsets: Tensor, ragged_idx: int = 1,
                                     min_seqlen: int | None = None, max_seqlen: int | None = None) -> Any:
-    """Return a view of a dense tensor in which the components follow one another."""
+    """Return a view of a dense tensor that concatenates the components."""
     return nested_tensor_from_jagged(values, offsets, None, ragged_idx, min_seqlen, max_seqlen)
 
 
 def nested_view_from_values_offsets_lengths(values: Tensor, offsets: Tensor, lengths: Tensor, ragged_idx: int = 1,
                                             min_seqlen: int | None = None, max_seqlen: int | None = None) -> Any:
-    """Return the same with gaps between the components."""
+    """Return such a view with gaps between the components."""
     return nested_tensor_from_jagged(values, offsets, lengths, ragged_idx, min_seqlen, max_seqlen)
 
 
 class ViewNestedFromBuffer:
-    """The former way to make a view: ``apply(values, offsets, metadata)``."""
+    """The former API for views: ``apply(values, offsets, metadata)``."""
 
     @staticmethod
     def apply(values: Tensor, offsets: Tensor, metadata: dict[str, int] | None = None) -> Any:
-        """Return a view of a dense tensor in which the components follow one another."""
+        """Return a view of a dense tensor that concatenates the components."""
         known = metadata or {}
         return nested_tensor_from_jagged(values, offsets, None, 1, known.get("min_seqlen"), known.get("max_seqlen"))
 

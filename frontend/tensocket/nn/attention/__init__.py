@@ -1,4 +1,4 @@
-"""Which form of attention runs: there is one, and the choice is kept."""
+"""The choice of an implementation of attention. There is only one, so the choice has no effect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 
 class SDPBackend(Enum):
-    """Forms of scaled dot-product attention that programs name."""
+    """Implementations of scaled dot-product attention that programs name."""
 
     ERROR = -1
     MATH = 0
@@ -22,7 +22,7 @@ class SDPBackend(Enum):
     OVERRIDEABLE = 4
 
     def __int__(self) -> int:
-        """Return the number that PyTorch gives it."""
+        """Return PyTorch's number of the implementation."""
         return self.value
 
     __index__ = __int__
@@ -30,15 +30,15 @@ class SDPBackend(Enum):
 
 @contextmanager
 def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
-    """Say for a block which forms of attention may be used; there is one, which always runs.
+    """Choose for a block which implementations of attention may run; there is one, which always runs.
 
     Args:
-        backends: One or several forms.
+        backends: One or several implementations.
         set_priority: Accepted as in PyTorch.
 
     Raises:
-        ArgumentTypeError: They are not forms.
-        ArgumentError: There are none.
+        ArgumentTypeError: An argument is not an ``SDPBackend``.
+        ArgumentError: The list is empty.
     """
     given = [backends] if isinstance(backends, SDPBackend) else backends
     if not isinstance(given, Sequence) or not all(isinstance(one, SDPBackend) for one in given):

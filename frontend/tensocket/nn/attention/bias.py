@@ -1,4 +1,4 @@
-"""Causal masks that attention knows by what they are, not by their elements."""
+"""Causal masks that attention recognises by their class instead of their elements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 
 class CausalVariant(IntEnum):
-    """Which corner of the matrix of scores the triangle of a causal mask starts from."""
+    """The corner of the matrix of scores at which the triangle of a causal mask starts."""
 
     UPPER_LEFT = auto()
     LOWER_RIGHT = auto()
@@ -34,7 +34,7 @@ class CausalBias(Tensor):
     seq_len_kv: int
 
     def __new__(cls, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> CausalBias:
-        """Make a tensor that holds no elements.
+        """Return a tensor that holds no elements.
 
         Raises:
             ArgumentTypeError: The variant is not a ``CausalVariant``.
@@ -46,7 +46,7 @@ class CausalBias(Tensor):
         return made
 
     def __init__(self, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> None:
-        """Keep the variant and the lengths; warn where rows of a lower right triangle are empty."""
+        """Store the variant and the lengths; warn if rows of a lower right triangle are empty."""
         self.variant, self.seq_len_q, self.seq_len_kv = variant, seq_len_q, seq_len_kv
         if seq_len_q > seq_len_kv and variant is CausalVariant.LOWER_RIGHT:
             warnings.warn("Lower right causal bias will produce NaNs in the output when seq_len_q > seq_len_kv!",
@@ -61,10 +61,10 @@ class CausalBias(Tensor):
     @staticmethod
     def _dispatch(query: Any, key: Any, value: Any, attn_mask: CausalBias, dropout_p: float = 0.0,
                   is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False) -> Any:
-        """Attention with the mask; the triangle in the upper left corner is that of ``is_causal``.
+        """Return attention with the mask; the triangle in the upper left corner is that of ``is_causal``.
 
         Raises:
-            ArgumentError: ``is_causal`` is given, too.
+            ArgumentError: ``is_causal`` is also given.
         """
         if is_causal:
             raise ArgumentError("scaled_dot_product_attention", "a CausalBias and is_causal=True",
@@ -77,7 +77,7 @@ class CausalBias(Tensor):
     @classmethod
     def __torch_function__(cls, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (),
                            kwargs: Mapping[str, Any] | None = None) -> Any:
-        """Attention reads the variant; everything else sees a tensor without elements."""
+        """Pass the variant to attention; other functions get a tensor without elements."""
         if func is scaled_dot_product_attention:
             return cls._dispatch(*args, **(kwargs or {}))
         return super().__torch_function__(func, types, args, dict(kwargs or {}))

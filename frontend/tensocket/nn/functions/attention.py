@@ -45,35 +45,35 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attention of several heads, with projections before and after (Vaswani et al., 2017).
+    """Return multi-head attention, with projections before and after (Vaswani et al., 2017).
 
     Args:
         query, key, value: (L, N, E), (S, N, K) and (S, N, V), or without the batch N.
         embed_dim_to_check: E.
-        num_heads: Heads, which divide E.
+        num_heads: Number of heads, which divides E.
         in_proj_weight, in_proj_bias: (3 E, E) for query, key and value, unless there are separate ones, and (3 E).
         bias_k, bias_v: (1, 1, E), one more key and value.
         add_zero_attn: Whether a key and a value of zeros are added.
         dropout_p: Probability with which a weight is dropped while ``training``.
         out_proj_weight, out_proj_bias: (E, E) and (E).
-        training: Whether this is training.
-        key_padding_mask: (N, S): keys to leave out (bool), or what is added to their scores.
+        training: Whether the call is part of training.
+        key_padding_mask: (N, S): keys to ignore (bool), or numbers to add to their scores.
         need_weights: Whether the weights are returned, too.
-        attn_mask: (L, S) or (N * num_heads, L, S): keys that a query leaves out (bool), or what is added to scores.
+        attn_mask: (L, S) or (N * num_heads, L, S): keys that a query ignores (bool), or numbers to add to scores.
         use_separate_proj_weight: Whether the next three are used.
         q_proj_weight, k_proj_weight, v_proj_weight: (E, E), (E, K) and (E, V).
-        static_k, static_v: Projected keys and values of all heads, (N * num_heads, S, E / num_heads), in place of those
-            of ``key`` and ``value``.
+        static_k, static_v: Projected keys and values of all heads, (N * num_heads, S, E / num_heads), used instead of
+        those of ``key`` and ``value``.
         average_attn_weights: Whether weights are averaged over heads.
-        is_causal: That ``attn_mask`` is the causal mask.
+        is_causal: Whether ``attn_mask`` is the causal mask.
 
     Returns:
-        The output, shaped as ``query``, and weights (N, L, S) or (N, num_heads, L, S), or None.
+        The output, shaped like ``query``, and weights (N, L, S) or (N, num_heads, L, S), or None.
 
     Raises:
         AttentionShapeError: The shapes do not fit.
-        ArgumentCombinationError: Further keys beside static ones.
-        ArgumentError: ``is_causal`` without a mask.
+        ArgumentCombinationError: Additional and static keys are both given.
+        ArgumentError: ``is_causal`` is given without a mask.
     """
     if is_causal and attn_mask is None:
         raise ArgumentError(_NAME, "is_causal=True without attn_mask", "is_causal says what attn_mask is",
@@ -101,7 +101,7 @@ def multi_head_attention_forward(
 
 
 def _check_static(biases: Sequence[Tensor | None], static: Sequence[Tensor | None]) -> None:
-    """Refuse one more key (or value) beside static ones.
+    """Refuse an additional key (or value) together with static ones.
 
     Raises:
         ArgumentCombinationError: Both are given.
@@ -112,7 +112,7 @@ def _check_static(biases: Sequence[Tensor | None], static: Sequence[Tensor | Non
 
 
 def _extended(projected: Tensor, static: Tensor | None, zero: bool) -> Tensor:
-    """Keys or values of all heads, or those given in their place, with zeros as one more."""
+    """Return the keys or values of all heads, or the static ones, with one more row of zeros on request."""
     values = projected if static is None else static
     return ops.cat([values, values.new_zeros((values.shape[0], 1, values.shape[2]))], 1) if zero else values
 
@@ -124,7 +124,7 @@ def _thirds(values: Tensor | None) -> Sequence[Tensor | None]:
 
 def _projected(inputs: Sequence[Tensor], weights: Sequence[Tensor | None],
                biases: Sequence[Tensor | None]) -> list[Tensor]:
-    """Inputs times weights plus biases.
+    """Multiply inputs by weights and add biases.
 
     Raises:
         ArgumentError: A weight is missing.
@@ -139,7 +139,7 @@ def _projected(inputs: Sequence[Tensor], weights: Sequence[Tensor | None],
 
 
 def _heads(projected: list[Tensor], bias_k: Tensor | None, bias_v: Tensor | None, heads: int) -> list[Tensor]:
-    """Projections (L, N, E) with one more key and value, divided into heads: (N * heads, L, E / heads)."""
+    """Divide projections (L, N, E) plus one more key and value into heads: (N * heads, L, E / heads)."""
     query, *rest = projected
     _, count, width = query.shape
     pairs = zip(rest, (bias_k, bias_v), strict=True)
@@ -149,7 +149,7 @@ def _heads(projected: list[Tensor], bias_k: Tensor | None, bias_v: Tensor | None
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float,
             need_weights: bool) -> tuple[Tensor, Tensor | None]:
-    """Attention of all heads; with the weights where they are asked for."""
+    """Return the attention of all heads, and on request the weights."""
     if not need_weights:
         return ops.scaled_dot_product_attention(q, k, v, mask, dropout_p), None
     scores = (q * (1 / math.sqrt(q.shape[-1]))).matmul(k.transpose(-2, -1))
@@ -169,7 +169,7 @@ def _check_sizes(query: Tensor, key: Tensor, value: Tensor, width: int, heads: i
 
 
 def _added(mask: Tensor, like: Tensor) -> Tensor:
-    """Return the tensor that a mask adds to scores."""
+    """Return the mask as a tensor that is added to scores."""
     if mask.dtype is BOOL:
         return like.new_zeros(tuple(mask.shape)).masked_fill(mask, -math.inf)
     return mask.to(like.dtype)
@@ -177,7 +177,7 @@ def _added(mask: Tensor, like: Tensor) -> Tensor:
 
 def _joined(attn_mask: Tensor | None, padding: Tensor | None, q: Tensor, keys: int, heads: int,
             extra: int) -> Tensor | None:
-    """Both masks as one that is added to scores (N * heads, L, S); the last ``extra`` keys are never left out."""
+    """Join both masks to one that is added to scores (N * heads, L, S); the last ``extra`` keys are never ignored."""
     total: Tensor | None = None
     if attn_mask is not None:
         total = _wider(_added(attn_mask, q), extra)
@@ -197,5 +197,5 @@ def _joined(attn_mask: Tensor | None, padding: Tensor | None, q: Tensor, keys: i
 
 
 def _wider(mask: Tensor, extra: int) -> Tensor:
-    """Zeros for further keys."""
+    """Pad the mask with zeros for additional keys."""
     return ops.cat([mask, mask.new_zeros((*mask.shape[:-1], extra))], -1) if extra else mask

@@ -13,7 +13,7 @@ from tensocket_operators import functions as ops
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zeros with probability ``p`` while training, everything else divided by ``1 - p``.
+    """Set elements to zero with probability ``p`` while training, and divide the others by ``1 - p``.
 
     Raises:
         ArgumentError: ``p`` is not a probability.
@@ -22,7 +22,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout that keeps mean 0 and variance 1, for networks of ``selu``.
+    """Apply dropout that keeps mean 0 and variance 1, for networks of ``selu``.
 
     Raises:
         ArgumentError: ``p`` is not a probability.
@@ -31,7 +31,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """``alpha_dropout`` of whole channels of (N, C, ...).
+    """Apply ``alpha_dropout`` to whole channels of (N, C, ...).
 
     Raises:
         ArgumentError: ``p`` is not a probability.
@@ -40,7 +40,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels of (N, C, L) or (C, L).
+    """Apply dropout to whole channels of (N, C, L) or (C, L).
 
     Raises:
         ArgumentError: ``p`` is not a probability.
@@ -52,7 +52,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels of (N, C, H, W); three dimensions are (N, C, L), with a warning.
+    """Apply dropout to whole channels of (N, C, H, W); three dimensions are (N, C, L), with a warning.
 
     Raises:
         ArgumentError: ``p`` is not a probability.
@@ -64,7 +64,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W).
+    """Apply dropout to whole channels of (N, C, D, H, W) or (C, D, H, W).
 
     Raises:
         ArgumentError: ``p`` is not a probability.
@@ -76,13 +76,13 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def _features(input: Tensor, p: float, training: bool, inplace: bool, *, batched: bool) -> Tensor:
-    """Dropout of channels; without a batch, of one example."""
+    """Apply dropout to channels; an input without a batch is one example."""
     run = ops.feature_dropout_ if inplace else ops.feature_dropout
     return run(input, p, training) if batched else run(input.unsqueeze(0), p, training).squeeze(0)
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    """Samples of a relaxed categorical distribution.
+    """Draw samples of a relaxed categorical distribution.
 
     Args:
         logits: Unnormalised log probabilities.

@@ -1,6 +1,6 @@
 """Losses, with PyTorch's signatures.
 
-Of all: ``size_average`` and ``reduce`` were replaced by ``reduction``, which is ``mean``, ``sum`` or ``none``.
+In all functions, ``reduction`` (``mean``, ``sum`` or ``none``) replaces ``size_average`` and ``reduce``.
 """
 
 # The operators of the core are generated and typed Any.
@@ -20,10 +20,10 @@ from .reductions import reduction_of, warn_of_broadcast
 
 def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
              reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
-    """``(input - target)²``; with a weight for each element, the mean is weighted.
+    """Return ``(input - target)²``; with a weight for each element, the mean is weighted.
 
     Raises:
-        ArgumentError: ``reduction`` is none of the three.
+        ArgumentError: ``reduction`` is not one of the three.
         ShapeError: The weight has another shape than the input.
     """
     reduction = reduction_of(size_average, reduce, reduction)
@@ -33,10 +33,10 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
 
 def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
-    """``|input - target|``; with a weight for each element, the mean is weighted.
+    """Return ``|input - target|``; with a weight for each element, the mean is weighted.
 
     Raises:
-        ArgumentError: ``reduction`` is none of the three.
+        ArgumentError: ``reduction`` is not one of the three.
         ShapeError: The weight has another shape than the input.
     """
     reduction = reduction_of(size_average, reduce, reduction)
@@ -46,7 +46,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
 
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                    reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """``|input - target|``, with a parabola below ``beta``.
+    """Return ``|input - target|``, with a parabola below ``beta``.
 
     Raises:
         ArgumentError: ``beta`` is negative.
@@ -58,7 +58,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
 
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
                weight: Tensor | None = None) -> Tensor:
-    """``0.5 (input - target)²`` up to differences of ``delta``, a line beyond.
+    """Return ``0.5 (input - target)²`` up to differences of ``delta``, a line beyond.
 
     Raises:
         ArgumentError: ``delta`` is not positive.
@@ -70,20 +70,20 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
              ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
-    """Negative log likelihood of (N, C, ...) log probabilities for (N, ...) class indices.
+    """Return the negative log likelihood of (N, C, ...) log probabilities for (N, ...) class indices.
 
     Args:
         input: Log probabilities.
         target: Class indices, int64.
         weight: A weight for each class.
         size_average: Replaced by ``reduction``.
-        ignore_index: Elements with this class do not count.
+        ignore_index: Elements with this class are ignored.
         reduce: Replaced by ``reduction``.
         reduction: ``mean`` (weighted), ``sum`` or ``none``.
 
     Raises:
         ShapeError: The shapes do not fit.
-        ArgumentError: ``reduction`` is none of the three.
+        ArgumentError: ``reduction`` is not one of the three.
     """
     return ops.nll_loss(input, target, weight, ignore_index, reduction_of(size_average, reduce, reduction))
 
@@ -91,17 +91,17 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
 def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
                   ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
                   label_smoothing: float = 0.0) -> Tensor:
-    """Cross entropy of (N, C, ...) logits for (N, ...) class indices or (N, C, ...) probabilities.
+    """Return the cross entropy of (N, C, ...) logits for (N, ...) class indices or (N, C, ...) probabilities.
 
     Args:
         input: Logits.
         target: Class indices (int64) or probabilities.
         weight: A weight for each class.
         size_average: Replaced by ``reduction``.
-        ignore_index: Elements with this class do not count.
+        ignore_index: Elements with this class are ignored.
         reduce: Replaced by ``reduction``.
         reduction: ``mean`` (weighted), ``sum`` or ``none``.
-        label_smoothing: How much of the target is spread over all classes.
+        label_smoothing: The share of the target that is spread over all classes.
 
     Raises:
         ShapeError: The shapes do not fit.
@@ -123,7 +123,7 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     options: object | None = None,
 ) -> Tensor:
-    """``cross_entropy(linear(input, linear_weight, linear_bias), target)``.
+    """Return ``cross_entropy(linear(input, linear_weight, linear_bias), target)``.
 
     Args:
         input: Samples, (N, D) or (D).
@@ -132,9 +132,9 @@ def linear_cross_entropy(
         linear_bias: (C, d1, ...).
         weight: A weight for each class.
         reduction: ``mean`` (weighted), ``sum`` or ``none``.
-        ignore_index: Elements with this class do not count; -100 by default.
-        label_smoothing: How much of the target is spread over all classes.
-        options: How PyTorch divides the product to save memory; results do not depend on it, and it is not used here.
+        ignore_index: Elements with this class are ignored; -100 by default.
+        label_smoothing: The share of the target that is spread over all classes.
+        options: How PyTorch divides the product to save memory; without effect here, as results do not depend on it.
 
     Raises:
         ShapeError: The shapes do not fit.
@@ -148,7 +148,7 @@ def linear_cross_entropy(
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,
                          size_average: bool | None = None, reduce: bool | None = None,
                          reduction: str = "mean") -> Tensor:
-    """Cross entropy of probabilities for probabilities ``target``; ``weight`` broadcasts.
+    """Return the cross entropy of probabilities for probabilities ``target``; ``weight`` broadcasts.
 
     Raises:
         ShapeError: The target has another shape than the input.
@@ -160,7 +160,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None,
                                      size_average: bool | None = None, reduce: bool | None = None,
                                      reduction: str = "mean", pos_weight: Tensor | None = None) -> Tensor:
-    """Cross entropy of ``sigmoid(input)`` for probabilities ``target``, without overflow.
+    """Return the cross entropy of ``sigmoid(input)`` for probabilities ``target``, without overflow.
 
     Args:
         input: Logits.
@@ -180,9 +180,9 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
 
 def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
            reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """Kullback-Leibler divergence of log probabilities ``input`` from ``target``.
+    """Return the Kullback-Leibler divergence of log probabilities ``input`` from ``target``.
 
-    ``reduction`` may be ``batchmean``, too; ``mean`` divides by the number of classes as well, and warns of that.
+    ``reduction`` may also be ``batchmean``; ``mean`` also divides by the number of classes, and warns about that.
     """
     if size_average is None and reduce is None and reduction == "mean":
         warnings.warn("reduction 'mean' divides the divergence by the number of classes, too; 'batchmean' does not",
@@ -193,7 +193,7 @@ def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, redu
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
                      size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None,
                      reduction: str = "mean") -> Tensor:
-    """Negative log likelihood of counts under Poisson distributions with rates exp(input), or ``input``.
+    """Return the negative log likelihood of counts under Poisson distributions with rates exp(input), or ``input``.
 
     Args:
         input: Rates or their logarithms.
@@ -210,7 +210,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
 
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6,
                       reduction: str = "mean") -> Tensor:
-    """Negative log likelihood under normal distributions with mean ``input`` and variance ``var``.
+    """Return the negative log likelihood under normal distributions with mean ``input`` and variance ``var``.
 
     Raises:
         ShapeError: The variances do not fit the input.
@@ -221,20 +221,20 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
                          reduce: bool | None = None, reduction: str = "mean") -> Tensor:
-    """``input`` for targets 1, ``max(0, margin - input)`` for targets -1."""
+    """Return ``input`` for targets 1, ``max(0, margin - input)`` for targets -1."""
     return ops.hinge_embedding_loss(input, target, margin, reduction_of(size_average, reduce, reduction))
 
 
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                      reduction: str = "mean") -> Tensor:
-    """``log(1 + exp(-target * input))``."""
+    """Return ``log(1 + exp(-target * input))``."""
     return ops.soft_margin_loss(input, target, reduction_of(size_average, reduce, reduction))
 
 
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
                         size_average: bool | None = None, reduce: bool | None = None,
                         reduction: str = "mean") -> Tensor:
-    """``max(0, -target * (input1 - input2) + margin)``.
+    """Return ``max(0, -target * (input1 - input2) + margin)``.
 
     Raises:
         ShapeError: The three have different numbers of dimensions.
@@ -249,7 +249,7 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
 def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
                       size_average: bool | None = None, reduce: bool | None = None,
                       reduction: str = "mean") -> Tensor:
-    """Sum over the wrong classes i of ``max(0, margin - input[target] + input[i]) ** p``, divided by their number.
+    """Return the sum over the wrong classes i of ``max(0, margin - input[target] + input[i]) ** p``, divided by C.
 
     Raises:
         ArgumentError: ``p`` is neither 1 nor 2.
@@ -260,7 +260,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
 
 def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None,
                            reduce: bool | None = None, reduction: str = "mean") -> Tensor:
-    """Hinge loss between the classes that are listed before the first -1 and all others.
+    """Return the hinge loss between the classes that are listed before the first -1 and all others.
 
     Raises:
         ShapeError: The shapes differ.
@@ -271,14 +271,14 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
 def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None,
                                 size_average: bool | None = None, reduce: bool | None = None,
                                 reduction: str = "mean") -> Tensor:
-    """Binary cross entropy of ``sigmoid(input)``, averaged over the classes."""
+    """Return the binary cross entropy of ``sigmoid(input)``, averaged over the classes."""
     return ops.multilabel_soft_margin_loss(input, target, weight, reduction_of(size_average, reduce, reduction))
 
 
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
                           size_average: bool | None = None, reduce: bool | None = None,
                           reduction: str = "mean") -> Tensor:
-    """``1 - cos`` for targets 1, ``max(0, cos - margin)`` for targets -1.
+    """Return ``1 - cos`` for targets 1, ``max(0, cos - margin)`` for targets -1.
 
     Raises:
         ShapeError: The numbers of dimensions do not fit.
@@ -289,7 +289,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
                         eps: float = 1e-6, swap: bool = False, size_average: bool | None = None,
                         reduce: bool | None = None, reduction: str = "mean") -> Tensor:
-    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with the p-norm of differences.
+    """Return ``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with the p-norm of differences.
 
     Raises:
         ArgumentError: The margin is not positive.
@@ -311,11 +311,11 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Connectionist temporal classification: minus the log probability of all alignments of the targets.
+    """Return the connectionist temporal classification loss: minus the log probability of all alignments.
 
     Args:
         log_probs: (T, N, C) log probabilities, or (T, C).
-        targets: (N, S) classes, or those of all examples one after the other.
+        targets: (N, S) classes, or the concatenated classes of all examples.
         input_lengths: Length of each input, (N).
         target_lengths: Length of each target, (N).
         blank: The class between labels.

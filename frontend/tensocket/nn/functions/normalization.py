@@ -17,7 +17,7 @@ local_response_norm: Callable[..., Tensor] = ops.local_response_norm
 
 def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
                bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
-    """Zero mean and unit variance over the last dimensions, times ``weight`` plus ``bias``.
+    """Normalise to zero mean and unit variance over the last dimensions, then multiply by ``weight`` and add ``bias``.
 
     Raises:
         ShapeError: ``normalized_shape`` is not the end of the input's shape.
@@ -27,7 +27,7 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
 
 def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
              eps: float | None = None) -> Tensor:
-    """Unit mean square over the last dimensions, times ``weight``.
+    """Normalise to unit mean square over the last dimensions, then multiply by ``weight``.
 
     Raises:
         ShapeError: ``normalized_shape`` is not the end of the input's shape.
@@ -37,7 +37,8 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
 
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
                bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Tensor:
-    """Zero mean and unit variance per channel of (N, C, ...), times ``weight`` plus ``bias``.
+    """Normalise each channel of (N, C, ...) to zero mean and unit variance, then multiply by ``weight`` and add
+    ``bias``.
 
     Args:
         input: (N, C, ...).
@@ -50,7 +51,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
         eps: Added to the variance.
 
     Raises:
-        ArgumentError: Training with a single value per channel, or ``eps`` is out of range.
+        ArgumentError: Training has a single value per channel, or ``eps`` is out of range.
         ShapeError: The shapes do not fit.
     """
     if training:
@@ -64,7 +65,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
 def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
                   weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
                   momentum: float = 0.1, eps: float = 1e-5) -> Tensor:
-    """Zero mean and unit variance per example and channel of (N, C, ...), times ``weight`` plus ``bias``.
+    """Normalise each channel of each example of (N, C, ...), then multiply by ``weight`` and add ``bias``.
 
     Args:
         input: (N, C, ...).
@@ -87,7 +88,7 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
 
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-5) -> Tensor:
-    """Zero mean and unit variance over each group of channels of (N, C, ...), times ``weight`` plus ``bias``.
+    """Normalise each group of channels of (N, C, ...), then multiply by ``weight`` and add ``bias``.
 
     Raises:
         ArgumentError: Each group is a single value.
@@ -101,7 +102,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
 
 def normalize(input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12,
               out: Tensor | None = None) -> Tensor:
-    """``input / max(|input|_p, eps)`` with the p-norm along ``dim``."""
+    """Return ``input / max(|input|_p, eps)`` with the p-norm along ``dim``."""
     return ops.normalize(input, p, dim if isinstance(dim, int) else tuple(dim), eps, out=out)
 
 

@@ -13,13 +13,13 @@ Reduction = Literal["mean", "sum", "none"]
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None, reduction: Any) -> Any:
-    """Return the reduction; the two older arguments decide, with a warning, where one of them is given.
+    """Return the reduction; if one of the two older arguments is given, it decides, with a warning.
 
     Raises:
         ArgumentError: The reduction is not a name.
     """
     if size_average is None and reduce is None:
-        if not isinstance(reduction, str):  # torch's own functions take numbers, too
+        if not isinstance(reduction, str):  # PyTorch's own functions take numbers, too
             get_enum(reduction)
         return reduction
     chosen = "none" if reduce is False else "sum" if size_average is False else "mean"
@@ -28,7 +28,7 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: Any)
 
 
 def warn_of_broadcast(input: Tensor, target: Tensor) -> None:
-    """Say that input and target have different shapes, which is rarely meant."""
+    """Warn that input and target have different shapes, which is rarely intended."""
     if input.shape != target.shape:
         warnings.warn(f"a target of shape {tuple(target.shape)} is broadcast with an input of shape "
                       f"{tuple(input.shape)}, which is rarely meant. Please ensure they have the same size.",

@@ -21,7 +21,7 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """Rows of ``weight`` at integer indices.
+    """Return the rows of ``weight`` at integer indices.
 
     Args:
         input: Indices of any shape.
@@ -29,7 +29,7 @@ def embedding(
         padding_idx: A row that gets no gradient.
         max_norm: Rows with a larger norm are scaled down to it first, in place.
         norm_type: Exponent of that norm.
-        scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
+        scale_grad_by_freq: Whether a row's gradient is divided by the number of its lookups.
         sparse: Whether the gradient is a sparse tensor with the looked up rows only.
 
     Raises:
@@ -62,25 +62,25 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Sums, means or largest elements of the rows of ``weight`` in bags of indices.
+    """Return the sums, means or largest elements of the rows of ``weight`` in bags of indices.
 
     Args:
-        input: Indices: a bag in each row of (B, L), or all bags one after the other, (N).
+        input: Indices: one bag in each row of (B, L), or all bags concatenated, (N).
         weight: The table, (V, D).
         offsets: Where each bag of a flat input starts, (B).
         max_norm: Rows with a larger norm are scaled down to it first, in place.
         norm_type: Exponent of that norm.
-        scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
+        scale_grad_by_freq: Whether a row's gradient is divided by the number of its lookups.
         mode: ``sum``, ``mean`` or ``max``.
         sparse: Whether the gradient is a sparse tensor with the looked up rows only.
         per_sample_weights: A factor for each index; for sums only.
         include_last_offset: Whether the last offset is the end of the last bag.
-        padding_idx: A row that does not count.
+        padding_idx: A row that is ignored.
 
     Raises:
         ShapeError: The shapes do not fit.
-        ArgumentError: The offsets or the mode are none.
-        UnsupportedOperator: Weights for another mode than ``sum``.
+        ArgumentError: The offsets or the mode are invalid.
+        UnsupportedOperator: Weights are given for another mode than ``sum``.
     """
     if weight.dtype is int64 and input.is_floating_point():
         warnings.warn("Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, "
@@ -94,10 +94,10 @@ def embedding_bag(
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """int64 ones at the given classes along a new last dimension.
+    """Return int64 ones at the given classes along a new last dimension.
 
     Args:
         tensor: Class indices.
-        num_classes: How many classes there are; one more than the largest index if -1.
+        num_classes: The number of classes; -1 for one more than the largest index.
     """
     return ops.one_hot(tensor, num_classes)

@@ -35,7 +35,7 @@ from .layers.rectifiers import (
 
 
 class ReLU(Module):
-    """``max(input, 0)``, in place if asked."""
+    """``max(input, 0)``, in place on request."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class ReLU(Module):
 
 
 class SiLU(Module):
-    """``input * sigmoid(input)``, in place if asked."""
+    """``input * sigmoid(input)``, in place on request."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Softmax over many classes, of which the rare ones are looked at in clusters."""
+"""Softmax over many classes, whose rare classes are grouped in clusters."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     Args:
         in_features: Size of an input.
-        n_classes: Number of classes, ordered by how frequent they are, the most frequent one first.
-        cutoffs: Where clusters begin; classes before the first one have columns of their own.
-        div_value: By how much each cluster's size is divided compared with the one before.
+        n_classes: Number of classes, in the order of frequency, the most frequent one first.
+        cutoffs: First class of each cluster; classes before the first cutoff have columns of their own.
+        div_value: The factor by which a cluster is smaller than the previous one.
         head_bias: Whether the layer of frequent classes and clusters has a bias.
-        device: Where the parameters live.
+        device: Device of the parameters.
         dtype: Their dtype.
 
     Raises:
-        ArgumentError: There are no cutoffs, or they do not grow, or are not classes.
+        ArgumentError: There are no cutoffs, they do not increase, or they are not classes.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             classes.reset_parameters()
 
     def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
-        """(N, in_features) with classes (N), or both without N, to log probabilities (N) and the loss.
+        """Map (N, in_features) with classes (N), or both without N, to log probabilities (N) and the loss.
 
         Raises:
             ShapeError: The shapes do not fit.
@@ -97,9 +97,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return _ASMoutput(output.squeeze(0) if single else output, loss)
 
     def _log_probabilities_of(self, input: Tensor, target: Tensor) -> Tensor:
-        """(N) log probabilities; only the clusters of the targets are computed, for their examples."""
+        """Return (N) log probabilities; compute only the clusters of the targets, each for its own examples."""
         head = F.log_softmax(self.head(input), 1)
-        # Where a class stands in the head: itself, or its cluster.
+        # The column of each class in the head: its own, or that of its cluster.
         column: Tensor = target
         total: Tensor = head.new_zeros(target.shape[0])
         for cluster, (low, high) in enumerate(zip(self.cutoffs, self.cutoffs[1:], strict=False)):
@@ -115,7 +115,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return result
 
     def _get_full_log_prob(self, input: Tensor, head_output: Tensor) -> Tensor:
-        """Log probabilities of all classes, (N, n_classes), from the head's outputs."""
+        """Return the log probabilities of all classes, (N, n_classes), from the head's outputs."""
         head = F.log_softmax(head_output, 1)
         parts = [head[:, :self.shortlist_size]]
         for cluster, layer in enumerate(self.tail):
@@ -125,11 +125,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return result
 
     def log_prob(self, input: Tensor) -> Tensor:
-        """(N, in_features) to log probabilities of all classes, (N, n_classes)."""
+        """Map (N, in_features) to log probabilities of all classes, (N, n_classes)."""
         return self._get_full_log_prob(input, self.head(input))
 
     def predict(self, input: Tensor) -> Tensor:
-        """(N, in_features) to the most likely classes, (N); clusters are computed only where they are needed."""
+        """Map (N, in_features) to the most likely classes, (N); compute clusters only where they are needed."""
         head = self.head(input)
         best: Tensor = head.argmax(1)
         rows = (best >= self.shortlist_size).nonzero().squeeze(1)

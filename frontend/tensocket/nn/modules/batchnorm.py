@@ -23,7 +23,7 @@ class _NormBase(Module):
     running_mean: Any
     running_var: Any
     num_batches_tracked: Any
-    #: Numbers of dimensions that an input may have; none are checked if there are none.
+    #: Numbers of dimensions that an input may have; if empty, inputs are not checked.
     _dimensions: ClassVar[tuple[int, ...]] = ()
 
     def __init__(
@@ -48,14 +48,14 @@ class _NormBase(Module):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Forget the batches so far: mean 0 and variance 1."""
+        """Reset the running statistics: mean 0 and variance 1."""
         if self.track_running_stats:
             self.running_mean.zero_()
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Forget the batches so far; set the scale to one and the shift to zero."""
+        """Reset the running statistics; set the scale to one and the shift to zero."""
         self.reset_running_stats()
         if self.weight is not None:
             init.ones_(self.weight)
@@ -63,10 +63,10 @@ class _NormBase(Module):
             init.zeros_(self.bias)
 
     def _check_input_dim(self, input: Tensor) -> None:
-        """Refuse inputs of other numbers of dimensions.
+        """Refuse inputs with another number of dimensions.
 
         Raises:
-            ShapeError: This is one.
+            ShapeError: The input has another number of dimensions.
         """
         if self._dimensions and input.dim() not in self._dimensions:
             allowed = " or ".join(f"{count}D" for count in self._dimensions)
@@ -79,7 +79,7 @@ class _NormBase(Module):
                 f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}")
 
     def _upgrade_state(self, state_dict: dict[str, Any], prefix: str, metadata: dict[str, Any]) -> None:
-        """The number of batches was not saved by the first version."""
+        """Add the number of batches, which the first version did not save."""
         key = f"{prefix}num_batches_tracked"
         if self.track_running_stats and (metadata.get("version") or 1) < 2 and key not in state_dict:
             known = self.num_batches_tracked
@@ -87,10 +87,10 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
-    """Normalisation by the statistics of a batch, or in evaluation by those of the batches so far."""
+    """Normalisation by the statistics of a batch, or in evaluation by the running statistics."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, ...) to the same shape.
+        """Map (N, C, ...) to the same shape.
 
         Raises:
             ShapeError: The input has another number of dimensions or channels.
@@ -139,7 +139,7 @@ class _LazyNormBase(LazyModuleMixin):
             self.num_batches_tracked = tensor(0, dtype=int64, device=device)
 
     def reset_parameters(self) -> None:
-        """Set the initial values, if there are any yet."""
+        """Set the initial values if the parameters have shapes already."""
         if not self.has_uninitialized_params() and self.num_features != 0:
             super().reset_parameters()  # type: ignore[misc]
 
@@ -165,10 +165,10 @@ class BatchNorm1d(_BatchNorm):
     Args:
         num_features: C.
         eps: Added to the variance.
-        momentum: Share of a batch in the statistics that evaluation uses; None for the mean of all batches.
+        momentum: Weight of a batch in the running statistics, which evaluation uses; None for the mean of all batches.
         affine: Whether values are scaled and shifted.
-        track_running_stats: Whether statistics are kept; evaluation uses the batch's own ones without.
-        device: Where parameters and statistics live.
+        track_running_stats: Whether running statistics are tracked; without them, evaluation uses the batch's own.
+        device: Device of parameters and statistics.
         dtype: Their dtype.
         bias: Whether values are shifted.
     """
@@ -177,13 +177,13 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """``BatchNorm1d`` of images (N, C, H, W)."""
+    """``BatchNorm1d`` for images (N, C, H, W)."""
 
     _dimensions = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """``BatchNorm1d`` of volumes (N, C, D, H, W)."""
+    """``BatchNorm1d`` for volumes (N, C, D, H, W)."""
 
     _dimensions = (5,)
 
@@ -210,16 +210,16 @@ class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over the batches of all processes of a group; in a single process ``BatchNorm1d`` to ``3d``.
+    """Batch normalisation over all processes of a group; in a single process, the same as ``BatchNorm1d`` to ``3d``.
 
     Args:
         num_features: C.
         eps: Added to the variance.
-        momentum: Share of a batch in the statistics that evaluation uses; None for the mean of all batches.
+        momentum: Weight of a batch in the running statistics, which evaluation uses; None for the mean of all batches.
         affine: Whether values are scaled and shifted.
-        track_running_stats: Whether statistics are kept.
-        process_group: The processes; kept as it is.
-        device: Where parameters and statistics live.
+        track_running_stats: Whether running statistics are tracked.
+        process_group: The processes; stored and otherwise ignored.
+        device: Device of parameters and statistics.
         dtype: Their dtype.
         bias: Whether values are shifted.
     """
@@ -239,9 +239,9 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """``module`` with all batch normalisations in it, itself included, replaced by synchronised ones.
+        """Return ``module`` with all batch normalisations in it, itself included, replaced by synchronised ones.
 
-        They have the same parameters and statistics.
+        The new ones have the same parameters and statistics.
         """
         result = module
         if isinstance(module, _BatchNorm):

@@ -1,4 +1,4 @@
-"""Channels in another order."""
+"""A permutation of channels."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .module import Module
 
 
 class ChannelShuffle(Module):
-    """Channels of several groups in turn: first of each group its first channel, then its second, ..."""
+    """A layer that interleaves groups of channels: the first channel of each group, then the second of each, ..."""
 
     def __init__(self, groups: int) -> None:
         super().__init__()
         self.groups = groups
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, ...) to the same shape."""
+        """Map (N, C, ...) to the same shape."""
         return F.channel_shuffle(input, self.groups)
 
     def extra_repr(self) -> str:

@@ -14,7 +14,7 @@ from .module import Module, indent
 
 
 class Container(Module):
-    """A module of the given submodules; ``Module`` itself does all of that."""
+    """A module that consists of the given submodules. ``Module`` can do the same."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class Container(Module):
 
 
 class _Numbered(Module):
-    """Modules under the names 0, 1, 2, ..."""
+    """A container of modules under the names 0, 1, 2, ..."""
 
     _modules: dict[str, Module]  # type: ignore[assignment]  # no member of a numbered container is None
 
@@ -76,18 +76,18 @@ class _Numbered(Module):
         return self
 
     def __dir__(self) -> list[str]:
-        # Numbers are not attributes that one could write.
+        # Numbers, which are not valid attribute names in code.
         return [name for name in super().__dir__() if not name.isdigit()]
 
     def pop(self, key: int | slice) -> Any:
-        """Take out and return the module at a position."""
+        """Remove and return the module at a position."""
         taken = self[key]  # type: ignore[index]  # both subclasses have __getitem__
         del self[key]
         return taken
 
 
 class Sequential(_Numbered):
-    """Calls its modules one after the other. Takes modules, or one ordered mapping of names to modules."""
+    """A chain of modules, each called with the result of the previous one. Takes modules, or one ordered mapping."""
 
     def __init__(self, *args: Module | Mapping[str, Module]) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class Sequential(_Numbered):
         return super().insert(index, module)  # type: ignore[no-any-return]
 
     def __add__(self, other: Sequential) -> Sequential:
-        """Return the modules of both, numbered anew."""
+        """Return the modules of both, renumbered."""
         return Sequential(*self, *self._checked(other))
 
     def __iadd__(self, other: Sequential) -> Sequential:
@@ -129,7 +129,7 @@ class Sequential(_Numbered):
         return self
 
     def __mul__(self, other: int) -> Sequential:
-        """Return the same modules several times."""
+        """Return the same modules several times in sequence."""
         return Sequential(*list(self) * self._times(other))
 
     __rmul__ = __mul__
@@ -176,7 +176,7 @@ class ModuleList(_Numbered):
         return self._member(index)
 
     def __add__(self, other: Iterable[Module]) -> ModuleList:
-        """Return the modules of both, numbered anew."""
+        """Return the modules of both, renumbered."""
         return ModuleList([*self, *other])
 
     def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
@@ -184,7 +184,7 @@ class ModuleList(_Numbered):
         return self
 
     def __repr__(self) -> str:
-        """Runs of modules that print the same are shown once."""
+        """Return the repr, in which runs of modules with the same repr appear once."""
         runs: list[tuple[int, int, str]] = []
         for number, text in enumerate(map(repr, self)):
             if runs and runs[-1][2] == text:
@@ -199,7 +199,7 @@ class ModuleList(_Numbered):
 
 
 class ModuleDict(Module):
-    """Modules by name, in the order in which they were added. It has no ``forward``."""
+    """Modules by name, in the order of insertion. It has no ``forward``."""
 
     _modules: dict[str, Module]  # type: ignore[assignment]  # no member is None
 
@@ -239,11 +239,11 @@ class ModuleDict(Module):
         return self._modules.items()
 
     def clear(self) -> None:
-        """Take out all modules."""
+        """Remove all modules."""
         self._modules.clear()
 
     def pop(self, key: str) -> Module:
-        """Take out and return the module called ``key``."""
+        """Remove and return the module called ``key``."""
         return self._modules.pop(key)
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | ModuleDict) -> None:

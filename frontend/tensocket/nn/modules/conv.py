@@ -1,4 +1,4 @@
-"""Convolutions and their transposes of signals, images and volumes."""
+"""Convolutions and transposed convolutions of signals, images and volumes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _ConvNd(Module):
     """
 
     bias: Parameter | None
-    #: Dimensions of space, and the function that convolves.
+    #: Number of dimensions of space, and the function that convolves.
     _dims: ClassVar[int]
     _convolve: ClassVar[Callable[..., Tensor]]
 
@@ -70,7 +70,7 @@ class _ConvNd(Module):
         return sides
 
     def reset_parameters(self) -> None:
-        """Draw new initial values, uniform in ±1/sqrt(elements that one output is computed from)."""
+        """Draw new initial values, uniform in ±1/sqrt(number of elements that contribute to one output)."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in, _ = init.calculate_fans(self.weight)
@@ -78,7 +78,7 @@ class _ConvNd(Module):
                 init.uniform_(self.bias, -1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in))
 
     def extra_repr(self) -> str:
-        """Channels, sizes and what is not the default."""
+        """Return the channels, the sizes and the options that differ from their defaults."""
         zeros, ones = (0,) * len(self.kernel_size), (1,) * len(self.kernel_size)
         optional = [("padding", self.padding, zeros), ("dilation", self.dilation, ones),
                     ("output_padding", self.output_padding, zeros), ("groups", self.groups, 1),
@@ -94,10 +94,10 @@ class _ConvNd(Module):
 
 def _check_arguments(name: str, in_channels: int, out_channels: int, stride: tuple[int, ...],
                      padding: str | tuple[int, ...], groups: int, padding_mode: str) -> None:
-    """Refuse what no convolution can do.
+    """Refuse invalid arguments.
 
     Raises:
-        ArgumentError: There is such an argument.
+        ArgumentError: An argument is invalid.
     """
     if groups <= 0:
         raise ArgumentError(name, f"groups={groups}", "groups must be a positive integer", "pass 1 for one group")
@@ -131,7 +131,7 @@ class _PlainConv(_ConvNd):
                          groups, bias, padding_mode, device, dtype)
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """Return the convolution with given parameters; what subclasses override to change these."""
+        """Return the convolution with the given parameters; subclasses override this to change them."""
         padding = self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
@@ -139,12 +139,12 @@ class _PlainConv(_ConvNd):
         return self._convolve(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, in_channels, *space) to (N, out_channels, *new space); or both without N."""
+        """Map (N, in_channels, *space) to (N, out_channels, *new space); or both without N."""
         return self._conv_forward(input, self.weight, self.bias)
 
 
 class Conv1d(_PlainConv):
-    """Sums of windows of a signal (N, C, L), weighted by a kernel for each pair of channels (cross-correlation).
+    """The sum of each window of a signal (N, C, L), weighted by a kernel for each pair of channels (cross-correlation).
 
     Args:
         in_channels: Channels of the input.
@@ -153,16 +153,16 @@ class Conv1d(_PlainConv):
         stride: Steps between windows.
         padding: Number of elements to add on both sides of the input; ``valid`` adds none, ``same`` keeps the size.
         dilation: Steps between elements of a window.
-        groups: Groups of channels, of which outputs see their own only.
+        groups: Number of groups of channels; an output depends only on the inputs of its group.
         bias: Whether a bias is added.
         padding_mode: Kind of the added elements: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
-        device: Where the parameters live.
+        device: Device of the parameters.
         dtype: Their dtype.
 
     The weight is (out_channels, in_channels / groups, *kernel_size).
 
     Raises:
-        ArgumentError: The arguments exclude each other.
+        ArgumentError: The arguments contradict each other.
     """
 
     _dims = 1
@@ -170,21 +170,21 @@ class Conv1d(_PlainConv):
 
 
 class Conv2d(_PlainConv):
-    """Sums of windows of an image (N, C, H, W), weighted; arguments as of ``Conv1d``."""
+    """The weighted sum of each window of an image (N, C, H, W); arguments as for ``Conv1d``."""
 
     _dims = 2
     _convolve = staticmethod(F.conv2d)
 
 
 class Conv3d(_PlainConv):
-    """Sums of windows of a volume (N, C, D, H, W), weighted; arguments as of ``Conv1d``."""
+    """The weighted sum of each window of a volume (N, C, D, H, W); arguments as for ``Conv1d``."""
 
     _dims = 3
     _convolve = staticmethod(F.conv3d)
 
 
 class _ConvTransposeNd(_ConvNd):
-    """The gradient of a convolution with respect to its input, as a layer of its own."""
+    """The gradient of a convolution with respect to its input, as a layer."""
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Numbers, stride: Numbers = 1, padding: Numbers = 0,
@@ -200,21 +200,21 @@ class _ConvTransposeNd(_ConvNd):
                          True, each(output_padding), groups, bias, padding_mode, device, dtype)
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        """(N, in_channels, *space) to (N, out_channels, *new space); or both without N.
+        """Map (N, in_channels, *space) to (N, out_channels, *new space); or both without N.
 
         Args:
             input: The input.
-            output_size: The new space, of those that fit; ``output_padding`` decides if it is not given.
+            output_size: Size of the output's space, one of those that fit; if not given, ``output_padding`` decides.
 
         Raises:
-            ShapeError: No convolution takes that space to the input's.
+            ShapeError: A convolution of that output size does not give the input's size.
         """
         extra = self.output_padding if output_size is None else self._output_padding(input, output_size)
         return self._convolve(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
                               self.dilation)
 
     def _output_padding(self, input: Tensor, output_size: Sequence[int]) -> list[int]:
-        """Return the numbers of elements to add on one side for an output of the given size."""
+        """Return the number of elements to add on one side for an output of the given size."""
         name, dims = type(self).__name__, self._dims
         space = input.shape[-dims:]
         wanted = list(output_size)[-dims:] if len(output_size) == input.dim() else list(output_size)
@@ -241,17 +241,17 @@ class ConvTranspose1d(_ConvTransposeNd):
         stride: Steps in the output between elements of the input.
         padding: Number of elements to remove on both sides of the output.
         output_padding: Number of elements to add on one side of the output.
-        groups: Groups of channels, of which outputs see their own only.
+        groups: Number of groups of channels; an output depends only on the inputs of its group.
         bias: Whether a bias is added.
         dilation: Steps between elements of a kernel.
         padding_mode: ``zeros``.
-        device: Where the parameters live.
+        device: Device of the parameters.
         dtype: Their dtype.
 
     The weight is (in_channels, out_channels / groups, *kernel_size).
 
     Raises:
-        ArgumentError: The arguments exclude each other.
+        ArgumentError: The arguments contradict each other.
     """
 
     _dims = 1
@@ -259,20 +259,20 @@ class ConvTranspose1d(_ConvTransposeNd):
 
 
 class ConvTranspose2d(_ConvTransposeNd):
-    """The transpose of ``Conv2d``; arguments as of ``ConvTranspose1d``."""
+    """The transpose of ``Conv2d``; arguments as for ``ConvTranspose1d``."""
 
     _dims = 2
     _convolve = staticmethod(F.conv_transpose2d)
 
 
 class ConvTranspose3d(_ConvTransposeNd):
-    """The transpose of ``Conv3d``; arguments as of ``ConvTranspose1d``."""
+    """The transpose of ``Conv3d``; arguments as for ``ConvTranspose1d``."""
 
     _dims = 3
     _convolve = staticmethod(F.conv_transpose3d)
 
 
-# ---- modules that learn the number of their input's channels
+# ---- modules that infer the number of their input's channels
 
 
 class _LazyConvXdMixin(LazyModuleMixin):
@@ -288,14 +288,14 @@ class _LazyConvXdMixin(LazyModuleMixin):
     _dims: ClassVar[int]
 
     def _without_shapes(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
-        """Put parameters without values in the place of those of no channels."""
+        """Replace the parameters, which have no channels, by parameters without values."""
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         self.out_channels = out_channels
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draw new initial values, if there are any yet."""
+        """Draw new initial values if the parameters have shapes already."""
         if not self.has_uninitialized_params() and self.in_channels != 0:
             super().reset_parameters()  # type: ignore[misc]
 
@@ -331,7 +331,7 @@ class _LazyPlainConv(_LazyConvXdMixin):
         dilation: Numbers = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
         dtype: Any = None,
     ) -> None:
-        # The parameters of no channels are replaced at once.
+        # The parameters without channels are replaced immediately.
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
         self._without_shapes(out_channels, bias, device, dtype)
 

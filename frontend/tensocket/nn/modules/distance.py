@@ -23,7 +23,7 @@ class PairwiseDistance(Module):
         self.keepdim = keepdim
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """(N, D) and (N, D) to (N)."""
+        """Map (N, D) and (N, D) to (N)."""
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
 
 
@@ -32,7 +32,7 @@ class CosineSimilarity(Module):
 
     Args:
         dim: Dimension of the vectors.
-        eps: Smallest length that is divided by.
+        eps: Lower bound of the lengths in the denominator.
     """
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
@@ -41,7 +41,7 @@ class CosineSimilarity(Module):
         self.eps = eps
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Two tensors that broadcast, without their dimension ``dim``."""
+        """Map two tensors that broadcast to one without their dimension ``dim``."""
         return F.cosine_similarity(x1, x2, self.dim, self.eps)
 
 

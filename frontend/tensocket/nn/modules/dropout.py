@@ -1,4 +1,4 @@
-"""Layers that drop values at random while training."""
+"""Layers that drop random values while training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensocket_operators import Tensor
 
 
 class _DropoutNd(Module):
-    """Dropping with probability ``p`` while training; evaluation leaves the input as it is."""
+    """Base class: drop with probability ``p`` while training; evaluation returns the input unchanged."""
 
     _drop: ClassVar[Callable[..., Tensor]]
 
@@ -33,7 +33,7 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
-    """While training, sets elements to zero with probability ``p`` and scales the rest by ``1 / (1 - p)``.
+    """A layer that sets elements to zero with probability ``p`` while training and scales others by ``1 / (1 - p)``.
 
     Raises:
         ArgumentError: ``p`` is not a probability.
@@ -61,7 +61,7 @@ class Dropout3d(_DropoutNd):
 
 
 class AlphaDropout(_DropoutNd):
-    """While training, sets elements to the value that ``SELU`` saturates at, and keeps mean and variance
+    """A layer that sets elements to the saturation value of ``SELU`` while training, and preserves mean and variance
     (Klambauer et al., 2017).
     """
 

@@ -1,4 +1,4 @@
-"""Layers that change the shape only."""
+"""Layers that change only the shape."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .module import Module
 
 
 class Flatten(Module):
-    """Joins the dimensions from ``start_dim`` to ``end_dim`` (inclusive) into one."""
+    """A layer that joins the dimensions from ``start_dim`` to ``end_dim`` (inclusive)."""
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -20,7 +20,7 @@ class Flatten(Module):
         self.end_dim = end_dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return a view of ``input`` where its strides allow one, a copy otherwise."""
+        """Return a view of ``input`` if its strides allow one, otherwise a copy."""
         result: Tensor = input.flatten(self.start_dim, self.end_dim)
         return result
 
@@ -30,14 +30,14 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Splits dimension ``dim`` into several, of which one size may be -1.
+    """A layer that splits dimension ``dim`` into several; one size may be -1.
 
     Args:
         dim: The dimension.
         unflattened_size: The new sizes.
 
     Raises:
-        ArgumentTypeError: They are neither a tuple nor a list of ints.
+        ArgumentTypeError: The sizes are neither a tuple nor a list of ints.
     """
 
     def __init__(self, dim: int, unflattened_size: Any) -> None:

@@ -1,4 +1,4 @@
-"""Images as columns of their windows, and back."""
+"""Conversion of images to columns of their windows, and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Numbers = int | Sequence[int]
 
 
 class Fold(Module):
-    """Adds columns (N, C * kernel, windows) up to images (N, C, *output_size).
+    """A layer that adds up columns (N, C * kernel, windows) to images (N, C, *output_size).
 
     Args:
         output_size: Height and width of an image.
@@ -33,7 +33,7 @@ class Fold(Module):
         self.stride = stride
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C * kernel, windows) to (N, C, *output_size); or both without N."""
+        """Map (N, C * kernel, windows) to (N, C, *output_size); or both without N."""
         return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:
@@ -43,7 +43,7 @@ class Fold(Module):
 
 
 class Unfold(Module):
-    """Windows of images as columns; arguments as of ``Fold``."""
+    """A layer that returns the windows of images as columns; arguments as for ``Fold``."""
 
     def __init__(self, kernel_size: Numbers, dilation: Numbers = 1, padding: Numbers = 0, stride: Numbers = 1) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Unfold(Module):
         self.stride = stride
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, H, W) to (N, C * kernel, windows); or both without N."""
+        """Map (N, C, H, W) to (N, C * kernel, windows); or both without N."""
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:

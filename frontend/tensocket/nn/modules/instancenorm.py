@@ -26,7 +26,7 @@ class _InstanceNorm(_NormBase):
         return self._dimensions[0]
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, ...) or (C, ...) to the same shape.
+        """Map (N, C, ...) or (C, ...) to the same shape.
 
         Raises:
             ShapeError: The input has another number of dimensions or, with learned values, of channels.
@@ -51,7 +51,7 @@ class _InstanceNorm(_NormBase):
 
 
 class _LazyInstanceNorm(_LazyNormBase):
-    """A lazy normalisation that takes single examples, too."""
+    """A lazy normalisation that also takes single examples."""
 
     def _channels(self, input: Tensor) -> int:
         self._check_input_dim(input)
@@ -64,10 +64,11 @@ class InstanceNorm1d(_InstanceNorm):
     Args:
         num_features: C.
         eps: Added to the variance.
-        momentum: Share of a batch in the statistics that evaluation uses.
+        momentum: Weight of a batch in the running statistics, which evaluation uses.
         affine: Whether values are scaled and shifted by learned values.
-        track_running_stats: Whether statistics are kept for evaluation, which uses the input's own ones otherwise.
-        device: Where parameters and statistics live.
+        track_running_stats: Whether running statistics are tracked for evaluation, which uses the input's own
+            otherwise.
+        device: Device of parameters and statistics.
         dtype: Their dtype.
         bias: Whether values are shifted.
     """

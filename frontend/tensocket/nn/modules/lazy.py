@@ -1,4 +1,4 @@
-"""Modules that learn the shapes of their parameters from their first input."""
+"""Modules that infer the shapes of their parameters from their first input."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ else:
 
 
 class LazyModuleMixin(_Base):
-    """Makes a module of one whose parameters are given shapes when it is called first.
+    """A mixin for modules whose parameters get their shapes at the first call.
 
     A class derives from this and from the module's class, assigns ``UninitializedParameter`` and
-    ``UninitializedBuffer`` and defines ``initialize_parameters``, which materializes them for an input. With
-    ``cls_to_become``, the module is one of that class from then on.
+    ``UninitializedBuffer`` and defines ``initialize_parameters``, which materializes them for an input. If
+    ``cls_to_become`` is set, the module then becomes an instance of that class.
     """
 
     cls_to_become: ClassVar[type[Module] | None] = None
@@ -32,7 +32,7 @@ class LazyModuleMixin(_Base):
         self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        """Save as any module does; members without values are saved as themselves."""
+        """Save as any module does; save members without values as they are."""
         for name, parameter in self._parameters.items():
             if parameter is not None:
                 destination[prefix + name] = parameter if keep_vars or is_lazy(parameter) else parameter.detach()
@@ -41,7 +41,7 @@ class LazyModuleMixin(_Base):
                 destination[prefix + name] = buffer if keep_vars or is_lazy(buffer) else buffer.detach()
 
     def _lazy_load_hook(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Give parameters the shapes of the values that are about to be loaded."""
+        """Give parameters the shapes of the values to load."""
         for name, tensor in (*self._parameters.items(), *self._buffers.items()):
             value = state_dict.get(prefix + name)
             if isinstance(tensor, UninitializedTensorMixin) and isinstance(value, Tensor) and not is_lazy(value):

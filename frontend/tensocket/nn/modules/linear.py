@@ -16,13 +16,13 @@ from .module import Module
 
 
 class Identity(Module):
-    """Returns its input; takes any arguments and ignores them."""
+    """A layer that returns its input; it takes any arguments and ignores them."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` itself."""
+        """Return ``input`` itself."""
         return input
 
 
@@ -33,7 +33,7 @@ class Linear(Module):
         in_features: Size of the last dimension of the input.
         out_features: Size of the last dimension of the output.
         bias: Whether a bias is added.
-        device: Where the parameters live.
+        device: Device of the parameters.
         dtype: Their dtype.
 
     The weight is (out_features, in_features); both start uniform in ±1/sqrt(in_features).
@@ -61,16 +61,16 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
-        """(..., in_features) to (..., out_features)."""
+        """Map (..., in_features) to (..., out_features)."""
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        """Sizes of the layer."""
+        """Return the sizes of the layer."""
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """A ``Linear`` under the name that layers of attention give theirs."""
+    """A ``Linear`` under the name that attention layers use."""
 
 
 class Bilinear(Module):
@@ -81,7 +81,7 @@ class Bilinear(Module):
         in2_features: Size of the last dimension of the second input.
         out_features: Size of the last dimension of the output.
         bias: Whether a bias is added.
-        device: Where the parameters live.
+        device: Device of the parameters.
         dtype: Their dtype.
 
     The weight is (out_features, in1_features, in2_features); both start uniform in ±1/sqrt(in1_features).
@@ -114,11 +114,11 @@ class Bilinear(Module):
             init.uniform_(parameter, -bound, bound)
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
-        """(..., in1_features) and (..., in2_features) to (..., out_features)."""
+        """Map (..., in1_features) and (..., in2_features) to (..., out_features)."""
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        """Sizes of the layer."""
+        """Return the sizes of the layer."""
         return (f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
                 f"out_features={self.out_features}, bias={self.bias is not None}")
 
@@ -129,7 +129,7 @@ class LazyLinear(LazyModuleMixin, Linear):
     Args:
         out_features: Size of the last dimension of the output.
         bias: Whether a bias is added.
-        device: Where the parameters live.
+        device: Device of the parameters.
         dtype: Their dtype.
     """
 
@@ -143,7 +143,7 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draw new initial values, if there are any yet."""
+        """Draw new initial values if the parameters have shapes already."""
         if not is_lazy(self.weight) and self.in_features != 0:
             super().reset_parameters()
 

@@ -1,4 +1,4 @@
-"""How PyTorch computes a linear layer with cross entropy in parts."""
+"""Options of PyTorch's chunked computation of a linear layer with cross entropy."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _ALLOWED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class LinearCrossEntropyOptions:
-    """Options of ``LinearCrossEntropyLoss``; results do not depend on them, and nothing is computed in parts here.
+    """Options of ``LinearCrossEntropyLoss``; nothing is chunked here, and results do not depend on them.
 
     Attributes:
         allow_retain_graph: Whether the graph may be used twice.
         batch_chunk_size: Examples in a part.
-        chunking_method: How parts are made.
-        acc_policy: How precisely parts are added up.
-        acc_dtype: Dtype in which they are.
+        chunking_method: Method of dividing into parts.
+        acc_policy: Precision of the sum over parts.
+        acc_dtype: Dtype of that sum.
 
     Raises:
-        ArgumentError: One of them is not known.
+        ArgumentError: An option has an unknown value.
     """
 
     allow_retain_graph: bool = False

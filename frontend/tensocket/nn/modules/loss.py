@@ -1,4 +1,4 @@
-"""Loss functions. ``reduction`` is ``mean``, ``sum`` or ``none``; it replaced ``size_average`` and ``reduce``."""
+"""Loss functions. ``reduction`` is ``mean``, ``sum`` or ``none`` and replaces ``size_average`` and ``reduce``."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class NLLLoss(_WeightedLoss):
     Args:
         weight: A weight for each class.
         size_average: Replaced by ``reduction``.
-        ignore_index: Elements with this class do not count.
+        ignore_index: Elements with this class are ignored.
         reduce: Replaced by ``reduction``.
         reduction: ``mean`` (weighted), ``sum`` or ``none``.
     """
@@ -112,10 +112,10 @@ class CrossEntropyLoss(_WeightedLoss):
     Args:
         weight: A weight for each class.
         size_average: Replaced by ``reduction``.
-        ignore_index: Elements with this class do not count.
+        ignore_index: Elements with this class are ignored.
         reduce: Replaced by ``reduction``.
         reduction: ``mean`` (weighted), ``sum`` or ``none``.
-        label_smoothing: How much of the target is spread over all classes.
+        label_smoothing: The share of the target that is spread over all classes.
     """
 
     def __init__(
@@ -138,19 +138,19 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
-    """A linear layer without further ado before ``CrossEntropyLoss``.
+    """A linear layer, followed by ``CrossEntropyLoss``.
 
     Args:
         in_features: Size of the last dimension of the input.
         num_classes: Number of classes.
-        out_features: Further dimensions of the layer's output, each with a target of its own.
+        out_features: Additional dimensions of the layer's output, each with its own target.
         bias: Whether the layer has a bias.
-        device: Where its parameters live.
+        device: Device of the parameters.
         dtype: Their dtype.
         reduction: ``mean`` (weighted), ``sum`` or ``none``.
         weight: A weight for each class.
-        ignore_index: Elements with this class do not count.
-        label_smoothing: How much of the target is spread over all classes.
+        ignore_index: Elements with this class are ignored.
+        label_smoothing: The share of the target that is spread over all classes.
         options: How PyTorch saves memory; results do not depend on it.
     """
 
@@ -169,7 +169,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self.linear = Linear(in_features, num_classes * math.prod(self.out_features), bias, device, dtype)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Samples (N, in_features) with classes (N, *out_features) or probabilities to a scalar."""
+        """Map samples (N, in_features) with classes (N, *out_features) or probabilities to a scalar."""
         shape = (self.num_classes, *self.out_features)
         bias = self.linear.bias
         return F.linear_cross_entropy(
@@ -226,7 +226,7 @@ class BCEWithLogitsLoss(_Loss):
 class KLDivLoss(_Loss):
     """Kullback-Leibler divergence of log probabilities ``input`` from ``target`` (or its logarithm, ``log_target``).
 
-    ``reduction`` may be ``batchmean``, too, which divides by the number of examples only.
+    ``reduction`` may also be ``batchmean``, which divides only by the number of examples.
     """
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -281,7 +281,7 @@ class GaussianNLLLoss(_Loss):
         self.eps = eps
 
     def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
-        """Means, values and variances to a scalar; of the inputs' shape for reduction ``none``."""
+        """Map means, values and variances to a scalar; to the inputs' shape for reduction ``none``."""
         return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
 
 
@@ -300,7 +300,7 @@ class CTCLoss(_Loss):
         self.zero_infinity = zero_infinity
 
     def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any) -> Tensor:
-        """(T, N, C) log probabilities and (N, S) classes, with the length of each, to a scalar or (N)."""
+        """Map (T, N, C) log probabilities and (N, S) classes, with the length of each, to a scalar or (N)."""
         return F.ctc_loss(log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction,
                           self.zero_infinity)
 

@@ -49,9 +49,9 @@ class Module(ModuleState, Convertible):
 
     Attributes:
         training: Whether the module is being trained; ``train`` and ``eval`` set it.
-        call_super_init: Whether ``__init__`` goes on to further base classes, with its arguments.
+        call_super_init: Whether ``__init__`` passes its arguments on to other base classes.
         dump_patches: Not used; programs for PyTorch may set it.
-        T_destination: For annotations of ``state_dict`` in programs for PyTorch.
+        T_destination: A type variable for annotations of ``state_dict`` in programs for PyTorch.
     """
 
     training: bool
@@ -98,7 +98,7 @@ class Module(ModuleState, Convertible):
             return Call(self, args, kwargs).run()
         return self.forward(*args, **kwargs)
 
-    # Subclasses may override it to change what a call does, as programs for PyTorch do.
+    # Subclasses may override it to change the behaviour of a call, as programs for PyTorch do.
     _call_impl = __call__
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -113,7 +113,7 @@ class Module(ModuleState, Convertible):
 
         Args:
             hook: The function; with ``with_kwargs`` it gets ``(module, args, kwargs)`` and returns both.
-            prepend: Whether it runs before the hooks that are there.
+            prepend: Whether it runs before the hooks that are registered already.
             with_kwargs: Whether keyword arguments are passed to it.
         """
         flags = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
@@ -126,7 +126,7 @@ class Module(ModuleState, Convertible):
 
         Args:
             hook: The function; with ``with_kwargs`` it gets ``(module, args, kwargs, output)``.
-            prepend: Whether it runs before the hooks that are there.
+            prepend: Whether it runs before the hooks that are registered already.
             with_kwargs: Whether keyword arguments are passed to it.
             always_call: Whether it is called, with None as output, when ``forward`` raises.
         """
@@ -139,7 +139,7 @@ class Module(ModuleState, Convertible):
 
         Args:
             hook: The function; ``grad_output`` has one entry per output.
-            prepend: Whether it runs before the hooks that are there.
+            prepend: Whether it runs before the hooks that are registered already.
         """
         return add_hook(self._backward_pre_hooks, hook, prepend)
 
@@ -149,7 +149,7 @@ class Module(ModuleState, Convertible):
         Args:
             hook: The function; ``grad_input`` has one entry per positional argument, None where it is not a tensor, and
                 a result other than None replaces it.
-            prepend: Whether it runs before the hooks that are there.
+            prepend: Whether it runs before the hooks that are registered already.
 
         Raises:
             AutogradError: The module has regular backward hooks.
@@ -160,7 +160,7 @@ class Module(ModuleState, Convertible):
     def register_backward_hook(self, hook: Hook) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` with the gradients of the module's last operator.
 
-        Use ``register_full_backward_hook``: what this one shows depends on how the module computes.
+        Use ``register_full_backward_hook``: this hook's gradients depend on how the module computes.
 
         Raises:
             AutogradError: The module has full backward hooks.
@@ -196,17 +196,17 @@ class Module(ModuleState, Convertible):
         return self.train(False)
 
     def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
-        """Say whether gradients are computed for all parameters."""
+        """Set whether gradients are computed for all parameters."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop (or, with ``set_to_none=False``, clear) the gradients of all parameters."""
+        """Drop (or, with ``set_to_none=False``, set to zero) the gradients of all parameters."""
         clear_grads(self.parameters(), set_to_none)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Leave the module as it is: calls run eagerly, which is noted once. Arguments are those of ``compile``."""
+        """Leave the module as it is: calls run eagerly, and a notice says so once. Arguments as for ``compile``."""
         note("compile", EAGER)
 
     def apply(self: Self, fn: Callable[[Module], Any]) -> Self:
@@ -222,7 +222,7 @@ class Module(ModuleState, Convertible):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """Return the text between the brackets of the module's own line; subclasses define it."""
+        """Return the text between the brackets of the module's own line; subclasses override it."""
         return ""
 
     def __repr__(self) -> str:
@@ -236,17 +236,17 @@ class Module(ModuleState, Convertible):
 
 
 def indent(text: str) -> str:
-    """``text`` with all lines but the first moved right by two spaces."""
+    """Indent all lines of ``text`` but the first by two spaces."""
     return text.replace("\n", "\n  ")
 
 
 def _addindent(s_: str, numSpaces: int) -> str:
-    """``s_`` with all lines but the first moved right, as ``__repr__`` methods of programs for PyTorch call it."""
+    """Indent all lines of ``s_`` but the first, for ``__repr__`` methods of programs for PyTorch."""
     return s_.replace("\n", "\n" + " " * numSpaces)
 
 
 def clear_grads(tensors: Iterable[Tensor], set_to_none: bool) -> None:
-    """Drop the gradients of tensors, or detach them and fill them with zeros; a sparse one is replaced."""
+    """Drop the gradients of tensors, or detach them and fill them with zeros; a sparse gradient is replaced."""
     if set_to_none:
         for tensor in tensors:
             tensor.grad = None

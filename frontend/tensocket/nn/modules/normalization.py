@@ -1,4 +1,4 @@
-"""Layers that bring values to zero mean and unit variance, or to unit length, within each example."""
+"""Layers that normalise values within each example, to zero mean and unit variance or to unit length."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tensocket_operators import Tensor, arange, empty
 
 
 def _shape(given: int | Sequence[int]) -> tuple[int, ...]:
-    """Return the sizes over which a layer normalizes; of one, it may be an integer of another library."""
+    """Return the sizes over which a layer normalizes; a single size may be an integer of another library."""
     return tuple(given) if isinstance(given, Iterable) else (int(given),)
 
 
 class _Scaled(Module):
-    """A learned scale, and perhaps a learned shift, for the result of a normalisation."""
+    """Base class for a learned scale, and optionally a learned shift, of a normalised result."""
 
     weight: Parameter | None
     bias: Parameter | None
@@ -37,14 +37,14 @@ class _Scaled(Module):
 
 
 class LayerNorm(_Scaled):
-    """Normalises over the last dimensions, then scales and shifts by learned values.
+    """Normalisation over the last dimensions, followed by a learned scale and shift.
 
     Args:
         normalized_shape: Sizes of the last dimensions; an int for one.
         eps: Added to the variance.
         elementwise_affine: Whether values are scaled and shifted.
         bias: Whether they are shifted.
-        device: Where the parameters live.
+        device: Device of the parameters.
         dtype: Their dtype.
     """
 
@@ -75,14 +75,14 @@ class LayerNorm(_Scaled):
 
 
 class RMSNorm(_Scaled):
-    """Divides by the root of the mean square over the last dimensions, then scales by learned values
+    """Division by the root of the mean square over the last dimensions, followed by a learned scale
     (Zhang and Sennrich, 2019).
 
     Args:
         normalized_shape: Sizes of the last dimensions; an int for one.
         eps: Added to the mean square; the dtype's machine epsilon if not given.
         elementwise_affine: Whether values are scaled.
-        device: Where the parameter lives.
+        device: Device of the parameter.
         dtype: Its dtype.
     """
 
@@ -106,7 +106,7 @@ class RMSNorm(_Scaled):
 
 
 class GroupNorm(_Scaled):
-    """Normalises each group of channels of an example, then scales and shifts channels by learned values
+    """Normalisation of each group of channels of an example, followed by a learned scale and shift of each channel
     (Wu and He, 2018).
 
     Args:
@@ -114,7 +114,7 @@ class GroupNorm(_Scaled):
         num_channels: Number of channels.
         eps: Added to the variance.
         affine: Whether values are scaled and shifted.
-        device: Where the parameters live.
+        device: Device of the parameters.
         dtype: Their dtype.
         bias: Whether values are shifted.
 
@@ -137,7 +137,7 @@ class GroupNorm(_Scaled):
         self._add_parameters((num_channels,), {"weight": affine, "bias": affine and bias}, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, ...) to the same shape."""
+        """Map (N, C, ...) to the same shape."""
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -147,10 +147,10 @@ class GroupNorm(_Scaled):
 
 
 class LocalResponseNorm(Module):
-    """Divides by ``(k + alpha * mean square of neighbouring channels) ** beta`` (Krizhevsky et al., 2012).
+    """Division by ``(k + alpha * mean square of neighbouring channels) ** beta`` (Krizhevsky et al., 2012).
 
     Args:
-        size: Number of neighbouring channels, of which the mean is taken.
+        size: Number of neighbouring channels in the mean.
         alpha: As above.
         beta: As above.
         k: As above.
@@ -164,7 +164,7 @@ class LocalResponseNorm(Module):
         self.k = k
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, ...) to the same shape."""
+        """Map (N, C, ...) to the same shape."""
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:
@@ -173,17 +173,17 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(LocalResponseNorm):
-    """``LocalResponseNorm`` of images (N, C, H, W) as PyTorch has it under this name.
+    """``LocalResponseNorm`` for images (N, C, H, W), as PyTorch defines it under this name.
 
-    The neighbours of a channel are as many before it as after it, so an even ``size`` is one too many, by which sums
-    are divided nevertheless; and the first channel counts as a neighbour of all that come after it.
+    A channel has as many neighbours before it as after it. An even ``size`` is therefore one too many, but still
+    divides the sum. The first channel counts as a neighbour of all channels after it.
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__(size, alpha, beta, k)
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, H, W) to the same shape."""
+        """Map (N, C, H, W) to the same shape."""
         reach = (self.size - 1) // 2
         channels = input.shape[1]
         square = input * input

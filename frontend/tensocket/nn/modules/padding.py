@@ -1,4 +1,4 @@
-"""Layers that put something around their input: (C, *space) or (N, C, *space) to the same with more space."""
+"""Layers that pad their input, (C, *space) or (N, C, *space)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Numbers = int | Sequence[int]
 
 
 class _PadNd(Module):
-    """Padding by a number for all sides, or one before and one after each dimension, the last dimension first."""
+    """Padding by one number for all sides, or by one before and one after each dimension, the last dimension first."""
 
     _dims: ClassVar[int]
     _mode: ClassVar[str]
@@ -26,7 +26,7 @@ class _PadNd(Module):
         self.padding = _ntuple(2 * self._dims)(padding)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the input with its margins."""
+        """Return the padded input."""
         return F.pad(input, self.padding, self._mode)
 
     def extra_repr(self) -> str:
@@ -35,14 +35,14 @@ class _PadNd(Module):
 
 
 class _ConstantPadNd(_PadNd):
-    """Margins of one value."""
+    """Padding with one value."""
 
     def __init__(self, padding: Numbers, value: float) -> None:
         super().__init__(padding)
         self.value = value
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the input with its margins."""
+        """Return the padded input."""
         return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
@@ -51,19 +51,19 @@ class _ConstantPadNd(_PadNd):
 
 
 class ConstantPad1d(_ConstantPadNd):
-    """Adds elements of the given value to signals (C, W); ``padding`` is a number or (left, right)."""
+    """Padding with a given value for signals (C, W); ``padding`` is a number or (left, right)."""
 
     _dims = 1
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """Adds elements of the given value to images (C, H, W); ``padding`` is a number or (left, right, top, bottom)."""
+    """Padding with a given value for images (C, H, W); ``padding`` is a number or (left, right, top, bottom)."""
 
     _dims = 2
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """Adds elements of the given value to volumes; ``padding`` is a number or six, from left to back."""
+    """Padding with a given value for volumes; ``padding`` is a number or six, from left to back."""
 
     _dims = 3
 
@@ -90,63 +90,63 @@ class ZeroPad3d(_ZeroPad, ConstantPad3d):
 
 
 class _ReflectionPadNd(_PadNd):
-    """Margins that mirror the input without its border."""
+    """Padding that mirrors the input without its border."""
 
     _mode = "reflect"
 
 
 class ReflectionPad1d(_ReflectionPadNd):
-    """Continues signals (C, W) by their mirror image; ``padding`` is a number or (left, right)."""
+    """Padding of signals (C, W) by their mirror image; ``padding`` is a number or (left, right)."""
 
     _dims = 1
 
 
 class ReflectionPad2d(_ReflectionPadNd):
-    """Continues images (C, H, W) by their mirror image; ``padding`` is a number or (left, right, top, bottom)."""
+    """Padding of images (C, H, W) by their mirror image; ``padding`` is a number or (left, right, top, bottom)."""
 
     _dims = 2
 
 
 class ReflectionPad3d(_ReflectionPadNd):
-    """Continues volumes by their mirror image; ``padding`` is a number or six, from left to back."""
+    """Padding of volumes by their mirror image; ``padding`` is a number or six, from left to back."""
 
     _dims = 3
 
 
 class _ReplicationPadNd(_PadNd):
-    """Margins that repeat the input's border."""
+    """Padding that repeats the input's border."""
 
     _mode = "replicate"
 
 
 class ReplicationPad1d(_ReplicationPadNd):
-    """Continues signals (C, W) by their ends; ``padding`` is a number or (left, right)."""
+    """Padding of signals (C, W) by their ends; ``padding`` is a number or (left, right)."""
 
     _dims = 1
 
 
 class ReplicationPad2d(_ReplicationPadNd):
-    """Continues images (C, H, W) by their border; ``padding`` is a number or (left, right, top, bottom)."""
+    """Padding of images (C, H, W) by their border; ``padding`` is a number or (left, right, top, bottom)."""
 
     _dims = 2
 
 
 class ReplicationPad3d(_ReplicationPadNd):
-    """Continues volumes by their border; ``padding`` is a number or six, from left to back."""
+    """Padding of volumes by their border; ``padding`` is a number or six, from left to back."""
 
     _dims = 3
 
 
 class _CircularPadNd(_PadNd):
-    """Margins of the opposite side of the input."""
+    """Padding with the opposite side of the input."""
 
     _mode = "circular"
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the input with its margins.
+        """Return the padded input.
 
         Raises:
-            ShapeError: It has too few or too many dimensions.
+            ShapeError: The input has too few or too many dimensions.
         """
         self._check_input_dim(input)
         return super().forward(input)
@@ -158,19 +158,19 @@ class _CircularPadNd(_PadNd):
 
 
 class CircularPad1d(_CircularPadNd):
-    """Continues signals (C, W) as if they were periodic; ``padding`` is a number or (left, right)."""
+    """Padding of signals (C, W) as if they were periodic; ``padding`` is a number or (left, right)."""
 
     _dims = 1
 
 
 class CircularPad2d(_CircularPadNd):
-    """Continues images (C, H, W) as if they were periodic; ``padding`` is a number or (left, right, top, bottom)."""
+    """Padding of images (C, H, W) as if they were periodic; ``padding`` is a number or (left, right, top, bottom)."""
 
     _dims = 2
 
 
 class CircularPad3d(_CircularPadNd):
-    """Continues volumes as if they were periodic; ``padding`` is a number or six, from left to back."""
+    """Padding of volumes as if they were periodic; ``padding`` is a number or six, from left to back."""
 
     _dims = 3
 

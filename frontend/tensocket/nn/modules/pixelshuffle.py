@@ -1,4 +1,4 @@
-"""Layers that move channels into space and back."""
+"""Layers that rearrange channels into space and back."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .module import Module
 
 
 class PixelShuffle(Module):
-    """Groups of ``upscale_factor ** 2`` channels as one channel of a larger image (Shi et al., 2016)."""
+    """A layer that turns each ``upscale_factor ** 2`` channels into one of a larger image (Shi et al., 2016)."""
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
         self.upscale_factor = upscale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """(..., C * r * r, H, W) to (..., C, H * r, W * r)."""
+        """Map (..., C * r * r, H, W) to (..., C, H * r, W * r)."""
         return F.pixel_shuffle(input, self.upscale_factor)
 
     def extra_repr(self) -> str:
@@ -25,14 +25,14 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """Undoes ``PixelShuffle``."""
+    """The inverse of ``PixelShuffle``."""
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
         self.downscale_factor = downscale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """(..., C, H * r, W * r) to (..., C * r * r, H, W)."""
+        """Map (..., C, H * r, W * r) to (..., C * r * r, H, W)."""
         return F.pixel_unshuffle(input, self.downscale_factor)
 
     def extra_repr(self) -> str:

@@ -1,4 +1,4 @@
-"""Pooling: of every window of (N, C, *space) or (C, *space) one element, its largest or a mean."""
+"""Pooling: reduction of every window of (N, C, *space) or (C, *space) to its largest element or a mean."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _MaxPoolNd(_Pooling):
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Any:
-        """(N, C, *space) to (N, C, *windows), with positions if they are asked for."""
+        """Map (N, C, *space) to (N, C, *windows), with positions on request."""
         return self._pool(input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode,
                           self.return_indices)
 
@@ -55,21 +55,21 @@ class MaxPool1d(_MaxPoolNd):
         stride: Steps between windows; the kernel's size if not given.
         padding: Elements of -inf on both sides.
         dilation: Steps between elements of a window.
-        return_indices: Whether positions are returned, too, as ``MaxUnpool1d`` takes them.
-        ceil_mode: Whether windows may go over the end.
+        return_indices: Whether positions are also returned, for ``MaxUnpool1d``.
+        ceil_mode: Whether windows may extend beyond the end.
     """
 
     _pool = staticmethod(F.max_pool1d)
 
 
 class MaxPool2d(_MaxPoolNd):
-    """The largest element of every window of an image (N, C, H, W); arguments as of ``MaxPool1d``."""
+    """The largest element of every window of an image (N, C, H, W); arguments as for ``MaxPool1d``."""
 
     _pool = staticmethod(F.max_pool2d)
 
 
 class MaxPool3d(_MaxPoolNd):
-    """The largest element of every window of a volume (N, C, D, H, W); arguments as of ``MaxPool1d``."""
+    """The largest element of every window of a volume (N, C, D, H, W); arguments as for ``MaxPool1d``."""
 
     _pool = staticmethod(F.max_pool3d)
 
@@ -85,7 +85,7 @@ class _MaxUnpoolNd(_Pooling):
         self.padding = each(padding)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        """(N, C, *windows) with positions to (N, C, *space), of the given ``output_size`` if several fit."""
+        """Map (N, C, *windows) with positions to (N, C, *space), of the given ``output_size`` if several fit."""
         result: Tensor = self._pool(input, indices, self.kernel_size, self.stride, self.padding, output_size)
         return result
 
@@ -95,21 +95,21 @@ class _MaxUnpoolNd(_Pooling):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Undoes ``MaxPool1d`` as far as its positions tell; sizes as those of the pooling."""
+    """A partial inverse of ``MaxPool1d`` by its positions; sizes are those of the pooling."""
 
     _dims = 1
     _pool = staticmethod(F.max_unpool1d)
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Undoes ``MaxPool2d`` as far as its positions tell; sizes as those of the pooling."""
+    """A partial inverse of ``MaxPool2d`` by its positions; sizes are those of the pooling."""
 
     _dims = 2
     _pool = staticmethod(F.max_unpool2d)
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Undoes ``MaxPool3d`` as far as its positions tell; sizes as those of the pooling."""
+    """A partial inverse of ``MaxPool3d`` by its positions; sizes are those of the pooling."""
 
     _dims = 3
     _pool = staticmethod(F.max_unpool3d)
@@ -134,7 +134,7 @@ class AvgPool1d(_AvgPoolNd):
         kernel_size: Size of a window; one number for all dimensions, or one for each.
         stride: Steps between windows; the kernel's size if not given.
         padding: Zeros on both sides.
-        ceil_mode: Whether windows may go over the end.
+        ceil_mode: Whether windows may extend beyond the end.
         count_include_pad: Whether these zeros count.
     """
 
@@ -149,12 +149,12 @@ class AvgPool1d(_AvgPoolNd):
         self.count_include_pad = count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, L) to (N, C, windows)."""
+        """Map (N, C, L) to (N, C, windows)."""
         return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
 class _AvgPoolDivided(_AvgPoolNd):
-    """Means of windows of more than one dimension, whose divisor may be given."""
+    """Means of windows of more than one dimension, with an optional divisor."""
 
     def __init__(self, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0,
                  ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> None:
@@ -167,7 +167,7 @@ class _AvgPoolDivided(_AvgPoolNd):
         self.divisor_override = divisor_override
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *space) to (N, C, *windows)."""
+        """Map (N, C, *space) to (N, C, *windows)."""
         result: Tensor = self._pool(input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
                                     self.count_include_pad, self.divisor_override)
         return result
@@ -176,7 +176,7 @@ class _AvgPoolDivided(_AvgPoolNd):
 class AvgPool2d(_AvgPoolDivided):
     """The mean of every window of an image (N, C, H, W), or its sum divided by ``divisor_override``.
 
-    Args as of ``AvgPool1d``.
+    Arguments as for ``AvgPool1d``.
     """
 
     _pool = staticmethod(F.avg_pool2d)
@@ -185,7 +185,7 @@ class AvgPool2d(_AvgPoolDivided):
 class AvgPool3d(_AvgPoolDivided):
     """The mean of every window of a volume (N, C, D, H, W), or its sum divided by ``divisor_override``.
 
-    Args as of ``AvgPool1d``.
+    Arguments as for ``AvgPool1d``.
     """
 
     _pool = staticmethod(F.avg_pool3d)
@@ -203,7 +203,7 @@ class _LPPoolNd(_Pooling):
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *space) to (N, C, *windows)."""
+        """Map (N, C, *space) to (N, C, *windows)."""
         result: Tensor = self._pool(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
         return result
 
@@ -232,7 +232,7 @@ class LPPool3d(_LPPoolNd):
 
 
 class _FractionalMaxPoolNd(_Pooling):
-    """The largest elements of windows whose places are drawn at random (Graham, 2014)."""
+    """The largest elements of windows at random positions (Graham, 2014)."""
 
     def __init__(self, kernel_size: Numbers, output_size: Numbers | None = None, output_ratio: Ratios | None = None,
                  return_indices: bool = False, _random_samples: Tensor | None = None) -> None:
@@ -254,20 +254,20 @@ class _FractionalMaxPoolNd(_Pooling):
                                 "pass for example 0.5")
 
     def forward(self, input: Tensor) -> Any:
-        """(N, C, *space) to (N, C, *output_size), with positions if they are asked for."""
+        """Map (N, C, *space) to (N, C, *output_size), with positions on request."""
         return self._pool(input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
                           _random_samples=self._random_samples)
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """The largest elements of windows of an image (N, C, H, W) whose places are drawn at random.
+    """The largest elements of windows of an image (N, C, H, W) at random positions.
 
     Args:
         kernel_size: Size of a window; one number for all dimensions, or one for each.
         output_size: Number of windows.
-        output_ratio: Number of windows as a share of the image's size.
-        return_indices: Whether positions are returned, too.
-        _random_samples: Uniform numbers (N, C, 2), from which the places are computed.
+        output_ratio: Number of windows as a fraction of the image's size.
+        return_indices: Whether positions are also returned.
+        _random_samples: Uniform numbers (N, C, 2), which determine the positions of windows.
 
     Raises:
         ArgumentError: Both or neither of size and ratio are given, or the ratio is not between 0 and 1.
@@ -278,7 +278,7 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """The largest elements of windows of a volume whose places are drawn; arguments as of ``FractionalMaxPool2d``."""
+    """The largest elements of windows of a volume at random positions; arguments as for ``FractionalMaxPool2d``."""
 
     _dims = 3
     _pool = staticmethod(F.fractional_max_pool3d)
@@ -292,7 +292,7 @@ class _AdaptiveAvgPoolNd(_Pooling):
         self.output_size = output_size
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *space) to (N, C, *output_size)."""
+        """Map (N, C, *space) to (N, C, *output_size)."""
         result: Tensor = self._pool(input, self.output_size)
         return result
 
@@ -302,19 +302,19 @@ class _AdaptiveAvgPoolNd(_Pooling):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    """Means of as many windows of a signal as ``output_size`` says."""
+    """Means of ``output_size`` windows of a signal."""
 
     _pool = staticmethod(F.adaptive_avg_pool1d)
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """Means of windows of an image; ``output_size`` is a number or one for each dimension, None for all it has."""
+    """Means of windows of an image; ``output_size`` is one number or two, None for the input's size."""
 
     _pool = staticmethod(F.adaptive_avg_pool2d)
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """Means of windows of a volume; ``output_size`` is a number or one for each dimension, None for all it has."""
+    """Means of windows of a volume; ``output_size`` is one number or three, None for the input's size."""
 
     _pool = staticmethod(F.adaptive_avg_pool3d)
 
@@ -328,7 +328,7 @@ class _AdaptiveMaxPoolNd(_Pooling):
         self.return_indices = return_indices
 
     def forward(self, input: Tensor) -> Any:
-        """(N, C, *space) to (N, C, *output_size), with positions if they are asked for."""
+        """Map (N, C, *space) to (N, C, *output_size), with positions on request."""
         return self._pool(input, self.output_size, self.return_indices)
 
     def extra_repr(self) -> str:
@@ -337,7 +337,7 @@ class _AdaptiveMaxPoolNd(_Pooling):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """The largest elements of as many windows of a signal as ``output_size`` says."""
+    """The largest elements of ``output_size`` windows of a signal."""
 
     _pool = staticmethod(F.adaptive_max_pool1d)
 

@@ -18,13 +18,13 @@ from tensocket_operators.nn.recurrent.recurrent import packed_layers
 from .layers.cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from .module import Module
 
-#: Mode to the gates of a cell and its operator.
+#: By mode, the number of gates of a cell and its operator.
 _MODES: Final[dict[str, tuple[int, str]]] = {
     "LSTM": (4, "lstm"), "GRU": (3, "gru"), "RNN_TANH": (1, "rnn_tanh"), "RNN_RELU": (1, "rnn_relu")}
 
 
 def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
-    """Examples, which are dimension ``dim``, in another order."""
+    """Permute the examples, which are dimension ``dim``."""
     result: Tensor = tensor.index_select(dim, permutation)
     return result
 
@@ -36,17 +36,17 @@ class RNNBase(Module):
         mode: ``LSTM``, ``GRU``, ``RNN_TANH`` or ``RNN_RELU``.
         input_size: Size of an element of a sequence.
         hidden_size: Size of a state.
-        num_layers: Number of layers, of which each takes the outputs of the one before.
+        num_layers: Number of layers, each of which takes the outputs of the previous one.
         bias: Whether biases are added.
-        batch_first: Whether examples are the first dimension of inputs and outputs, and not steps.
+        batch_first: Whether examples are the first dimension, instead of steps.
         dropout: Probability of dropout between layers while training.
         bidirectional: Whether there is a second direction, from the end.
         proj_size: Size of the outputs of an LSTM if they are projected; 0 if they are not.
-        device: Where the parameters live.
+        device: Device of the parameters.
         dtype: Their dtype.
 
-    Of layer k: ``weight_ih_lk`` (gates * hidden_size, its input), ``weight_hh_lk``, ``bias_ih_lk``, ``bias_hh_lk``
-    and, with projections, ``weight_hr_lk``; those of the second direction end in ``_reverse``. All start uniform in
+    Layer k has ``weight_ih_lk`` (gates * hidden_size, its input), ``weight_hh_lk``, ``bias_ih_lk``, ``bias_hh_lk`` and,
+    with projections, ``weight_hr_lk``; those of the second direction end in ``_reverse``. All start uniform in
     ±1/sqrt(hidden_size).
 
     Raises:
@@ -118,7 +118,7 @@ class RNNBase(Module):
             self.register_parameter(name, Parameter(empty(*shape, device=device, dtype=dtype)))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Attributes for a pickle, with the list of weights that PyTorch's modules keep."""
+        """Return the attributes for a pickle, with the list of weights that PyTorch's modules hold."""
         return {**self.__dict__, "_flat_weights": self._flat_weights}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -128,7 +128,7 @@ class RNNBase(Module):
 
     @property
     def _flat_weights(self) -> list[Any]:
-        """The parameters in the order in which operators take them, as they are at the moment."""
+        """The current parameters in the order in which operators take them."""
         return [getattr(self, name) for name in self._flat_weights_names]
 
     @property
@@ -145,10 +145,10 @@ class RNNBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    # ---- checks of what is given
+    # ---- checks of arguments
 
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
-        """Refuse inputs of another number of dimensions or size.
+        """Refuse inputs with another number of dimensions or another size.
 
         Raises:
             ShapeError: The shape does not fit.
@@ -162,7 +162,7 @@ class RNNBase(Module):
                              "to input_size", f"pass {self.input_size} features")
 
     def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
-        """Shape of the outputs that layers start from."""
+        """Return the expected shape of the initial outputs."""
         return self._state_shape(input, batch_sizes, self.proj_size or self.hidden_size)
 
     def _state_shape(self, input: Tensor, batch_sizes: Tensor | None, width: int) -> tuple[int, int, int]:
@@ -172,10 +172,10 @@ class RNNBase(Module):
     def check_hidden_size(
         self, hx: Tensor, expected_hidden_size: tuple[int, int, int], msg: str = "Expected hidden size {}, got {}"
     ) -> None:
-        """Refuse a state of another shape.
+        """Refuse a state with another shape.
 
         Raises:
-            ShapeError: This is one.
+            ShapeError: The state has another shape.
         """
         if tuple(hx.shape) != tuple(expected_hidden_size):
             raise ShapeError(type(self).__name__, msg.format(expected_hidden_size, list(hx.shape)), "states are for "
@@ -191,27 +191,27 @@ class RNNBase(Module):
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
-        """States of examples in another order."""
+        """Permute the examples of states."""
         return hx if permutation is None else hx.index_select(1, permutation)
 
     # ---- computing
 
     def _states(self, hx: Any) -> tuple[Tensor, ...]:
-        """Return the parts of a state as it is given."""
+        """Return the components of a state."""
         return (hx,)
 
     def _first(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
-        """States of zeros."""
+        """Return initial states of zeros."""
         return input.new_zeros(self.get_expected_hidden_size(input, batch_sizes))
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
-        """Outputs of the last layer, and last states of all layers.
+        """Return the outputs of the last layer and the last states of all layers.
 
         Args:
             input: (steps, examples, input_size), transposed with ``batch_first``; (steps, input_size) for a single
                 example; or packed sequences.
-            hx: First state, (layers * directions, examples, size), without examples for a single one; of an LSTM the
-                outputs and the cell states. Zeros if not given.
+            hx: Initial state, (layers * directions, examples, size), without examples for a single one; for an LSTM,
+                the outputs and the cell states. Zeros if not given.
 
         Raises:
             ShapeError: The shapes do not fit.
@@ -244,7 +244,7 @@ class RNNBase(Module):
 
     def _packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
         data, batch_sizes, sorted_indices, unsorted_indices = input
-        # A given state is in the order of the examples as they were before they were sorted.
+        # A given state is in the original order of the examples, before they were sorted.
         hx = self._first(data, batch_sizes) if hx is None else self.permute_hidden(hx, sorted_indices)
         self.check_forward_args(data, hx, batch_sizes)
         states = self._states(hx)
@@ -255,10 +255,10 @@ class RNNBase(Module):
         return PackedSequence(output, *input[1:]), self.permute_hidden(hidden, unsorted_indices)
 
     def _check_dimensions(self, input: Tensor, hx: Any) -> None:
-        """Refuse states of single examples for several, and the other way round.
+        """Refuse states of single examples for batches, and vice versa.
 
         Raises:
-            ShapeError: This is one.
+            ShapeError: The numbers of dimensions of input and state do not fit.
         """
         if hx is not None and any(state.dim() != input.dim() for state in self._states(hx)):
             kind = "unbatched 2-D" if input.dim() == 2 else "batched 3-D"
@@ -272,7 +272,7 @@ class RNNBase(Module):
         return tuple(change(state) for state in hx) if isinstance(hx, tuple) else change(hx)
 
     def extra_repr(self) -> str:
-        """Return the sizes and what is not the default."""
+        """Return the sizes and the options that differ from their defaults."""
         optional = (("proj_size", 0), ("num_layers", 1), ("bias", True), ("batch_first", False), ("dropout", 0),
                     ("bidirectional", False))
         shown = [f"{name}={getattr(self, name)}" for name, default in optional if getattr(self, name) != default]
@@ -282,7 +282,7 @@ class RNNBase(Module):
 class RNN(RNNBase):
     """Layers of ``RNNCell`` over time (Elman, 1990): ``tanh`` or, as ``nonlinearity``, ``relu``.
 
-    Arguments as of ``RNNBase`` without ``mode``; ``nonlinearity`` is the fourth.
+    Arguments are those of ``RNNBase`` without ``mode``; ``nonlinearity`` is the fourth.
 
     Raises:
         ArgumentError: The nonlinearity is unknown, or an argument out of its range.
@@ -300,7 +300,7 @@ class RNN(RNNBase):
 
 
 class GRU(RNNBase):
-    """Layers of ``GRUCell`` over time (Cho et al., 2014); arguments as of ``RNNBase`` without ``mode``."""
+    """Layers of ``GRUCell`` over time (Cho et al., 2014); arguments as for ``RNNBase`` without ``mode``."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("GRU", *args, **kwargs)
@@ -309,25 +309,25 @@ class GRU(RNNBase):
 class LSTM(RNNBase):
     """Layers of ``LSTMCell`` over time (Hochreiter and Schmidhuber, 1997).
 
-    Arguments as of ``RNNBase`` without ``mode``. States are pairs of outputs and cell states.
+    Arguments are those of ``RNNBase`` without ``mode``. States are pairs of outputs and cell states.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
 
     def get_expected_cell_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
-        """Shape of the cell states that layers start from."""
+        """Return the expected shape of the initial cell states."""
         return self._state_shape(input, batch_sizes, self.hidden_size)
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
-        """As of ``RNNBase``, for both parts of the state."""
+        """Check both parts of the state as ``RNNBase`` does."""
         self.check_input(input, batch_sizes)
         expected = (self.get_expected_hidden_size(input, batch_sizes), self.get_expected_cell_size(input, batch_sizes))
         for part, (state, shape) in enumerate(zip(hidden, expected, strict=True)):
             self.check_hidden_size(state, shape, f"Expected hidden[{part}] size {{}}, got {{}}")
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
-        """States of examples in another order."""
+        """Permute the examples of states."""
         return hx if permutation is None else tuple(state.index_select(1, permutation) for state in hx)
 
     def _states(self, hx: Any) -> tuple[Tensor, ...]:

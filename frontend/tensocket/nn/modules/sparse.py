@@ -1,4 +1,4 @@
-"""Layers whose input are indices."""
+"""Layers whose inputs are indices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensocket_operators import Tensor, empty, no_grad
 
 
 class _Table(Module):
-    """A table of vectors, of which one may stay zero."""
+    """A table of vectors, one of which may stay zero."""
 
     weight: Parameter
 
@@ -51,7 +51,7 @@ class _Table(Module):
                 self.weight[self.padding_idx].fill_(0)
 
     def _shown(self, *more: tuple[str, Any, Any]) -> str:
-        """Size of the table, and arguments that are not the default."""
+        """Return the size of the table and the arguments that differ from their defaults."""
         optional = (("max_norm", self.max_norm, None), ("norm_type", self.norm_type, 2),
                     ("scale_grad_by_freq", self.scale_grad_by_freq, False), *more)
         shown = [f"{name}={value!r}" for name, value, default in optional if value != default]
@@ -67,17 +67,17 @@ class Embedding(_Table):
         padding_idx: A row that starts as zero and gets no gradient.
         max_norm: Rows with a larger norm are scaled down to it when they are looked up, in place.
         norm_type: Exponent of that norm.
-        scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
+        scale_grad_by_freq: Whether a row's gradient is divided by the number of its lookups.
         sparse: Whether the gradient is sparse.
-        _weight: The table, if it is known already.
+        _weight: The table, if it is given.
         _freeze: Whether it is not trained.
-        device: Where the table lives.
+        device: Device of the table.
         dtype: Its dtype.
 
     Rows start as standard normal values.
 
     Raises:
-        PaddingIndexError: ``padding_idx`` is none of the rows.
+        PaddingIndexError: ``padding_idx`` is not one of the rows.
         ShapeError: ``_weight`` has another shape.
     """
 
@@ -113,12 +113,12 @@ class Embedding(_Table):
         return cls(rows, columns, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings, freeze)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Indices of any shape to vectors of shape (*input.shape, embedding_dim)."""
+        """Map indices of any shape to vectors of shape (*input.shape, embedding_dim)."""
         return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type,
                            self.scale_grad_by_freq, self.sparse)
 
     def extra_repr(self) -> str:
-        """Size of the table, and what is not the default."""
+        """Return the size of the table and the options that differ from their defaults."""
         shown = self._shown(("sparse", self.sparse, False))
         if self.padding_idx is None:
             return shown
@@ -134,17 +134,17 @@ class EmbeddingBag(_Table):
         embedding_dim: Length of a row.
         max_norm: Rows with a larger norm are scaled down to it when they are looked up, in place.
         norm_type: Exponent of that norm.
-        scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
+        scale_grad_by_freq: Whether a row's gradient is divided by the number of its lookups.
         mode: ``sum``, ``mean`` or ``max``.
         sparse: Whether the gradient is sparse.
-        _weight: The table, if it is known already.
+        _weight: The table, if it is given.
         include_last_offset: Whether the last offset is the end of the last bag.
-        padding_idx: A row that starts as zero, gets no gradient and does not count.
-        device: Where the table lives.
+        padding_idx: A row that starts as zero, gets no gradient and is ignored.
+        device: Device of the table.
         dtype: Its dtype.
 
     Raises:
-        PaddingIndexError: ``padding_idx`` is none of the rows.
+        PaddingIndexError: ``padding_idx`` is not one of the rows.
         ShapeError: ``_weight`` has another shape.
     """
 
@@ -175,7 +175,7 @@ class EmbeddingBag(_Table):
         scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> EmbeddingBag:
-        """Bags over the given (num_embeddings, embedding_dim) table, trained only if not ``freeze``.
+        """Return bags over the given (num_embeddings, embedding_dim) table, trained only if not ``freeze``.
 
         Raises:
             ShapeError: The table is not two-dimensional.
@@ -187,7 +187,7 @@ class EmbeddingBag(_Table):
         return module
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
-        """Bags of indices, (B, L) or flat with the start of each in ``offsets``, to (B, embedding_dim).
+        """Map bags of indices, (B, L) or flat with the start of each in ``offsets``, to (B, embedding_dim).
 
         Args:
             input: The indices.
@@ -198,12 +198,12 @@ class EmbeddingBag(_Table):
                                self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx)
 
     def extra_repr(self) -> str:
-        """Size of the table, and what is not the default."""
+        """Return the size of the table and the options that differ from their defaults."""
         return self._shown(("mode", self.mode, None), ("padding_idx", self.padding_idx, None))
 
 
 def _table_shape(name: str, table: Tensor) -> tuple[int, int]:
-    """Rows and columns.
+    """Return the numbers of rows and columns.
 
     Raises:
         ShapeError: The table is not a matrix.

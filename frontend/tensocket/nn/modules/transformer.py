@@ -1,4 +1,4 @@
-"""Encoders and decoders of layers of attention (Vaswani et al., 2017)."""
+"""Encoders and decoders of attention layers (Vaswani et al., 2017)."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from .module import Module
 from .normalization import LayerNorm
 
 Activation = Callable[[Tensor], Tensor]
-#: Whether encoders may leave out padding; ``backends.mha`` sets it.
+#: Whether encoders may skip padding; ``backends.mha`` sets it.
 FAST_PATH: Final = [True]
 
 
 def _generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
-    """(sz, sz): minus infinity above the diagonal, where keys come after their query, and zeros elsewhere."""
+    """Return (sz, sz): minus infinity above the diagonal, where keys come after their query, and zeros elsewhere."""
     mask: Tensor = full((sz, sz), -math.inf, device=device, dtype=dtype).triu(1)
     return mask
 
 
 def _get_clones(module: Module, N: int) -> ModuleList:
-    """Copies of a module, with the same initial values."""
+    """Return copies of a module, with the same initial values."""
     return ModuleList([copy.deepcopy(module) for _ in range(N)])
 
 
 def _get_activation_fn(activation: str) -> Activation:
-    """Return the function of a name.
+    """Return the activation function of a name.
 
     Raises:
         ArgumentError: The name is unknown.
@@ -56,7 +56,7 @@ def _get_seq_len(src: Tensor, batch_first: bool) -> int | None:
 
 
 def _detect_is_causal_mask(mask: Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
-    """Whether a mask is the causal one; ``is_causal`` is believed where it is given."""
+    """Whether a mask is the causal one; if ``is_causal`` is given, trust it."""
     if is_causal is not None or mask is None:
         return bool(is_causal)
     causal = _generate_square_subsequent_mask(mask.shape[-2] if size is None else size, mask.device)
@@ -64,7 +64,7 @@ def _detect_is_causal_mask(mask: Tensor | None, is_causal: bool | None = None, s
 
 
 def _scores(mask: Tensor) -> Tensor:
-    """Return the tensor that a mask adds to scores."""
+    """Return the mask as a tensor that is added to scores."""
     if mask.is_floating_point():
         return mask
     added: Tensor = full(tuple(mask.shape), 0.0, device=mask.device).masked_fill(mask, -math.inf)
@@ -72,7 +72,7 @@ def _scores(mask: Tensor) -> Tensor:
 
 
 class _Layer(Module):
-    """The base of the layers of encoders and decoders: self-attention and two linear layers."""
+    """Base class of the layers of encoders and decoders: self-attention and two linear layers."""
 
     activation: Any
 
@@ -101,7 +101,7 @@ class _Layer(Module):
         self.__dict__.setdefault("activation", F.relu)
 
     def _residual(self, x: Tensor, norm: Module, block: Callable[[Tensor], Tensor]) -> Tensor:
-        """``x`` plus a block of it, normalised before the block or after the sum."""
+        """Add a block of ``x`` to ``x``, normalised before the block or after the sum."""
         if self.norm_first:
             return x + block(norm(x))
         result: Tensor = norm(x + block(x))
@@ -109,7 +109,7 @@ class _Layer(Module):
 
     def _sa_block(self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None,
                   is_causal: bool = False) -> Tensor:
-        """Attention to itself."""
+        """Return self-attention."""
         x = self.self_attn(x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, need_weights=False,
                            is_causal=is_causal and attn_mask is not None)[0]
         result: Tensor = self.dropout1(x)
@@ -121,19 +121,19 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Attention to itself, then two linear layers; each is added to its input and normalised.
+    """Self-attention, then two linear layers; each result is added to its input and normalised.
 
     Args:
         d_model: Size of inputs and outputs.
-        nhead: Heads of attention.
+        nhead: Number of heads.
         dim_feedforward: Size between the two linear layers.
         dropout: Probability of dropout.
-        activation: ``relu``, ``gelu`` or a function, between them.
+        activation: ``relu``, ``gelu`` or a function, between the linear layers.
         layer_norm_eps: Added to variances.
-        batch_first: Whether examples are the first dimension, and not steps.
-        norm_first: Whether normalisation comes before attention and linear layers, and not after the sums.
+        batch_first: Whether examples are the first dimension, instead of steps.
+        norm_first: Whether normalisation comes before attention and linear layers instead of after the sums.
         bias: Whether layers have biases.
-        device: Where the parameters live.
+        device: Device of the parameters.
         dtype: Their dtype.
 
     Raises:
@@ -150,28 +150,28 @@ class TransformerEncoderLayer(_Layer):
 
     def forward(self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
                 is_causal: bool = False) -> Tensor:
-        """(S, N, d_model), transposed with ``batch_first``, to the same shape.
+        """Map (S, N, d_model), transposed with ``batch_first``, to the same shape.
 
         Args:
             src: The sequence.
             src_mask: (S, S) or (N * nhead, S, S), as ``attn_mask`` of ``MultiheadAttention``.
             src_key_padding_mask: (N, S).
-            is_causal: That ``src_mask`` is the causal mask.
+            is_causal: Whether ``src_mask`` is the causal mask.
         """
         x = self._residual(src, self.norm1,
                            lambda x: self._sa_block(x, src_mask, src_key_padding_mask, is_causal=is_causal))
         return self._residual(x, self.norm2, self._ff_block)
 
     def _ff_block(self, x: Tensor) -> Tensor:
-        """Return the two linear layers."""
+        """Apply the two linear layers."""
         result: Tensor = self.dropout2(self._linear(x))
         return result
 
 
 class TransformerDecoderLayer(_Layer):
-    """Attention to itself and to the encoder's outputs, then two linear layers; each is added and normalised.
+    """Self-attention, attention to the encoder's outputs, then two linear layers; each is added and normalised.
 
-    Arguments as of ``TransformerEncoderLayer``.
+    Arguments are those of ``TransformerEncoderLayer``.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class TransformerDecoderLayer(_Layer):
         tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool = False, memory_is_causal: bool = False,
     ) -> Tensor:
-        """(T, N, d_model) and (S, N, d_model), transposed with ``batch_first``, to (T, N, d_model).
+        """Map (T, N, d_model) and (S, N, d_model), transposed with ``batch_first``, to (T, N, d_model).
 
         Args:
             tgt: The sequence.
@@ -196,8 +196,8 @@ class TransformerDecoderLayer(_Layer):
             memory_mask: (T, S) or (N * nhead, T, S).
             tgt_key_padding_mask: (N, T).
             memory_key_padding_mask: (N, S).
-            tgt_is_causal: That ``tgt_mask`` is the causal mask.
-            memory_is_causal: That ``memory_mask`` is the causal mask.
+            tgt_is_causal: Whether ``tgt_mask`` is the causal mask.
+            memory_is_causal: Whether ``memory_mask`` is the causal mask.
         """
         x = self._residual(tgt, self.norm1,
                            lambda x: self._sa_block(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
@@ -207,28 +207,28 @@ class TransformerDecoderLayer(_Layer):
 
     def _mha_block(self, x: Tensor, mem: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None,
                    is_causal: bool = False) -> Tensor:
-        """Attention to the encoder's outputs."""
+        """Return attention to the encoder's outputs."""
         x = self.multihead_attn(x, mem, mem, attn_mask=attn_mask, key_padding_mask=key_padding_mask,
                                 need_weights=False, is_causal=is_causal and attn_mask is not None)[0]
         result: Tensor = self.dropout2(x)
         return result
 
     def _ff_block(self, x: Tensor) -> Tensor:
-        """Return the two linear layers."""
+        """Apply the two linear layers."""
         result: Tensor = self.dropout3(self._linear(x))
         return result
 
 
 class TransformerEncoder(Module):
-    """Copies of a layer, one after the other, then a normalisation if there is one.
+    """A chain of copies of a layer, with an optional normalisation at the end.
 
     Args:
         encoder_layer: The layer.
-        num_layers: How often.
+        num_layers: Number of copies.
         norm: The normalisation.
-        enable_nested_tensor: Whether padded steps are left out where nothing is trained and no gradient is recorded:
-            layers take a nested tensor then, and padded steps of the result are zeros.
-        mask_check: Whether this is done only where padding comes behind the steps of each example.
+        enable_nested_tensor: Whether padded steps are skipped if nothing is trained and no gradient is recorded: layers
+            then take a nested tensor, and padded steps of the result are zeros.
+        mask_check: Whether padding is skipped only if it follows the steps of each example.
     """
 
     def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None,
@@ -243,7 +243,7 @@ class TransformerEncoder(Module):
 
     def forward(self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
                 is_causal: bool | None = None) -> Tensor:
-        """Through all layers; arguments as of these. ``is_causal`` is found out from the mask if it is not given."""
+        """Run all layers; arguments are those of a layer. If ``is_causal`` is not given, the mask decides."""
         first: Any = self.layers[0]
         length = _get_seq_len(src, first.self_attn.batch_first) if hasattr(first, "self_attn") else None
         causal = _detect_is_causal_mask(mask, is_causal, length)
@@ -259,7 +259,7 @@ class TransformerEncoder(Module):
 
     def _without_padding(self, src: Tensor, mask: Tensor | None,
                          padding: Tensor | None) -> tuple[Any, Tensor | None]:
-        """``src`` as a nested tensor where padding can be left out, and the padding mask that remains."""
+        """Return ``src``, as a nested tensor if padding can be skipped, and the padding mask that remains."""
         first: Any = self.layers[0]
         if (padding is None or mask is not None or not getattr(self, "use_nested_tensor", False) or first.training
                 or src.dim() != 3 or src.is_nested or is_autocast_enabled() or not FAST_PATH[0]
@@ -273,7 +273,7 @@ class TransformerEncoder(Module):
 
 
 def _takes_nested(layer: Module) -> bool:
-    """Whether PyTorch gives copies of a layer nested tensors."""
+    """Whether PyTorch passes nested tensors to copies of a layer."""
     if not isinstance(layer, TransformerEncoderLayer) or layer.norm_first:
         return False
     attention: Any = layer.self_attn
@@ -284,11 +284,11 @@ def _takes_nested(layer: Module) -> bool:
 
 
 class TransformerDecoder(Module):
-    """Copies of a layer, one after the other, then a normalisation if there is one.
+    """A chain of copies of a layer, with an optional normalisation at the end.
 
     Args:
         decoder_layer: The layer.
-        num_layers: How often.
+        num_layers: Number of copies.
         norm: The normalisation.
     """
 
@@ -303,7 +303,7 @@ class TransformerDecoder(Module):
         tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
     ) -> Tensor:
-        """Through all layers; arguments as of these. ``tgt_is_causal`` is found out from the mask if not given."""
+        """Run all layers; arguments are those of a layer. If ``tgt_is_causal`` is not given, the mask decides."""
         first: Any = self.layers[0]
         length = _get_seq_len(tgt, first.self_attn.batch_first) if hasattr(first, "self_attn") else None
         causal = _detect_is_causal_mask(tgt_mask, tgt_is_causal, length)
@@ -316,23 +316,23 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder and a decoder of layers of attention.
+    """An encoder and a decoder of attention layers.
 
     Args:
         d_model: Size of inputs and outputs.
-        nhead: Heads of attention.
+        nhead: Number of heads.
         num_encoder_layers: Layers of the encoder.
         num_decoder_layers: Layers of the decoder.
         dim_feedforward: Size between the two linear layers of a layer.
         dropout: Probability of dropout.
-        activation: ``relu``, ``gelu`` or a function, between them.
-        custom_encoder: An encoder in place of that of layers.
-        custom_decoder: A decoder likewise.
+        activation: ``relu``, ``gelu`` or a function, between the linear layers.
+        custom_encoder: An encoder to use instead of one of layers.
+        custom_decoder: A decoder, likewise.
         layer_norm_eps: Added to variances.
-        batch_first: Whether examples are the first dimension, and not steps.
-        norm_first: Whether normalisation comes before attention and linear layers, and not after the sums.
+        batch_first: Whether examples are the first dimension, instead of steps.
+        norm_first: Whether normalisation comes before attention and linear layers instead of after the sums.
         bias: Whether layers have biases.
-        device: Where the parameters live.
+        device: Device of the parameters.
         dtype: Their dtype.
 
     Raises:
@@ -369,10 +369,10 @@ class Transformer(Module):
         tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
         src_is_causal: bool | None = None, tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
     ) -> Tensor:
-        """(S, N, d_model) and (T, N, d_model), transposed with ``batch_first``, to (T, N, d_model).
+        """Map (S, N, d_model) and (T, N, d_model), transposed with ``batch_first``, to (T, N, d_model).
 
-        Masks as of ``TransformerDecoderLayer``; ``src_mask`` (S, S) and ``src_key_padding_mask`` (N, S) are the
-        encoder's.
+        Masks are those of ``TransformerDecoderLayer``; ``src_mask`` (S, S) and ``src_key_padding_mask`` (N, S) belong
+        to the encoder.
 
         Raises:
             ShapeError: The sequences have different numbers of examples, or another size than ``d_model``.
@@ -398,7 +398,7 @@ class Transformer(Module):
         return _generate_square_subsequent_mask(sz, device, dtype)
 
     def _reset_parameters(self) -> None:
-        """Draw new initial values of all matrices."""
+        """Draw new initial values for all matrices."""
         for parameter in self.parameters():
             if parameter.dim() > 1:
                 init.xavier_uniform_(parameter)

@@ -12,14 +12,14 @@ from .module import Module
 
 
 class Upsample(Module):
-    """Interpolates signals, images or volumes to another size.
+    """Interpolation of signals, images or volumes to another size.
 
     Args:
         size: The new size of space; one number for all dimensions, or one for each.
-        scale_factor: The new size as a multiple, in place of ``size``.
+        scale_factor: The new size as a multiple, instead of ``size``.
         mode: ``nearest``, ``linear``, ``bilinear``, ``bicubic``, ``trilinear``, ``area`` or ``nearest-exact``.
-        align_corners: Whether the centres of the corner elements, and not their outer edges, stay where they are.
-        recompute_scale_factor: Whether the factor is computed anew from the rounded size.
+        align_corners: Whether the centres of the corner elements, instead of their outer edges, keep their positions.
+        recompute_scale_factor: Whether the factor is recomputed from the rounded size.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Upsample(Module):
         self.recompute_scale_factor = recompute_scale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *space) to (N, C, *new space)."""
+        """Map (N, C, *space) to (N, C, *new space)."""
         return F.interpolate(input, self.size, self.scale_factor, self.mode, self.align_corners,
                              recompute_scale_factor=self.recompute_scale_factor)
 
@@ -58,7 +58,7 @@ class UpsamplingNearest2d(Upsample):
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Bilinear ``Upsample`` that leaves the corners where they are."""
+    """Bilinear ``Upsample`` that keeps the positions of the corners."""
 
     def __init__(self, size: int | Sequence[int] | None = None,
                  scale_factor: float | Sequence[float] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Small helpers of layers: sizes given as one number, and names of state dicts."""
+"""Helpers of layers: sizes that are given as one number, and names of state dicts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tensocket.errors import ShapeError
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function that repeats a number ``n`` times and leaves what is a sequence already."""
+    """Return a function that repeats a number ``n`` times and leaves sequences unchanged."""
 
     def parse(x: Any) -> tuple[Any, ...]:
         return tuple(x) if isinstance(x, Iterable) else (x,) * n
@@ -25,12 +25,12 @@ _quadruple = _ntuple(4, "_quadruple")
 
 
 def _reverse_repeat_tuple(t: Sequence[Any], n: int) -> tuple[Any, ...]:
-    """Return each element ``n`` times, the last one first: the order in which ``pad`` takes sizes."""
+    """Return each element ``n`` times, the last one first, which is the order in which ``pad`` takes sizes."""
     return tuple(x for x in reversed(t) for _ in range(n))
 
 
 def _list_with_default(out_size: Any, defaults: Sequence[int]) -> Any:
-    """``out_size`` with the last of ``defaults`` where it is None.
+    """Replace each None in ``out_size`` by its entry of the last ``defaults``.
 
     Raises:
         ShapeError: There are fewer defaults than sizes.
@@ -45,9 +45,9 @@ def _list_with_default(out_size: Any, defaults: Sequence[int]) -> Any:
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Take ``prefix`` away from the names of a state dict that start with it, in place.
+    """Remove ``prefix`` from the names of a state dict that start with it, in place.
 
-    For the state of a module that was wrapped, as in ``DataParallel``, to be loaded into the module itself.
+    Use it to load the state of a wrapped module, as in ``DataParallel``, into the module itself.
     """
     for key in list(state_dict):
         if key.startswith(prefix):

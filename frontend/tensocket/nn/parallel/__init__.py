@@ -1,4 +1,4 @@
-"""Modules on several devices or in several processes: with one of either, they call the module that they hold."""
+"""Wrappers for modules on several devices or in several processes. With one device or process, they call the module."""
 
 from __future__ import annotations
 

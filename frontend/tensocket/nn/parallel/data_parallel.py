@@ -1,4 +1,4 @@
-"""One process that uses several devices: here it uses the first of them."""
+"""Data parallelism over several devices of one process; here, the first device does all the work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class DataParallel(Module):
 
     Args:
         module: The module to call; its parameters are ``module.…`` here, as in PyTorch.
-        device_ids: Devices to divide batches over; all by default. With several, one is used, which is noted once.
+        device_ids: Devices to divide batches over; all by default. If there are several, a notice says once that one
+            works.
         output_device: Accepted as in PyTorch: results stay on the first device.
         dim: The dimension of the batch.
     """

@@ -1,4 +1,4 @@
-"""One of several processes that train the same module: here it is the only one."""
+"""Data parallelism over processes; here, there is only one process."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tensocket.nn.modules import Module
 
 
 class DistributedDataParallel(Module, Joinable):
-    """A module whose gradients are means over the processes of a group, which has one.
+    """A module whose gradients are averaged over the processes of a group of one.
 
     Args:
         module: The module to call; its parameters are ``module.…`` here, as in PyTorch.
         device_ids: The process's device.
         output_device: Accepted as in PyTorch, as are ``bucket_cap_mb`` and the others that are not named here.
         dim: The dimension of the batch.
-        broadcast_buffers: Whether buffers follow those of rank 0, which they are.
+        broadcast_buffers: Whether buffers follow those of rank 0; they always do.
         process_group: The group; all processes by default.
-        find_unused_parameters: Whether parameters may get no gradient: they always may.
+        find_unused_parameters: Whether parameters may get no gradient; they always may.
 
     Raises:
-        ProcessGroupError: There is no group.
+        ProcessGroupError: No group is initialised.
     """
 
     module: Module
@@ -53,7 +53,7 @@ class DistributedDataParallel(Module, Joinable):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Accumulate gradients in the block without exchanging them, which one process never does."""
+        """Accumulate gradients in the block without an exchange, which one process never does anyway."""
         before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
         try:
             yield
@@ -81,7 +81,7 @@ class DistributedDataParallel(Module, Joinable):
         return self.process_group
 
     def register_comm_hook(self, state: object, hook: Callable[..., Any]) -> None:
-        """Accept how gradients should be exchanged: they are not."""
+        """Accept a hook for the exchange of gradients; there is no exchange."""
 
     def _set_static_graph(self) -> None:
         self.static_graph = True

@@ -1,4 +1,4 @@
-"""Inputs divided over devices, and results brought together."""
+"""Functions that divide inputs over devices and collect results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensocket_operators import Tensor
 
 
 def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
-    """Divide the tensors of ``inputs`` along ``dim``, one part on each device; other values go to all.
+    """Divide the tensors of ``inputs`` along ``dim``, one part on each device; all devices get the other values.
 
     Args:
         inputs: Tensors, in lists, tuples and dicts.
@@ -36,7 +36,7 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
 
 
 def scatter_kwargs(inputs: Any, kwargs: Any, target_gpus: Sequence[Any], dim: int = 0) -> tuple[Any, Any]:
-    """``scatter`` of positional and of named arguments, in as many parts as the longer of both has.
+    """Apply ``scatter`` to positional and named arguments; pad the shorter of both lists of parts.
 
     Args:
         inputs: A tuple.
@@ -52,7 +52,7 @@ def scatter_kwargs(inputs: Any, kwargs: Any, target_gpus: Sequence[Any], dim: in
 
 
 def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
-    """Results of all devices behind each other along ``dim``, on one device.
+    """Concatenate the results of all devices along ``dim`` on one device.
 
     Args:
         outputs: One structure of tensors for each device.
@@ -74,11 +74,11 @@ def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
 
 
 def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> list[Module]:
-    """Copies of a module on several devices; the first is the module itself where it is there already.
+    """Copy a module to several devices; the first copy is the module itself if it is already on that device.
 
     Args:
         network: The module.
-        devices: Where.
+        devices: The devices.
         detach: Accepted as in PyTorch: gradients of copies stay with the copies.
     """
     return [network, *(copy.deepcopy(network).to(device) for device in devices[1:])]
@@ -86,7 +86,7 @@ def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> 
 
 def parallel_apply(modules: Sequence[Module], inputs: Sequence[Any], kwargs_tup: Sequence[Any] | None = None,
                    devices: Sequence[Any] | None = None) -> list[Any]:
-    """Call each module with its inputs, one after the other."""
+    """Call each module with its inputs, in sequence."""
     named = kwargs_tup or [{}] * len(modules)
     return [module(*(given if isinstance(given, (list, tuple)) else (given,)), **options)
             for module, given, options in zip(modules, inputs, named, strict=True)]

@@ -11,7 +11,7 @@ from .memory_format import convert_conv2d_weight_memory_format, convert_conv3d_w
 from .spectral_norm import remove_spectral_norm, spectral_norm
 from .weight_norm import remove_weight_norm, weight_norm
 
-#: The name of former versions of PyTorch.
+#: The name in former versions of PyTorch.
 clip_grad_norm = clip_grad_norm_
 
 __all__ = [

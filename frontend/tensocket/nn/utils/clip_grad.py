@@ -1,4 +1,4 @@
-"""Keeping gradients small."""
+"""Functions that limit the size of gradients."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def _listed(tensors: Tensors) -> list[Tensor]:
 def get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
-    """Return the norm of all elements of some tensors, as if they were one vector.
+    """Return the norm of all elements of the tensors, as if they were one vector.
 
     Args:
         tensors: A tensor, or several.
         norm_type: p of the p-norm; ``inf`` for the largest magnitude.
         error_if_nonfinite: Whether a norm that is not finite is an error.
-        foreach: Not used; there is one way of computing it.
+        foreach: Ignored; there is one implementation.
 
     Raises:
         AutogradError: The norm is not finite, with ``error_if_nonfinite``.
@@ -51,17 +51,17 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Scale gradients in place such that their norm is at most ``max_norm``, given what it is.
+    """Scale gradients in place so that their norm is at most ``max_norm``, given the norm that they have.
 
     Args:
-        parameters: A tensor, or several; those without gradient are left out.
+        parameters: A tensor, or several; those without a gradient are skipped.
         max_norm: The largest norm allowed.
         total_norm: The norm of all gradients.
-        foreach: Not used; there is one way of computing it.
+        foreach: Ignored; there is one implementation.
     """
     gradients = [parameter.grad for parameter in _listed(parameters) if parameter.grad is not None]
     with no_grad():
-        # Where the norm is small enough the factor is one; waiting for a comparison on a device would cost more.
+        # If the norm is small enough, the factor is one; waiting for a comparison on a device would cost more.
         factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
         if all(gradient.device.type == "cpu" for gradient in gradients) and factor.device.type == "cpu":
             _foreach.mul_(gradients, factor.item())
@@ -74,14 +74,14 @@ def clip_grad_norm_(
     parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale gradients in place such that the norm of all of them together is at most ``max_norm``.
+    """Scale gradients in place so that the norm of all of them together is at most ``max_norm``.
 
     Args:
-        parameters: A tensor, or several; those without gradient are left out.
+        parameters: A tensor, or several; those without a gradient are skipped.
         max_norm: The largest norm allowed.
         norm_type: p of the p-norm; ``inf`` for the largest magnitude.
         error_if_nonfinite: Whether a norm that is not finite is an error.
-        foreach: Not used; there is one way of computing it.
+        foreach: Ignored; there is one implementation.
 
     Returns:
         The norm before.
@@ -95,12 +95,12 @@ def clip_grad_norm_(
 
 
 def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
-    """Bring all elements of gradients into [-clip_value, clip_value], in place.
+    """Clamp all elements of gradients to [-clip_value, clip_value], in place.
 
     Args:
-        parameters: A tensor, or several; those without gradient are left out.
+        parameters: A tensor, or several; those without a gradient are skipped.
         clip_value: The largest magnitude.
-        foreach: Not used; there is one way of computing it.
+        foreach: Ignored; there is one implementation.
     """
     bound = float(clip_value)
     gradients = [parameter.grad for parameter in _listed(parameters) if parameter.grad is not None]

@@ -1,4 +1,4 @@
-"""Parameters as one vector and back."""
+"""Conversion of parameters to one vector and back."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tensocket_operators import Tensor, functions
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """Return the elements of all parameters, one after the other, as one vector; gradients flow.
+    """Concatenate the elements of all parameters to one vector; gradients flow.
 
     Raises:
-        DeviceMismatch: They are on several devices.
+        DeviceMismatch: The parameters are on several devices.
     """
     given = list(parameters)
     _check_devices(given)
@@ -21,7 +21,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Give parameters the elements of a vector, as views of it.
+    """Set parameters to the elements of a vector, as views of it.
 
     Raises:
         ArgumentTypeError: ``vec`` is not a tensor.

@@ -1,4 +1,4 @@
-"""Layers with the batch normalisation that comes after them, as one layer for evaluation."""
+"""Fusion of layers with the batch normalisation that follows them, for evaluation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Layer = TypeVar("Layer", bound=Module)
 
 
 def fuse_conv_bn_eval(conv: Layer, bn: Any, transpose: bool = False) -> Layer:
-    """Return a copy of a convolution that does what the two do in evaluation.
+    """Return a copy of a convolution that computes both steps in evaluation.
 
     Args:
         conv: The convolution.
@@ -22,16 +22,16 @@ def fuse_conv_bn_eval(conv: Layer, bn: Any, transpose: bool = False) -> Layer:
         transpose: Whether the convolution is transposed.
 
     Raises:
-        ArgumentError: One of them is in training, or the normalisation keeps no statistics.
+        ArgumentError: One of them is in training, or the normalisation tracks no statistics.
     """
     return _fused(conv, bn, 1 if transpose else 0)
 
 
 def fuse_linear_bn_eval(linear: Layer, bn: Any) -> Layer:
-    """Return a copy of a linear layer that does what the two do in evaluation.
+    """Return a copy of a linear layer that computes both steps in evaluation.
 
     Raises:
-        ArgumentError: One of them is in training, the normalisation keeps no statistics, or the sizes differ.
+        ArgumentError: One of them is in training, the normalisation tracks no statistics, or the sizes differ.
     """
     width = linear.out_features
     if bn.num_features not in (1, width):
@@ -57,7 +57,7 @@ def fuse_conv_bn_weights(
     conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None,
     bn_b: Tensor | None, transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of a convolution that is normalised.
+    """Return the weight and bias of a convolution that includes the normalisation.
 
     Args:
         conv_w: Its weight.
@@ -76,13 +76,13 @@ def fuse_linear_bn_weights(
     linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor,
     bn_b: Tensor,
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of a linear layer that is normalised; arguments as of ``fuse_conv_bn_weights``."""
+    """Return the weight and bias of a linear layer that includes the normalisation; same arguments as above."""
     return _fused_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, 0)
 
 
 def _fused_weights(weight: Tensor, bias: Tensor | None, mean: Tensor, var: Tensor, eps: float, scale: Tensor | None,
                    shift: Tensor | None, dim: int) -> tuple[Parameter, Parameter]:
-    """``scale * (x - mean) / sqrt(var + eps) + shift`` of a layer's outputs, which are its dimension ``dim``."""
+    """Return the weight and bias for ``scale * (x - mean) / sqrt(var + eps) + shift`` of outputs along ``dim``."""
     bias_learns = weight.requires_grad if bias is None else bias.requires_grad
     bias = zeros_like(mean) if bias is None else bias
     scale = ones_like(mean) if scale is None else scale

@@ -1,4 +1,4 @@
-"""Modules without initial values."""
+"""Construction of modules without initial values."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ M = TypeVar("M", bound=Module)
 
 
 def skip_init(module_cls: type[M], *args: Any, **kwargs: Any) -> M:
-    """Construct a module whose parameters have memory, but no initial values.
+    """Construct a module whose parameters have memory but no initial values.
 
     Args:
         module_cls: Its class, whose constructor takes ``device``.
         args: Arguments of the constructor.
-        kwargs: More of them.
+        kwargs: Named arguments of the constructor.
 
     Raises:
         ArgumentError: The class is not a module, or its constructor takes no ``device``.

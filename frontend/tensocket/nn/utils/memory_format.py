@@ -1,4 +1,4 @@
-"""Weights of convolutions laid out with channels last."""
+"""Conversion of the weights of convolutions to channels last."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Net = TypeVar("Net", bound=Module)
 
 
 def convert_conv2d_weight_memory_format(module: Net, memory_format: Any) -> Net:
-    """Lay the weights of all convolutions of images in ``module`` out as ``memory_format`` says."""
+    """Convert the weights of all 2-dimensional convolutions in ``module`` to ``memory_format``."""
     return _laid_out(module, (Conv2d, ConvTranspose2d), memory_format)
 
 
 def convert_conv3d_weight_memory_format(module: Net, memory_format: Any) -> Net:
-    """Lay the weights of all convolutions of volumes in ``module`` out as ``memory_format`` says."""
+    """Convert the weights of all 3-dimensional convolutions in ``module`` to ``memory_format``."""
     return _laid_out(module, (Conv3d, ConvTranspose3d), memory_format)
 
 

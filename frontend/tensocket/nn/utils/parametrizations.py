@@ -1,4 +1,4 @@
-"""Parametrizations of weights: orthogonal, of unit norm, of magnitude and direction."""
+"""Parametrizations of weights: orthogonal, of unit norm, by magnitude and direction."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ M = TypeVar("M", bound=Module)
 
 
 class _WeightNorm(Module):
-    """Of a magnitude and a direction, which ``right_inverse`` finds."""
+    """A weight as a function of a magnitude and a direction, which ``right_inverse`` finds."""
 
     def __init__(self, dim: int | None = 0) -> None:
         super().__init__()
         self.dim = -1 if dim is None else dim
 
     def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
-        """``g · v / ‖v‖``."""
+        """Return ``g · v / ‖v‖``."""
         return weight_v * (weight_g / norm_except(weight_v, self.dim))
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Magnitude and direction of a weight."""
+        """Return the magnitude and direction of a weight."""
         return norm_except(weight, self.dim), weight
 
 
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
-    """Train magnitude and direction of a weight apart, as two originals.
+    """Train the magnitude and direction of a weight separately, as two originals.
 
     Args:
-        module: Whose weight it is.
+        module: The module of the weight.
         name: Its name.
         dim: The dimension whose entries have a magnitude each; None for one magnitude.
     """
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
     def rename(state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        # States of the hook of the same name.
+        # States that the hook of the same name saved.
         for number, ending in enumerate(("_g", "_v")):
             if prefix + name + ending in state:
                 state[f"{prefix}parametrizations.{name}.original{number}"] = state.pop(prefix + name + ending)
@@ -55,7 +55,7 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
 
 
 class _SpectralNorm(Module):
-    """Divides a weight by its largest singular value, found by the power method while training."""
+    """A weight divided by its largest singular value, which the power method finds while training."""
 
     _u: Tensor
     _v: Tensor
@@ -90,7 +90,7 @@ class _SpectralNorm(Module):
         return result
 
     def right_inverse(self, value: Tensor) -> Tensor:
-        """Return the value itself: one of norm one stays."""
+        """Return the value itself: a value of norm one stays."""
         return value
 
 
@@ -100,14 +100,14 @@ def spectral_norm(
     """Keep the largest singular value of a weight at one.
 
     Args:
-        module: Whose weight it is.
+        module: The module of the weight.
         name: Its name.
         n_power_iterations: Steps of the power method at each access while training.
         eps: Keeps norms from being zero.
         dim: The dimension of the outputs: 1 for transposed convolutions, else 0.
 
     Raises:
-        ArgumentError: There is no such weight, ``dim`` is none of it, or there is not at least one step.
+        ArgumentError: The weight does not exist, ``dim`` is out of range, or there is not at least one step.
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
@@ -125,7 +125,7 @@ class _OrthMaps(Enum):
 
 
 class _Orthogonal(Module):
-    """Matrices with orthonormal rows or columns, whichever are fewer, from any matrices of the same shape."""
+    """A map from matrices to matrices of the same shape with orthonormal rows or columns, whichever are fewer."""
 
     base: Tensor
 
@@ -149,7 +149,7 @@ class _Orthogonal(Module):
             lower = tall.tril(-1)
             scales = 2.0 / (1.0 + (lower * lower).sum(-2))
             Q = householder_product(lower, scales)
-            # The signs that were the diagonal, which right_inverse keeps there.
+            # The signs that were the diagonal; right_inverse stores them there.
             Q = Q * tall.diagonal(0, -2, -1).int().unsqueeze(-2)
         else:
             lower = tall.tril()
@@ -168,7 +168,7 @@ class _Orthogonal(Module):
         return result
 
     def right_inverse(self, Q: Tensor) -> Tensor:
-        """Return a matrix from which an orthogonal matrix comes; it is made orthogonal first if it is not.
+        """Return a matrix that the map takes to ``Q``; if ``Q`` is not orthogonal, make it so first.
 
         Raises:
             ShapeError: It has another shape than the weight.
@@ -188,13 +188,13 @@ class _Orthogonal(Module):
             return result.mT if wide else result
         self.base = _completed(tall)
         start: Tensor = zeros_like(tall)
-        # Minus: reflections along the axes have that sign, and the diagonal holds signs.
+        # Negated: reflections along the axes have that sign, and the diagonal holds signs.
         start.diagonal(0, -2, -1).fill_(-1.0)
         return start.mT if wide else start
 
 
 def _completed(Q: Tensor) -> Tensor:
-    """Return a square orthogonal matrix whose first columns are those of ``Q``, made orthogonal if they are not."""
+    """Complete ``Q`` to a square orthogonal matrix; make its columns orthogonal first if they are not."""
     n, k = Q.shape[-2:]
     if n == k:
         identity = eye(n, dtype=Q.dtype, device=Q.device)
@@ -209,10 +209,10 @@ def _completed(Q: Tensor) -> Tensor:
 
 
 def _reflections(Q: Tensor) -> Tensor:
-    """Householder's reflections of the columns of ``Q``: vectors below the diagonal, signs of the columns on it.
+    """Return Householder's reflections of the columns of ``Q``: vectors below the diagonal, signs on it.
 
-    As LAPACK's ``geqrf``, each vector has a one on the diagonal and a column that is zero below it is not reflected,
-    which the map shows by the other sign.
+    Like LAPACK's ``geqrf``, each vector has a one on the diagonal, and a column that is zero below it is not reflected,
+    which the opposite sign in the map shows.
     """
     rest, result = Q.clone(), cast("Tensor", zeros_like(Q))
     for j in range(Q.shape[-1]):
@@ -236,14 +236,14 @@ def orthogonal(
     """Keep a weight orthogonal: its rows or columns, whichever are fewer, are orthonormal.
 
     Args:
-        module: Whose weight it is.
+        module: The module of the weight.
         name: Its name.
         orthogonal_map: ``matrix_exp``, ``cayley`` or ``householder``; by default the first for square matrices, else
             the last.
-        use_trivialization: Whether the map starts at the assigned matrix, which any map can then have as value.
+        use_trivialization: Whether the map starts at the assigned matrix, so that any map can have it as its value.
 
     Raises:
-        ArgumentError: There is no such weight, it has fewer than two dimensions, or the map is unknown.
+        ArgumentError: The weight does not exist, it has fewer than two dimensions, or the map is unknown.
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):

@@ -1,4 +1,4 @@
-"""Parameters that are computed from others: each access computes them anew."""
+"""Parameters that are computed from other tensors at each access."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tensocket.nn.modules.module import Module
 from tensocket.nn.parameter import Buffer, Parameter
 from tensocket_operators import Tensor, no_grad
 
-#: Values computed inside of ``cached()``, by module and name; and how many such blocks are entered.
+#: Values computed inside of ``cached()``, by module and name, and the number of such blocks that are active.
 _CACHE: Final[dict[tuple[int, str], Any]] = {}
 _DEPTH: Final[list[int]] = [0]
 
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Compute parametrized tensors once in the block, at their first access."""
+    """Compute parametrized tensors only once in the block, at their first access."""
     _DEPTH[0] += 1
     try:
         yield
@@ -39,7 +39,7 @@ class ParametrizationList(ModuleList):
         unsafe: Whether the result may have another shape or dtype.
 
     Raises:
-        ArgumentError: A ``right_inverse`` returns no tensors, or the result does not fit.
+        ArgumentError: A ``right_inverse`` does not return tensors, or the result does not fit.
     """
 
     original: Tensor
@@ -57,7 +57,7 @@ class ParametrizationList(ModuleList):
             if not unsafe and values.dtype is not dtype:
                 raise _refused(f"a right_inverse of dtype {values.dtype} for {dtype}", "right_inverse keeps the dtype")
             if isinstance(original, Parameter):
-                # The same object stays the leaf, so that optimizers go on with it.
+                # The same object stays the leaf, so that optimizers still hold it.
                 original.data = values.detach()
                 self.original = original
             else:
@@ -82,7 +82,8 @@ class ParametrizationList(ModuleList):
                     try:
                         values = module.right_inverse(values)
                     except NotImplementedError:
-                        # It has none for these values: the original starts where the tensor was.
+                        # The parametrization has no inverse for these values: the original starts at the tensor's
+                        # value.
                         break
         if not isinstance(values, (Tensor, Sequence)):
             raise _refused(f"a {type(values).__name__} from right_inverse",
@@ -100,7 +101,7 @@ class ParametrizationList(ModuleList):
             self.register_buffer(name, value)
 
     def right_inverse(self, value: Tensor) -> None:
-        """Set the originals such that the result is ``value``, by the ``right_inverse`` of each, last to first.
+        """Set the originals so that the result is ``value``, by the ``right_inverse`` of each, last to first.
 
         Raises:
             ArgumentError: A parametrization has no ``right_inverse``, or it returns another number of tensors.
@@ -144,15 +145,15 @@ def register_parametrization(
     ``right_inverse`` of the parametrization. Several can be registered; they run in order.
 
     Args:
-        module: Whose tensor it is.
+        module: The module of the tensor.
         tensor_name: The attribute's name.
-        parametrization: A module of the original.
+        parametrization: A module that maps the original to the tensor.
         unsafe: Whether the result may have another shape or dtype.
 
     Raises:
-        ArgumentError: There is no such tensor, or the parametrization does not fit it.
+        ArgumentError: The tensor does not exist, or the parametrization does not fit it.
     """
-    # While the parametrization is set up it runs as in training, as far as it looks at that.
+    # During setup, the parametrization runs in training mode, if it depends on the mode.
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
         _append(module, tensor_name, parametrization, unsafe)
@@ -189,7 +190,7 @@ def _append(module: Any, name: str, parametrization: Any, unsafe: bool) -> None:
 
 
 def _derive_class(module: Module) -> None:
-    """Make the class of one module its own, so that it can have properties."""
+    """Give one module a class of its own, so that it can have properties."""
     base = type(module)
 
     def reduce(self: Any, protocol: Any) -> Any:
@@ -223,7 +224,7 @@ def _access(name: str) -> property:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a tensor of ``module``, or any, is parametrized."""
+    """Whether a tensor of ``module``, or any of its tensors, is parametrized."""
     listed = getattr(module, "parametrizations", None)
     if not isinstance(listed, ModuleDict):
         return False
@@ -231,15 +232,15 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Make a parametrized tensor an ordinary one again.
+    """Turn a parametrized tensor into an ordinary one.
 
     Args:
-        module: Whose tensor it is.
+        module: The module of the tensor.
         tensor_name: The attribute's name.
         leave_parametrized: Whether it keeps the computed value; otherwise it gets the original back.
 
     Raises:
-        ArgumentError: It is not parametrized, or its originals are several and are to be left.
+        ArgumentError: It is not parametrized, or it has several originals and should get its original back.
     """
     if not is_parametrized(module, tensor_name):
         raise ArgumentError("remove_parametrizations", f"{tensor_name!r} of {type(module).__name__}",
@@ -277,10 +278,10 @@ def type_before_parametrizations(module: Module) -> type:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Give ``to_module`` the parametrizations and originals of one tensor of ``from_module``, or of all.
+    """Give ``to_module`` the parametrizations and originals of one tensor of ``from_module``, or of all tensors.
 
     Raises:
-        ArgumentError: ``from_module`` has none.
+        ArgumentError: ``from_module`` has no parametrizations.
     """
     if not is_parametrized(from_module):
         raise ArgumentError("transfer_parametrizations_and_params", f"a {type(from_module).__name__}",

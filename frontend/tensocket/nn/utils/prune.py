@@ -1,4 +1,4 @@
-"""Setting parts of parameters to zero: a mask that stays until pruning is made permanent."""
+"""Pruning: setting parts of parameters to zero by a mask that stays until pruning is made permanent."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tensocket_operators import Tensor, functions, no_grad, ones_like, zeros_lik
 
 
 class BasePruningMethod(ABC):
-    """A way of choosing what is set to zero. As a hook it computes the pruned parameter before each call.
+    """A rule that chooses the entries to set to zero. As a hook, it computes the pruned parameter before each call.
 
     Subclasses define ``PRUNING_TYPE`` and ``compute_mask``.
     """
 
-    #: Whether a mask is chosen among all entries (``global``), those that are left (``unstructured``) or slices
+    #: Whether the method chooses among all entries (``global``), the remaining entries (``unstructured``) or slices
     #: (``structured``).
     PRUNING_TYPE: str
     _tensor_name: str
@@ -48,7 +48,7 @@ class BasePruningMethod(ABC):
         """Prune a parameter: ``<name>_orig`` is the parameter, ``<name>_mask`` a buffer, ``<name>`` their product.
 
         Args:
-            module: Whose parameter it is.
+            module: The module of the parameter.
             name: Its name.
             args: Arguments of the method.
             importance_scores: Importance of its entries; their values by default.
@@ -94,7 +94,7 @@ class BasePruningMethod(ABC):
         return t * mask
 
     def remove(self, module: Module) -> None:
-        """Make the pruned values the parameter's own. The hook is to be removed by the caller."""
+        """Make the pruned values the parameter's own. The caller must remove the hook."""
         name = self._tensor_name
         original = module._parameters.pop(name + "_orig")
         with no_grad():
@@ -105,7 +105,7 @@ class BasePruningMethod(ABC):
 
 
 class PruningContainer(BasePruningMethod):
-    """Several methods that pruned one parameter one after the other."""
+    """A sequence of methods that pruned one parameter."""
 
     PRUNING_TYPE = "global"
 
@@ -120,7 +120,7 @@ class PruningContainer(BasePruningMethod):
         """Add a method.
 
         Raises:
-            ArgumentTypeError: It is none.
+            ArgumentTypeError: ``method`` is not a pruning method.
             ArgumentError: It prunes another parameter.
         """
         if not isinstance(method, BasePruningMethod):
@@ -141,7 +141,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[idx]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask of the last method, on what the others left."""
+        """Return the mask of the last method, applied to the entries that the others left."""
         method = self._pruning_methods[-1]
         mask: Any = default_mask.to(dtype=t.dtype)
         if method.PRUNING_TYPE == "global":
@@ -161,12 +161,12 @@ class PruningContainer(BasePruningMethod):
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing, and makes the names of pruned parameters."""
+    """A method that prunes nothing; it creates the attributes of a pruned parameter."""
 
     PRUNING_TYPE = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask as it is."""
+        """Return the mask unchanged."""
         return default_mask
 
 
@@ -183,10 +183,10 @@ class _Amount(BasePruningMethod):
         self.amount: int | float = given
 
     def count(self, size: int) -> int:
-        """Return how many of ``size`` are pruned.
+        """Return the number of entries to prune out of ``size``.
 
         Raises:
-            ArgumentError: More than there are.
+            ArgumentError: The amount exceeds ``size``.
         """
         if isinstance(self.amount, float):
             return round(self.amount * size)
@@ -197,12 +197,12 @@ class _Amount(BasePruningMethod):
 
 
 class RandomUnstructured(_Amount):
-    """Prunes entries at random."""
+    """A method that prunes random entries."""
 
     PRUNING_TYPE = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask with further zeros."""
+        """Return the mask with additional zeros."""
         mask: Any = default_mask.clone()
         count = self.count(t.numel())
         if count:
@@ -212,12 +212,12 @@ class RandomUnstructured(_Amount):
 
 
 class L1Unstructured(_Amount):
-    """Prunes the entries of least magnitude."""
+    """A method that prunes the entries of least magnitude."""
 
     PRUNING_TYPE = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask with further zeros."""
+        """Return the mask with additional zeros."""
         mask: Any = default_mask.clone()
         count = self.count(t.numel())
         if count:
@@ -236,10 +236,10 @@ class _Structured(_Amount):
 
     @abstractmethod
     def scores(self, t: Tensor) -> Tensor:
-        """Importance of each slice."""
+        """Return the importance of each slice."""
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask with further slices of zeros."""
+        """Return the mask with additional slices of zeros."""
         if t.dim() < 2:
             raise ArgumentError("prune", f"a tensor of {t.dim()} dimensions", "Structured pruning can only be applied "
                                 "to multidimensional tensors", "use an unstructured method")
@@ -260,21 +260,21 @@ class _Structured(_Amount):
 
 
 class RandomStructured(_Structured):
-    """Prunes slices at random."""
+    """A method that prunes random slices."""
 
     def scores(self, t: Tensor) -> Tensor:
-        """Random numbers."""
+        """Return random numbers."""
         chance: Tensor = t.new_empty(t.shape[self.dim]).uniform_(0, 1)
         return chance
 
 
 class LnStructured(_Structured):
-    """Prunes the slices of least norm.
+    """A method that prunes the slices of least norm.
 
     Args:
         amount: A number or fraction of slices.
         n: Order of the norm.
-        dim: The dimension along which the slices lie.
+        dim: The dimension that indexes the slices.
     """
 
     def __init__(self, amount: float, n: float, dim: int = -1) -> None:
@@ -282,13 +282,13 @@ class LnStructured(_Structured):
         self.n = n
 
     def scores(self, t: Tensor) -> Tensor:
-        """Norms."""
+        """Return the norms of the slices."""
         norms: Tensor = vector_norm(t.movedim(self.dim, 0).reshape(t.shape[self.dim], -1), self.n, 1)
         return norms
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes what a given mask says."""
+    """A method that prunes by a given mask."""
 
     PRUNING_TYPE = "global"
 
@@ -296,12 +296,12 @@ class CustomFromMask(BasePruningMethod):
         self.mask = mask
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Both masks together."""
+        """Return the product of both masks."""
         return default_mask * self.mask.to(dtype=default_mask.dtype)
 
 
 def identity(module: Module, name: str) -> Module:
-    """Give a parameter the names of a pruned one without pruning."""
+    """Give a parameter the attributes of a pruned one without pruning it."""
     Identity.apply(module, name)
     return module
 
@@ -333,7 +333,7 @@ def ln_structured(
 
 
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
-    """Prune what ``mask`` has zeros for."""
+    """Prune the entries where ``mask`` is zero."""
     CustomFromMask.apply(module, name, mask)
     return module
 
@@ -347,7 +347,7 @@ def global_unstructured(
     Args:
         parameters: Modules and names.
         pruning_method: An unstructured method.
-        importance_scores: By module and name; the values by default.
+        importance_scores: Scores by module and name; the values by default.
         kwargs: Arguments of the method.
 
     Raises:
@@ -375,7 +375,7 @@ def remove(module: Module, name: str) -> Module:
     """Make pruning of a parameter permanent.
 
     Raises:
-        ArgumentError: It is not pruned.
+        ArgumentError: The parameter is not pruned.
     """
     for number, hook in list(module._forward_pre_hooks.items()):
         if isinstance(hook, BasePruningMethod) and hook._tensor_name == name:

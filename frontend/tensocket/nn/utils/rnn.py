@@ -19,13 +19,13 @@ class _Fields(NamedTuple):
 
 
 class PackedSequence(_Fields):
-    """Sequences of several lengths without padding: first all their first elements, then all second ones, ...
+    """Sequences of several lengths without padding: all their first elements, then all their second ones, ...
 
     Attributes:
         data: (elements of all sequences, *).
-        batch_sizes: How many sequences have an element at each step; int64 on the host.
-        sorted_indices: How the sequences were sorted by length, longest first; None if they were given like that.
-        unsorted_indices: The order that brings them back.
+        batch_sizes: The number of sequences that have an element at each step; int64 on the host.
+        sorted_indices: The permutation that sorted the sequences by length, longest first; None if they were sorted.
+        unsorted_indices: The inverse permutation.
     """
 
     __slots__ = ()
@@ -33,7 +33,7 @@ class PackedSequence(_Fields):
     def __new__(
         cls, data: Any, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None
     ) -> PackedSequence:
-        """Fields as given; ``unsorted_indices`` follow from ``sorted_indices``."""
+        """Store the fields; compute ``unsorted_indices`` from ``sorted_indices`` if they are not given."""
         if isinstance(data, tuple) and batch_sizes is None:
             data, batch_sizes = data
         if batch_sizes.device.type != "cpu":
@@ -120,7 +120,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 def pack_padded_sequence(
     input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """Take the padding out of a batch of sequences.
+    """Remove the padding from a batch of sequences.
 
     Args:
         input: (longest length, sequences, *), or (sequences, longest length, *) with ``batch_first``.
@@ -130,7 +130,7 @@ def pack_padded_sequence(
 
     Raises:
         ArgumentError: Lengths are not positive or, with ``enforce_sorted``, not sorted.
-        ShapeError: The input has fewer than two dimensions, or there are not as many lengths as sequences.
+        ShapeError: The input has fewer than two dimensions, or the numbers of lengths and sequences differ.
     """
     sizes = as_tensor(lengths, dtype=int64).cpu()
     order = None
@@ -167,7 +167,7 @@ def _check_lengths(lengths: list[int], padded: Tensor) -> None:
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Put padding into packed sequences.
+    """Add padding to packed sequences.
 
     Args:
         sequence: The sequences.
@@ -206,16 +206,16 @@ def pad_sequence(
     sequences: Tensor | Iterable[Tensor], batch_first: bool = False, padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Tensor:
-    """Sequences (length, *) as one (longest length, sequences, *) tensor, or transposed with ``batch_first``.
+    """Pad sequences (length, *) to one (longest length, sequences, *) tensor, or transposed with ``batch_first``.
 
     Args:
         sequences: The sequences.
         batch_first: Whether the sequences are the first dimension of the result.
         padding_value: Value that fills shorter sequences.
-        padding_side: Whether that stands on their ``right`` or ``left``.
+        padding_side: Whether the padding is on their ``right`` or ``left``.
 
     Raises:
-        ArgumentError: ``sequences`` is not iterable, there are none, or the side is unknown.
+        ArgumentError: ``sequences`` is not iterable or is empty, or the side is unknown.
         ArgumentTypeError: A sequence is not a tensor.
     """
     if not isinstance(sequences, Tensor) and not hasattr(sequences, "__iter__"):

@@ -1,4 +1,4 @@
-"""Spectral normalization by a hook before each call: PyTorch's former way; see also ``parametrizations``."""
+"""Spectral normalization by a hook before each call, PyTorch's older API; see also ``parametrizations``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tensocket.nn.parameter import Parameter, is_lazy
 from tensocket_operators import Tensor, mv, no_grad, vdot
 
 M = TypeVar("M", bound=Module)
-#: Endings of what the state of a normalized weight holds.
+#: Suffixes of the state entries of a normalized weight.
 _PARTS: Final = ("_orig", "_u", "_v")
 
 
 def as_matrix(weight: Tensor, dim: int) -> Tensor:
-    """Return the weight with dimension ``dim`` first and all others as one."""
+    """Return the weight as a matrix whose rows are dimension ``dim``."""
     moved: Tensor = weight.movedim(dim, 0) if dim else weight
     return moved.reshape(moved.shape[0], -1)
 
@@ -31,7 +31,7 @@ def iterate(matrix: Tensor, left: Tensor, right: Tensor, steps: int, eps: float)
 
 
 class SpectralNorm:
-    """The hook: divides the weight by its largest singular value, found by the power method.
+    """A hook that divides the weight by its largest singular value, which the power method finds.
 
     Args:
         name: The weight's name.
@@ -52,19 +52,19 @@ class SpectralNorm:
         self.name, self.n_power_iterations, self.dim, self.eps = name, n_power_iterations, dim, eps
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
-        """Return the weight divided by the estimate of its norm, after further steps if asked."""
+        """Return the weight divided by the estimate of its norm, after more iterations on request."""
         weight = getattr(module, self.name + "_orig")
         left, right = getattr(module, self.name + "_u"), getattr(module, self.name + "_v")
         matrix = as_matrix(weight, self.dim)
         if do_power_iteration:
             iterate(matrix, left, right, self.n_power_iterations, self.eps)
-            # The graph keeps the vectors of this call, the next call changes them in place.
+            # The graph holds the vectors of this call; the next call changes them in place.
             left, right = left.clone(), right.clone()
         result: Tensor = weight / vdot(left, mv(matrix, right))
         return result
 
     def remove(self, module: Module) -> None:
-        """Make the weight a parameter again, with the value that it has."""
+        """Turn the weight into a parameter again, with its current value."""
         with no_grad():
             weight = self.compute_weight(module, False)
         delattr(module, self.name)
@@ -78,7 +78,7 @@ class SpectralNorm:
 
     @staticmethod
     def apply(module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
-        """Put the original and two vectors in place of a weight.
+        """Replace a weight by the original and two vectors.
 
         Raises:
             ArgumentError: The weight has a hook of this kind already.
@@ -101,7 +101,7 @@ class SpectralNorm:
             vectors = [normalize(weight.new_empty(size).normal_(0, 1), dim=0, eps=eps) for size in matrix.shape]
         delattr(module, name)
         module.register_parameter(name + "_orig", weight)
-        # A plain attribute, which is computed: the parameter is the original.
+        # A plain attribute for the computed weight: the original is the parameter.
         setattr(module, name, weight.data)
         for ending, vector in zip(("_u", "_v"), vectors, strict=True):
             module.register_buffer(name + ending, vector)
@@ -112,7 +112,7 @@ class SpectralNorm:
 
 
 class SpectralNormStateDictHook:
-    """Notes the version of what a state holds of a normalized weight.
+    """A hook that adds the version of a normalized weight's entries to a state.
 
     Args:
         fn: The normalization.
@@ -125,7 +125,7 @@ class SpectralNormStateDictHook:
         """Add the version to the metadata.
 
         Raises:
-            StateDictError: There is one already.
+            StateDictError: The metadata has a version already.
         """
         versions = local_metadata.setdefault("spectral_norm", {})
         key = self.fn.name + ".version"
@@ -136,7 +136,7 @@ class SpectralNormStateDictHook:
 
 
 class SpectralNormLoadStateDictPreHook:
-    """Makes the right vector of states without a version, which held the normalized weight in its place.
+    """A hook that computes the right vector for states without a version, which held the normalized weight instead.
 
     Args:
         fn: The normalization.
@@ -147,7 +147,7 @@ class SpectralNormLoadStateDictPreHook:
 
     def __call__(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
                  missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str]) -> None:
-        """Change the state in place where it is an old one."""
+        """Upgrade a state of an older version in place."""
         version = local_metadata.get("spectral_norm", {}).get(self.fn.name + ".version")
         key = prefix + self.fn.name
         if version is not None or (key not in state_dict and all(key + s in state_dict for s in _PARTS)):
@@ -164,7 +164,7 @@ class SpectralNormLoadStateDictPreHook:
 
 
 def right_vector(matrix: Tensor, left: Tensor, norm: Tensor) -> Tensor:
-    """Return the vector v of which ``matrix @ v`` points to ``left`` and ``left @ matrix @ v`` is ``norm``."""
+    """Return the vector v for which ``matrix @ v`` points to ``left`` and ``left @ matrix @ v`` is ``norm``."""
     vector = mv(linalg.pinv(matrix.mH @ matrix), mv(matrix.mH, left))
     result: Tensor = vector * (norm / vdot(left, mv(matrix, vector)))
     return result
@@ -176,7 +176,7 @@ def spectral_norm(
     """Keep the largest singular value of a weight at one.
 
     Args:
-        module: Whose weight it is.
+        module: The module of the weight.
         name: Its name.
         n_power_iterations: Steps of the power method before each call while training.
         eps: Keeps norms from being zero.
@@ -196,10 +196,10 @@ def output_dim(module: Module) -> int:
 
 
 def remove_spectral_norm(module: M, name: str = "weight") -> M:
-    """Take the normalization of a weight away.
+    """Remove the normalization of a weight.
 
     Raises:
-        ArgumentError: There is none.
+        ArgumentError: The module has no such normalization.
     """
     for number, hook in list(module._forward_pre_hooks.items()):
         if isinstance(hook, SpectralNorm) and hook.name == name:

@@ -1,4 +1,4 @@
-"""Weight normalization by a hook before each call: PyTorch's former way; see also ``parametrizations.weight_norm``."""
+"""Weight normalization by a hook before each call, PyTorch's older API; see ``parametrizations.weight_norm``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ M = TypeVar("M", bound=Module)
 
 
 def norm_except(value: Tensor, dim: int) -> Tensor:
-    """Euclidean norms over all dimensions but ``dim``, which are kept with size 1; over all for -1."""
+    """Return the norms over all dimensions but ``dim``, with the others kept at size 1; over all dimensions for -1."""
     if dim == -1:
         whole: Tensor = vector_norm(value)
         return whole
@@ -25,7 +25,7 @@ def norm_except(value: Tensor, dim: int) -> Tensor:
 
 
 class WeightNorm:
-    """The hook: computes the weight ``g · v / ‖v‖`` from its magnitude and direction.
+    """A hook that computes the weight ``g · v / ‖v‖`` from its magnitude and direction.
 
     Args:
         name: The weight's name.
@@ -44,7 +44,7 @@ class WeightNorm:
 
     @staticmethod
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
-        """Put magnitude and direction in place of a weight.
+        """Replace a weight by its magnitude and direction.
 
         Raises:
             ArgumentError: The weight has a hook of this kind already.
@@ -63,7 +63,7 @@ class WeightNorm:
         return made
 
     def remove(self, module: Module) -> None:
-        """Make the weight a parameter again, with the value that it has."""
+        """Turn the weight into a parameter again, with its current value."""
         weight = self.compute_weight(module).detach()
         delattr(module, self.name)
         del module._parameters[self.name + "_g"], module._parameters[self.name + "_v"]
@@ -75,10 +75,10 @@ class WeightNorm:
 
 
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
-    """Train magnitude (``<name>_g``) and direction (``<name>_v``) of a weight apart.
+    """Train the magnitude (``<name>_g``) and direction (``<name>_v``) of a weight separately.
 
     Args:
-        module: Whose weight it is.
+        module: The module of the weight.
         name: Its name.
         dim: The dimension whose entries have a magnitude each; None for one magnitude.
 
@@ -90,10 +90,10 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
 
 
 def remove_weight_norm(module: M, name: str = "weight") -> M:
-    """Take the normalization of a weight away.
+    """Remove the normalization of a weight.
 
     Raises:
-        ArgumentError: There is none.
+        ArgumentError: The module has no such normalization.
     """
     for number, hook in list(module._forward_pre_hooks.items()):
         if isinstance(hook, WeightNorm) and hook.name == name:

@@ -16,17 +16,17 @@ EPOCH_DEPRECATION_WARNING = (
 
 
 class LRScheduler:
-    """Sets ``lr`` of every group of an optimizer.
+    """A schedule, which sets ``lr`` of every group of an optimizer.
 
-    A subclass defines ``get_lr``; it may define ``_get_closed_form_lr``, which knows the rates of any epoch.
+    A subclass defines ``get_lr``; it may define ``_get_closed_form_lr``, which computes the rates of any epoch.
 
     Args:
-        optimizer: Its groups remember the rate at the start as ``initial_lr``.
-        last_epoch: The epoch to go on from; -1 to start.
+        optimizer: The optimizer; its groups store the initial rate as ``initial_lr``.
+        last_epoch: The epoch to continue from; -1 to start.
 
     Attributes:
-        base_lrs: The rates at the start.
-        last_epoch: The epoch that the rates are for.
+        base_lrs: The initial rates.
+        last_epoch: The epoch of the current rates.
 
     Raises:
         ArgumentTypeError: ``optimizer`` is not an optimizer.
@@ -62,7 +62,7 @@ class LRScheduler:
             self._is_initial = False
 
     def get_lr(self) -> list[Any]:
-        """Return the rates for ``last_epoch``, from those of the epoch before where that is shorter."""
+        """Return the rates for ``last_epoch``, computed from those of the previous epoch if that is simpler."""
         raise NotImplementedError
 
     def get_last_lr(self) -> list[Any]:
@@ -70,7 +70,7 @@ class LRScheduler:
         return self._last_lr
 
     def step(self, epoch: int | None = None) -> None:
-        """Go to the next epoch, or to the given one (deprecated)."""
+        """Advance to the next epoch, or to the given one (deprecated)."""
         if self._step_count == 1:
             self._check_order()
         self._step_count += 1
@@ -100,17 +100,17 @@ class LRScheduler:
         self._last_lr = rates_of(self.optimizer)
 
     def _rates(self) -> list[Any]:
-        """Return the present rates; asking for new ones outside of ``step`` gives those of no epoch, so it warns."""
+        """Return the current rates; outside of ``step``, ``get_lr`` has no epoch to compute for, so this warns."""
         if not self._get_lr_called_within_step:
             warnings.warn("get_lr() is for step(); get_last_lr() has the rates that are set", UserWarning, stacklevel=3)
         return rates_of(self.optimizer)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer."""
+        """Return all attributes but the optimizer."""
         return {name: value for name, value in vars(self).items() if name != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over the result of ``state_dict``."""
+        """Restore the result of ``state_dict``."""
         self.__dict__.update(state_dict)
 
 
@@ -133,13 +133,13 @@ def rates_of(optimizer: Optimizer) -> list[Any]:
 
 
 def set_rates(optimizer: Optimizer, values: Iterable[Any]) -> None:
-    """Set the rates of all groups, in place where they are tensors."""
+    """Set the rates of all groups, in place if they are tensors."""
     for group, value in zip(optimizer.param_groups, values, strict=True):
         set_option(group, "lr", value)
 
 
 def set_option(group: dict[str, Any], name: str, value: Any) -> None:
-    """Set an option of a group, in place where it is a tensor."""
+    """Set an option of a group, in place if it is a tensor."""
     if isinstance(group[name], Tensor):
         group[name].fill_(_get_value(value))
     else:
@@ -150,7 +150,7 @@ def per_group(name: str, option: str, optimizer: Optimizer, value: Any) -> list[
     """Return one value for each group.
 
     Raises:
-        ArgumentError: There are not as many as groups.
+        ArgumentError: Their number differs from that of the groups.
     """
     groups = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
@@ -166,7 +166,7 @@ def functions_of(name: str, optimizer: Optimizer,
     """Return one function for each group.
 
     Raises:
-        ArgumentError: There are not as many as groups.
+        ArgumentError: Their number differs from that of the groups.
     """
     groups = len(optimizer.param_groups)
     functions = list(given) if isinstance(given, Sequence) else [given] * groups
@@ -177,10 +177,10 @@ def functions_of(name: str, optimizer: Optimizer,
 
 
 def state_of_function(function: Any) -> dict[str, Any] | None:
-    """Return the attributes of a callable object; None for functions, which a file cannot hold."""
+    """Return the attributes of a callable object; None for functions, which cannot be saved."""
     return None if not hasattr(function, "__dict__") or hasattr(function, "__code__") else dict(vars(function))
 
 
 def copy_rate(rate: Any) -> Any:
-    """Return the value of a rate, which the caller's tensor does not change afterwards."""
+    """Return the value of a rate, which later changes of the caller's tensor do not affect."""
     return rate.clone() if isinstance(rate, Tensor) else rate

@@ -1,4 +1,4 @@
-"""Schedules made of schedules."""
+"""Schedules that consist of other schedules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .plateau import ReduceLROnPlateau
 
 
 class _Several(LRScheduler):
-    """Holds schedules; saves them with itself."""
+    """A schedule that holds others; their states are part of its state."""
 
     _schedulers: list[LRScheduler]
 
@@ -30,27 +30,27 @@ class _Several(LRScheduler):
         self._schedulers = list(schedulers)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer, with the states of the schedules."""
+        """Return all attributes but the optimizer, with the states of the schedules."""
         return {**super().state_dict(), "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over the result of ``state_dict``."""
+        """Restore the result of ``state_dict``."""
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "_schedulers"})
         for scheduler, state in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             scheduler.load_state_dict(state)
 
 
 class SequentialLR(_Several):
-    """One schedule after the other.
+    """A sequence of schedules.
 
     Args:
         optimizer: The optimizer.
-        schedulers: Schedules of it.
-        milestones: Where the second and each further one begins.
-        last_epoch: The epoch to go on from.
+        schedulers: Schedules of that optimizer.
+        milestones: First epoch of the second and each later schedule.
+        last_epoch: The epoch to continue from.
 
     Raises:
-        ArgumentError: The schedules are of several optimizers or need a metric, or do not fit the milestones.
+        ArgumentError: The schedules belong to several optimizers or need a metric, or their number does not fit.
     """
 
     def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int],
@@ -65,7 +65,7 @@ class SequentialLR(_Several):
                                 "there is one milestone less than schedules", "pass where each but the first begins")
         self._milestones = milestones
         self.last_epoch = last_epoch + 1
-        # Making the schedules has set the rates of their first epochs: all of that is undone, and the first one starts.
+        # The constructors have set the rates of first epochs: undo all of them and start the first schedule.
         set_rates(optimizer, [group["initial_lr"] for group in optimizer.param_groups])
         for scheduler in schedulers:
             _undo(scheduler)
@@ -73,7 +73,7 @@ class SequentialLR(_Several):
         self._last_lr = schedulers[0].get_last_lr()
 
     def step(self, epoch: int | None = None) -> None:
-        """Go to the next epoch; ``epoch`` is not supported.
+        """Advance to the next epoch; ``epoch`` is not supported.
 
         Raises:
             ArgumentError: ``epoch`` is given.
@@ -92,14 +92,14 @@ class SequentialLR(_Several):
 
 
 class ChainedScheduler(_Several):
-    """Several schedules at once; each goes on from the rates that the one before has set.
+    """Several schedules at once; each continues from the rates that the previous one has set.
 
     Args:
         schedulers: Schedules of one optimizer.
         optimizer: Their optimizer.
 
     Raises:
-        ArgumentError: There are none, or they are of several optimizers.
+        ArgumentError: The list is empty, or the schedules belong to several optimizers.
     """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
@@ -107,7 +107,7 @@ class ChainedScheduler(_Several):
         self._last_lr = rates_of(self.optimizer)
 
     def step(self, epoch: int | None = None) -> None:
-        """Go to the next epoch; ``epoch`` is not supported.
+        """Advance to the next epoch; ``epoch`` is not supported.
 
         Raises:
             ArgumentError: ``epoch`` is given.
@@ -146,7 +146,7 @@ def _start(scheduler: LRScheduler) -> None:
 
 
 def _restart(scheduler: LRScheduler) -> None:
-    """Begin with the rates of the epoch 0, whatever the rates are now."""
+    """Begin with the rates of epoch 0, regardless of the current rates."""
     if isinstance(scheduler, _Several):
         _start(scheduler)
     else:

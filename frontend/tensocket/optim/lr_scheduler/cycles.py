@@ -1,4 +1,4 @@
-"""Schedules that go up and down, with the momentum the other way."""
+"""Cyclic schedules, with the momentum in the opposite direction."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .base import LRScheduler, check_count, check_optimizer, copy_rate, per_grou
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Takes the rates to ``eta_min`` along half a cosine, then starts again at the top.
+    """A schedule that lowers the rates to ``eta_min`` along half a cosine, then restarts at the top.
 
     Args:
         optimizer: The optimizer.
         T_0: Epochs of the first period.
-        T_mult: How much longer every period is than the one before.
+        T_mult: Factor between the lengths of consecutive periods.
         eta_min: Lowest rate.
-        last_epoch: The epoch to go on from.
+        last_epoch: The epoch to continue from.
 
     Raises:
         ArgumentError: ``T_0`` or ``T_mult`` is not a positive int.
@@ -44,7 +44,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * factor for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
-        """Go to the next epoch, or to any; a fraction is a place between epochs.
+        """Advance to the next epoch, or to any epoch; a fraction means a point between epochs.
 
         Raises:
             ArgumentError: ``epoch`` is negative.
@@ -77,7 +77,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_i = self.T_0 * self.T_mult**periods
 
 
-#: By mode, how far the cycle ``x`` (or the iteration) goes up, as a function of ``x`` and ``gamma``; and what ``x`` is.
+#: By mode, the height of the cycle ``x`` (or the iteration) as a function of ``x`` and ``gamma``; and the meaning of x.
 SCALES: Final[dict[str, tuple[Callable[[float, float], float], str]]] = {
     "triangular": (lambda x, gamma: 1.0, "cycle"),
     "triangular2": (lambda x, gamma: 2.0 ** (1 - x), "cycle"),
@@ -86,22 +86,22 @@ SCALES: Final[dict[str, tuple[Callable[[float, float], float], str]]] = {
 
 
 class CyclicLR(LRScheduler):
-    """Goes from ``base_lr`` to ``max_lr`` and back, again and again.
+    """A schedule that goes from ``base_lr`` to ``max_lr`` and back, repeatedly.
 
     Args:
         optimizer: The optimizer.
         base_lr: Lowest rate, or one for each group.
         max_lr: Highest rate, or one for each group.
-        step_size_up: Steps on the way up.
-        step_size_down: Steps on the way down; as many by default.
+        step_size_up: Number of increasing steps.
+        step_size_down: Number of decreasing steps; the same by default.
         mode: ``triangular``, ``triangular2`` (half as high every cycle) or ``exp_range`` (``gamma**iterations``).
         gamma: Base of ``exp_range``.
-        scale_fn: Own function for how high a cycle goes; ``mode`` is not used then.
+        scale_fn: A custom function for the height of a cycle; replaces ``mode``.
         scale_mode: Whether ``scale_fn`` gets the ``cycle`` or the ``iterations``.
-        cycle_momentum: Whether the momentum goes down as the rate goes up.
+        cycle_momentum: Whether the momentum falls while the rate rises.
         base_momentum: Lowest momentum, or one for each group.
         max_momentum: Highest momentum, or one for each group.
-        last_epoch: The step to go on from.
+        last_epoch: The step to continue from.
 
     Raises:
         ArgumentError: An option is out of its domain, or the optimizer has no momentum to cycle.
@@ -154,13 +154,13 @@ class CyclicLR(LRScheduler):
         self.base_lrs = lowest
 
     def scale_fn(self, x: float) -> float:
-        """Return how high the cycle (or the iteration) ``x`` goes."""
+        """Return the height of the cycle (or the iteration) ``x``."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         return SCALES[self.mode][0](x, self.gamma)
 
     def get_lr(self) -> list[Any]:
-        """Return the rates for the step ``last_epoch``; sets the momentum, too."""
+        """Return the rates for the step ``last_epoch`` and set the momentum."""
         self._rates()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1 + self.last_epoch / self.total_size - cycle
@@ -173,12 +173,12 @@ class CyclicLR(LRScheduler):
         return [low + (high - low) * height for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer; of an own ``scale_fn`` what it holds, if it is an object."""
+        """Return all attributes but the optimizer; of a custom ``scale_fn`` that is an object, its attributes."""
         return {**super().state_dict(), "_scale_fn_custom": state_of_function(self._scale_fn_custom)
                 if self._scale_fn_custom is not None else None}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over the result of ``state_dict``."""
+        """Restore the result of ``state_dict``."""
         held = state_dict.get("_scale_fn_custom")
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "_scale_fn_custom"})
         if held is not None and self._scale_fn_custom is not None:
@@ -186,29 +186,29 @@ class CyclicLR(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """Up to ``max_lr`` once and down to almost nothing, in ``total_steps``.
+    """A single cycle: up to ``max_lr`` and down to almost nothing, in ``total_steps``.
 
     Args:
         optimizer: The optimizer.
         max_lr: Highest rate, or one for each group.
         total_steps: Number of steps; or
         epochs: Number of epochs, with
-        steps_per_epoch: Steps of each.
-        pct_start: Share of the way up.
+        steps_per_epoch: Number of steps per epoch.
+        pct_start: Fraction of increasing steps.
         anneal_strategy: ``cos`` or ``linear``.
-        cycle_momentum: Whether the momentum goes down as the rate goes up.
+        cycle_momentum: Whether the momentum falls while the rate rises.
         base_momentum: Lowest momentum, or one for each group.
         max_momentum: Highest momentum, or one for each group.
         div_factor: The rate starts at ``max_lr / div_factor``.
-        final_div_factor: It ends at the rate of the start divided by this.
-        three_phase: Whether it comes back to the rate of the start on the way down as long as it went up.
-        last_epoch: The step to go on from.
+        final_div_factor: It ends at the initial rate divided by this.
+        three_phase: Whether it falls back to the initial rate as slowly as it rose, before the final phase.
+        last_epoch: The step to continue from.
 
     Raises:
         ArgumentError: An option is out of its domain, or the optimizer has no momentum to cycle.
     """
 
-    #: The course as a function, in place of its name, in states that PyTorch before 2.0 saved.
+    #: The annealing function, in states of PyTorch before 2.0, which saved it instead of its name.
     anneal_func: Any
 
     def __init__(
@@ -256,10 +256,10 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """Return the rates for the step ``last_epoch``; sets the momentum, too.
+        """Return the rates for the step ``last_epoch``, and set the momentum.
 
         Raises:
-            ArgumentError: All steps have been made.
+            ArgumentError: All steps have been done.
         """
         self._rates()
         step = self.last_epoch
@@ -310,7 +310,7 @@ def _count_steps(total: int | None, epochs: int | None, each: int | None) -> int
 
 
 def _phases(total: int, share: float, three: bool) -> list[dict[str, Any]]:
-    """Return where the phases end, and between which options of the group each goes."""
+    """Return the ends of the phases, and the options of the group between which each phase moves."""
     up = {"end_step": float(share * total) - 1, "start_lr": "initial_lr", "end_lr": "max_lr",
           "start_momentum": "max_momentum", "end_momentum": "base_momentum"}
     down = {"end_step": total - 1, "start_lr": "max_lr", "end_lr": "min_lr",
@@ -325,7 +325,7 @@ def uses_beta(name: str, optimizer: Optimizer) -> bool:
     """Whether the momentum of an optimizer is the first of its ``betas``.
 
     Raises:
-        ArgumentError: It has no momentum.
+        ArgumentError: The optimizer has no momentum.
     """
     if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
         raise ArgumentError(name, f"cycle_momentum with {type(optimizer).__name__}",

@@ -12,18 +12,18 @@ from .base import LRScheduler, check_optimizer, per_group, rates_of, set_option
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Multiplies the rates by ``factor`` when a metric has not become better for more than ``patience`` epochs.
+    """A schedule that multiplies the rates by ``factor`` after more than ``patience`` epochs without a better metric.
 
     Args:
         optimizer: The optimizer.
         mode: Whether smaller (``min``) or larger (``max``) is better.
         factor: Factor of the rates.
-        patience: Epochs without improvement that are borne.
-        threshold: The least change that counts as an improvement.
-        threshold_mode: Whether ``threshold`` is a share of the best value (``rel``) or a difference (``abs``).
-        cooldown: Epochs after a reduction that do not count.
+        patience: Number of epochs without improvement that are tolerated.
+        threshold: Smallest change that counts as an improvement.
+        threshold_mode: Whether ``threshold`` is a fraction of the best value (``rel``) or a difference (``abs``).
+        cooldown: Number of epochs after a reduction that are ignored.
         min_lr: Lowest rate, or one for each group.
-        eps: Smallest change of a rate that is made.
+        eps: Smallest change of a rate that is applied.
 
     Raises:
         ArgumentError: An option is out of its domain.
@@ -72,11 +72,11 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether epochs do not count now."""
+        """Whether epochs are currently ignored."""
         return self.cooldown_counter > 0
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Go to the next epoch.
+        """Advance to the next epoch.
 
         Args:
             metrics: The metric of the epoch.

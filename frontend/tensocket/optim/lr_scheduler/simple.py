@@ -17,7 +17,9 @@ Factor = Callable[[int], float]
 
 
 class _FunctionLR(LRScheduler):
-    """A schedule made of functions, one for each group. Objects are saved with what they hold, functions are not."""
+    """A schedule by functions, one for each group. The state contains attributes of callable objects, but not
+    functions.
+    """
 
     lr_lambdas: list[Factor]
 
@@ -27,11 +29,11 @@ class _FunctionLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer and functions."""
+        """Return all attributes but the optimizer and functions."""
         return {**super().state_dict(), "lr_lambdas": [state_of_function(function) for function in self.lr_lambdas]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over the result of ``state_dict``."""
+        """Restore the result of ``state_dict``."""
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
         for function, held in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
             if held is not None:
@@ -39,15 +41,15 @@ class _FunctionLR(LRScheduler):
 
 
 class LambdaLR(_FunctionLR):
-    """The initial rate times a function of the epoch.
+    """A schedule of the initial rate times a function of the epoch.
 
     Args:
         optimizer: The optimizer.
         lr_lambda: One function for all groups, or one for each.
-        last_epoch: The epoch to go on from.
+        last_epoch: The epoch to continue from.
 
     Raises:
-        ArgumentError: There are not as many functions as groups.
+        ArgumentError: The numbers of functions and groups differ.
     """
 
     def get_lr(self) -> list[Any]:
@@ -57,15 +59,15 @@ class LambdaLR(_FunctionLR):
 
 
 class MultiplicativeLR(_FunctionLR):
-    """Multiplies the rates by a function of the epoch, from the second epoch on.
+    """A schedule that multiplies the rates by a function of the epoch, from the second epoch on.
 
     Args:
         optimizer: The optimizer.
         lr_lambda: One function for all groups, or one for each.
-        last_epoch: The epoch to go on from.
+        last_epoch: The epoch to continue from.
 
     Raises:
-        ArgumentError: There are not as many functions as groups.
+        ArgumentError: The numbers of functions and groups differ.
     """
 
     def get_lr(self) -> list[Any]:
@@ -77,7 +79,7 @@ class MultiplicativeLR(_FunctionLR):
 
 
 class StepLR(LRScheduler):
-    """Multiplies the rates by ``gamma`` every ``step_size`` epochs.
+    """A schedule that multiplies the rates by ``gamma`` every ``step_size`` epochs.
 
     Raises:
         ArgumentError: ``step_size`` is not a positive int.
@@ -100,7 +102,7 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Multiplies the rates by ``gamma`` at every milestone; one that stands there twice counts twice."""
+    """A schedule that multiplies the rates by ``gamma`` at every milestone; a repeated milestone counts twice."""
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1,
                  last_epoch: int = -1) -> None:
@@ -120,7 +122,7 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """The rates times ``factor``, for ``total_iters`` epochs.
+    """A schedule that multiplies the rates by ``factor`` for ``total_iters`` epochs.
 
     Raises:
         ArgumentError: ``factor`` is not between 0 and 1.
@@ -144,7 +146,7 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """The rates times a factor that goes from ``start_factor`` to ``end_factor`` in ``total_iters`` epochs.
+    """A schedule of rates times a factor from ``start_factor`` to ``end_factor`` in ``total_iters`` epochs.
 
     Raises:
         ArgumentError: A factor is not between 0 and 1.
@@ -178,7 +180,7 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Multiplies the rates by ``gamma`` every epoch."""
+    """A schedule that multiplies the rates by ``gamma`` every epoch."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -194,7 +196,7 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Takes the rates to 0 in ``total_iters`` epochs, along a power of what is left."""
+    """A schedule that lowers the rates to 0 in ``total_iters`` epochs, by a power of the remaining fraction."""
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters = total_iters
@@ -215,7 +217,7 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Takes the rates to ``eta_min`` along half a cosine of ``T_max`` epochs, and back in the next ``T_max``.
+    """A schedule that lowers the rates to ``eta_min`` along half a cosine of ``T_max`` epochs, then raises them again.
 
     Raises:
         ArgumentError: ``T_max`` is not a positive int.
@@ -228,7 +230,7 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """Return the rates for ``last_epoch``, from those before, so that other schedules can act on the same
+        """Return the rates for ``last_epoch``, computed from the previous ones, so other schedules can act on the same
         optimizer.
         """
         rates, epoch, period = self._rates(), self.last_epoch, self.T_max
@@ -237,7 +239,7 @@ class CosineAnnealingLR(LRScheduler):
         if self._is_initial or (self._step_count == 1 and epoch > 0):
             return self._get_closed_form_lr()
         if (epoch - 1 - period) % (2 * period) == 0:
-            # The epoch before was the bottom of the curve, from where no factor leads up.
+            # The previous epoch was the bottom of the curve; no factor leads up from there.
             rise = (1 - math.cos(math.pi / period)) / 2
             return [rate + (base - self.eta_min) * rise for base, rate in zip(self.base_lrs, rates, strict=True)]
         factor = (1 + math.cos(math.pi * epoch / period)) / (1 + math.cos(math.pi * (epoch - 1) / period))

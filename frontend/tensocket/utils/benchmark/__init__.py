@@ -1,4 +1,4 @@
-"""Times of statements, measured in a way that repeats, and tables of them."""
+"""Reproducible timing of statements, and tables of the results."""
 
 from __future__ import annotations
 

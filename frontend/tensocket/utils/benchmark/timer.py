@@ -1,4 +1,4 @@
-"""A timer of statements whose devices may work behind the program."""
+"""A timer for statements whose devices may run asynchronously."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensocket_operators import get_num_threads, set_num_threads
 
 
 def timer() -> float:
-    """Seconds, after all work on opened devices is done."""
+    """Return the time in seconds, after all work on opened devices has finished."""
     for entry in entries():
         if entry.holds_data:
             entry.runtime.synchronize()
@@ -46,10 +46,10 @@ class Measurement:
     """Times of runs of one statement.
 
     Attributes:
-        number_per_run: How often the statement ran for each time.
+        number_per_run: Number of executions of the statement in each run.
         raw_times: Seconds of the runs.
         task_spec: The measured task.
-        metadata: Anything else.
+        metadata: Any other data.
     """
 
     number_per_run: int
@@ -59,22 +59,22 @@ class Measurement:
 
     @property
     def times(self) -> list[float]:
-        """Seconds of one statement in each run."""
+        """Seconds per execution of the statement in each run."""
         return [time / self.number_per_run for time in self.raw_times]
 
     @property
     def median(self) -> float:
-        """Seconds: half of the runs were faster."""
+        """Median in seconds."""
         return statistics.median(self.times)
 
     @property
     def mean(self) -> float:
-        """Seconds on average."""
+        """Mean in seconds."""
         return statistics.mean(self.times)
 
     @property
     def iqr(self) -> float:
-        """Seconds between a quarter and three quarters of the runs; 0 for a single one."""
+        """Interquartile range in seconds; 0 for a single run."""
         if len(self.raw_times) < 2:
             return 0.0
         low, _, high = statistics.quantiles(self.times, n=4, method="inclusive")
@@ -101,19 +101,19 @@ def _in_unit(seconds: float) -> str:
 
 
 class Timer:
-    """Measures a statement, by default on one thread.
+    """A timer of a statement, by default on one thread.
 
     Args:
-        stmt: The statement; of several lines, what all of them are indented by is left out.
-        setup: Statement that runs once before each time that is taken.
+        stmt: The statement; the common indentation of several lines is removed.
+        setup: Statement that runs once before each measurement.
         global_setup: Accepted as in PyTorch, for other languages than Python.
-        timer: Gives seconds.
-        globals: Names that the statement uses, beside ``torch``.
+        timer: A function that returns seconds.
+        globals: Names that the statement uses, in addition to ``torch``.
         label: Its name in tables, with those that follow.
         sub_label: Its row.
         description: Its column.
-        env: Where it ran.
-        num_threads: Threads of large kernels.
+        env: Description of the environment.
+        num_threads: Number of threads of large kernels.
         language: Accepted as in PyTorch.
     """
 
@@ -134,16 +134,16 @@ class Timer:
             set_num_threads(before)
 
     def timeit(self, number: int = 1000000) -> Measurement:
-        """Run the statement ``number`` times, and take one time."""
+        """Run the statement ``number`` times and take one measurement."""
         self._timed(max(1, number // 100))
         return Measurement(number, [self._timed(number)], self._task_spec)
 
     def repeat(self, repeat: int = -1, number: int = -1) -> list[float]:
-        """Seconds of ``repeat`` times ``number`` runs."""
+        """Return the seconds of ``repeat`` measurements of ``number`` runs."""
         return [self._timed(max(1, number)) for _ in range(max(1, repeat))]
 
     def _block(self, shortest: float) -> int:
-        """Return how often the statement runs so that reading the clock does not count."""
+        """Return the number of runs after which the time for reading the clock is negligible."""
         number = 1
         while self._timed(number) < shortest:
             number *= 10
@@ -151,7 +151,7 @@ class Timer:
 
     def blocked_autorange(self, callback: Callable[[int, float], Any] | None = None, min_run_time: float = 0.2
                           ) -> Measurement:
-        """Take times of blocks of runs until ``min_run_time`` seconds have passed in them.
+        """Measure blocks of runs until they have taken ``min_run_time`` seconds in total.
 
         Args:
             callback: Called with the number of runs and the seconds of each block.
@@ -166,7 +166,7 @@ class Timer:
 
     def adaptive_autorange(self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0,
                            callback: Callable[[int, float], Any] | None = None) -> Measurement:
-        """Take times until they spread by less than ``threshold`` times their median, or the time is over."""
+        """Measure until the times spread by less than ``threshold`` times their median, or ``max_run_time`` is over."""
         number, times = self._block(min(1e-3, min_run_time)), list[float]()
         while sum(times) < max_run_time:
             times.append(self._timed(number))

@@ -20,15 +20,15 @@ from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 T_co = TypeVar("T_co", covariant=True)
 
-#: Attributes that decide what others are.
+#: Attributes that determine others.
 _FIXED: Final = frozenset({"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"})
 
 
 class DataLoader(Generic[T_co]):
-    """Iterates over batches of a data set, loaded by this process, by worker processes or by worker threads.
+    """An iterable over batches of a data set, loaded by this process, by worker processes or by worker threads.
 
-    Memory of tensors and arrays comes from worker processes without copies. Orders depend on the generator's seed,
-    not on how many workers there are, nor of which kind.
+    Memory of tensors and arrays comes from worker processes without copies. Orders depend on the generator's seed, but
+    neither on the number nor on the kind of the workers.
 
     Args:
         dataset: Samples by index, or an ``IterableDataset``.
@@ -37,27 +37,27 @@ class DataLoader(Generic[T_co]):
         sampler: The order of indices, instead of ``shuffle``.
         batch_sampler: Lists of indices, instead of ``batch_size``, ``shuffle``, ``sampler`` and ``drop_last``.
         num_workers: Number of workers; with 0 the calling thread loads.
-        collate_fn: Makes a batch of a list of samples, by default ``default_collate``; without batches, an output of a
-            sample, by default ``default_convert``.
+        collate_fn: A function that makes a batch of a list of samples, by default ``default_collate``; without batches,
+            an output of a sample, by default ``default_convert``.
         pin_memory: Whether ``pin_memory`` is called of tensors, and of objects that have it. Copies to devices go
             through pinned memory in any case.
-        drop_last: Whether a shorter last batch is left out.
+        drop_last: Whether a shorter last batch is dropped.
         timeout: Seconds to wait for a batch of a worker; 0 waits without limit.
         worker_init_fn: Called in each worker with its number before it loads.
-        multiprocessing_context: How worker processes start: ``"fork"``, ``"spawn"``, ``"forkserver"`` or a context of
-            ``multiprocessing``; by default that of ``tensocket.multiprocessing``.
+        multiprocessing_context: Start method of worker processes: ``"fork"``, ``"spawn"``, ``"forkserver"`` or a
+            context of ``multiprocessing``; by default that of ``tensocket.multiprocessing``.
         generator: Source of randomness of the order and of the workers' seeds.
-        prefetch_factor: Batches that each worker loads ahead; 2 by default.
-        persistent_workers: Whether workers live until the loader is deleted, rather than for one pass.
+        prefetch_factor: Number of batches that each worker loads in advance; 2 by default.
+        persistent_workers: Whether workers live until the loader is deleted, instead of for one pass.
         pin_memory_device: Passed to ``pin_memory``.
-        in_order: Whether batches come in the order of indices, rather than as workers finish them.
-        worker_method: ``"multiprocessing"``, or ``"thread"`` for worker threads: they start at once and share the data
-            set, and are fast where it waits for files or computes outside of Python. They use the generators of
+        in_order: Whether batches come in the order of indices, instead of as workers finish them.
+        worker_method: ``"multiprocessing"``, or ``"thread"`` for worker threads: they start immediately and share the
+            data set, and are fast if it waits for files or computes outside of Python. They use the generators of
             ``get_worker_info().rng``, because the global ones belong to the program.
 
     Raises:
-        ArgumentError: Arguments that exclude each other, or out of their domain.
-        ArgumentTypeError: Arguments of a wrong type.
+        ArgumentError: Arguments contradict each other or are out of their domain.
+        ArgumentTypeError: An argument has a wrong type.
     """
 
     dataset: Dataset[T_co]
@@ -71,7 +71,7 @@ class DataLoader(Generic[T_co]):
     prefetch_factor: int | None
     _iterator: WorkersIterator | None = None
     _initialized: bool = False
-    #: The length that ``len`` reported for an iterable data set, which has to keep the promise.
+    #: The length that ``len`` reported for an iterable data set; iteration warns if there are more batches.
     _reported_length: int | None = None
 
     def __init__(
@@ -146,7 +146,7 @@ class DataLoader(Generic[T_co]):
 
     @property
     def multiprocessing_context(self) -> Any:
-        """How worker processes start: a context of ``multiprocessing``, or None for the default one."""
+        """Start method of worker processes: a context of ``multiprocessing``, or None for the default."""
         return self._multiprocessing_context
 
     @multiprocessing_context.setter
@@ -155,12 +155,12 @@ class DataLoader(Generic[T_co]):
 
     @property
     def _auto_collation(self) -> bool:
-        """Whether samples are asked for in lists."""
+        """Whether samples are requested in lists."""
         return self.batch_sampler is not None
 
     @property
     def _index_sampler(self) -> Iterable[Any]:
-        """Return the sampler of the indices, or lists of them, by which samples are requested."""
+        """The sampler of the indices, or lists of indices, by which samples are requested."""
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 
     def _task(self, base_seed: int) -> Task:
@@ -173,7 +173,8 @@ class DataLoader(Generic[T_co]):
     def __iter__(self) -> Iterator[Any]:
         if not (self.persistent_workers and self.num_workers):
             return self._get_iterator()
-        # The iterator gets a copy, which has no reference to it: loaders that are dropped end their workers at once.
+        # The iterator gets a copy, which has no reference to it: loaders that are deleted stop their workers
+        # immediately.
         if self._iterator is not None and self._iterator.is_usable:
             self._iterator.restart(copy.copy(self))
         else:
@@ -193,7 +194,7 @@ class DataLoader(Generic[T_co]):
         return {name: value for name, value in self.__dict__.items() if name != "_iterator"}
 
     def check_worker_number_rationality(self) -> None:
-        """Warn if there are more workers than this process may use cores."""
+        """Warn if the number of workers exceeds the number of cores that this process may use."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         if self.num_workers > cores:
             warnings.warn(f"This DataLoader will create {self.num_workers} workers in total. The suggested maximum "
@@ -201,14 +202,14 @@ class DataLoader(Generic[T_co]):
                           UserWarning, stacklevel=2)
 
 
-#: Names by which programs check what kind of pass they have.
+#: Names by which programs check the kind of a pass.
 _BaseDataLoaderIter = LoaderIterator
 _SingleProcessDataLoaderIter = SingleIterator
 _MultiProcessingDataLoaderIter = WorkersIterator
 
 
 class _InfiniteConstantSampler(Sampler[None]):
-    """The sampler of streams: how many indices are drawn says how many samples are taken."""
+    """The sampler of streams: only the number of its indices matters."""
 
     def __iter__(self) -> Iterator[None]:
         return itertools.repeat(None)

@@ -1,4 +1,4 @@
-"""Data sets: what can be indexed, or iterated, for samples."""
+"""Data sets: objects that give samples by index or by iteration."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _INTEGERS: Final = frozenset({int, np.int64})
 
 
 class Dataset(Generic[T_co]):
-    """Samples by index.
+    """A collection of samples by index.
 
-    Subclasses implement ``__getitem__`` and, for most samplers, ``__len__``. A ``__getitems__(indices)`` that returns
-    the list of several samples is used by loaders where it exists.
+    Subclasses implement ``__getitem__`` and, for most samplers, ``__len__``. If they define ``__getitems__(indices)``,
+    which returns a list of samples, loaders use it.
     """
 
     def __getitem__(self, index: Any) -> T_co:
@@ -34,10 +34,10 @@ class Dataset(Generic[T_co]):
 
 
 class IterableDataset(Dataset[T_co]):
-    """Samples in the order in which ``__iter__`` gives them.
+    """A collection of samples in the order in which ``__iter__`` yields them.
 
-    In several workers each one has a copy of the data set and gives all of its samples: divide them by
-    ``get_worker_info()`` in ``__iter__``, or in a ``worker_init_fn``.
+    Each worker has a copy of the data set and would yield all of its samples: divide them by ``get_worker_info()`` in
+    ``__iter__``, or in a ``worker_init_fn``.
     """
 
     def __iter__(self) -> Iterator[T_co]:
@@ -48,7 +48,7 @@ class IterableDataset(Dataset[T_co]):
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """Samples are the rows of tensors, by their first dimension.
+    """A data set whose samples are the rows of tensors along their first dimension.
 
     Raises:
         DatasetError: The first dimensions differ.
@@ -71,14 +71,14 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 
 class StackDataset(Dataset[Any]):
-    """Samples of several data sets side by side.
+    """A data set whose samples combine those of several data sets.
 
     Args:
         *args: Data sets; a sample is a tuple.
         **kwargs: Data sets by name, instead; a sample is a dict.
 
     Raises:
-        ArgumentError: No data set, both kinds, or data sets of different lengths.
+        ArgumentError: No data set is given, both kinds are, or the lengths differ.
     """
 
     datasets: tuple[Any, ...] | dict[str, Any]
@@ -105,7 +105,7 @@ class StackDataset(Dataset[Any]):
         return self._sample([each[index] for each in self._each()])
 
     def __getitems__(self, indices: list[Any]) -> list[Any]:
-        """Several samples."""
+        """Return several samples."""
         columns = [_column(each, indices) for each in self._each()]
         return [self._sample(parts) for parts in zip(*columns, strict=True)]
 
@@ -125,10 +125,10 @@ def _column(dataset: Any, indices: list[Any]) -> Sequence[Any]:
 
 
 class ConcatDataset(Dataset[T_co]):
-    """The samples of several data sets, one data set after the other.
+    """The concatenation of several data sets.
 
     Raises:
-        DatasetError: There is no data set, or one of them is an ``IterableDataset``.
+        DatasetError: The list is empty, or one of the data sets is an ``IterableDataset``.
     """
 
     datasets: list[Dataset[T_co]]
@@ -146,7 +146,7 @@ class ConcatDataset(Dataset[T_co]):
 
     @staticmethod
     def cumsum(sequence: Iterable[Any]) -> list[int]:
-        """Running total of the lengths."""
+        """Return the running total of the lengths."""
         return list(itertools.accumulate(len(each) for each in sequence))
 
     def __len__(self) -> int:
@@ -163,13 +163,13 @@ class ConcatDataset(Dataset[T_co]):
 
     @property
     def cummulative_sizes(self) -> list[int]:
-        """``cumulative_sizes`` by an old misspelt name."""
+        """``cumulative_sizes`` under an old misspelt name."""
         warnings.warn("cummulative_sizes attribute is renamed to cumulative_sizes", FutureWarning, stacklevel=2)
         return self.cumulative_sizes
 
 
 class ChainDataset(IterableDataset[Any]):
-    """The samples of several iterable data sets, one data set after the other."""
+    """The concatenation of several iterable data sets."""
 
     def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
         super().__init__()
@@ -205,7 +205,7 @@ class Subset(Dataset[T_co]):
         return self.dataset[self.indices[index]]
 
     def __getitems__(self, indices: list[Any]) -> list[T_co]:
-        """Several samples."""
+        """Return several samples."""
         chosen = [self.indices[i] for i in indices]
         if callable(getattr(self.dataset, "__getitems__", None)):
             return self.dataset.__getitems__(chosen)  # type: ignore[attr-defined, no-any-return]
@@ -219,7 +219,7 @@ def gathered(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:
     """Return the result of ``default_collate`` for rows of tensors, with one indexing operation per tensor.
 
     Returns:
-        None where samples must be asked for one by one: the data set is of another class.
+        None if samples must be fetched one by one, because the data set is of another class.
     """
     while type(dataset) is Subset:
         dataset, indices = dataset.dataset, [dataset.indices[i] for i in indices]
@@ -232,7 +232,7 @@ def gathered(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:
 def random_split(
     dataset: Dataset[T_co], lengths: Sequence[int | float], generator: Generator | None = None
 ) -> list[Subset[T_co]]:
-    """Split a data set at random into parts that don't overlap.
+    """Split a data set at random into disjoint parts.
 
     Args:
         dataset: A data set with a length.
@@ -254,7 +254,7 @@ def random_split(
 
 
 def _counts(size: int, lengths: Sequence[int | float]) -> list[int]:
-    """Sizes of parts; fractions are rounded down and what remains goes to the first parts."""
+    """Return the sizes of parts; fractions are rounded down, and the first parts get the remainder."""
     if not (math.isclose(sum(lengths), 1) and sum(lengths) <= 1):
         return [int(length) for length in lengths]
     for position, fraction in enumerate(lengths):

@@ -1,4 +1,4 @@
-"""The sampler of one process of several that train together."""
+"""The sampler of one of several processes that train together."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class DistributedSampler(Sampler[T_co]):
-    """Every ``num_replicas``-th index, from ``rank`` on: the share of one process.
+    """The share of one process: every ``num_replicas``-th index, from ``rank`` on.
 
-    Shares are equally long: the first indices are appended once more, or the last ones are dropped. Call ``set_epoch``
-    before every pass, or all passes have the same order.
+    Shares have equal lengths: the first indices are appended again, or the last ones are dropped. Call ``set_epoch``
+    before every pass; otherwise all passes have the same order.
 
     Args:
         dataset: A data set with a length.
@@ -31,7 +31,7 @@ class DistributedSampler(Sampler[T_co]):
         drop_last: Whether indices are dropped, rather than appended, to make shares equally long.
 
     Raises:
-        ArgumentError: A rank beyond ``num_replicas``, or there is no process group to ask.
+        ArgumentError: ``rank`` is out of range, or it is not given and no process group exists.
     """
 
     def __init__(
@@ -74,17 +74,17 @@ class DistributedSampler(Sampler[T_co]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Number of the next pass: shuffled orders differ from pass to pass."""
+        """Set the number of the next pass: shuffled orders differ from pass to pass."""
         self.epoch = epoch
 
 
 def _process_group() -> tuple[int, int]:
-    """Rank and size of the default process group.
+    """Return the rank and size of the default process group.
 
     Raises:
-        ArgumentError: There is none.
+        ArgumentError: No process group exists.
     """
-    group = sys.modules.get("tensocket.distributed")  # which a program that has a group has loaded
+    group = sys.modules.get("tensocket.distributed")  # a program with a group has imported it
     if group is None or not group.is_available() or not group.is_initialized():
         raise ArgumentError("DistributedSampler", "neither num_replicas and rank nor a process group",
                             "a share has a number and a count; the default process group has not been initialized",

@@ -1,4 +1,4 @@
-"""Samplers: the order in which a loader asks for samples. Orders are drawn on the CPU, whatever the data's device."""
+"""Samplers: the order in which a loader requests samples. Orders are drawn on the CPU for all devices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensocket_operators import Generator, as_tensor, float64, multinomial, rand
 
 T_co = TypeVar("T_co", covariant=True)
 
-#: How many indices are drawn at once where they are drawn with replacement.
+#: Number of indices per draw for draws with replacement.
 _PIECE: Final = 1024
 
 
@@ -23,7 +23,7 @@ class Sampler(Generic[T_co]):
 
 
 class SequentialSampler(Sampler[int]):
-    """0, 1, 2, ... to the end of ``data_source``."""
+    """A sampler of 0, 1, 2, ... to the end of ``data_source``."""
 
     data_source: Sized
 
@@ -38,13 +38,13 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """Random indices: a permutation, or independent draws.
+    """A sampler of random indices: a permutation, or independent draws.
 
     Args:
         data_source: The data set to sample from.
         replacement: Whether draws are independent.
         num_samples: Number of draws; the size of the data set if not given.
-        generator: Source of randomness. Without one a new one is seeded from the CPU's default generator in every pass.
+        generator: Source of randomness. If not given, every pass seeds one from the CPU's default generator.
 
     Raises:
         ArgumentTypeError: ``replacement`` is not a bool.
@@ -72,7 +72,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many indices one pass gives."""
+        """Number of indices in one pass."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -83,7 +83,7 @@ class RandomSampler(Sampler[int]):
         if generator is None:
             generator = Generator().manual_seed(int(randint(0, 2**62, ()).item()))
         size, wanted = len(self.data_source), self.num_samples
-        while wanted > 0 and self.replacement:  # In pieces: programs ask for more numbers than they take.
+        while wanted > 0 and self.replacement:  # In pieces: programs request more numbers than they consume.
             yield randint(0, size, (min(wanted, _PIECE),), generator=generator).tolist()
             wanted -= _PIECE
         while wanted > 0:
@@ -95,7 +95,7 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given indices in random order, each once."""
+    """A sampler of the given indices in random order, each once."""
 
     indices: Sequence[int]
 
@@ -111,16 +111,16 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Indices with probabilities in proportion to weights.
+    """A sampler of indices with probabilities in proportion to weights.
 
     Args:
         weights: One weight for each sample; they need not add up to one.
-        num_samples: How many indices one pass gives.
+        num_samples: Number of indices in one pass.
         replacement: Whether an index may be drawn again.
         generator: Source of randomness; the CPU's default one if not given.
 
     Raises:
-        ArgumentError: An argument that is out of its domain.
+        ArgumentError: An argument is out of its domain.
     """
 
     weights: Any
@@ -151,10 +151,10 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """Lists of ``batch_size`` indices of another sampler; a shorter last one unless ``drop_last``.
+    """A sampler of lists of ``batch_size`` indices of another sampler; a shorter last one unless ``drop_last``.
 
     Raises:
-        ArgumentError: ``batch_size`` is not a positive int, or ``drop_last`` no bool.
+        ArgumentError: ``batch_size`` is not a positive int, or ``drop_last`` is not a bool.
     """
 
     def __init__(self, sampler: Sampler[int] | Iterable[int], batch_size: int, drop_last: bool) -> None:

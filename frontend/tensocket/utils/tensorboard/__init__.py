@@ -1,4 +1,4 @@
-"""Logs for TensorBoard. The package tensorboard is imported when the first writer is made."""
+"""Logs for TensorBoard. The first writer imports the package tensorboard."""
 
 from __future__ import annotations
 

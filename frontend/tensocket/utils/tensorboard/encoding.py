@@ -1,4 +1,4 @@
-"""Pictures and sounds as bytes: PNG, GIF and WAV."""
+"""Encoders of pictures and sounds: PNG, GIF and WAV."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def numpy_of(value: Any) -> Any:
 
 
 def arranged(picture: Any, dataformats: str) -> Any:
-    """Return a picture as [H, W, C] of bytes with 1, 3 or 4 channels; batches become a grid. Floats are parts of 255.
+    """Return a picture as [H, W, C] of bytes with 1, 3 or 4 channels; batches become a grid. Floats scale by 255.
 
     Raises:
         ArgumentError: The format does not describe the array.
@@ -45,7 +45,7 @@ def arranged(picture: Any, dataformats: str) -> Any:
 
 
 def _grid(batch: Any) -> Any:
-    """Pictures of one size in rows of up to 8."""
+    """Arrange pictures of one size in rows of up to 8."""
     count, height, width, channels = batch.shape
     columns = min(count, 8)
     rows = -(-count // columns)
@@ -57,7 +57,7 @@ def _grid(batch: Any) -> Any:
 
 
 def png(pixels: Any) -> bytes:
-    """PNG of [H, W, 3 or 4] bytes (ISO/IEC 15948)."""
+    """Encode [H, W, 3 or 4] bytes as PNG (ISO/IEC 15948)."""
     height, width, channels = pixels.shape
 
     def chunk(kind: bytes, data: bytes) -> bytes:
@@ -70,7 +70,7 @@ def png(pixels: Any) -> bytes:
 
 
 def gif(video: Any, fps: float) -> tuple[bytes, int, int]:
-    """GIF of [N, T, C, H, W], films side by side; with height and width.
+    """Encode [N, T, C, H, W], with films next to each other, as GIF; return it with height and width.
 
     Raises:
         MissingPackage: Pillow is not installed.
@@ -88,10 +88,10 @@ def gif(video: Any, fps: float) -> tuple[bytes, int, int]:
 
 
 def wav(sound: Any, rate: int) -> bytes:
-    """WAV of 16 bits of numbers from -1 to 1.
+    """Encode numbers from -1 to 1 as 16-bit WAV.
 
     Raises:
-        ArgumentError: It has more than one channel.
+        ArgumentError: The sound has more than one channel.
     """
     samples = numpy_of(sound).squeeze()
     if samples.ndim != 1:

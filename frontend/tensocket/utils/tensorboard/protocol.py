@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ...errors import MissingPackage
 
-#: Modules of messages that belong to plugins; all others are those of the format itself.
+#: Modules of messages that belong to plugins; all others belong to the format itself.
 _PLUGINS: Final = {
     "plugin_hparams": "plugins.hparams.plugin_data_pb2", "api": "plugins.hparams.api_pb2",
     "plugin_text": "plugins.text.plugin_data_pb2", "plugin_pr_curve": "plugins.pr_curve.plugin_data_pb2",

@@ -12,7 +12,7 @@ from ...errors import ArgumentError, ArgumentTypeError
 from .encoding import numpy_of, png
 from .protocol import proto
 
-#: Curves of precision and recall: true and false positives, true and false negatives, precision, recall.
+#: Precision-recall curves: true and false positives, true and false negatives, precision, recall.
 _CURVES: Final = 6
 
 
@@ -34,7 +34,7 @@ def number(value: Any) -> float:
     """Return a number, or the only element of a tensor.
 
     Raises:
-        ArgumentError: There are several.
+        ArgumentError: The tensor has several elements.
     """
     array = numpy_of(value)
     if array.size != 1:
@@ -43,7 +43,7 @@ def number(value: Any) -> float:
 
 
 def scalar(tag: str, value: Any, new_style: bool, double: bool) -> Any:
-    """One number."""
+    """Return one number."""
     if not new_style:
         return _value(tag, simple_value=number(value))
     fields = {"dtype": "DT_DOUBLE", "double_val": [number(value)]} if double else {
@@ -60,7 +60,7 @@ def tensor(tag: str, value: Any) -> Any:
 
 
 def edges(bins: Any, values: Any, max_bins: int | None) -> Any:
-    """Edges of a histogram: given, or by a rule; ``tensorflow`` means steps of a tenth in powers."""
+    """Return the edges of a histogram: given, or by a rule; ``tensorflow`` means powers of 1.1."""
     if isinstance(bins, str) and bins == "tensorflow":
         powers = np.cumprod(np.concatenate([[1e-12], np.full(774, 1.1)]))
         powers = powers[powers < 1e20]
@@ -72,10 +72,10 @@ def edges(bins: Any, values: Any, max_bins: int | None) -> Any:
 
 
 def histogram(tag: str, values: Any, bins: Any, max_bins: int | None) -> Any:
-    """Counts of numbers in bins.
+    """Count numbers in bins.
 
     Raises:
-        ArgumentError: There are no numbers.
+        ArgumentError: ``values`` is empty.
     """
     array = numpy_of(values).astype(np.float64).reshape(-1)
     if not array.size:
@@ -84,7 +84,7 @@ def histogram(tag: str, values: Any, bins: Any, max_bins: int | None) -> Any:
     filled = np.flatnonzero(counts)
     if not filled.size:
         raise ArgumentError("add_histogram", "values outside of all bins", "a value lies in a bin", "pass other bins")
-    # An empty bin on each side shows where the values begin and end.
+    # An empty bin on each side marks the first and last values.
     first, last = max(filled[0] - 1, 0), min(filled[-1] + 1, len(counts) - 1)
     counts, limits = counts[first:last + 1], limits[first + 1:last + 2]
     return histogram_raw(tag, float(array.min()), float(array.max()), array.size, float(array.sum()),
@@ -106,7 +106,7 @@ def picture(tag: str, pixels: Any) -> Any:
 
 
 def encoded_picture(tag: str, data: bytes, height: int, width: int, channels: int = 3) -> Any:
-    """Return a picture that is encoded already."""
+    """Return a picture that is already encoded."""
     kind = proto("summary", "Summary")
     return _value(tag, image=kind.Image(height=height, width=width, colorspace=channels, encoded_image_string=data))
 
@@ -126,7 +126,7 @@ def text(tag: str, value: str) -> Any:
 
 
 def precision_recall(tag: str, labels: Any, predictions: Any, thresholds: int, weights: Any) -> Any:
-    """Return a curve over thresholds from 0 to 1."""
+    """Return a precision-recall curve over thresholds from 0 to 1."""
     right, given = numpy_of(labels).reshape(-1).astype(np.float64), numpy_of(predictions).reshape(-1)
     weight = np.ones_like(right) if weights is None else numpy_of(weights).reshape(-1).astype(np.float64)
     places = np.floor(given * (thresholds - 1)).astype(int)
@@ -162,7 +162,7 @@ def _field(value: Any) -> Any:
 
 def hyperparameters(settings: dict[str, Any], metrics: Iterable[str],
                     domains: dict[str, Sequence[Any]] | None) -> tuple[Any, Any, Any]:
-    """Three summaries: the experiment, the start of a session with its settings, and its end.
+    """Return three summaries: the experiment, the start of a session with its settings, and its end.
 
     Raises:
         ArgumentTypeError: Settings are not a dict.
@@ -194,7 +194,7 @@ def hyperparameters(settings: dict[str, Any], metrics: Iterable[str],
 
 
 def layout(charts: dict[str, dict[str, Any]]) -> Any:
-    """Charts of several scalars: category to title to (``Multiline`` or ``Margin``, tags)."""
+    """Return charts of several scalars: category to title to (``Multiline`` or ``Margin``, tags)."""
     kind = "layout"
     categories = []
     for name, contents in charts.items():

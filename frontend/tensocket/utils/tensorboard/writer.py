@@ -21,11 +21,11 @@ from .protocol import module, proto
 
 
 class FileWriter:
-    """Writes events into one file of a folder.
+    """A writer of events to one file of a folder.
 
     Args:
-        log_dir: The folder; made if it is missing.
-        max_queue: Events that may wait to be written.
+        log_dir: The folder; created if it is missing.
+        max_queue: Number of events that may wait to be written.
         flush_secs: Seconds after which waiting events are written.
         filename_suffix: The end of the file's name.
 
@@ -57,11 +57,11 @@ class FileWriter:
         self.add_event(proto("event", "Event", graph_def=graph.SerializeToString()), None, walltime)
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write pending events."""
         self.event_writer.flush()
 
     def close(self) -> None:
-        """Write what waits, and close the file."""
+        """Write pending events and close the file."""
         self.event_writer.close()
 
 
@@ -74,8 +74,8 @@ class SummaryWriter:
     Args:
         log_dir: The folder; ``runs/`` with time, host and comment if not given.
         comment: The end of that name.
-        purge_step: Events from this step on, of a run before, are not shown.
-        max_queue: Events that may wait to be written.
+        purge_step: Events of an earlier run from this step on are not shown.
+        max_queue: Number of events that may wait to be written.
         flush_secs: Seconds after which waiting events are written.
         filename_suffix: The end of the files' names.
 
@@ -131,13 +131,13 @@ class SummaryWriter:
             global_step: The step that it belongs to.
             walltime: Seconds since 1970; now if not given.
             new_style: Whether it is written as a tensor.
-            double_precision: Whether that is one of float64.
+            double_precision: Whether that tensor is float64.
         """
         self._add(summaries.scalar(tag, scalar_value, new_style, double_precision), global_step, walltime)
 
     def add_scalars(self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: int | None = None,
                     walltime: float | None = None) -> None:
-        """Several numbers of one chart: each gets a folder of its own."""
+        """Log several numbers of one chart: each gets its own folder."""
         for tag, value in tag_scalar_dict.items():
             folder = f"{self.log_dir}/{main_tag.replace('/', '_')}_{tag}"
             self._writer_in(folder).add_summary(summaries.scalar(main_tag, value, False, False), global_step, walltime)
@@ -148,7 +148,7 @@ class SummaryWriter:
 
     def add_histogram(self, tag: str, values: Any, global_step: int | None = None, bins: Any = "tensorflow",
                       walltime: float | None = None, max_bins: int | None = None) -> None:
-        """Log how often numbers occur.
+        """Log a histogram of numbers.
 
         Args:
             tag: Its name.
@@ -156,7 +156,7 @@ class SummaryWriter:
             global_step: The step that they belong to.
             bins: A rule of ``numpy.histogram``, edges, or ``tensorflow`` for powers of 1.1.
             walltime: Seconds since 1970; now if not given.
-            max_bins: At most so many.
+            max_bins: Largest number of bins.
         """
         self._add(summaries.histogram(tag, values, bins, max_bins), global_step, walltime)
 
@@ -166,7 +166,7 @@ class SummaryWriter:
         """Log a histogram whose counts are known.
 
         Raises:
-            ArgumentError: There are not as many limits as counts.
+            ArgumentError: The numbers of limits and counts differ.
         """
         if len(bucket_limits) != len(bucket_counts):
             raise ArgumentError("add_histogram_raw", f"{len(bucket_limits)} limits and {len(bucket_counts)} counts",
@@ -177,12 +177,12 @@ class SummaryWriter:
     def add_hparams(self, hparam_dict: dict[str, Any], metric_dict: dict[str, Any],
                     hparam_domain_discrete: dict[str, Sequence[Any]] | None = None, run_name: str | None = None,
                     global_step: int | None = None) -> None:
-        """Settings of a run and what it reached.
+        """Log the settings of a run and its results.
 
         Args:
             hparam_dict: Settings: numbers, texts, bools.
             metric_dict: Results by name.
-            hparam_domain_discrete: Values that settings may have.
+            hparam_domain_discrete: Possible values of settings.
             run_name: Folder below this one; the time if not given.
             global_step: The step that results belong to.
         """
@@ -194,20 +194,20 @@ class SummaryWriter:
 
     def add_pr_curve(self, tag: str, labels: Any, predictions: Any, global_step: int | None = None,
                      num_thresholds: int = 127, weights: Any = None, walltime: float | None = None) -> None:
-        """Precision and recall of probabilities for labels 0 and 1."""
+        """Log precision and recall of probabilities for labels 0 and 1."""
         self._add(summaries.precision_recall(tag, labels, predictions, num_thresholds, weights), global_step, walltime)
 
     def add_pr_curve_raw(self, tag: str, true_positive_counts: Any, false_positive_counts: Any,
                          true_negative_counts: Any, false_negative_counts: Any, precision: Any, recall: Any,
                          global_step: int | None = None, num_thresholds: int = 127, weights: Any = None,
                          walltime: float | None = None) -> None:
-        """Precision and recall whose counts are known."""
+        """Log precision and recall whose counts are known."""
         curves = np.stack([numpy_of(x) for x in (true_positive_counts, false_positive_counts, true_negative_counts,
                                                  false_negative_counts, precision, recall)])
         self._add(summaries.precision_recall_raw(tag, curves, num_thresholds), global_step, walltime)
 
     def add_custom_scalars(self, layout: dict[str, dict[str, Any]]) -> None:
-        """Charts of several numbers: ``{category: {title: ("Multiline", tags)}}``."""
+        """Log charts of several numbers: ``{category: {title: ("Multiline", tags)}}``."""
         self._add(summaries.layout(layout), None, None)
 
     def add_custom_scalars_multilinechart(self, tags: Sequence[str], category: str = "default",
@@ -243,7 +243,7 @@ class SummaryWriter:
     def add_image_with_boxes(self, tag: str, img_tensor: Any, box_tensor: Any, global_step: int | None = None,
                              walltime: float | None = None, rescale: float = 1, dataformats: str = "CHW",
                              labels: Any = None) -> None:
-        """Log a picture with red frames at [left, top, right, bottom]; ``rescale`` and ``labels`` are without
+        """Log a picture with red frames at [left, top, right, bottom]; ``rescale`` and ``labels`` have no
         effect.
         """
         pixels = arranged(img_tensor, dataformats).copy()
@@ -275,7 +275,7 @@ class SummaryWriter:
 
     def add_video(self, tag: str, vid_tensor: Any, global_step: int | None = None, fps: float = 4,
                   walltime: float | None = None) -> None:
-        """Films, [N, T, C, H, W], side by side; needs Pillow."""
+        """Log films, [N, T, C, H, W], next to each other; needs Pillow."""
         data, height, width = gif(vid_tensor, fps)
         self._add(summaries.encoded_picture(tag, data, height, width), global_step, walltime)
 
@@ -300,7 +300,7 @@ class SummaryWriter:
             model: A module or function.
             input_to_model: A tensor, or a tuple of arguments.
             verbose: Whether the graph is printed.
-            use_strict_trace: Without effect.
+            use_strict_trace: Ignored.
         """
         graph = graph_of(model, () if input_to_model is None else input_to_model)
         if verbose:
@@ -310,7 +310,7 @@ class SummaryWriter:
     def add_embedding(self, mat: Any, metadata: Sequence[Any] | None = None, label_img: Any = None,
                       global_step: int | None = None, tag: str = "default",
                       metadata_header: Sequence[str] | None = None) -> None:
-        """Points for the projector.
+        """Log points for the projector.
 
         Args:
             mat: Points, [N, D].
@@ -321,7 +321,7 @@ class SummaryWriter:
             metadata_header: Names of the columns of labels.
 
         Raises:
-            ArgumentError: There are not as many labels or pictures as points.
+            ArgumentError: The number of labels or pictures differs from the number of points.
         """
         points = numpy_of(mat)
         for name, given in (("labels", metadata), ("pictures", label_img)):
@@ -347,7 +347,7 @@ class SummaryWriter:
             file.write(text)
 
     def _write_sprite(self, folder: Path, place: str, pictures: Any, info: Any) -> None:
-        """All pictures in one, as many rows as columns."""
+        """Write all pictures as one, with as many rows as columns."""
         array = numpy_of(pictures)
         size = int(np.ceil(np.sqrt(len(array))))
         height, width = array.shape[2:]
@@ -366,11 +366,11 @@ class SummaryWriter:
             action(writer)
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write pending events."""
         self._each(FileWriter.flush)
 
     def close(self) -> None:
-        """Write what waits, and close all files; what is added later goes to new ones."""
+        """Write pending events and close all files; later events go to new ones."""
         self._each(FileWriter.close)
         self.all_writers.clear()
         self.file_writer = None

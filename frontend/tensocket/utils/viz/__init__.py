@@ -1,7 +1,6 @@
 """Pictures of programs: the computation graph of a loss, the modules of a model, memory over time.
 
-Pictures are written as SVG, PNG, PDF or HTML by matplotlib (the extra ``viz``), and need no other program; texts need
-nothing.
+matplotlib (the extra ``viz``) writes pictures as SVG, PNG, PDF or HTML, without other programs; texts need nothing.
 """
 
 from __future__ import annotations

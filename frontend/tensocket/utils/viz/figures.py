@@ -1,4 +1,4 @@
-"""Drawing without a window: figures of matplotlib, written to files."""
+"""Drawing without a window: matplotlib figures, written to files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ...errors import ArgumentError, MissingPackage
 
-#: Endings of files that a picture can be written to.
+#: File extensions of pictures.
 ENDINGS: Final = ("svg", "png", "pdf", "html")
 
 
@@ -30,10 +30,10 @@ def new_figure(function: str, width: float, height: float) -> Any:
 
 
 def ending_of(function: str, path: Any) -> str:
-    """Return the format that a path asks for.
+    """Return the format of a path's extension.
 
     Raises:
-        ArgumentError: It is none of a picture.
+        ArgumentError: The extension is not one of a picture.
     """
     ending = Path(path).suffix.removeprefix(".").lower()
     if ending not in ENDINGS:
@@ -43,10 +43,10 @@ def ending_of(function: str, path: Any) -> str:
 
 
 def write_figure(function: str, figure: Any, path: Any) -> None:
-    """Write a figure in the format that the path ends with; HTML holds it as PNG."""
+    """Write a figure in the format of the path's extension; HTML embeds it as PNG."""
     ending = ending_of(function, path)
     if ending != "html":
-        # Without a date, the same picture is the same file.
+        # Without a date, equal pictures are equal files.
         figure.savefig(path, format=ending, metadata={"Date": None} if ending == "svg" else None)
         return
     buffer = io.BytesIO()

@@ -1,4 +1,4 @@
-"""The computation graph of a loss: what a backward pass visits."""
+"""The computation graph of a loss: the nodes that a backward pass visits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Node:
     Attributes:
         label: Name of the operator or tensor.
         kind: ``operator``, ``parameter`` (a leaf with a name), ``leaf`` or ``result``.
-        shape: Of the tensor, or of the operator's result; None where it has several.
+        shape: Shape of the tensor, or of the operator's result; None if it has several results.
     """
 
     label: str
@@ -33,11 +33,11 @@ class Node:
 
 
 class ComputationGraph:
-    """Operators and leaves that a tensor was computed from.
+    """The operators and leaves from which a tensor was computed.
 
     Attributes:
-        nodes: The nodes; the tensor itself is the first one.
-        edges: Pairs of positions in ``nodes``, from what was used to what it was used for.
+        nodes: The nodes; the tensor itself comes first.
+        edges: Pairs of positions in ``nodes``, from an operand to the operator that used it.
     """
 
     def __init__(self, nodes: list[Node], edges: list[Edge]) -> None:
@@ -52,16 +52,16 @@ class ComputationGraph:
                          for k, node in enumerate(self.nodes))
 
     def draw(self, path: Any = None) -> Any:
-        """Draw it, with the leaves at the top.
+        """Draw the graph, with the leaves at the top.
 
         Args:
-            path: Where to write the picture: ``.svg``, ``.png``, ``.pdf`` or ``.html``.
+            path: File of the picture: ``.svg``, ``.png``, ``.pdf`` or ``.html``.
 
         Returns:
-            The figure of matplotlib.
+            The matplotlib figure.
 
         Raises:
-            ArgumentError: The path has another ending.
+            ArgumentError: The path has another extension.
             MissingPackage: matplotlib is not installed.
         """
         if path is not None:
@@ -85,7 +85,7 @@ class ComputationGraph:
 
     @staticmethod
     def _arrow(axes: Any, start: tuple[float, int], end: tuple[float, int]) -> None:
-        # Edges over several layers are bent, so that they do not run through the nodes between.
+        # Edges over several layers are curved, so that they avoid the nodes in between.
         bend = 0.0 if start[1] - end[1] == 1 else 0.25
         axes.annotate("", xy=end, xytext=start, zorder=1,
                       arrowprops={"arrowstyle": "-|>", "color": "#888888", "shrinkA": 14, "shrinkB": 14,
@@ -102,7 +102,7 @@ def _names(parameters: Any) -> dict[int, str]:
 
 
 def computation_graph(loss: Any, parameters: Any = None, path: Any = None) -> ComputationGraph:
-    """Return the graph of what a tensor was computed from.
+    """Return the graph of the computation of a tensor.
 
     >>> import tensocket as torch
     >>> x = torch.ones(2, requires_grad=True)
@@ -115,20 +115,20 @@ def computation_graph(loss: Any, parameters: Any = None, path: Any = None) -> Co
     Args:
         loss: The tensor.
         parameters: Names of leaves: a module, a dict, or pairs of names and tensors.
-        path: Where to draw it; not drawn if not given.
+        path: File to draw it to; not drawn if not given.
 
     Raises:
-        ArgumentError: The tensor has no history, or the path is not that of a picture.
+        ArgumentError: The tensor has no graph, or the path is not that of a picture.
         MissingPackage: It is drawn, and matplotlib is not installed.
     """
     if getattr(loss, "grad_fn", None) is None:
         raise ArgumentError("computation_graph", f"a tensor of shape {list(loss.shape)} without grad_fn",
                             "the tensor was computed from one that requires grad", "pass the loss before backward()")
     names, nodes = _names(parameters), [Node("result", "result", tuple(loss.shape))]
-    # A dict keeps the order, and finds an edge at once.
+    # A dict preserves the order and finds an edge in constant time.
     edges: dict[Edge, None] = {}
     known: dict[int, int] = {}
-    # Nodes are kept alive, so that no other one gets their identity.
+    # Nodes are kept alive, so that their ids are not reused.
     kept: list[Any] = []
     waiting = [(loss.grad_fn, 0)]
     while waiting:

@@ -1,16 +1,16 @@
-"""Places for the nodes of a graph without cycles: in layers, with few crossing edges (K. Sugiyama et al., 1981)."""
+"""Positions for the nodes of an acyclic graph: in layers, with few crossing edges (K. Sugiyama et al., 1981)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 Edge = tuple[int, int]
-#: Sweeps over the layers; more change little.
+#: Number of sweeps over the layers; more sweeps change little.
 _SWEEPS = 8
 
 
 def layers_of(count: int, edges: Sequence[Edge]) -> list[int]:
-    """For each node its layer: the length of the longest path from it to a node without successors."""
+    """Return each node's layer: the length of the longest path from it to a node without successors."""
     consumers: list[list[int]] = [[] for _ in range(count)]
     producers: list[list[int]] = [[] for _ in range(count)]
     for source, target in edges:
@@ -30,9 +30,9 @@ def layers_of(count: int, edges: Sequence[Edge]) -> list[int]:
 
 
 def places(count: int, edges: Sequence[Edge]) -> list[tuple[float, int]]:
-    """For each node its position across (around 0) and its layer, 0 for nodes without successors.
+    """Return each node's horizontal position (around 0) and its layer, 0 for nodes without successors.
 
-    Nodes of a layer are ordered by the mean position of their neighbours, in sweeps up and down.
+    Sweeps up and down order the nodes of a layer by the mean position of their neighbours.
     """
     layer = layers_of(count, edges)
     rows: list[list[int]] = [[] for _ in range(max(layer, default=-1) + 1)]

@@ -10,17 +10,17 @@ from .figures import ending_of, new_figure, write_figure
 
 
 def memory_timeline(profile: Any, path: Any = None) -> Any:
-    """Draw the bytes of living results over time, one line per device, with the largest value.
+    """Draw the bytes of live results over time, one line per device, with the largest value.
 
     Args:
         profile: A ``profiler.profile`` that was made with ``profile_memory=True``, or its changes of memory.
-        path: Where to write the picture: ``.svg``, ``.png``, ``.pdf`` or ``.html``.
+        path: File of the picture: ``.svg``, ``.png``, ``.pdf`` or ``.html``.
 
     Returns:
-        The figure of matplotlib.
+        The matplotlib figure.
 
     Raises:
-        ArgumentError: The path has another ending.
+        ArgumentError: The path has another extension.
         MissingPackage: matplotlib is not installed.
     """
     if path is not None:

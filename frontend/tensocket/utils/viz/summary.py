@@ -1,4 +1,4 @@
-"""The modules of a model: what they are, the shapes that they give, their parameters."""
+"""The modules of a model: their classes, the shapes of their results, their parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...nn import Module
 from ...profiler.events import memory_text
 from .figures import ending_of, new_figure, write_figure
 
-#: Letters of a module's name and class that a picture has room for.
+#: Number of letters of a module's name and class that fit into a picture.
 _LABEL: Final = 64
 
 
@@ -21,13 +21,13 @@ class ModuleRow:
     """One module.
 
     Attributes:
-        name: In its parent; empty for the model.
+        name: Name in its parent; empty for the model.
         kind: Its class.
-        depth: How many modules are around it.
+        depth: Number of enclosing modules.
         parameters: Number of parameters in it and its children; shared ones are counted once.
-        trainable: How many of them require grad.
-        shapes: Shapes of the tensors that its first call gave; empty where it was not called.
-        calls: How often it was called.
+        trainable: Number of those that require grad.
+        shapes: Shapes of the tensors that its first call returned; empty if it was not called.
+        calls: Number of its calls.
         lines: Lines of the tree to the left of it.
     """
 
@@ -47,7 +47,7 @@ class ModuleRow:
 
     @property
     def shape(self) -> str:
-        """Shapes as text, with the number of calls where there are several."""
+        """Shapes as text, with the number of calls if it exceeds one."""
         times = f" x {self.calls}" if self.calls > 1 else ""
         return ", ".join(map(str, self.shapes)) + times if self.shapes else "-"
 
@@ -58,7 +58,7 @@ class ModuleSummary:
     Attributes:
         rows: The modules, each before its children.
         total: Number of parameters.
-        trainable: How many require grad.
+        trainable: Number of those that require grad.
         nbytes: Their memory, and that of buffers.
     """
 
@@ -91,13 +91,13 @@ class ModuleSummary:
         """Draw the tree, with a bar for the parameters of each module.
 
         Args:
-            path: Where to write the picture: ``.svg``, ``.png``, ``.pdf`` or ``.html``.
+            path: File of the picture: ``.svg``, ``.png``, ``.pdf`` or ``.html``.
 
         Returns:
-            The figure of matplotlib.
+            The matplotlib figure.
 
         Raises:
-            ArgumentError: The path has another ending.
+            ArgumentError: The path has another extension.
             MissingPackage: matplotlib is not installed.
         """
         if path is not None:
@@ -123,7 +123,7 @@ class ModuleSummary:
 
 
 def summary(model: Module, *inputs: Any, depth: int | None = None, path: Any = None, **keywords: Any) -> ModuleSummary:
-    """Return the tree of a model's modules with their parameters, and the shapes that they give.
+    """Return the tree of a model's modules with their parameters and the shapes of their results.
 
     >>> from tensocket import nn
     >>> print(summary(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), torch.ones(5, 2)))
@@ -139,8 +139,8 @@ def summary(model: Module, *inputs: Any, depth: int | None = None, path: Any = N
     Args:
         model: The model; it is called once, in evaluation mode and without gradients, if there are inputs.
         inputs: The arguments to call it with; without them, the summary has no shapes.
-        depth: Leave out modules within more modules than this.
-        path: Where to draw it; not drawn if not given.
+        depth: Largest number of enclosing modules; deeper ones are omitted.
+        path: File to draw it to; not drawn if not given.
         keywords: Keyword arguments of the call.
 
     Raises:
@@ -178,7 +178,7 @@ def _rows(model: Module, calls: dict[int, tuple[list[list[int]], int]]) -> list[
 
 
 def _called(model: Module, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> dict[int, tuple[list[list[int]], int]]:
-    """By module: shapes that its first call gave, and the number of its calls."""
+    """Return, by module, the shapes that its first call returned and the number of its calls."""
     found: dict[int, tuple[list[list[int]], int]] = {}
 
     def note(module: Module, args: Any, output: Any) -> None:

@@ -1,4 +1,4 @@
-"""The wrapper of a program's main function by which a launcher would see its errors; tensocket has no launcher."""
+"""The wrapper of a program's main function that reports errors to a launcher; tensocket has no launcher."""
 
 from __future__ import annotations
 

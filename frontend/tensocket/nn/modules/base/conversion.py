@@ -1,4 +1,4 @@
-"""Moving modules between devices and dtypes."""
+"""Conversion of modules to other devices and dtypes."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Convertible(ModuleTree):
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:
         """Move parameters and buffers in place: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(tensor)``.
 
-        With ``memory_format=channels_last`` the tensors of four dimensions (``channels_last_3d``: of five) are laid
-        out that way.
+        With ``memory_format=channels_last``, the tensors of four dimensions (``channels_last_3d``: of five) get that
+        layout.
 
         The dtype applies to floating-point and complex tensors only.
 
@@ -61,7 +61,7 @@ class Convertible(ModuleTree):
             cast = dtype if tensor.is_floating_point() or tensor.is_complex() else None
             moved: Tensor = tensor.to(device=device, dtype=cast, non_blocking=non_blocking)
             laid_out = dimensions and not is_lazy(tensor) and moved.dim() in dimensions
-            # Strides of sizes of 1 say which layout is meant, where both are the same.
+            # If both layouts fit, strides of sizes of 1 decide which one is meant.
             return moved.to(memory_format=layout) if laid_out else moved
 
         return self._apply(convert)
@@ -70,14 +70,14 @@ class Convertible(ModuleTree):
         """Give parameters and buffers uninitialised memory on a device, for example those of a module made on ``meta``.
 
         Args:
-            device: Where; None is the default device.
+            device: The device; None is the default device.
             recurse: Whether submodules are included.
         """
         target = get_default_device() if device is None else device
         return self._apply(lambda tensor: empty_like(tensor, device=target), recurse)
 
     def _apply(self: Self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Put ``fn`` of every parameter, gradient and buffer in its place; parameters stay the same objects."""
+        """Replace every parameter, gradient and buffer by ``fn`` of it; parameters stay the same objects."""
         if recurse:
             for module in self.children():
                 module._apply(fn)
@@ -95,7 +95,7 @@ class Convertible(ModuleTree):
         if get_swap_module_params_on_conversion() or is_traceable_wrapper_subclass(applied):
             self._swap(name, parameter, gradient, applied, fn)
             return
-        # The gradient has the parameter's dtype and device whenever it is assigned.
+        # A gradient must have the parameter's dtype and device when it is assigned.
         parameter.grad = None
         if get_overwrite_module_params_on_conversion() or applied.layout is not parameter.layout:
             parameter = self._parameters[name] = Parameter(applied, parameter.requires_grad)
@@ -110,7 +110,7 @@ class Convertible(ModuleTree):
     def _swap(
         self, name: str, parameter: Tensor, gradient: Tensor | None, applied: Tensor, fn: Callable[[Tensor], Tensor]
     ) -> None:
-        """Give a parameter and its gradient everything that ``fn`` of them has.
+        """Swap a parameter and its gradient with the results of ``fn``.
 
         Raises:
             StateDictError: One of them cannot be swapped.
@@ -187,7 +187,7 @@ class Convertible(ModuleTree):
 
 
 def _converted(buffer: Tensor, fn: Callable[[Tensor], Tensor]) -> Tensor:
-    """``fn`` of a buffer; one without values stays one, for another device or dtype."""
+    """Return ``fn`` of a buffer; a buffer without values stays one, for another device or dtype."""
     result = fn(buffer)
     if isinstance(buffer, UninitializedBuffer) and not is_lazy(result):
         return UninitializedBuffer(buffer.requires_grad, result.device, result.dtype, buffer.persistent)
@@ -198,7 +198,7 @@ def _parse_to(
     *args: Any, device: Any = None, dtype: DType | None = None, tensor: Tensor | None = None,
     non_blocking: bool = False, copy: bool = False,
 ) -> tuple[Any, DType | None, bool]:
-    """Device, dtype and ``non_blocking`` of the arguments of ``Module.to``."""
+    """Return the device, dtype and ``non_blocking`` in the arguments of ``Module.to``."""
     if copy:
         raise ArgumentError("Module.to", "copy=True", "to() changes a module in place and has no form that copies",
                             "copy the module with copy.deepcopy first")
@@ -212,7 +212,7 @@ def _parse_to(
         if rest and (rest[0] is None or as_dtype(rest[0]) is not None):
             dtype = rest.pop(0)
         elif rest:
-            rest.append(None)  # behind a device comes a dtype
+            rest.append(None)  # a dtype may follow a device
     flags = [rest.pop(0) for _ in range(2) if rest and isinstance(rest[0], bool)]
     non_blocking = flags[0] if flags else non_blocking
     if rest:

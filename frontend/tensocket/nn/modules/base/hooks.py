@@ -1,4 +1,4 @@
-"""Hooks around calls of modules: where they are kept, how they are registered and how they run."""
+"""Hooks around calls of modules: their storage, registration and execution."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Hook = Callable[..., Any]
 
 
 class CallHook(NamedTuple):
-    """A hook of calls with what it was registered for."""
+    """A hook of calls and the options that it was registered with."""
 
     function: Hook
     with_kwargs: bool = False
     always_call: bool = False
 
 
-#: Hooks of all modules. ``GLOBAL_CALLS`` also holds the numbers of the hooks in the first four tables, so that a call
-#: of a module looks for hooks in only one table.
+#: Hooks of all modules. ``GLOBAL_CALLS`` also holds the numbers of the hooks in the first four tables, so a call of a
+#: module looks for hooks in only one table.
 GLOBAL_CALLS: Final[OrderedDict[int, None]] = OrderedDict()
 GLOBAL_FORWARD_PRE: Final[OrderedDict[int, CallHook]] = OrderedDict()
 GLOBAL_FORWARD: Final[OrderedDict[int, CallHook]] = OrderedDict()
@@ -34,14 +34,14 @@ GLOBAL_BACKWARD_PRE: Final[OrderedDict[int, Hook]] = OrderedDict()
 GLOBAL_BACKWARD: Final[OrderedDict[int, Hook]] = OrderedDict()
 GLOBAL_REGISTRATION: Final[dict[str, OrderedDict[int, Hook]]] = {
     "_parameters": OrderedDict(), "_buffers": OrderedDict(), "_modules": OrderedDict()}
-#: Whether the hooks in ``GLOBAL_BACKWARD`` are full ones; None while that is open.
+#: Whether the hooks in ``GLOBAL_BACKWARD`` are full ones; None while none was registered.
 _GLOBAL_KIND: Final[list[bool | None]] = [None]
 
 
 def add_hook(
     hooks: OrderedDict[int, Any], hook: Any, prepend: bool = False, flags: Sequence[OrderedDict[int, bool]] = ()
 ) -> RemovableHandle:
-    """Put ``hook`` at the end of a table, or at its beginning, and its number into the tables ``flags``."""
+    """Add ``hook`` to the end of a table, or to its beginning, and its number to the tables ``flags``."""
     handle = RemovableHandle(hooks, *flags)
     hooks[handle.id] = hook
     for table in flags:
@@ -52,10 +52,10 @@ def add_hook(
 
 
 def one_kind(known: bool | None, wanted: bool) -> bool:
-    """Return the kind of backward hooks, which is one for a module.
+    """Return the kind of backward hooks; a module has only one.
 
     Raises:
-        AutogradError: It has hooks of the other kind already.
+        AutogradError: The module has hooks of the other kind already.
     """
     if known is (not wanted):
         raise AutogradError("register_backward_hook", "a regular and a full backward hook", "Cannot use both regular "
@@ -106,7 +106,7 @@ def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
 def register_module_backward_hook(hook: Hook) -> RemovableHandle:
     """Call ``hook(module, grad_input, grad_output)`` with gradients of the last operator of every module.
 
-    Use ``register_module_full_backward_hook``: what this one shows depends on how a module computes.
+    Use ``register_module_full_backward_hook``: this hook's gradients depend on how a module computes.
 
     Raises:
         AutogradError: Full backward hooks are registered for all modules.
@@ -131,7 +131,7 @@ def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
 
 
 def run_registration(table: str, module: Any, name: str, value: Any) -> Any:
-    """Return the member that the hooks on registration put in place of a new one."""
+    """Return the member that the hooks on registration return for a new one."""
     for hook in tuple(GLOBAL_REGISTRATION[table].values()):
         replaced = hook(module, name, value)
         value = value if replaced is None else replaced
@@ -152,7 +152,7 @@ class Call:
                                             number in module._forward_hooks_always_called)
 
     def run(self) -> Any:
-        """Return the output; when something raises, hooks that are always called are."""
+        """Run the call and return its output; if it raises, still call the hooks with ``always_call``."""
         try:
             return self._run()
         except Exception:
@@ -237,7 +237,7 @@ def _watch_last_operator(module: Module, hooks: list[Hook], args: tuple[Any, ...
 
 
 def _unseen(args: tuple[Any, ...], results: tuple[Any, ...], last: Any) -> str:
-    """Return which gradients of a module's call a regular backward hook does not see; empty where it sees all."""
+    """Return the gradients of a module's call that a regular backward hook misses; empty if it gets all of them."""
     if not all(isinstance(value, Tensor) for value in results):
         return ("non-full backward hooks on a Module that does not return a single Tensor or a tuple of Tensors is "
                 "deprecated and will be removed in future versions. This hook will be missing some of the grad_output.")

@@ -1,4 +1,4 @@
-"""Reading and writing the state of a module: what is behind ``state_dict`` and ``load_state_dict``."""
+"""The state of a module: the implementation of ``state_dict`` and ``load_state_dict``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXTRA: Final = "_extra_state"
 
 
 class _IncompatibleKeys(NamedTuple):
-    """Names by which a state dict and a module differ."""
+    """The differences between the names of a state dict and of a module."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -40,7 +40,7 @@ class _IncompatibleKeys(NamedTuple):
 class ModuleState(ModuleTree):
     """The methods of a module that save and restore its tensors."""
 
-    #: Version of the layout of the state, which is saved with it; ``_load_from_state_dict`` may look at it.
+    #: Version of the layout of the state, which is saved with it; ``_load_from_state_dict`` may read it.
     _version: int = 1
     _state_dict_hooks: OrderedDict[int, Hook]
     _state_dict_pre_hooks: OrderedDict[int, Hook]
@@ -52,12 +52,12 @@ class ModuleState(ModuleTree):
     def state_dict(
         self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
     ) -> OrderedDict[str, Any]:
-        """Parameters and persistent buffers by dotted name; the tensors share storage with the module's.
+        """Return parameters and persistent buffers by dotted name; the tensors share storage with the module's.
 
         Args:
-            args: The other arguments by position, which is deprecated.
+            args: The other arguments by position. Deprecated.
             destination: The mapping to add to; a new one if not given.
-            prefix: Text before all names.
+            prefix: Prefix of all names.
             keep_vars: Whether tensors stay attached to the gradient graph.
         """
         if args:
@@ -96,7 +96,7 @@ class ModuleState(ModuleTree):
             destination[prefix + EXTRA] = self.get_extra_state()
 
     def get_extra_state(self) -> Any:
-        """Return further state; a subclass that has such state defines this method and ``set_extra_state``.
+        """Return extra state; a subclass that has such state defines this method and ``set_extra_state``.
 
         Raises:
             UnsupportedOperator: The class has no extra state.
@@ -104,7 +104,7 @@ class ModuleState(ModuleTree):
         raise self._no_extra_state("get_extra_state")
 
     def set_extra_state(self, state: Any) -> None:
-        """Take back what ``get_extra_state`` returned.
+        """Restore the state that ``get_extra_state`` returned.
 
         Raises:
             UnsupportedOperator: The class has no extra state.
@@ -125,7 +125,7 @@ class ModuleState(ModuleTree):
         return add_hook(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook: Hook) -> RemovableHandle:
-        """As ``register_state_dict_post_hook``; the hook may return another mapping."""
+        """Register a hook as ``register_state_dict_post_hook`` does; it may return another mapping."""
         return add_hook(self._state_dict_hooks, hook)
 
     # ---- loading
@@ -135,13 +135,13 @@ class ModuleState(ModuleTree):
     ) -> _IncompatibleKeys:
         """Copy values into the module's parameters and buffers.
 
-        The module is unchanged if anything does not fit, unless one of its modules loads in a way of its own or has
-        hooks on loading.
+        The module is unchanged if a tensor does not fit, unless one of its modules overrides loading or has hooks on
+        loading.
 
         Args:
             state_dict: Tensors by dotted name, of any dtype and device.
             strict: Whether the names must be exactly the module's.
-            assign: Whether the tensors take the place of the module's instead of being copied into them.
+            assign: Whether the tensors replace the module's instead of being copied into them.
 
         Returns:
             The names that were missing and unexpected.
@@ -168,7 +168,7 @@ class ModuleState(ModuleTree):
         return found
 
     def _upgrade_state(self, state_dict: dict[str, Any], prefix: str, metadata: dict[str, Any]) -> None:
-        """Change the state that an older version of the class saved, in place, to that of this version."""
+        """Upgrade in place a state that an older version of the class saved."""
 
     def _loads_plainly(self) -> bool:
         return not get_swap_module_params_on_conversion() and all(
@@ -184,12 +184,12 @@ class ModuleState(ModuleTree):
 
         Args:
             state_dict: All tensors; hooks and subclasses may change it.
-            prefix: Text before the names of this module's tensors.
+            prefix: Prefix of the names of this module's tensors.
             local_metadata: Saved facts about the module, with its ``version``.
-            strict: Whether missing and unexpected names are to be listed.
-            missing_keys: Takes the names that are missing.
-            unexpected_keys: Takes the names that are not known.
-            error_msgs: Takes everything else that is wrong.
+            strict: Whether missing and unexpected names are listed.
+            missing_keys: List to add missing names to.
+            unexpected_keys: List to add unknown names to.
+            error_msgs: List to add all other errors to.
         """
         self._upgrade_state(state_dict, prefix, local_metadata)
         for hook in tuple(self._load_state_dict_pre_hooks.values()):
@@ -257,7 +257,7 @@ class ModuleState(ModuleTree):
 
 
 class LoadHook:
-    """A hook on loading, with the module that it wants to be given; the hook does not keep the module alive."""
+    """A hook on loading and the module to pass to it; the hook does not keep the module alive."""
 
     def __init__(self, hook: Hook, module: Any = None) -> None:
         self.hook = hook
@@ -298,13 +298,13 @@ class _Loading:
         self.pending: list[tuple[ModuleTree, str, Tensor, Tensor]] = []
 
     def run(self, module: Any, state: dict[str, Any], prefix: str) -> None:
-        """Load a module and all below it; a submodule is given the tensors of its own prefix only."""
+        """Load a module and all modules below it; a submodule gets only the tensors of its own prefix."""
         metadata = dict(self.metadata.get(prefix[:-1], {}))
         if self.assign:
             metadata["assign_to_params_buffers"] = True
         if self.plain:
             metadata["pending"] = self.pending
-        # Names that do not fit are listed always, for the result; whether they matter is seen at the end.
+        # Names that do not fit are always listed for the result; ``run``'s caller decides whether they are errors.
         module._load_from_state_dict(state, prefix, metadata, True, *self.found, self.problems)
         for name, child in module._modules.items():
             if child is not None:
@@ -321,7 +321,7 @@ def _nothing(kind: str, result: Any) -> None:
 
 
 def _fitted(key: str, value: Any, current: Tensor, assign: bool) -> tuple[Any, str]:
-    """Return the value to be stored, and what is wrong with it."""
+    """Return the value to store, and an error message if it does not fit."""
     if not is_tensor_like(value):
         return value, (f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
                        f"checkpoint but received {type(value)}")
@@ -329,7 +329,7 @@ def _fitted(key: str, value: Any, current: Tensor, assign: bool) -> tuple[Any, s
         return value, (f'While copying the parameter named "{key}", the checkpoint has an uninitialized one; call the '
                        "module that was saved once to give it a shape")
     if current.dim() == 0 and value.dim() == 1 and value.shape[0] == 1:
-        # Numbers were saved as vectors of one element once.
+        # Older versions saved scalars as vectors of one element.
         value = value[0]
     if value.shape != current.shape:
         return value, (f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, the shape "
@@ -359,7 +359,7 @@ def _swap(value: Tensor, current: Tensor, assign: bool) -> None:
 
 
 def _as_parameter(value: Tensor, current: Tensor) -> Tensor:
-    """``value``, as a parameter where ``current`` is one."""
+    """Return ``value``, as a parameter if ``current`` is one."""
     if not isinstance(current, Parameter):
         return value
     if isinstance(value, Parameter):
@@ -368,7 +368,7 @@ def _as_parameter(value: Tensor, current: Tensor) -> Tensor:
 
 
 def _describe_keys(found: _IncompatibleKeys) -> list[str]:
-    """Lines about names, as PyTorch writes them."""
+    """Return lines about names, as PyTorch writes them."""
     kinds = (("Missing", found.missing_keys), ("Unexpected", found.unexpected_keys))
     return [f"{kind} key(s) in state_dict: " + ", ".join(f'"{name}"' for name in names) + ". "
             for kind, names in kinds if names]

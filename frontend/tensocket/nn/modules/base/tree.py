@@ -1,4 +1,4 @@
-"""Members of a module - parameters, buffers, submodules - and walks over the tree that they form."""
+"""Members of a module - parameters, buffers, submodules - and traversal of the tree that they form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ModuleTree:
     # ---- registering members
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter, or None for one that this instance does not have.
+        """Add a parameter, or None if this instance has no such parameter.
 
         Raises:
             MemberNameError: The name is taken, empty or has a dot.
@@ -47,7 +47,7 @@ class ModuleTree:
 
         Args:
             name: Its attribute name.
-            tensor: Its value, or None for one that this instance does not have.
+            tensor: Its value, or None if this instance has no such buffer.
             persistent: Whether it is part of ``state_dict``.
 
         Raises:
@@ -98,7 +98,7 @@ class ModuleTree:
     # ---- attributes
 
     def __getattr__(self, name: str) -> Any:
-        # Called only for what is not in __dict__ or the class. Parameters are first: every forward pass asks for them.
+        # Called only for names outside of __dict__ and the class. Parameters are first: every forward pass reads them.
         tables = self.__dict__
         if "_parameters" in tables:
             if name in (members := tables["_parameters"]):
@@ -153,7 +153,7 @@ class ModuleTree:
     # ---- walking the tree
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Direct submodules with their names, each once."""
+        """Yield direct submodules with their names, each once."""
         seen: set[Module] = set()
         for name, module in self._modules.items():
             if module is not None and module not in seen:
@@ -161,18 +161,18 @@ class ModuleTree:
                 yield name, module
 
     def children(self) -> Iterator[Module]:
-        """Direct submodules, each once."""
+        """Yield direct submodules, each once."""
         return (module for _, module in self.named_children())
 
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """This module and all below it, with dotted names, parents first.
+        """Yield this module and all below it, with dotted names, parents first.
 
         Args:
             memo: Modules that were visited already.
-            prefix: Text before all names.
-            remove_duplicate: Whether a module that appears twice is given once.
+            prefix: Prefix of all names.
+            remove_duplicate: Whether a module that appears twice is yielded once.
         """
         memo = set() if memo is None else memo
         this = cast("Module", self)
@@ -186,27 +186,27 @@ class ModuleTree:
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
-        """This module and all below it, each once unless ``remove_duplicate`` is False."""
+        """Yield this module and all below it, each once unless ``remove_duplicate`` is False."""
         return (module for _, module in self.named_modules(remove_duplicate=remove_duplicate))
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """Parameters of this module (and, if ``recurse``, of all below it) with dotted names."""
+        """Yield parameters of this module (and, if ``recurse``, of all below it) with dotted names."""
         return self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Parameters of this module (and, if ``recurse``, of all below it), each once."""
+        """Yield parameters of this module (and, if ``recurse``, of all below it), each once."""
         return (parameter for _, parameter in self.named_parameters(recurse=recurse))
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """Buffers of this module (and, if ``recurse``, of all below it) with dotted names."""
+        """Yield buffers of this module (and, if ``recurse``, of all below it) with dotted names."""
         return self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Buffers of this module (and, if ``recurse``, of all below it), each once."""
+        """Yield buffers of this module (and, if ``recurse``, of all below it), each once."""
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
     def _named_members(
@@ -216,7 +216,7 @@ class ModuleTree:
         recurse: bool = True,
         remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Any]]:
-        """Members that ``get_members_fn`` finds in each module, with dotted names."""
+        """Yield the members that ``get_members_fn`` finds in each module, with dotted names."""
         seen: set[int] = set()
         alone = [(prefix, cast("Module", self))]
         owners = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else alone
@@ -228,10 +228,10 @@ class ModuleTree:
                 yield (f"{path}.{name}" if path else name), member
 
     def get_submodule(self, target: str) -> Module:
-        """Return the module below this one with the dotted name ``target``; itself for an empty name.
+        """Return the submodule with the dotted name ``target``; the module itself for an empty name.
 
         Raises:
-            ModuleAttributeError: There is none.
+            ModuleAttributeError: It does not exist.
         """
         module: Any = self
         for name in target.split(".") if target else ():
@@ -241,16 +241,16 @@ class ModuleTree:
         return cast("Module", module)
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Put a module in the place with the dotted name ``target``.
+        """Set the submodule with the dotted name ``target``.
 
         Args:
             target: The name; the modules before its last part exist.
             module: The new submodule.
-            strict: Whether there must be a submodule of that name already.
+            strict: Whether a submodule of that name must exist already.
 
         Raises:
             ArgumentError: The name is empty, or ``module`` is not a module.
-            ModuleAttributeError: A module on the way, or with ``strict`` the place, does not exist.
+            ModuleAttributeError: A parent module, or with ``strict`` the submodule, does not exist.
         """
         path, _, name = target.rpartition(".")
         if not name:
@@ -271,7 +271,7 @@ class ModuleTree:
         """Return the parameter with the dotted name ``target``.
 
         Raises:
-            ModuleAttributeError: There is none.
+            ModuleAttributeError: It does not exist.
         """
         path, _, name = target.rpartition(".")
         parameter = getattr(self.get_submodule(path), name, None)
@@ -283,7 +283,7 @@ class ModuleTree:
         """Return the buffer with the dotted name ``target``.
 
         Raises:
-            ModuleAttributeError: There is none.
+            ModuleAttributeError: It does not exist.
         """
         path, _, name = target.rpartition(".")
         buffer = self.get_submodule(path)._buffers.get(name)
@@ -297,7 +297,7 @@ class ModuleTree:
                                     f"named_{kind.removeprefix('sub')}s() lists them")
 
 
-#: The tables of members, what is in them and of which class it is.
+#: The tables of members, with the kind and class of their members.
 _SLOTS: Final = (
     ("_parameters", "parameter", Parameter),
     ("_buffers", "buffer", Tensor),

@@ -1,1 +1,1 @@
-"""Families of layers that the modules of PyTorch's names, one folder up, gather."""
+"""Families of layers. ``nn/modules``, one folder up, gathers them under PyTorch's module names."""

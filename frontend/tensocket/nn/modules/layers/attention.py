@@ -1,4 +1,4 @@
-"""Attention of several heads as a layer."""
+"""Multi-head attention as a layer."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from ..module import Module
 
 
 class MultiheadAttention(Module):
-    """Attention of several heads, with projections before and after (Vaswani et al., 2017).
+    """Multi-head attention, with projections before and after (Vaswani et al., 2017).
 
     Args:
         embed_dim: Size of queries and outputs.
-        num_heads: Heads, which divide it.
+        num_heads: Number of heads, which divides ``embed_dim``.
         dropout: Probability with which a weight is dropped while training.
         bias: Whether the projections add biases.
-        add_bias_kv: Whether one more key and value are learned.
+        add_bias_kv: Whether an additional key and value are learned.
         add_zero_attn: Whether a key and a value of zeros are added.
         kdim: Size of keys; ``embed_dim`` if not given.
         vdim: Size of values; ``embed_dim`` if not given.
-        batch_first: Whether examples are the first dimension of inputs and outputs, and not steps.
-        device: Where the parameters live.
+        batch_first: Whether examples, instead of steps, are the first dimension of inputs and outputs.
+        device: Device of the parameters.
         dtype: Their dtype.
 
-    ``in_proj_weight`` is (3 * embed_dim, embed_dim) for query, key and value; there are ``q_proj_weight``,
-    ``k_proj_weight`` and ``v_proj_weight`` where their sizes differ.
+    ``in_proj_weight`` is (3 * embed_dim, embed_dim) for query, key and value; if their sizes differ, ``q_proj_weight``,
+    ``k_proj_weight`` and ``v_proj_weight`` replace it.
 
     Raises:
         ArgumentError: The sizes do not fit.
@@ -109,22 +109,22 @@ class MultiheadAttention(Module):
         need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Outputs, shaped as queries, and weights (N, L, S), or (N, heads, L, S), or None.
+        """Return outputs, shaped like queries, and weights (N, L, S), or (N, heads, L, S), or None.
 
         Args:
             query: (L, N, embed_dim), (N, L, embed_dim) with ``batch_first``, or (L, embed_dim); nested tensors
                 (N, ragged, embed_dim) with ``batch_first``.
             key: (S, N, kdim), likewise.
             value: (S, N, vdim), likewise.
-            key_padding_mask: (N, S): keys to leave out (bool), or what is added to their scores.
+            key_padding_mask: (N, S): keys to ignore (bool), or numbers to add to their scores.
             need_weights: Whether weights are returned.
-            attn_mask: (L, S) or (N * heads, L, S): keys that a query leaves out (bool), or what is added to scores.
+            attn_mask: (L, S) or (N * heads, L, S): keys that a query ignores (bool), or numbers to add to scores.
             average_attn_weights: Whether weights are averaged over heads.
-            is_causal: That ``attn_mask`` is the causal mask.
+            is_causal: Whether ``attn_mask`` is the causal mask.
 
         Raises:
             ShapeError: The shapes do not fit.
-            ArgumentError: ``is_causal`` without a mask.
+            ArgumentError: ``is_causal`` is given without a mask.
         """
         if query.is_nested:
             nested: Any = query
@@ -144,8 +144,8 @@ class MultiheadAttention(Module):
     def merge_masks(
         self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor
     ) -> tuple[Tensor | None, int | None]:
-        """Both masks as one, with a number for what it is: 1 for a padding mask (N, S), 2 for both together or the
-        other one alone, (N, heads, L, S); None without masks.
+        """Merge both masks; return the result and its kind: 1 for a padding mask (N, S), 2 for both masks together or
+        the other one alone, (N, heads, L, S); None without masks.
         """
         if attn_mask is None:
             return key_padding_mask, None if key_padding_mask is None else 1

@@ -14,14 +14,14 @@ from tensocket_operators import functions as ops
 
 
 class RNNCellBase(Module):
-    """Weights of a cell.
+    """Base class of cells, with their weights.
 
     Args:
         input_size: Size of an input.
         hidden_size: Size of a state.
         bias: Whether biases are added.
-        num_chunks: Gates of the cell.
-        device: Where the parameters live.
+        num_chunks: Number of gates of the cell.
+        device: Device of the parameters.
         dtype: Their dtype.
 
     ``weight_ih`` is (num_chunks * hidden_size, input_size), ``weight_hh`` (num_chunks * hidden_size, hidden_size); all
@@ -51,10 +51,10 @@ class RNNCellBase(Module):
             init.uniform_(weight, -bound, bound)
 
     def _checked(self, input: Tensor, states: Any) -> list[Tensor]:
-        """First states (examples, hidden_size), of zeros for those that are None.
+        """Return first states (examples, hidden_size); a state that is None is zeros.
 
         Raises:
-            ShapeError: Input or state have other numbers of dimensions.
+            ShapeError: Input or state have the wrong number of dimensions.
         """
         name = type(self).__name__
         for kind, given in (("input", input), *(("hidden", state) for state in states)):
@@ -70,7 +70,7 @@ class RNNCellBase(Module):
         return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
 
     def extra_repr(self) -> str:
-        """Return the sizes and what is not the default."""
+        """Return the sizes and the options that differ from their defaults."""
         shown = [f"{self.input_size}, {self.hidden_size}"]
         if not self.bias:
             shown.append(f"bias={self.bias}")
@@ -88,7 +88,7 @@ class RNNCell(RNNCellBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """(examples, input_size) and the state before to the new state (examples, hidden_size); or without examples.
+        """Map (examples, input_size) and the old state to the new state (examples, hidden_size); or without examples.
 
         Raises:
             ShapeError: The shapes do not fit.
@@ -111,7 +111,7 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        """(examples, input_size) with output and cell state before to the new ones (examples, hidden_size)."""
+        """Map (examples, input_size), old output and cell state to the new ones (examples, hidden_size)."""
         states = self._checked(input, (None, None) if hx is None else hx)
         output, cell = ops.lstm_cell(input, states, *self._weights())
         return output, cell
@@ -125,7 +125,7 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """(examples, input_size) and the state before to the new state (examples, hidden_size); or without examples."""
+        """Map (examples, input_size) and an old state to a new state (examples, hidden_size); examples are optional."""
         state, = self._checked(input, (hx,))
         result: Tensor = ops.gru_cell(input, state, *self._weights())
         return result

@@ -11,9 +11,9 @@ from tensocket_operators import Tensor
 
 
 class _Loss(Module):
-    """A loss with a reduction over its elements: ``mean``, ``sum`` or ``none``, which is checked when it is used.
+    """A loss with a reduction over its elements: ``mean``, ``sum`` or ``none``, checked at each call.
 
-    ``size_average`` and ``reduce`` were replaced by ``reduction``.
+    ``reduction`` replaces ``size_average`` and ``reduce``.
     """
 
     reduction: str
@@ -24,12 +24,12 @@ class _Loss(Module):
 
 
 class _PairLoss(_Loss):
-    """A loss of an input and a target without further arguments."""
+    """A loss of an input and a target without other arguments."""
 
     _loss: ClassVar[Callable[..., Tensor]]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return a scalar; for reduction ``none`` a value for each element or example."""
+        """Return a scalar; for reduction ``none``, a value for each element or example."""
         return self._loss(input, target, reduction=self.reduction)
 
 

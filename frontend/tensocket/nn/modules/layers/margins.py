@@ -28,7 +28,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
     """Binary cross entropy of ``sigmoid(input)``, averaged over the classes, which may have weights."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(N, C) and (N, C) to a scalar; to (N) for reduction ``none``."""
+        """Map (N, C) and (N, C) to a scalar; to (N) for reduction ``none``."""
         return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
 
 
@@ -57,7 +57,7 @@ class CosineEmbeddingLoss(_MarginLoss):
     """``1 - cos`` for targets 1, ``max(0, cos - margin)`` for targets -1."""
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """(N, D), (N, D) and (N) to a scalar; to (N) for reduction ``none``."""
+        """Map (N, D), (N, D) and (N) to a scalar; to (N) for reduction ``none``."""
         return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
@@ -70,7 +70,7 @@ class MarginRankingLoss(_MarginLoss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """Sum over the wrong classes i of ``max(0, margin - input[target] + input[i]) ** p``, divided by their number.
+    """The sum over the wrong classes i of ``max(0, margin - input[target] + input[i]) ** p``, divided by C.
 
     Args:
         p: 1 or 2.
@@ -99,7 +99,7 @@ class MultiMarginLoss(_WeightedLoss):
         self.margin = margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(N, C) and classes (N) to a scalar; to (N) for reduction ``none``."""
+        """Map (N, C) and classes (N) to a scalar; to (N) for reduction ``none``."""
         return F.multi_margin_loss(input, target, p=self.p, margin=self.margin, weight=self.weight,
                                    reduction=self.reduction)
 
@@ -111,7 +111,7 @@ class TripletMarginLoss(_Loss):
         margin: The margin.
         p: Exponent of the norm.
         eps: Added to differences.
-        swap: Whether the distance of positive and negative counts where it is smaller than that of the anchor.
+        swap: Whether the distance of positive and negative replaces that of anchor and negative if it is smaller.
         size_average: Replaced by ``reduction``.
         reduce: Replaced by ``reduction``.
         reduction: ``mean``, ``sum`` or ``none``.
@@ -131,13 +131,13 @@ class TripletMarginLoss(_Loss):
         self.swap = swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """Three of (N, D) to a scalar; to (N) for reduction ``none``."""
+        """Map three tensors (N, D) to a scalar; to (N) for reduction ``none``."""
         return F.triplet_margin_loss(anchor, positive, negative, margin=self.margin, p=self.p, eps=self.eps,
                                      swap=self.swap, reduction=self.reduction)
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """``TripletMarginLoss`` with a distance of one's own, a function or module; ``PairwiseDistance`` by default.
+    """``TripletMarginLoss`` with a custom distance, a function or module; ``PairwiseDistance`` by default.
 
     Raises:
         ArgumentError: The margin is not positive.
@@ -153,7 +153,7 @@ class TripletMarginWithDistanceLoss(_Loss):
         self.swap = swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """Three of (N, D) to a scalar; to (N) for reduction ``none``."""
+        """Map three tensors (N, D) to a scalar; to (N) for reduction ``none``."""
         return F.triplet_margin_with_distance_loss(anchor, positive, negative,
                                                    distance_function=self.distance_function, margin=self.margin,
                                                    swap=self.swap, reduction=self.reduction)

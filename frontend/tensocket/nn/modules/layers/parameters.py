@@ -1,4 +1,4 @@
-"""Containers of parameters. Tensors that are put in become parameters; anything else is kept as it is."""
+"""Containers of parameters. Tensors that are added become parameters; other objects stay as they are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..module import Module
 
 
 def position_of(kind: str, index: Any, size: int) -> int:
-    """``index`` into ``size`` members as a number from 0."""
+    """Return ``index`` into ``size`` members as a number from 0."""
     position = operator.index(index)
     if not -size <= position < size:
         raise IndexOutOfRange(kind, f"index {position} for {size} members", "an index is one of the members",
@@ -47,10 +47,10 @@ def pairs_of(kind: str, members: Any) -> Iterable[tuple[str, Any]]:
 
 
 class _Holder(Module):
-    """Members are attributes: parameters and whatever else."""
+    """A container whose members are attributes: parameters or any other objects."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Containers compute nothing.
+        """Refuse: containers compute nothing.
 
         Raises:
             UnsupportedOperator: Always.
@@ -73,7 +73,7 @@ def _kept(value: Any) -> Any:
 
 
 class ParameterList(_Holder):
-    """A list of parameters; tensors that are put in become parameters. It has no ``forward``."""
+    """A list of parameters; tensors that are added become parameters. It has no ``forward``."""
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class ParameterList(_Holder):
         return self.extend(parameters)
 
     def __dir__(self) -> list[str]:
-        # Numbers are not attributes that one could write.
+        # Numbers, which are not valid attribute names in code.
         return [name for name in super().__dir__() if not name.isdigit()]
 
     def append(self, value: Any) -> ParameterList:
@@ -131,7 +131,7 @@ class ParameterList(_Holder):
 
 
 class ParameterDict(_Holder):
-    """Parameters by name, in the order in which they were added; those of a dict by sorted names.
+    """Parameters by name, in the order of insertion; those of a dict are sorted by name.
 
     It has no ``forward``.
     """
@@ -170,7 +170,7 @@ class ParameterDict(_Holder):
         return key in self._keys
 
     def __or__(self, other: ParameterDict) -> ParameterDict:
-        """Return the members of both; those of ``other`` replace."""
+        """Return the members of both; those of ``other`` win."""
         result = self.copy()
         result.update(other)
         return result
@@ -180,28 +180,28 @@ class ParameterDict(_Holder):
         return self
 
     def copy(self) -> ParameterDict:
-        """Another dict of the same members."""
+        """Return another dict of the same members."""
         return ParameterDict(list(self.items()))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """Return the member called ``key``, which is put in if it is not there."""
+        """Return the member called ``key``; add ``default`` under that name if it does not exist."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def clear(self) -> None:
-        """Take out all members."""
+        """Remove all members."""
         for key in list(self._keys):
             del self[key]
 
     def pop(self, key: str) -> Any:
-        """Take out and return the member called ``key``."""
+        """Remove and return the member called ``key``."""
         member = self[key]
         del self[key]
         return member
 
     def popitem(self) -> tuple[str, Any]:
-        """Take out and return the last member, with its name."""
+        """Remove and return the last member, with its name."""
         key = next(reversed(self._keys))
         return key, self.pop(key)
 

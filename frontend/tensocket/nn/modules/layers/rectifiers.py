@@ -1,4 +1,4 @@
-"""More nonlinearities: rectifiers with slopes, shrinking ones, gates."""
+"""More nonlinearities: rectifiers with slopes, shrinkage, gates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..module import Module
 
 
 def inplace_of(module: Any) -> str:
-    """Return the part of a module's line that says whether it works in place."""
+    """Return the part of a module's repr that says whether it works in place."""
     return ", inplace=True" if module.inplace else ""
 
 
@@ -186,7 +186,7 @@ class Hardshrink(Module):
 
 
 class Softshrink(Module):
-    """``input`` moved towards zero by ``lambd``, zero within."""
+    """``input`` moved towards zero by ``lambd``; zero within ``lambd`` of zero."""
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
@@ -328,9 +328,9 @@ class PReLU(Module):
     """A leaky rectifier whose slope is learned.
 
     Args:
-        num_parameters: One slope for all, or one for each channel, which is dimension 1.
-        init: Where slopes start.
-        device: Where the parameters live.
+        num_parameters: 1 for one slope, or the number of channels, which are dimension 1.
+        init: Initial value of the slopes.
+        device: Device of the parameters.
         dtype: Their dtype.
     """
 
@@ -344,7 +344,7 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set all slopes to their start."""
+        """Reset all slopes to their initial value."""
         init.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -360,7 +360,7 @@ class Softmax2d(Module):
     """``Softmax`` over the channels of images, (N, C, H, W) or (C, H, W).
 
     Raises:
-        ShapeError: The input is neither.
+        ShapeError: The input has neither shape.
     """
 
     def forward(self, input: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Making a batch of samples."""
+"""Collation: functions that make a batch from samples."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def default_convert(data: Any) -> Any:
 
 
 def collate(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
-    """Samples to a batch; what has no function in ``collate_fn_map`` is collated by its parts.
+    """Make a batch from samples; collate types without a function in ``collate_fn_map`` part by part.
 
     Args:
         batch: Samples of one kind.
         collate_fn_map: Function ``f(batch, *, collate_fn_map)`` for a type or a tuple of types. The exact type of the
-            first sample is looked up first, then the first entry of which it is an instance.
+            first sample has priority over the first entry of which the sample is an instance.
 
     Raises:
-        ArgumentTypeError: Samples of a type that has no batch.
-        ArgumentError: Sequences of different length.
+        ArgumentTypeError: Samples of this type cannot be collated.
+        ArgumentError: The sequences have different lengths.
     """
     first = batch[0]
     kind = type(first)
@@ -73,12 +73,12 @@ def _collate_sequences(first: Sequence[Any], batch: Any, collate_fn_map: Collate
 
 
 def like_mapping(first: Mapping[Any, Any], parts: dict[Any, Any]) -> Any:
-    """``parts`` as the type of ``first`` where that can be made of a dict."""
+    """Return ``parts`` as the type of ``first`` if that type can be constructed from a dict."""
     if type(first) is dict:
         return parts
     try:
         if isinstance(first, MutableMapping):
-            # A copy keeps what the mapping has besides its items, such as the factory of a defaultdict.
+            # A copy preserves state of the mapping besides its items, such as the factory of a defaultdict.
             made = copy.copy(first)
             made.update(parts)
             return made
@@ -88,7 +88,7 @@ def like_mapping(first: Mapping[Any, Any], parts: dict[Any, Any]) -> Any:
 
 
 def like_sequence(first: Sequence[Any], parts: list[Any]) -> Any:
-    """``parts`` as the type of ``first`` where that can be made of a list."""
+    """Return ``parts`` as the type of ``first`` if that type can be constructed from a list."""
     if type(first) is list or isinstance(first, (tuple, range)):
         return parts
     try:
@@ -109,12 +109,12 @@ def _no_batch(kind: object) -> ArgumentTypeError:
 
 
 def collate_tensor_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
-    """Tensors, stacked."""
+    """Stack tensors."""
     return stack(list(batch), 0)
 
 
 def collate_numpy_array_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
-    """Arrays, stacked; arrays of strings and objects have no batch."""
+    """Stack arrays; arrays of strings and objects cannot be collated."""
     first = batch[0]
     if first.dtype.kind in "SUO":
         raise _no_batch(first.dtype)
@@ -124,17 +124,17 @@ def collate_numpy_array_fn(batch: Any, *, collate_fn_map: CollateMap | None = No
 
 
 def collate_numpy_scalar_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
-    """NumPy's numbers as one tensor."""
+    """Make one tensor from NumPy scalars."""
     return as_tensor(np.array(batch))
 
 
 def collate_float_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
-    """Floats as a float64 tensor."""
+    """Make a float64 tensor from floats."""
     return as_tensor(np.array(batch, np.float64)) if set(map(type, batch)) == {float} else tensor(batch, dtype=float64)
 
 
 def collate_int_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
-    """Integers as an int64 tensor, bools as a bool one."""
+    """Make an int64 tensor from integers, and a bool tensor from bools."""
     kinds = set(map(type, batch))
     if kinds == {int}:
         with contextlib.suppress(OverflowError):
@@ -143,11 +143,11 @@ def collate_int_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> A
 
 
 def collate_str_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
-    """Texts stay as they are."""
+    """Return texts unchanged."""
     return batch
 
 
-#: The function by which ``default_collate`` handles a type; programs may add entries for their own types.
+#: Collation functions of ``default_collate`` by type; programs may add entries for their own types.
 default_collate_fn_map: Final[CollateMap] = {
     Tensor: collate_tensor_fn,
     np.ndarray: collate_numpy_array_fn,
@@ -160,11 +160,11 @@ default_collate_fn_map: Final[CollateMap] = {
 
 
 def default_collate(batch: Any) -> Any:
-    """Samples to a batch: tensors, arrays and numbers are stacked; mappings and sequences are collated by their parts.
+    """Make a batch from samples: stack tensors, arrays and numbers; collate mappings and sequences part by part.
 
     Raises:
-        ArgumentTypeError: Samples of a type that has no batch.
-        ArgumentError: Sequences of different length, or samples that hold themselves.
+        ArgumentTypeError: Samples of this type cannot be collated.
+        ArgumentError: The sequences have different lengths, or samples contain themselves.
 
     >>> default_collate([{"x": 1.0, "name": "a"}, {"x": 2.0, "name": "b"}])
     {'x': tensor([1., 2.], dtype=tensocket.float64), 'name': ['a', 'b']}

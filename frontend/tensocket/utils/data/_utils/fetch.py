@@ -1,4 +1,4 @@
-"""Fetching: from an index, or a list of them, to what the loader gives."""
+"""Fetching: from an index, or a list of indices, to a batch or a sample."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .collate import default_collate
 
 
 class MapFetcher:
-    """Samples of a data set by index.
+    """A fetcher of samples of a data set by index.
 
     Args:
         dataset: The data set.
-        batched: Whether it is asked for lists of indices.
+        batched: Whether requests are lists of indices.
         collate_fn: Function that makes a batch of samples, or an output of a sample.
-        drop_last: For data sets without indices.
+        drop_last: Ignored; it is for data sets without indices.
     """
 
     def __init__(self, dataset: Any, batched: bool, collate_fn: Callable[[Any], Any], drop_last: bool) -> None:
@@ -30,7 +30,7 @@ class MapFetcher:
         dataset = self.dataset
         if not self.batched:
             return self.collate_fn(dataset[index])
-        # The same batch as collating rows one by one, without an operator call for each row.
+        # The same batch as collating row by row, without an operator call for each row.
         if self.collate_fn is default_collate and (batch := gathered(dataset, index)) is not None:
             return batch
         if getattr(dataset, "__getitems__", None):
@@ -39,13 +39,13 @@ class MapFetcher:
 
 
 class StreamFetcher:
-    """Samples of an iterable data set; the indices only count them.
+    """A fetcher of samples of an iterable data set; only the number of indices matters.
 
     Args:
         dataset: The data set.
-        batched: Whether it is asked for lists of indices.
+        batched: Whether requests are lists of indices.
         collate_fn: Function that makes a batch of samples, or an output of a sample.
-        drop_last: Whether a shorter last batch is left out.
+        drop_last: Whether a shorter last batch is dropped.
     """
 
     def __init__(self, dataset: Any, batched: bool, collate_fn: Callable[[Any], Any], drop_last: bool) -> None:
@@ -58,7 +58,7 @@ class StreamFetcher:
         """Return the next batch, or the next sample.
 
         Raises:
-            StopIteration: There is none.
+            StopIteration: The data set has no more samples.
         """
         if not self.batched:
             return self.collate_fn(next(self.samples))

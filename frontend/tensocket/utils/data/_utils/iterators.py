@@ -1,4 +1,4 @@
-"""One pass over the batches of a loader, in this process or by workers."""
+"""Iterators: one pass over the batches of a loader, in this process or by workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .processes import ProcessPool
     from .threads import ThreadPool
 
-#: Seconds between two tries to send a request to a worker that is not listening.
+#: Seconds between two attempts to send a request to a worker that is not listening.
 _RETRY = 0.01
 
 
@@ -36,7 +36,7 @@ class LoaderIterator:
         self._begin()
 
     def _begin(self) -> None:
-        """A new pass. The base seed is drawn always, so that orders do not depend on the number of workers."""
+        """Begin a new pass. It always draws the base seed, so that orders do not depend on the number of workers."""
         self._base_seed = int(randint(0, 2**62, (), generator=self._loader.generator).item())
         self._indices = iter(self._loader._index_sampler)
         self._yielded = 0
@@ -70,7 +70,7 @@ class LoaderIterator:
 
 
 class SingleIterator(LoaderIterator):
-    """Loads in the calling thread."""
+    """An iterator that loads in the calling thread."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         super().__init__(loader)
@@ -84,9 +84,9 @@ class SingleIterator(LoaderIterator):
 
 
 class WorkersIterator(LoaderIterator):
-    """Asks workers for batches, some ahead of what is needed.
+    """An iterator that requests batches from workers, some in advance.
 
-    Requests go to the workers in turn. Every request has one answer, so their number tells when a pass is over.
+    Requests go to the workers in turn. Every request has one answer, so the number of answers ends a pass.
     """
 
     def __init__(self, loader: DataLoader[Any]) -> None:
@@ -97,18 +97,18 @@ class WorkersIterator(LoaderIterator):
         self._prime()
 
     def restart(self, loader: DataLoader[Any]) -> None:
-        """A new pass with the same workers; answers to older requests are ignored when they arrive."""
+        """Begin a new pass with the same workers; answers to older requests are ignored when they arrive."""
         self._loader = loader
         self._begin()
         self._prime()
 
     @property
     def is_usable(self) -> bool:
-        """Whether there are workers for another pass: not after an error, nor in a forked child."""
+        """Whether the workers can do another pass: not after an error, nor in a forked child."""
         return self._finalizer.alive and self._pool.is_own
 
     def close(self) -> None:
-        """End the workers."""
+        """Stop the workers."""
         self._finalizer()
 
     def _prime(self) -> None:
@@ -124,7 +124,7 @@ class WorkersIterator(LoaderIterator):
             self._ask()
 
     def _ask(self) -> None:
-        """Ask the worker whose turn it is for the next batch."""
+        """Send the worker whose turn it is a request for the next batch."""
         worker = self._next_worker()
         if worker is None:
             return
@@ -141,7 +141,7 @@ class WorkersIterator(LoaderIterator):
             self._pool.send(worker, request)
 
     def _next_worker(self) -> int | None:
-        """Return a worker with samples left; one that has too much to do only where answers have to come in order."""
+        """Return a worker with samples left; skip workers with enough requests unless answers must come in order."""
         for worker in itertools.islice(self._turns, len(self._ended)):
             if not self._ended[worker] and (self._loader.in_order or self._asked_of[worker] < self._ahead):
                 return worker
@@ -163,7 +163,7 @@ class WorkersIterator(LoaderIterator):
             self._given += 1
             self._ask()
             if isinstance(answer, Failure):
-                answer.raise_again()  # the pass can go on after it
+                answer.raise_again()  # the pass can continue after it
             if not isinstance(answer, StreamEnd):
                 return answer
         if not self._loader.persistent_workers:
@@ -193,7 +193,7 @@ class WorkersIterator(LoaderIterator):
 
 
 class _ending:
-    """Ends the workers if something goes wrong, also an interrupt: a message may have been read by half."""
+    """A context that stops the workers after an error or interrupt, because a message may have been read partly."""
 
     def __init__(self, iterator: WorkersIterator) -> None:
         self._iterator = iterator
@@ -207,7 +207,7 @@ class _ending:
 
 
 def _pool(loader: DataLoader[Any], task: Task) -> ProcessPool | ThreadPool:
-    # Loaded here, because few programs that load tensocket need processes, or threads.
+    # Imported here, because few programs that import tensocket need processes or threads.
     if loader.worker_method == "thread":
         from .threads import ThreadPool
 

@@ -1,4 +1,4 @@
-"""Pinning: asking whatever is in a batch to move to memory from which devices copy fast."""
+"""Pinning: moving the parts of a batch to memory from which devices copy fast."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .collate import like_mapping, like_sequence
 
 
 def pin_memory(data: Any, device: Any = None) -> Any:
-    """``data`` with all tensors in it, and all objects that have a method ``pin_memory``, pinned.
+    """Return ``data`` with all tensors in it, and all objects that have a method ``pin_memory``, pinned.
 
     Args:
         data: A tensor, an object with that method, or mappings and sequences of them.
-        device: The device that copies; all of them if not given.
+        device: The device that copies; all devices if not given.
     """
     if isinstance(data, Tensor):
         return data.pin_memory(device)

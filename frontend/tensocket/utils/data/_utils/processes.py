@@ -1,4 +1,4 @@
-"""Worker processes of a loader. Loaded with the first loader that has any."""
+"""Worker processes of a loader. Imported with the first loader that has any."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tensocket_operators import set_num_threads
 
 from .worker import Answer, Failure, Request, Task, WorkerInfo, seed_process, set_worker_info, work
 
-#: Seconds that a worker has to end after it is told to by a signal.
+#: Seconds that a worker has to exit after a signal.
 _LAST_PATIENCE: Final = 1.0
-#: Seconds between two looks at whether the parent still lives.
+#: Seconds between two checks whether the parent is alive.
 _LOOK: Final = 5.0
 #: This process's ends of all connections to workers.
 _ENDS: Final[weakref.WeakSet[Channel]] = weakref.WeakSet()
 
 
 def _close_inherited() -> None:
-    """In a forked child: a worker's connection ends with its loader's process, whatever other children there are."""
+    """Close inherited connections in a forked child, so that a worker's connection ends with its loader's process."""
     for channel in list(_ENDS):
         channel.forget()
     _ENDS.clear()
@@ -43,10 +43,10 @@ class ProcessPool:
 
     Args:
         task: Their task.
-        context: Start method, context, or None for the default one.
+        context: Start method, context, or None for the default.
 
     Attributes:
-        patience: Seconds that workers have to end by themselves.
+        patience: Seconds that workers have to exit on their own.
     """
 
     def __init__(self, task: Task, context: Any) -> None:
@@ -75,7 +75,7 @@ class ProcessPool:
         self._channels.append(channel)
         self._by_descriptor[channel.fileno()] = worker
         self._waiting.register(mine, select.POLLIN)
-        with its:  # only the worker keeps its end, or the parent would not see the worker's death
+        with its:  # only the worker holds its end, or the parent would not notice the worker's death
             process = context.Process(target=main, args=(task, worker, its), daemon=True)
             process.start()
         self._processes.append(process)
@@ -86,10 +86,10 @@ class ProcessPool:
         return self._owner == os.getpid()
 
     def send(self, worker: int, request: Request | None) -> None:
-        """Send a request; a worker has few at a time, so this does not wait for the worker.
+        """Send a request without waiting for the worker, which has only a few requests at a time.
 
         Raises:
-            WorkerError: The worker is gone.
+            WorkerError: The worker has died.
         """
         try:
             self._channels[worker].send(request)
@@ -101,10 +101,10 @@ class ProcessPool:
         return self._channels[worker].ready(select.POLLOUT, 0)
 
     def receive(self, seconds: float | None) -> tuple[int, Answer] | None:
-        """Return the next answer and whose it is, or None after ``seconds``.
+        """Return the next answer and the number of its worker, or None after ``seconds``.
 
         Raises:
-            WorkerError: A worker is gone.
+            WorkerError: A worker has died.
         """
         found = self._waiting.poll(None if seconds is None else seconds * 1000)
         if not found:
@@ -129,9 +129,9 @@ class ProcessPool:
                            "workers live until their loader ends them", hint)
 
     def close(self) -> None:
-        """End all workers; those that don't end in time are killed."""
+        """Stop all workers; kill those that do not exit in time."""
         if not self.is_own:
-            return  # a forked child has inherited the loader, but the workers are not its own
+            return  # a forked child has inherited the loader, but it does not own the workers
         for channel in self._channels:
             channel.close()
         self._channels = []
@@ -156,8 +156,8 @@ def _end(processes: list[BaseProcess], patience: float) -> None:
 
 def main(task: Task, worker: int, connection: socket.socket) -> None:
     """Run the loop of a worker process."""
-    # An interrupt of the keyboard reaches all processes; the parent reports it. A lost connection means that the
-    # parent is done, or dead.
+    # A keyboard interrupt reaches all processes; the parent reports it. A lost connection means that the parent has
+    # finished or died.
     with contextlib.suppress(KeyboardInterrupt, EOFError, ConnectionError):
         set_num_threads(1)
         seed_process(task.base_seed, worker)
@@ -174,7 +174,7 @@ class _WorkerEnd:
         self._parent = parent
 
     def receive(self) -> Request | None:
-        """Return the next request; None when the parent needs no more answers, or is dead."""
+        """Return the next request; None if the parent needs no more answers or has died."""
         if self._channel.ready(0, 0):
             return None
         while not self._channel.ready(select.POLLIN, _LOOK):
@@ -184,7 +184,7 @@ class _WorkerEnd:
         return request
 
     def send(self, answer: Answer) -> None:
-        """Send an answer; what cannot be sent becomes a failure that says so."""
+        """Send an answer; if it cannot be sent, send a failure that says so."""
         try:
             self._channel.send(answer)
         except OSError:

@@ -1,4 +1,4 @@
-"""Worker threads of a loader: no copies and no start-up, for data sets that wait for files or release Python's lock."""
+"""Worker threads of a loader: no copies and no start-up, for data sets that wait for files or release the GIL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ThreadPool:
         task: Their task.
 
     Attributes:
-        patience: Seconds that threads have to end; after that they are left alone.
+        patience: Seconds that threads have to exit; after that they are abandoned.
     """
 
     def __init__(self, task: Task) -> None:
@@ -43,20 +43,20 @@ class ThreadPool:
         self._requests[worker].put(request)
 
     def is_ready(self, worker: int) -> bool:
-        """Whether a request can be sent without waiting for the worker: always."""
+        """Whether a request can be sent without waiting for the worker: always True."""
         return True
 
     def receive(self, seconds: float | None) -> tuple[int, Answer] | None:
-        """Return the next answer and whose it is, or None after ``seconds``."""
+        """Return the next answer and the number of its worker, or None after ``seconds``."""
         try:
             return self._answers.get(timeout=seconds)
         except queue.Empty:
             return None
 
     def close(self) -> None:
-        """End all workers after the samples that they are at."""
+        """Stop all workers after their current samples."""
         if not self.is_own:
-            return  # a forked child has none of the threads
+            return  # a forked child does not have the threads
         self._closed.set()
         for requests in self._requests:
             requests.put(None)

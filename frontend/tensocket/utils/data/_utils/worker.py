@@ -23,7 +23,7 @@ Answer = tuple[int, int, Any]
 
 @dataclass
 class WorkerGenerators:
-    """Sources of randomness of one worker thread: the global ones are shared by all threads."""
+    """Random generators of one worker thread: all threads share the global ones."""
 
     random_generator: random.Random
     torch_generator: Generator
@@ -32,11 +32,11 @@ class WorkerGenerators:
 
 @dataclass
 class WorkerInfo:
-    """A worker's knowledge of itself.
+    """Information about a worker.
 
     Attributes:
         id: Its number, from 0.
-        num_workers: How many there are.
+        num_workers: Number of workers.
         seed: Seed of the worker: the loader's base seed plus ``id``.
         dataset: Its copy of the data set; for threads, the data set.
         rng: Generators of a worker thread; None in a process, where the global ones are the worker's own.
@@ -55,9 +55,9 @@ _CURRENT: Final = threading.local()
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Number, count, seed and data set of the worker that asks; None outside of workers.
+    """Return number, count, seed and data set of the calling worker; None outside of workers.
 
-    An iterable data set uses it to give each worker its share, and a ``worker_init_fn`` to set a worker up.
+    An iterable data set uses it to give each worker its share, and a ``worker_init_fn`` to configure a worker.
     """
     return getattr(_CURRENT, "info", None)
 
@@ -76,10 +76,10 @@ class Task:
         stream: Whether it is iterable, without indices.
         batched: Whether requests are lists of indices.
         collate_fn: Function that makes a batch of samples.
-        drop_last: Whether a shorter last batch is left out.
+        drop_last: Whether a shorter last batch is dropped.
         init: ``worker_init_fn``.
         base_seed: Seed of worker 0.
-        workers: How many there are.
+        workers: Number of workers.
     """
 
     dataset: Any
@@ -102,11 +102,11 @@ class StreamEnd:
 
 
 class Failure:
-    """An exception on its way to the process that asked, with its traceback as text.
+    """An exception that is sent to the requesting process, with its traceback as text.
 
     Args:
         error: The exception, which is being handled.
-        where: Text that tells whose it is.
+        where: Text that identifies its worker.
     """
 
     def __init__(self, error: BaseException, where: str) -> None:
@@ -121,27 +121,27 @@ class Failure:
         return self
 
     def raise_again(self) -> None:
-        """Raise an exception of the same type and attributes, whose text has the traceback."""
+        """Raise an exception of the same type and attributes, whose text contains the traceback."""
         raise self._exception()
 
     def _exception(self) -> BaseException:
         if issubclass(self.kind, StopIteration):
-            return RuntimeError(self.text)  # which would end the caller's loop as if all were well
+            return RuntimeError(self.text)  # a StopIteration would silently end the caller's loop
         text = _Verbatim(self.text) if issubclass(self.kind, KeyError) else self.text
         try:
-            # Without __init__, which may ask for more than a text.
+            # Without __init__, which may require more arguments than a text.
             error = self.kind.__new__(self.kind)
             error.args = (text,)
             error.__dict__.update(self.attributes)
             if self.text not in str(error):
                 raise TypeError
-        except Exception:  # a class that shows no text of others
+        except Exception:  # a class whose texts cannot be replaced
             return RuntimeError(self.text)
         return error
 
 
 class _Verbatim(str):
-    """A text that is its own representation: KeyError shows that of its argument."""
+    """A text that is its own repr: KeyError shows the repr of its argument."""
 
     __slots__ = ()
 
@@ -158,26 +158,26 @@ def seed_process(base_seed: int, worker: int) -> None:
 
 
 def generators(base_seed: int, worker: int) -> WorkerGenerators:
-    """Generators of a worker thread, seeded like the global ones of a worker process."""
+    """Return generators for a worker thread, seeded like the global ones of a worker process."""
     seed = base_seed + worker
     words = _words(base_seed, worker)
     return WorkerGenerators(random.Random(seed), Generator().manual_seed(seed), np.random.default_rng(words))
 
 
 def _words(base_seed: int, worker: int) -> Any:
-    """Return a seed for NumPy, which takes words of 32 bits. Base seeds that differ by one have nothing in common."""
+    """Return a seed for NumPy, which takes words of 32 bits. Base seeds that differ by one give unrelated seeds."""
     entropy = [worker, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
     return np.random.SeedSequence(entropy).generate_state(4)
 
 
 def work(task: Task, where: str, receive: Callable[[], Request | None], send: Callable[[Answer], None]) -> None:
-    """Answer requests until there is none. The worker's information is set already.
+    """Answer requests until none is left. The worker's information is set already.
 
     Args:
         task: The worker's task.
-        where: Text for tracebacks that tells which worker this is.
-        receive: Waits for a request.
-        send: Sends an answer.
+        where: Text that identifies this worker in tracebacks.
+        receive: A function that waits for a request.
+        send: A function that sends an answer.
     """
     info = get_worker_info()
     fetcher: Any = None
@@ -200,7 +200,7 @@ def work(task: Task, where: str, receive: Callable[[], Request | None], send: Ca
                 ended = task.stream and isinstance(error, StopIteration)
                 answer = StreamEnd() if ended else Failure(error, where)
         send((number, position, answer))
-        # The batch belongs to the receiver now; its memory can be used again.
+        # The receiver owns the batch now; its memory can be reused.
         del answer
 
 
