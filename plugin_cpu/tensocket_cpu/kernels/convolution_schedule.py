@@ -51,7 +51,7 @@ def vectors(channels: int) -> int:
 
 
 def _store_rows(tile: Tile, column: int, channel: Expr, result: DType, place: tuple[Expr, ...]) -> Stmt:
-    """Return the statement that stores one vector of a channel in the rows of the result that hold its positions."""
+    """Return the statement that stores one vector of every channel in the result's rows that hold its positions."""
     target, first, count, width, pitch, hop, step = place
     row, begin, at, position = map(index, ("row", "begin", "at", "position"))
     after = first + (column * lanes(tile.dtype) + lanes(tile.dtype) - 1)
@@ -197,7 +197,7 @@ def weight_gradient(result: DType, work: DType, channels: int, masked: bool = Fa
     positions of ``some`` images at a time, so that their elements stay in a cache for all tiles of a task.
 
     At positions outside of the result, the kernel multiplies an element of the image by 0, which gives NaN if the
-    element is not finite. If a sum is NaN, ``image[wrong]`` becomes 1; the ``masked`` form then computes the right sums.
+    element is not finite. If a sum is NaN, ``image[wrong]`` becomes 1; the ``masked`` form then has the right sums.
 
     Args:
         result: Element type of the result.
