@@ -192,7 +192,8 @@ class Lines:
 
 
     def ends(self, v: dict[str, Expr], top: Var, left: Var) -> tuple[list[Let], list[Var]]:
-        """Return statements and variables for the number of results of the tiles, in their first and second line."""
+        """Return the bindings of ``top``, ``left`` and both lines' numbers of results, and the variables of the latter.
+        """
         ends = [index("end0"), index("end1")]
         return [
             Let(top, self.row * 2),

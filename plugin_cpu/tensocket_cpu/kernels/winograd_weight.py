@@ -47,7 +47,7 @@ def turned(depth: int, columns: int, dtype: DType) -> int:
 
 
 def sizes(padded: int, made: int, dtype: DType) -> tuple[int, int, int, int]:
-    """Return the layout of a task's scratch: offsets of transposed elements and of gradients, the stride of places, end.
+    """Return the layout of a task's scratch: offsets of transposed elements and gradients, stride of places, and end.
 
     Args:
         padded: Channels of an image, padded by ``turned``.
