@@ -40,8 +40,7 @@ class _Copy:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The plan that follows from shapes and strides: scalars, and copies of operands that kernels cannot read in place.
-    """
+    """The plan that follows from shapes and strides: scalars, and copies of operands that kernels cannot read."""
 
     run: Executable
     query: _Copy | None

@@ -151,7 +151,7 @@ class _Units:
         return var
 
     def write(self, stores: Sequence[tuple[str, Expr, Expr, DType]]) -> None:
-        """Store values of this lane's unit; each store is an array, the offset of its line, the value and its dtype."""
+        """Store values of this lane's unit; a store is an array, the offset of its line, the value and a dtype."""
         body = [Store(buffer, self.at(first), cast(value, dtype)) for buffer, first, value, dtype in stores]
         self.statements += body if self._inside is None else [If(self._inside, tuple(body))]
 

@@ -48,8 +48,7 @@ _PACK_ROWS: Final = struct.Struct("=3Q5q").pack
 
 
 def runs(target: Array, source: Array) -> tuple[int, list[_Axis]]:
-    """Return the bytes of the longest runs that two arrays of one shape share, and the axes over runs, outermost first.
-    """
+    """Return the bytes of the longest runs that arrays of one shape share, and the axes over runs, outermost first."""
     run, axes = target.itemsize, list[_Axis]()
     for size, to, start in zip(reversed(target.shape), reversed(target.strides), reversed(source.strides), strict=True):
         if size == 1:

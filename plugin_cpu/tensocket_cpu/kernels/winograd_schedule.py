@@ -192,8 +192,7 @@ class Lines:
 
 
     def ends(self, v: dict[str, Expr], top: Var, left: Var) -> tuple[list[Let], list[Var]]:
-        """Return the bindings of ``top``, ``left`` and both lines' numbers of results, and the variables of the latter.
-        """
+        """Return bindings of ``top``, ``left`` and the number of results in both lines, and the latter's variables."""
         ends = [index("end0"), index("end1")]
         return [
             Let(top, self.row * 2),

@@ -152,9 +152,9 @@ class Lapack:
         return made
 
     def lu(self, matrix: Array) -> Any:
-        """Return L and U of [..., m, n] in one matrix, pivots from 1, and the position of the first zero in U's diagonal.
+        """Return L and U of [..., m, n] in one matrix, the row exchanges, and the first zero of U's diagonal.
 
-        Positions count from 1; 0 means that the diagonal has no zero.
+        Rows and positions count from 1; the position 0 means that the diagonal has no zero.
         """
         getrf = self._routine("getrf", matrix, 1)
         if getrf is None:

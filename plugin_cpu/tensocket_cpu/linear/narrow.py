@@ -163,8 +163,7 @@ class NarrowProducts:
         return tuple(entries)
 
     def _division(self, count: int, m: int, n: int, k: int) -> tuple[int, int, int]:
-        """Return the blocks of a matrix along its rows, the strips per block, and the pieces that are worth their cost.
-        """
+        """Return the blocks of a matrix along its rows, the strips per block, and the number of worthwhile pieces."""
         threads, strips = self._pool.threads, -(-m // TALL)
         least, wanted = -(-strips // MOST), 1
         pieces = max(count * m * n * k // _GRAIN, count * n * k // _ELEMENTS) if threads > 1 else 1
