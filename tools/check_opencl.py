@@ -1,4 +1,7 @@
-"""Exit 0 if some OpenCL device builds and runs a kernel, else print the reason and exit 1. Needs pyopencl and NumPy."""
+"""Check that exits 0 if an OpenCL device builds and runs a kernel; else it prints the reason and exits 1.
+
+It needs pyopencl and NumPy.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ _SOURCE = "__kernel void twice(__global float *x) { x[get_global_id(0)] *= 2.0f;
 
 
 def first_failure() -> str | None:
-    """Why no device works, or None if one does."""
+    """Return why no device works, or None if one does."""
     try:
-        import pyopencl as cl  # optional and heavy; its import fails where the ICD loader is missing
+        import pyopencl as cl  # optional and heavy; its import fails if the ICD loader is missing
 
         devices = [device for platform in cl.get_platforms() for device in platform.get_devices()]
-    except Exception as error:  # whatever a driver raises is the reason that we report
+    except Exception as error:  # drivers raise exceptions of any type; the message is the reason
         return f"{type(error).__name__}: {error}"
     reasons = [_try(cl, device) for device in devices]
     return None if None in reasons else "; ".join(filter(None, reasons)) or "no OpenCL device"

@@ -1,4 +1,4 @@
-"""Set-up and checks of this repository. Standard library only: it makes the environments that everything else needs.
+"""Set-up and checks of this repository, with the standard library only: it makes the environments for everything else.
 
 Commands: quickstart, test, test-fast, lint, types, generate, soak, fuzz, clean, distclean (see the Makefile).
 """
@@ -25,9 +25,9 @@ EXTRAS: Final[dict[str, list[str]]] = PROJECT["project"]["optional-dependencies"
 FAST_TESTS: Final[list[str]] = PROJECT["tool"]["tensocket"]["fast-tests"]
 
 MAIN_ENV: Final = ROOT / ".venv"
-#: Holds the contract and core alone; its tests prove that core needs no operators, no backend and no front end.
+#: Environment of the contract and core alone; its tests prove that core needs no operators, backend or front end.
 CORE_ENV: Final = ROOT / ".venv-core"
-#: Holds the operators as well; their tests prove that they need no backend and no front end.
+#: Environment that adds the operators; their tests prove that they need no backend and no front end.
 OPERATORS_ENV: Final = ROOT / ".venv-operators"
 
 POCL: Final = "pocl-opencl-icd"
@@ -35,12 +35,12 @@ CACHES: Final = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", "
 
 
 def say(text: str) -> None:
-    """Print a heading, before the output of what it announces."""
+    """Print a heading before the output that it announces."""
     print(f"\n== {text}", flush=True)
 
 
 def run(command: Sequence[str | Path], *, quiet: bool = False) -> bool:
-    """Run a command in the repository root; with ``quiet``, show its output only if it fails. True on success."""
+    """Run a command in the repository root; return True on success. With ``quiet``, show output only on failure."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     sink = subprocess.PIPE if quiet else None
     done = subprocess.run([str(word) for word in command], cwd=ROOT, env=environment, check=False,
@@ -51,7 +51,7 @@ def run(command: Sequence[str | Path], *, quiet: bool = False) -> bool:
 
 
 def must(command: Sequence[str | Path], *, quiet: bool = False) -> None:
-    """Run a command and leave with status 1 if it fails."""
+    """Run a command and exit with status 1 if it fails."""
     if not run(command, quiet=quiet):
         sys.exit(f"failed: {' '.join(str(word) for word in command)}")
 
@@ -62,8 +62,8 @@ def tool(env: Path, name: str) -> Path:
 
 
 def _fingerprint(folders: Sequence[str]) -> str:
-    """Changes with everything that an editable installation depends on; it follows the sources by itself."""
-    # Without the extras, as in ``core[scipy]``.
+    """Return a hash of everything that an editable installation depends on but does not follow by itself."""
+    # Folders may have extras, such as ``core[scipy]``.
     projects = [ROOT, *(ROOT / folder.partition("[")[0] for folder in folders)]
     files = [project / "pyproject.toml" for project in projects]
     parts = [bytes(ROOT), *map(str.encode, folders), *(path.read_bytes() for path in files)]
@@ -71,7 +71,7 @@ def _fingerprint(folders: Sequence[str]) -> str:
 
 
 def _make_env(env: Path) -> None:
-    """Make the environment unless a working one is there."""
+    """Make the environment unless a working one exists."""
     check = "import sys, pip; sys.exit(sys.version_info < (3, 11))"
     if tool(env, "python").exists() and run([tool(env, "python"), "-c", check], quiet=True):
         return
@@ -80,7 +80,7 @@ def _make_env(env: Path) -> None:
 
 
 def install(env: Path, folders: Sequence[str], requirements: Sequence[str]) -> None:
-    """Install packages of the checkout (editable) and other requirements, less what the stamp says is there."""
+    """Install packages of the checkout (editable) and other requirements, unless the stamp says that they are there."""
     _make_env(env)
     stamp, fingerprint = env / "tensocket-installed.json", _fingerprint(folders)
     known = json.loads(stamp.read_text("utf-8")) if stamp.exists() else {}
@@ -93,7 +93,7 @@ def install(env: Path, folders: Sequence[str], requirements: Sequence[str]) -> N
     say(f"Installing into {env.name}: {', '.join([*editable[1::2], *missing])}")
     must([tool(env, "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *editable, *missing],
          quiet=True)
-    # Also where Python is told to write no bytecode, which would compile everything again at each start.
+    # Compile even if Python is set to write no bytecode: it would compile everything again at each start.
     must([tool(env, "python"), "-m", "compileall", "-q", *(folder.partition("[")[0] for folder in folders)])
     stamp.write_text(json.dumps({"fingerprint": fingerprint, "requirements": sorted(there.union(missing))}), "utf-8")
 
@@ -108,7 +108,7 @@ def opencl_works() -> bool:
 
 
 def provide_opencl() -> bool:
-    """Install an OpenCL driver where none works and the user may; say what to do otherwise. True if one works."""
+    """Install an OpenCL driver if none works and the user may, else say what to do; return True if one works."""
     if opencl_works():
         return True
     may = hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get") is not None
@@ -157,12 +157,12 @@ def types() -> int:
     return 0 if run([tool(MAIN_ENV, "python"), "-m", "mypy"]) else 1
 
 
-#: The generators that write from the operator records, in order: the reference shows the docstrings of the functions.
+#: The generators that read the operator records, in order: the reference needs the docstrings of the functions.
 _GENERATORS: Final = ("generate_operators.py", "generate_stubs.py", "generate_reference.py")
 
 
 def generate() -> int:
-    """Write what follows from the operator records: functions and methods, their stubs, the reference."""
+    """Write the files that follow from the operator records: functions and methods, their stubs, the reference."""
     _install_for_checks()
     return 0 if all(run([tool(MAIN_ENV, "python"), ROOT / "tools" / name]) for name in _GENERATORS) else 1
 
@@ -184,13 +184,13 @@ _ALONE_TOOLS: Final = [spec for spec in EXTRAS["dev"] if spec.startswith(("pytes
 
 
 def core_alone() -> int:
-    """Run the tests of core where nothing but the contract and core is installed."""
+    """Run the tests of core in an environment with only the contract and core."""
     install(CORE_ENV, ["plugins", "core"], _ALONE_TOOLS)
     return 0 if run([tool(CORE_ENV, "python"), "-m", "pytest", "-q", "tests/core"]) else 1
 
 
 def operators_alone() -> int:
-    """Run the tests of the operators where nothing but the contract, core and the operators is installed."""
+    """Run the tests of the operators in an environment with only the contract, core and the operators."""
     install(OPERATORS_ENV, ["plugins", "core", "operators[scipy]"], _ALONE_TOOLS)
     return 0 if run([tool(OPERATORS_ENV, "python"), "-m", "pytest", "-q", "-n", "2", "tests/operators"]) else 1
 
@@ -201,7 +201,7 @@ def suite() -> int:
 
 
 def test() -> int:
-    """Set up, then run every check, also after one of them failed."""
+    """Set up, then run every check, even after one fails."""
     _install_for_checks()
     provide_opencl()
     steps: list[tuple[str, Callable[[], int]]] = [
@@ -219,7 +219,7 @@ def test() -> int:
 
 
 def test_fast() -> int:
-    """Run ruff and the tests that are worth their time while one works; the list stands in pyproject.toml."""
+    """Run ruff and the tests that are fast enough to run during development; pyproject.toml lists them."""
     _install_for_checks()
     say("ruff")
     clean_style = run([tool(MAIN_ENV, "python"), "-m", "ruff", "check", "."])
@@ -251,7 +251,7 @@ COMMANDS: Final[dict[str, Callable[[], int]]] = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the named command; status 2 for an unknown one."""
+    """Run the named command; return status 2 for an unknown one."""
     if len(arguments) != 1 or arguments[0] not in COMMANDS:
         print(f"usage: tools/run {{{','.join(COMMANDS)}}}", file=sys.stderr)
         return 2

@@ -1,9 +1,9 @@
-"""Writes docs/reference/: a page for every family of operators, and the table of operators, backends and dtypes.
+"""Generator of docs/reference/: a page for every family of operators, and the table of operators, backends and dtypes.
 
     python tools/generate_reference.py [--check]
 
-Everything comes from the operator records. An example is the first call, of simple arguments, that the operator takes;
-the pages' code is run by the tests. The table says what the records define and the backends' profiles declare; the
+Everything comes from the operator records. An example is the first call with simple arguments that the operator takes;
+the tests run the pages' code. The table states what the records define and the backends' profiles declare; the
 conformance suite verifies both.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-# Before the import: the last digits in the pages are those of native entries, whatever the environment says.
+# Before the import: the last digits in the pages are those of native entries, regardless of the environment.
 os.environ["TENSOCKET_NATIVE"] = "1"
 
 import html
@@ -25,7 +25,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
 
-import tensocket  # isort: skip  the whole package comes before the records by themselves
+import tensocket  # isort: skip  import the whole package before the records alone
 
 import generated_files
 import reference_examples as examples
@@ -46,12 +46,12 @@ _BACKENDS: Final = ("cpu", "cuda", "opencl", "ref")
 
 
 def family_name(record: Operator) -> str:
-    """Return the family of a record as pages are called: ``pointwise``, ``nn_losses``."""
+    """Return the family of a record by the name of its page, such as ``pointwise`` or ``nn_losses``."""
     return "_".join(family(record)) or "tensor"
 
 
 def public_name(record: Operator) -> str:
-    """Return how programs write it: ``torch.linalg.det``, ``torch.Tensor.add_``."""
+    """Return the name that programs write, such as ``torch.linalg.det`` or ``torch.Tensor.add_``."""
     if not record.function:
         method = record.method if isinstance(record.method, str) else record.name
         return f"torch.Tensor.{method}"
@@ -70,7 +70,7 @@ def target(record: Operator) -> Any:
 
 
 def other_defaults(function: Any) -> list[tuple[str, Any, Any]]:
-    """Parameters of a public function around a record's whose defaults are not the record's: name, its own, theirs."""
+    """Return the parameters of a public wrapper whose defaults differ from the record's: name and both defaults."""
     if not hasattr(function, "__wrapped__"):
         return []
     public, own = (inspect.signature(f).parameters for f in (function, function.__wrapped__))
@@ -78,7 +78,7 @@ def other_defaults(function: Any) -> list[tuple[str, Any, Any]]:
 
 
 def entry(record: Operator) -> list[str]:
-    """Lines of one operator."""
+    """Return the lines of one operator."""
     name = public_name(record)
     signature = re.sub(r"^[\w:.]+", name, record.schema.text)
     elsewhere = []
@@ -135,7 +135,7 @@ def profiles() -> dict[str, Profile]:
 
 
 def cell(record: Operator, profile: Profile) -> str:
-    """Dtypes of a record on a backend: letters of kinds, ``host`` for a declared host kernel."""
+    """Return the dtypes of a record on a backend: letters of kinds, ``host`` for a declared host kernel."""
     kinds = getattr(record, "kinds", None)
     letters = "bifc" if kinds is None else kinds
     known = "".join(k for k in "bifc8" if k in letters and set(_KINDS[k]) & profile.dtypes)

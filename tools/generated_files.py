@@ -1,4 +1,4 @@
-"""Generated files: writing those that changed, removing those that are gone, or saying which are stale."""
+"""Updates of generated files: write changed files and remove superfluous ones, or list the stale ones."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 
 def update(folder: Path, texts: dict[str, str], there: Iterable[Path], *, check: bool) -> int:
-    """Make a folder's generated files be these ``texts``, or with ``check`` only compare; the exit status.
+    """Write a folder's generated files, or with ``check`` only compare them; return the exit status.
 
     Args:
         folder: The folder of the files.
         texts: Contents by path inside of the folder.
-        there: Generated files that exist.
-        check: Whether to leave everything as it is; stale files then make the status 1.
+        there: Existing generated files.
+        check: Whether to change nothing; the status is then 1 if a file is stale.
     """
     stale = [name for name, text in texts.items()
              if not (folder / name).exists() or (folder / name).read_text("utf-8") != text]
@@ -35,11 +35,11 @@ def run(arguments: list[str] | None, description: str | None, folder: Path, text
     """Run a generator's command line: write the files, or with ``--check`` compare them.
 
     Args:
-        arguments: Words of the command line, None for those of the process.
+        arguments: Words of the command line; None for those of the process.
         description: Text of the help.
-        folder: Package that the files are in.
-        texts: Function that gives the contents by path inside of the folder.
-        *patterns: Globs that find every file written by this generator that may become superfluous.
+        folder: Package of the files.
+        texts: Function that returns the contents by path inside of the folder.
+        *patterns: Globs that match every file of this generator that may become superfluous.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="exit 1 if a file is stale")

@@ -1,4 +1,4 @@
-"""Records of operators and the families that they belong to, as the generators of this folder need them."""
+"""Records of operators and their families, for the generators in this folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 PACKAGE: Final = Path(__file__).parents[1] / "operators" / "tensocket_operators"
 
 if "tensocket_operators" not in sys.modules:
-    # Without the face of the package: it imports what is generated from the records, which may be missing or stale.
+    # Without the package's __init__: it imports modules generated from the records, which may be missing or stale.
     sys.modules["tensocket_operators"] = ModuleType("tensocket_operators")
     sys.modules["tensocket_operators"].__path__ = [str(PACKAGE)]
 
@@ -21,12 +21,12 @@ from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS  # noqa: E402
 
 
 def records() -> list[Operator]:
-    """Return everything that programs can call, in the order of definition."""
+    """Return all records that programs can call, in order of definition."""
     return [o for o in (*OPERATORS.values(), *COMPOSITES.values()) if o.function or o.method or o.dunder]
 
 
 def defining_module(record: Operator) -> str:
-    """Return the module that defines a record; an in-place form belongs to the module of its origin."""
+    """Return the module that defines a record; an in-place form belongs to the module of its out-of-place form."""
     origin = getattr(record, "origin", record)
     told_by = getattr(origin, "body", None) or getattr(origin, "formula", None)
     return _modules().get(origin.name) or str(getattr(told_by, "__module__", ""))
@@ -39,7 +39,7 @@ def family(record: Operator) -> tuple[str, ...]:
 
 @cache
 def _modules() -> dict[str, str]:
-    """Return modules by the names of the records that are values of theirs."""
+    """Return by record name the module that has the record as an attribute."""
     found: dict[str, str] = {}
     for name, module in sorted(sys.modules.items()):
         if name.startswith("tensocket_operators.") and "._functions" not in name:

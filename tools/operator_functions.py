@@ -1,11 +1,11 @@
-"""Texts of what is generated from one operator record: its function, Python's operators and further names."""
+"""Texts that are generated from one operator record: its function, Python's operators and further names."""
 
 from __future__ import annotations
 
 import textwrap
 from typing import Final
 
-import operator_families  # noqa: F401  lets the records be imported by themselves
+import operator_families  # noqa: F401  makes the records importable by themselves
 
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.registry import OPERATORS
@@ -14,9 +14,9 @@ from tensocket_operators.kinds.composite import Composite
 from tensocket_operators.kinds.inplace import InPlaceOperator
 from tensocket_operators.kinds.pointwise import Pointwise
 
-#: How a keyword is found to be given, by its default.
+#: By default of a keyword, the test of whether a call passes it.
 _GIVEN: Final = {"None": "is not None", "1": "is not ONE"}
-#: In-place operators behind augmented assignment, with the middle of the Python method's name.
+#: In-place operators of augmented assignments, with the middle of the Python method's name.
 _AUGMENTED: Final = {
     "add_": "add",
     "sub_": "sub",
@@ -50,9 +50,9 @@ _WITH_OUT: Final = frozenset({
     "take", "take_along_dim", "tensordot", "topk", "transpose_copy", "triangular_solve", "tril", "triu", "unfold_copy",
     "unsqueeze_copy", "var", "vdot", "view_as_complex_copy", "view_as_real_copy", "view_copy", "vstack", "where",
 })
-#: Those of linear algebra, which have ``out=``, too, without the ones that have not.
+#: Operators of linear algebra without ``out=``; all others have it.
 _WITHOUT_OUT: Final = frozenset({"linalg_diagonal", "linalg_vander"})
-#: Those whose ``out`` has the result's dtype, where others convert to any of its category.
+#: Operators whose ``out`` must have the result's dtype; others convert to any dtype of its category.
 _EXACT_OUT: Final = frozenset({
     "addbmm", "addmm", "addmv", "alias_copy", "amax", "amin", "aminmax", "argmax", "argmin", "as_strided_copy",
     "baddbmm", "bitwise_not", "bmm", "bucketize", "ceil", "complex", "conj_physical", "cross", "cummax", "cummin",
@@ -71,16 +71,16 @@ _EXACT_OUT: Final = frozenset({
     "take_along_dim", "tensordot", "topk", "transpose_copy", "triangular_solve", "tril", "triu", "trunc", "unfold_copy",
     "unsqueeze_copy", "vdot", "view_copy", "where",
 })
-#: Those whose ``out`` is of bools or of uint8, whatever the operands are.
+#: Operators whose ``out`` must hold bools or uint8, for any operands.
 _TRUTH_OUT: Final = frozenset({"all", "any"})
-#: Those that are elementwise functions where they are given a second tensor.
+#: Operators that are elementwise functions if they get a second tensor.
 _PAIRS: Final = frozenset({"max", "min"})
-#: Those whose ``out`` shares no memory with the operands.
+#: Operators whose ``out`` must not share memory with the operands.
 _APART: Final = frozenset({
     "aminmax", "cat", "cross", "diff", "gather", "index_select", "kthvalue", "linalg_cross", "linalg_lu_solve",
     "masked_select", "max", "min", "mode", "stack", "take", "take_along_dim", "topk",
 })
-#: Those that compute in the dtype of ``out`` unless another one is asked for.
+#: Operators that compute in the dtype of ``out`` unless the call passes another one.
 _DTYPE_OF_OUT: Final = frozenset({"cumprod", "cumsum", "prod", "sum"})
 #: In-place operators that programs also call as functions; ``relu_(x)`` is ``x.relu_()``.
 INPLACE_FUNCTIONS: Final = frozenset({
@@ -91,7 +91,7 @@ INPLACE_FUNCTIONS: Final = frozenset({
     "log1p_", "log2_", "log_", "neg_", "reciprocal_", "relu_", "round_", "rsqrt_", "sigmoid_", "sin_", "sinh_",
     "sqrt_", "square_", "tan_", "tanh_", "trunc_", "zero_"
 })
-#: The annotations that stand for the schema's types.
+#: The annotations of the schema's types.
 _ANNOTATIONS: Final = {
     "Tensor": "Any",
     "Operand": "Any",
@@ -108,19 +108,19 @@ _ANNOTATIONS: Final = {
 }
 
 
-#: NumPy's names of parameters, which functions take, too.
+#: NumPy's names of parameters, which functions also accept.
 _NUMPY = {"dim": "axis", "keepdim": "keepdims"}
 
-#: Statements for calls with a number between the tensors, as PyTorch has had before there were keywords.
+#: Statements for calls with a number between the tensors, PyTorch's form before it had keywords.
 _OLD_FORMS = {"add": "alpha, other = other, last", "sub": "alpha, other = other, last",
               "addcmul": "value, tensor1, tensor2 = tensor1, tensor2, last",
               "addcdiv": "value, tensor1, tensor2 = tensor1, tensor2, last"}
-#: Operators whose old form has one or two factors between the tensors: up to five arguments by position.
+#: Operators whose old form has one or two factors between the tensors: up to five positional arguments.
 _SCALED_FORMS = ("addbmm", "addmm", "addmv", "addr", "baddbmm")
 
 
 def _old_form(operator: Operator) -> tuple[list[str], list[str]]:
-    """Parameters and statements for calls with numbers between the tensors; both empty for most operators."""
+    """Return parameters and statements for calls with numbers between the tensors; both empty for most operators."""
     name = operator.name.removesuffix("_")
     if name in _SCALED_FORMS:
         tensors = ", ".join(operator.schema.names[:3])
@@ -139,11 +139,11 @@ def _annotation(parameter: Parameter) -> str:
 
 
 def _signature(operator: Operator) -> str:
-    """Parameters in Python's form."""
+    """Return the parameters in Python's form."""
     parts: list[str] = []
     last = _old_form(operator)[0]
     for position, parameter in enumerate(operator.schema.parameters):
-        if parameter.type == "int...":  # what is collected may also be given as one sequence by name
+        if parameter.type == "int...":  # variadic values may also be passed as one sequence by name
             parts += [f"*{parameter.name}_: int", f"{parameter.name}: Any = None"]
             continue
         if parameter.name == operator.variadic:
@@ -167,9 +167,9 @@ def _signature(operator: Operator) -> str:
 
 
 def keywords(operator: Operator) -> dict[str, tuple[str, str]]:
-    """Return keywords of the function that are settled before dispatch, with their defaults and statements.
+    """Return keywords that the function handles before dispatch, with their defaults and statements.
 
-    They are the record's own, and NumPy's names of dimensions.
+    They are the record's own keywords, and NumPy's names of dimensions.
     """
     given = dict(getattr(operator, "keywords", {}))
     for position, parameter in enumerate(operator.schema.parameters):
@@ -184,7 +184,7 @@ def keywords(operator: Operator) -> dict[str, tuple[str, str]]:
 
 
 def _can_be_left_out(operator: Operator, position: int) -> bool:
-    """Whether a parameter without a default can get one, to be given by NumPy's name: no other one follows it."""
+    """Whether a parameter without a default can get one, for calls by NumPy's name: no such parameter follows it."""
     here, *after = operator.schema.parameters[position:]
     required = here.name in _NUMPY and here.default is None and not operator.variadic
     return required and all(parameter.default is not None or parameter.keyword_only for parameter in after)
@@ -197,7 +197,7 @@ def has_out(operator: Operator) -> bool:
 
 
 def _key_lines(operator: Operator, *, python_operator: str = "") -> list[str]:
-    """Statements that compute ``key``, in the function or in the Python operator called ``python_operator``."""
+    """Return statements that compute ``key``, in the function or in the Python operator ``python_operator``."""
     names = [p.name for p in operator.schema.parameters if p.is_tensor]
     kinds = [p.type for p in operator.schema.parameters if p.is_tensor]
     foreign = (
@@ -234,7 +234,7 @@ def _key_lines(operator: Operator, *, python_operator: str = "") -> list[str]:
 
 
 def _mixed_key_lines(operator: Operator) -> list[str]:
-    """Lists, numbers and optional tensors; ``key_of`` says what is wrong with other types."""
+    """Return such statements for lists, numbers and optional tensors; ``key_of`` raises the error for other types."""
     key = _key_name(operator)
     slow = f"{key} = key_of(_{_label(operator)}, ({', '.join(operator.schema.names)},))"
     terms = []
@@ -261,14 +261,14 @@ def _mixed_key_lines(operator: Operator) -> list[str]:
         "except AttributeError:",
         f"    {slow}",
     ]
-    if name != operator.variadic:  # what Python collects is a tuple
+    if name != operator.variadic:  # variadic arguments are a tuple
         lines = [f"if type({name}) is list or type({name}) is tuple:", *(f"    {line}" for line in lines),
                  "else:", f"    {slow}"]
     return [f"key = {' | '.join(terms) or 0}", *lines]
 
 
 def _key_name(operator: Operator) -> str:
-    """Return the name of the key in a function: attention has an argument ``key``."""
+    """Return the variable name of the key in a function: attention has an argument ``key``."""
     return "dispatch_key" if "key" in operator.schema.names else "key"
 
 
@@ -278,7 +278,7 @@ def _label(operator: Operator) -> str:
 
 
 def _given(operator: Operator, arguments: list[str]) -> str:
-    """Arguments as the closure takes them: composites have real keyword-only and collecting parameters."""
+    """Return the arguments as the closure takes them: composites have real keyword-only and variadic parameters."""
     if not isinstance(operator, Composite):
         return ", ".join(arguments)
     parameters = operator.schema.parameters
@@ -301,7 +301,7 @@ def _call_lines(operator: Operator, arguments: list[str]) -> list[str]:
 
 
 def function_name(operator: Operator) -> str:
-    """Return what a record's function is called; a method alone must not hide a built-in name from its module."""
+    """Return the name of a record's function; one that is only a method must not hide a built-in in its module."""
     return operator.name if operator.function else f"method_{operator.name}"
 
 
@@ -316,7 +316,7 @@ def _function(operator: Operator) -> str:
 
 
 def _keyword_lines(operator: Operator) -> list[str]:
-    """Statements that settle the keywords outside of the schema."""
+    """Return statements that handle the keywords outside of the schema."""
     lines = []
     for name, (default, statement) in keywords(operator).items():
         test = f"{name} {_GIVEN.get(default, f'!= {default}')}"
@@ -334,7 +334,7 @@ def _keyword_lines(operator: Operator) -> list[str]:
 
 
 def _out_lines(operator: Operator) -> list[str]:
-    """Statements of a call with ``out``."""
+    """Return statements of a call with ``out``."""
     if not has_out(operator):
         return []
     given = ", ".join(f"{p.name}={p.name}" if p.keyword_only else p.name for p in operator.schema.parameters)
@@ -343,7 +343,7 @@ def _out_lines(operator: Operator) -> list[str]:
     rules = _out_rules(operator)
     if operator.name in _APART:
         operands = _operands(operator)
-        # With two tensors it is the elementwise function, whose result may take an operand's place.
+        # With two tensors it is the elementwise function, whose result may overwrite an operand.
         rules += f", apart={operands}" + (' if not hasattr(dim, "_key") else ()' if operator.name in _PAIRS else "")
     elif isinstance(operator, Pointwise) or operator.name == "where":
         rules += f", beside={_operands(operator)}"
@@ -354,7 +354,7 @@ def _out_lines(operator: Operator) -> list[str]:
 
 
 def _out_rules(operator: Operator) -> str:
-    """Return the arguments by which ``write_out`` checks more of an ``out`` than its category."""
+    """Return the arguments by which ``write_out`` checks more than the category of ``out``."""
     if operator.name in _TRUTH_OUT:
         return ", truth=True"
     if operator.name in _EXACT_OUT:
@@ -371,12 +371,12 @@ def _operands(operator: Operator) -> str:
 
 
 def _itself(operator: Operator) -> str:
-    """Return the function inside of its own body, where a parameter may have its name."""
+    """Return an expression for the function inside of its own body, where a parameter may have its name."""
     return f"_{_label(operator)}" if operator.name in operator.schema.names else operator.name
 
 
 def _asked_first(operator: Operator, keyword: str) -> list[str]:
-    """Statements that hand a call with a keyword outside of the schema to who overrides functions."""
+    """Return statements that pass a call with a keyword outside of the schema to an override of functions."""
     parameters = operator.schema.parameters
     values = ", ".join([*(p.name for p in parameters if p.is_tensor), *(["out"] if keyword == "out" else [])])
     extra = [*keywords(operator), *(["out"] if has_out(operator) else [])]
@@ -385,13 +385,13 @@ def _asked_first(operator: Operator, keyword: str) -> list[str]:
 
 
 def _left_to_python(call: list[str]) -> list[str]:
-    """Statements of a call that gives NotImplemented where all who override it do."""
+    """Return statements of a call that returns NotImplemented if all overrides do."""
     return ["try:", *(f"    {line}" for line in call), "except ArgumentTypeError as error:",
             "    return unanswered(error)"]
 
 
 def _dunder(operator: Operator, name: str) -> str:
-    """Return a Python operator method; foreign operands give NotImplemented."""
+    """Return a Python operator method; it returns NotImplemented for foreign operands."""
     tensors = [p.name for p in operator.schema.parameters]
     if len(operator.schema.tensors) == 1:
         body = "\n".join(["key = input._key", *_call_lines(operator, tensors)])
@@ -414,13 +414,13 @@ def _dunder(operator: Operator, name: str) -> str:
 
 
 def python_operators(record: Operator) -> list[str]:
-    """Return the names of Python's operator methods that a record implements: ``__add__``, ``__iadd__``."""
+    """Return the names of Python's operator methods that a record implements, such as ``__add__`` or ``__iadd__``."""
     augmented = _AUGMENTED.get(record.name) if isinstance(record, InPlaceOperator) else None
     return [*record.dunder, *([] if augmented is None else [f"__i{augmented}__"])]
 
 
 def other_names(record: Operator) -> list[str]:
-    """Return the names of a record's function beside its own."""
+    """Return the further names of a record's function."""
     if record.function:
         return list(record.aliases)
     return [record.name, *record.aliases] if record.name in INPLACE_FUNCTIONS else []

@@ -1,4 +1,4 @@
-"""Examples for the reference pages: simple calls that operators take, found by trying."""
+"""Examples for the reference pages: simple calls that operators take, found by trial."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensocket.utils._pytree import tree_map_only
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.schema import Parameter
 
-#: Tensor arguments as Python source, in the order in which they are tried.
+#: Tensor arguments as Python source, in order of trial.
 _TENSORS: Final = (
     "torch.tensor([[1.0, -2.0], [0.5, 4.0]])",
     "torch.tensor([[1, 2], [3, 4]])",
@@ -37,7 +37,7 @@ _VALUES: Final = {
     "dtype": ("torch.float64",), "device": ("'cpu'",), "Tensor[]": (f"[{_TENSORS[2]}, {_TENSORS[2]}]", ),
     "any": ("(0,)", "1", "[1, 2]", _TENSORS[2]), "int...": ("(2, 2)", "(1, 0)", "(4,)"),
 }
-#: Calls that are tried for one operator.
+#: Maximum number of calls to try for one operator.
 _LIMIT: Final = 600
 #: The largest rounding error of a zero, relative to the largest element.
 _NOISE: Final = 1e-6
@@ -48,7 +48,7 @@ class Example:
     """One call.
 
     Attributes:
-        lines: Python source: arguments, the call with an assertion of what it returns in a comment.
+        lines: Python source: arguments, and the call with its result in a comment.
         shapes: Shapes of its arguments and results.
     """
 
@@ -57,7 +57,7 @@ class Example:
 
 
 def example(record: Operator, name: str, function: Any) -> Example | None:
-    """Return the first call that the operator takes; None if none of those tried is taken."""
+    """Return the first call that the operator takes, or None if it takes none of the calls tried."""
     needed = [p for p in record.schema.parameters if p.default is None and not (p.optional and p.keyword_only)]
     for values in itertools.islice(_choices(needed), _LIMIT):
         found = _attempt(name, function, needed, values, record.kind == "pointwise")
@@ -67,7 +67,7 @@ def example(record: Operator, name: str, function: Any) -> Example | None:
 
 
 def _choices(needed: list[Parameter]) -> Iterator[tuple[str, ...]]:
-    """Arguments in a fixed shuffled order after the plain ones, so that every combination may come early."""
+    """Yield the plain arguments, then all others in a fixed shuffled order, so that any combination can come early."""
     pools = [_VALUES.get(p.type, _TENSORS) if p.type not in ("Tensor", "Operand") else _TENSORS for p in needed]
     yield from (tuple(pool[min(k, len(pool) - 1)] for pool in pools) for k in range(len(_TENSORS)))
     order = random.Random(0)
@@ -104,7 +104,7 @@ def _attempt(name: str, function: Any, needed: list[Parameter], values: tuple[st
 
 
 def _without_noise(x: Any) -> Any:
-    """Zero what only rounding left of a zero, which differs from processor to processor."""
+    """Set elements to zero that differ from zero only by rounding, which depends on the processor."""
     if not x.is_floating_point() or not x.numel():
         return x
     size = x.abs().nan_to_num(0.0, 0.0, 0.0)

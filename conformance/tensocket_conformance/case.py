@@ -20,39 +20,39 @@ _ID: Final = re.compile(r"T[0-9]\.[a-z0-9_.]+(/[a-z0-9_]+)*(#[0-9]+)?", re.ASCII
 
 
 class Outcome(enum.Enum):
-    """The six outcomes of a case."""
+    """The outcome of a case, one of six."""
 
-    #: The device did what it should.
+    #: The device behaved as specified.
     PASS = "PASS"
-    #: It did not.
+    #: The device did not behave as specified.
     FAIL = "FAIL"
-    #: Outside of the declared profile, and verified to be refused with the typed error.
+    #: The case is outside of the declared profile, and the device refused it with the typed error.
     UNSUPPORTED = "UNSUPPORTED"
-    #: Left out for a stated reason.
+    #: The case was skipped for a stated reason.
     EXCLUDED = "EXCLUDED"
-    #: A case that this one depends on failed.
+    #: A prerequisite of the case failed.
     BLOCKED = "BLOCKED"
     #: No device can run it.
     NOT_RUN = "NOT_RUN"
 
 
 class Excluded(Exception):
-    """Raised by a case that does not apply to the device; the message is the reason."""
+    """Error that a case raises if it does not apply to the device; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to check.
+    """One check.
 
     Attributes:
-        id: ``T2.op.add/f32/broadcast#3``: selector, exclusion key and key of the reproduction.
-        run: Performs the check; returns the worst deviation where values were compared.
-        requires: Ids of cases without which this one means nothing.
-        dtype: Short name of the element type, if it is about one.
-        refusal: Whether it checks that something undeclared is refused; passing counts as UNSUPPORTED.
+        id: Such as ``T2.op.add/f32/broadcast#3``; it selects, excludes and reproduces the case.
+        run: Performs the check; returns the worst deviation if it compared values.
+        requires: Ids of the cases that are prerequisites of this one.
+        dtype: Short name of the element type, if the case tests one.
+        refusal: Whether it checks that the device refuses something undeclared; passing counts as UNSUPPORTED.
         hardware: Whether it needs a device that can be opened.
         quick: Whether the quick run includes it.
-        area: The family of operators that it belongs to, such as ``reduction``; empty if it is about none.
+        area: Its family of operators, such as ``reduction``; empty if it does not test an operator.
     """
 
     id: str
@@ -70,12 +70,12 @@ class Case:
 
     @property
     def tier(self) -> str:
-        """``T2``."""
+        """The tier, such as ``T2``."""
         return self.id.partition(".")[0]
 
     @property
     def family(self) -> str:
-        """``op.add``: what the id says before the first slash, without the tier."""
+        """The part of the id before the first slash, without the tier, such as ``op.add``."""
         return self.id.partition(".")[2].partition("/")[0].partition("#")[0]
 
 
@@ -86,9 +86,9 @@ class Result:
     Attributes:
         case: The case.
         outcome: The outcome.
-        seconds: How long it took.
+        seconds: Duration of the case.
         message: Why it did not pass; empty if it did.
-        metric: The worst deviation, if values were compared.
+        metric: The worst deviation, if the case compared values.
         blocked_by: Id of the case that blocked it.
         log: The end of the traceback of an unexpected exception.
         kernels: Kernels built while it ran.

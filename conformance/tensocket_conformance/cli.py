@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments after ``tensocket conformance``; None takes those of the process.
 
     Returns:
-        0 if nothing failed, 1 after a failure, 2 if nothing or not everything could be run, 3 for a bad profile.
+        0 if nothing failed, 1 after a failure, 2 if not every case could run, 3 for a bad profile.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     repeat = arguments[:1] == ["repro"]
@@ -101,7 +101,7 @@ def _repeat(options: argparse.Namespace) -> int:
     if options.case not in cases:
         print(f"tensocket conformance: {options.device!r} has no case {options.case!r}", file=sys.stderr)
         return _USAGE
-    # Without what it depends on: whoever repeats a case wants to see this one.
+    # Run without prerequisites: whoever repeats a case wants to see only this one.
     run = Run(tested, {})
     result = run.one(cases[options.case])
     console = Console(highlight=False, soft_wrap=True)

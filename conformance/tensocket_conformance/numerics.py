@@ -1,12 +1,12 @@
-"""How close a result has to be. The suite owns the tolerances; a backend has no say in them.
+"""Tolerances and comparisons of results. The suite defines the tolerances; a backend cannot change them.
 
-A result of a floating-point operator is compared with a float64 reference. The allowed error of one element is
+The suite compares a result of a floating-point operator with a float64 reference. The allowed error of one element is
 
     ulp * spacing(reference)  +  factor * eps * condition
 
-where ``condition`` is what the operator's record says about its conditioning: the sum of the magnitudes of the terms
-for a sum, ``|x f'(x)|`` for a function near its zeros. For complex results, error and spacing are those of
-magnitudes. Everything else must be equal.
+where ``condition`` is the conditioning in the operator's record: the sum of the magnitudes of the terms for a sum,
+``|x f'(x)|`` for a function near its zeros. For complex results, error and spacing are those of magnitudes. All other
+results must be equal to the reference.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ HostArray = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """An element type as the suite sees it.
+    """An element type of the suite.
 
     Attributes:
         short: Name in case ids.
         name: Name in the public API.
         kind: ``bool``, ``int``, ``float`` or ``complex``.
         numpy: NumPy dtype of host arrays; bfloat16 values travel as float32.
-        digits: Binary digits of the significand of a float (of a complex number: of its parts), with the leading one.
+        digits: Binary digits of the significand of a float (or a complex number's parts), including the leading one.
         exponent: Exponent of the smallest normal float.
     """
 
@@ -74,7 +74,7 @@ _ROWS: Final = (
 )
 #: The element types that the suite knows, by the short name used in case ids.
 FORMATS: Final[dict[str, Format]] = {row.short: row for row in _ROWS}
-#: The same, by the name in the public API.
+#: The same element types by their names in the public API.
 BY_NAME: Final[dict[str, Format]] = {row.name: row for row in _ROWS}
 
 
@@ -85,7 +85,7 @@ class Tolerance:
     Attributes:
         ulp: Units in the last place of the result.
         factor: Multiples of ``eps * condition``.
-        flush: Whether results below the smallest normal float may be off by that much.
+        flush: Whether results below the smallest normal float may have an error as large as it.
     """
 
     ulp: float = 0.0
@@ -101,11 +101,11 @@ class Metric:
     """The worst element of a comparison.
 
     Attributes:
-        error: Observed error as a fraction of the allowed one; 1 is the limit.
+        error: Observed error as a fraction of the allowed error; 1 is the limit.
         ulp: Observed error in units in the last place of the expected value.
-        index: Position of the element; None if nothing was compared.
-        got: Its value.
-        expected: The reference.
+        index: Position of the element; None if no elements were compared.
+        got: Value of the element.
+        expected: Its reference.
     """
 
     error: float
@@ -116,11 +116,11 @@ class Metric:
 
 
 class Failure(AssertionError):
-    """A case found something wrong.
+    """Error: a case found a defect.
 
     Args:
-        message: What.
-        metric: The worst element, if values were compared.
+        message: Description of the defect.
+        metric: The worst element, if the case compared values.
     """
 
     def __init__(self, message: str, metric: Metric | None = None) -> None:
@@ -129,7 +129,7 @@ class Failure(AssertionError):
 
 
 def to_bfloat16(values: HostArray) -> HostArray:
-    """Float32 values rounded to the nearest bfloat16, halves to even; NaN stays NaN."""
+    """Round float32 values to the nearest bfloat16, ties to even; NaN stays NaN."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     rounded = (bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) & np.uint32(0xFFFF0000)
     result = rounded.view(np.float32).reshape(np.shape(values)).copy()
@@ -138,14 +138,14 @@ def to_bfloat16(values: HostArray) -> HostArray:
 
 
 def to_format(values: HostArray, form: Format) -> HostArray:
-    """``values`` rounded to an element type, as the host array that carries it."""
+    """Round ``values`` to an element type; return the host array that holds it."""
     with np.errstate(all="ignore"):
         cast = np.asarray(values).astype(form.numpy)
     return to_bfloat16(cast) if form.short == "bf16" else cast
 
 
 def spacing(values: HostArray, form: Format) -> HostArray:
-    """Distance between neighbouring floats of ``form`` around each of ``values`` (float64, finite)."""
+    """Return the distance between adjacent floats of ``form`` around each of ``values`` (float64, finite)."""
     _, exponent = np.frexp(values)
     exponent = np.where(values == 0, form.exponent, np.maximum(exponent - 1, form.exponent))
     return np.asarray(np.ldexp(1.0, exponent - form.digits + 1))
@@ -197,7 +197,7 @@ def _compare_floats(got: HostArray, reference: HostArray, form: Format, toleranc
             allowed = np.maximum(allowed, form.tiny)
         rounded = to_format(reference, form).astype(np.float64)
         error = np.abs(got - reference)
-        # Rounding the reference is not the result's fault.
+        # The result need not account for the rounding of the reference.
         error = np.maximum(error - np.abs(np.where(np.isfinite(rounded), rounded, reference) - reference), 0.0)
         error = np.where(_same_special(got, reference, rounded, allowed, form), 0.0, error)
         error = np.where(np.isnan(error) | np.isinf(error), np.inf, error)
@@ -215,7 +215,7 @@ def _compare_floats(got: HostArray, reference: HostArray, form: Format, toleranc
 
 def _compare_complex(got: HostArray, reference: HostArray, form: Format, tolerance: Tolerance,
                      condition: HostArray) -> Metric:
-    """Distances in the plane; where a part is infinite or NaN, both parts are what the reference rounds to."""
+    """Compare by distances in the plane; if a part is infinite or NaN, both parts must equal the rounded reference."""
     wide = reference.astype(np.complex128)
     rounded = to_format(wide, form)
     finite = np.isfinite(wide) & np.isfinite(rounded)
@@ -239,9 +239,7 @@ def _compare_complex(got: HostArray, reference: HostArray, form: Format, toleran
 
 def _same_special(got: HostArray, reference: HostArray, rounded: HostArray, allowed: HostArray,
                   form: Format) -> HostArray:
-    """Return where both are NaN, or equal infinities, or on different sides of the overflow threshold within the
-    bound.
-    """
+    """Whether both are NaN, or equal, or within the bound on different sides of the overflow threshold."""
     same = (np.isnan(got) & np.isnan(reference)) | (got == rounded)
     at_edge = np.abs(reference) + allowed >= form.largest
     overflow = np.isinf(got) & np.isfinite(reference) & at_edge & (np.sign(got) == np.sign(reference))

@@ -1,7 +1,7 @@
-"""pytest: ``pytest --pyargs tensocket_conformance --device NAME``.
+"""Plugin of pytest: ``pytest --pyargs tensocket_conformance --device NAME``.
 
-The plugin is loaded in every pytest run of an environment that has the suite, so it imports nothing heavy and does
-nothing unless ``--device`` is given.
+Every pytest run in an environment with the suite loads the plugin, so it imports nothing heavy and does nothing without
+``--device``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take part in runs for a device."""
+    """Register the plugin if the run has a device."""
     if config.getoption("--device") is not None:
         config.pluginmanager.register(Conformance(config), "tensocket_conformance_run")
 
@@ -50,7 +50,7 @@ class Conformance:
 
     def select(self) -> list[Case]:
         """Return the selected cases; end the session if no such device or no case exists."""
-        # Here, and not on top: this module is imported in runs that have nothing to do with tensors.
+        # Not at the top of the module, because runs without tensors import it, too.
         from . import runner, suite
 
         try:

@@ -1,7 +1,7 @@
-"""One record per operator: how to call it, what is right, which inputs, how close.
+"""One record per operator: its call, reference, samples and tolerance.
 
-A record is turned into cases, one for each element type and sample; a sample is drawn from the random numbers of its
-case alone, so that a single case can be repeated.
+A record yields cases, one per element type and sample. A sample depends only on the random numbers of its case, so that
+a single case can be repeated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .case import Case
 from .numerics import EXACT, FORMATS, Failure, Format, HostArray, Metric, Tolerance, compare, to_format
 from .subject import Subject, format_of
 
-#: Element types by kind; the first ones get all samples, those in ``MINOR`` a few.
+#: Element types by kind; the first ones get all samples, and those in ``MINOR`` get a few.
 KINDS: Final[dict[str, tuple[str, ...]]] = {
     "b": ("b8",), "i": ("i64", "i32", "u8", "i8", "i16"), "f": ("f32", "f64", "f16", "bf16"),
     "u": ("u32", "u16", "u64"), "c": ("c64", "c128"),
@@ -27,13 +27,13 @@ MINOR_CLASSES: Final = frozenset({"prime", "grid", "transposed", "dim", "square"
 
 
 def kinds(letters: str) -> tuple[str, ...]:
-    """Short names of the element types of some kinds: ``kinds("if")``."""
+    """Return the short names of the element types of some kinds: ``kinds("if")``."""
     return tuple(short for letter in letters for short in KINDS[letter])
 
 
 @dataclass(frozen=True)
 class Given:
-    """A tensor argument of a sample: values, element type, and how it lies in memory."""
+    """A tensor argument of a sample: values, element type and memory layout."""
 
     array: HostArray
     short: str
@@ -42,14 +42,14 @@ class Given:
 
 @dataclass(frozen=True)
 class Sample:
-    """Arguments of one call; ``Given`` ones become tensors on the device and arrays for the reference."""
+    """Arguments of one call; a ``Given`` becomes a tensor on the device and an array for the reference."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Draw:
-    """Draws the values of one sample.
+    """Source of the values of one sample.
 
     Args:
         rng: Random numbers of the case.
@@ -61,8 +61,9 @@ class Draw:
         self.form = form
 
     def values(self, shape: tuple[int, ...], low: float = -4.0, high: float = 4.0) -> HostArray:
-        """Uniform values of the element type: floats (and parts of complex numbers) of the range, integers of ten times
-        the range, any bools.
+        """Draw uniform values of the element type.
+
+        Floats (and parts of complex numbers) are from the range, integers from ten times the range; bools are any.
         """
         if self.form.kind == "bool":
             return self.rng.integers(0, 2, shape).astype(np.bool_)
@@ -96,10 +97,10 @@ class Operator:
         name: Name in case ids.
         call: Calls it on tensors.
         reference: Computes the result from host arrays; floats arrive as float64 and are returned unrounded.
-        samples: Sample class with its number, ``prime#0``, to the function that draws it.
+        samples: By sample class and number, such as ``prime#0``, the function that draws the sample.
         dtypes: Short names of the element types that it takes.
-        result: Short name of the result's element type for an argument's; a tuple for several results.
-        tolerance: How close each floating-point result must be.
+        result: Maps an argument's element type to the result's, by short names; a tuple for several results.
+        tolerance: Tolerance of each floating-point result.
         condition: Conditioning of the results, from the same arguments as ``reference``.
         mutates: Whether it writes into its first argument and returns it.
         also: Short names of further element types that its samples use.
@@ -159,7 +160,7 @@ class Operator:
         outputs, references = (tuple(got), reference) if isinstance(result, tuple) else ((got,), (reference,))
         if len(outputs) != len(references):
             raise Failure(f"{len(outputs)} results, expected {len(references)}")
-        # A tuple of one name stands for any number of results.
+        # A tuple of one name applies to any number of results.
         names = names * len(outputs) if len(names) == 1 else names
         worst: Metric | None = None
         for tensor, expected, short in zip(outputs, references, names, strict=True):
@@ -175,13 +176,13 @@ class Operator:
 def tolerance_for(tolerance: Tolerance, form: Format) -> Tolerance:
     """Return a record's tolerance for one element type.
 
-    The narrow floats are computed in float32 and rounded once, so two units cover what four cover in float32. The
-    float64 reference has an error of its own, half as large again as that of the result.
+    Narrow floats are computed in float32 and rounded once, so two units suffice where float32 needs four. For float64,
+    the reference has an error, too, half as large again as that of the result.
     """
     if form.short in ("f16", "bf16"):
         return Tolerance(min(tolerance.ulp, 2.0), tolerance.factor, tolerance.flush)
     if form.kind == "complex":
-        # A product or quotient rounds several times, relative to its magnitude; references are no more precise.
+        # A product or quotient rounds several times, relative to its magnitude; the reference is not more precise.
         return Tolerance(4.0 * max(tolerance.ulp, 1.0), tolerance.factor * 4.0)
     if form.short == "f64":
         return Tolerance(tolerance.ulp * 1.5, tolerance.factor * 1.5, tolerance.flush)
@@ -189,7 +190,7 @@ def tolerance_for(tolerance: Tolerance, form: Format) -> Tolerance:
 
 
 def _exact(given: Given) -> HostArray:
-    """Return the argument of the reference: floats exactly, as float64 (complex128)."""
+    """Return the reference's argument: floats exactly, as float64 (complex128)."""
     wide = {"float": np.float64, "complex": np.complex128}.get(FORMATS[given.short].kind)
     return given.array if wide is None else given.array.astype(wide)
 
@@ -210,7 +211,7 @@ def _roundtrip(short: str) -> str:
 
 
 def same(short: str) -> str:
-    """Return the argument's element type as that of the result."""
+    """Return the argument's element type for the result."""
     return short
 
 
@@ -225,15 +226,15 @@ def int64(short: str) -> str:
 
 
 def floating(short: str) -> str:
-    """Floats and complex numbers stay, everything else becomes float32."""
+    """Return the same element type for floats and complex numbers, and float32 for all others."""
     return short if FORMATS[short].kind in ("float", "complex") else "f32"
 
 
 def magnitude(short: str) -> str:
-    """The result is real: of the parts' element type for complex numbers."""
+    """Return the real element type: for complex numbers, that of their parts."""
     return {"c64": "f32", "c128": "f64"}.get(short, short)
 
 
 def summed(short: str) -> str:
-    """Floats and complex numbers stay, everything else becomes int64."""
+    """Return the same element type for floats and complex numbers, and int64 for all others."""
     return short if FORMATS[short].kind in ("float", "complex") else "i64"

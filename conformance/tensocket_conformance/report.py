@@ -1,4 +1,4 @@
-"""The report of a run: JSON for machines, a summary for people, an exit code for scripts."""
+"""The report of a run: JSON for programs, a summary for people, an exit code for scripts."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from .runner import Run
 from .subject import Subject
 from .suite import Selection
 
-#: Version of the report's layout: the major part changes when a reader has to.
+#: Version of the report's format: a new major version requires changes of its readers.
 SCHEMA: Final = "1.0"
 _COLOURS: Final = {Outcome.PASS: "green", Outcome.FAIL: "red", Outcome.UNSUPPORTED: "cyan", Outcome.EXCLUDED: "dim",
                    Outcome.BLOCKED: "yellow", Outcome.NOT_RUN: "yellow"}
 
 
 def exit_code(results: Sequence[Result]) -> int:
-    """Return 0 if everything ran and nothing failed, 1 after a failure, 2 if something, or everything, did not run."""
+    """Return 0 if all cases ran and none failed, 1 after a failure, 2 if some or all cases did not run."""
     outcomes = {result.outcome for result in results}
     if Outcome.FAIL in outcomes:
         return 1
@@ -54,7 +54,7 @@ def as_dict(run: Run, results: Sequence[Result], selection: Selection, available
         run: The finished run.
         results: Its results, in order.
         selection: The options that selected the cases.
-        available: Number of cases that could have been.
+        available: Number of all cases.
         seconds: Duration of the run.
     """
     subject = run.subject
@@ -85,7 +85,7 @@ def write(path: Path, report: dict[str, Any]) -> None:
 
 
 def grouped(results: Sequence[Result]) -> list[tuple[str, list[str]]]:
-    """Failures that say the same, most frequent first: the first thing to fix is on top."""
+    """Group failures with the same message, most frequent first."""
     groups: dict[str, list[str]] = {}
     for result in results:
         if result.outcome is Outcome.FAIL:
@@ -94,7 +94,7 @@ def grouped(results: Sequence[Result]) -> list[tuple[str, list[str]]]:
 
 
 def _root(message: str) -> str:
-    """Return a message without its numbers, so that the same cause reads the same."""
+    """Return a message without its numbers, so that failures of one cause have equal messages."""
     return re.sub(r"-?(\d+\.?\d*(e[-+]?\d+)?|inf\b|nan\b)(, -?\d+)*", "#", message)[:100]
 
 

@@ -1,4 +1,4 @@
-"""Runs cases in order and turns whatever happens into one of the six outcomes."""
+"""Runner of cases, which maps every result or exception to one of the six outcomes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _TAIL = 6
 
 @dataclass
 class Run:
-    """The outcomes so far; a case is run at most once.
+    """The outcomes so far; a case runs at most once.
 
     Attributes:
         subject: The device under test.
-        cases: The cases that may be run, by id.
-        results: Their outcomes.
-        ledger: Host kernels that were used: (operator, dtype, kind) to (count, bytes).
+        cases: The cases that may run, by id.
+        results: Their results.
+        ledger: The host kernels that ran: (operator, dtype, kind) to (count, bytes).
     """
 
     subject: Subject
@@ -35,7 +35,7 @@ class Run:
     ledger: dict[tuple[str, str, str], tuple[int, int]] = field(default_factory=dict)
 
     def all(self, chosen: Iterable[Case], report: Callable[[Result], None] = lambda result: None) -> list[Result]:
-        """Run ``chosen``, telling ``report`` of each."""
+        """Run ``chosen``, and call ``report`` with each result."""
         results = []
         for case in chosen:
             results.append(self.one(case))
@@ -43,7 +43,7 @@ class Run:
         return results
 
     def one(self, case: Case) -> Result:
-        """Return the outcome of one case; what it depends on is run before it."""
+        """Return the result of one case; its prerequisites run before it."""
         if case.id not in self.results:
             self.results[case.id] = self._blocked(case) or self._execute(case)
         return self.results[case.id]
@@ -89,7 +89,7 @@ class Run:
                       kernels=_kernels(self.subject) - kernels)
 
     def _judge_ledger(self, outcome: Outcome, message: str) -> tuple[Outcome, str]:
-        """Reject a result that another device computed: it says nothing about this one."""
+        """Reject a result that another device computed."""
         strangers = []
         for entry in ts.fallback_ledger():
             if str(entry.device).partition(":")[0] != self.subject.name:
@@ -106,7 +106,7 @@ class Run:
 
 
 def open_run(subject: Subject, cases: Iterable[Case]) -> Run:
-    """Return a run in which falling back to another device is forbidden."""
+    """Return a run without fallback to another device."""
     ts.set_fallback(None)
     return Run(subject, {case.id: case for case in cases})
 

@@ -1,4 +1,4 @@
-"""The device under test, and the traffic between it and NumPy."""
+"""The device under test, and transfers between it and NumPy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tensocket as ts
 
 from .numerics import BY_NAME, FORMATS, Failure, Format, HostArray
 
-#: The ways in which ``place`` can change the strides of a tensor without changing its values.
+#: The layouts that ``place`` can give a tensor without changing its values.
 LAYOUTS = ("plain", "transposed", "offset", "step", "expanded")
 
 
@@ -21,10 +21,10 @@ class Subject:
     """The device under test.
 
     Attributes:
-        name: Its device name, ``opencl``.
+        name: Its device name, such as ``opencl``.
         index: Its index.
-        seed: Added to the seed of every case.
-        state: State of the backend: ``available``.
+        seed: Number that is added to the seed of every case.
+        state: State of the backend, such as ``available``.
         reason: Why it is not usable.
         dtypes: Short names of the declared element types that the suite knows.
         features: Declared features.
@@ -45,7 +45,7 @@ class Subject:
 
     @property
     def device(self) -> str:
-        """``opencl:0``."""
+        """The device with its index, such as ``opencl:0``."""
         return f"{self.name}:{self.index}"
 
     @property
@@ -63,7 +63,7 @@ class Subject:
         return host_tensor(array, short).to(self.device)
 
     def place(self, array: HostArray, short: str, layout: str = "plain") -> Any:
-        """Return a tensor with the values of ``array`` whose strides are as ``layout`` says.
+        """Return a tensor with the values of ``array`` and the strides of a layout.
 
         ``expanded`` needs an array that does not vary along its first dimension.
         """
@@ -84,7 +84,7 @@ class Subject:
         """Return the values of a tensor on the host; bfloat16 as float32.
 
         Raises:
-            Failure: The tensor is not where it should be.
+            Failure: The tensor is on another device.
         """
         where = str(tensor.device)
         if where not in (self.device, self.name):

@@ -1,4 +1,4 @@
-"""All cases for a device, and the selection of some of them."""
+"""All cases for a device, and selections of them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .record import KINDS
 from .subject import Subject
 from .tiers import bad, gradients, loading, memory
 
-#: The quick run takes one in so many of the operators of a family.
+#: The quick run takes one of this many operators of a family.
 _EACH: Final = 6
-#: The class of an element type: the letter of its kind, but the narrow floats are a class of their own.
+#: The class of an element type: the letter of its kind; narrow floats have their own class.
 _LETTERS: Final = {short: letter for letter, shorts in KINDS.items() for short in shorts}
 _NARROW: Final = frozenset({"f16", "bf16"})
-#: Operators of which a case builds four kernels or more on OpenCL; in the quick run others stand for their families.
+#: Operators with cases that build four kernels or more on OpenCL; in the quick run others represent their families.
 COSTLY: Final = frozenset({
     "argsort", "bincount", "cosine_similarity", "grid_sample", "histc", "index", "index.mask", "istft",
     "linalg.matrix_exp", "log_softmax", "logsumexp", "masked_mean", "max.dim", "median", "mode", "multi_margin_loss",
@@ -31,19 +31,19 @@ COSTLY: Final = frozenset({
 
 
 class BadProfile(Exception):
-    """A profile that nothing can be concluded from."""
+    """Error: a profile is not valid, so that tests of its device would have no meaning."""
 
 
 class UnknownSubject(Exception):
-    """No installed backend has this name."""
+    """Error: no installed backend has this name."""
 
 
 def subject(device: str, seed: int = 0) -> Subject:
-    """Return the device called ``device``, with what its backend declares.
+    """Return the device called ``device``, with the declarations of its backend.
 
     Raises:
         UnknownSubject: No installed backend has this name, or the index is wrong.
-        BadProfile: Its profile makes no sense.
+        BadProfile: The profile is not valid.
     """
     try:
         named = ts.device(device)
@@ -56,13 +56,13 @@ def subject(device: str, seed: int = 0) -> Subject:
         return found
     if found.usable and found.index >= record.device_count:
         raise UnknownSubject(f"backend {found.name!r} has {record.device_count} device(s)")
-    # A device may do less than its backend; without a device there is only the backend's word.
+    # A device may support less than its backend; without a device, only the backend's declaration is available.
     profile = record.descriptor.profile
     if found.usable:
         try:
             profile = ts.profile(found.device)
         except ts.errors.BackendError as error:
-            # A backend that cannot open its device is what the suite is there to report.
+            # The suite reports a backend that cannot open its device.
             found.state = "unavailable" if isinstance(error, ts.errors.BackendUnavailable) else "broken"
             found.reason = error.rule
     found.dtypes = tuple(short for short, form in FORMATS.items() if form.name in profile.dtypes)
@@ -88,12 +88,12 @@ def all_cases(declared: tuple[str, ...]) -> list[Case]:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which cases to run.
+    """Selection of the cases to run.
 
     Attributes:
-        tier: The highest tier; those below it are included.
-        quick: Whether to take a sample of less than a minute.
-        pattern: Shell pattern that ids must match; the cases they depend on come along.
+        tier: The highest tier; lower tiers are included.
+        quick: Whether to take a sample that runs in less than a minute.
+        pattern: Shell pattern that ids must match; their prerequisites are included.
     """
 
     tier: str = TIERS[-1]
@@ -101,7 +101,7 @@ class Selection:
     pattern: str | None = None
 
     def apply(self, cases: list[Case]) -> list[Case]:
-        """Return the selected ones, in their order; empty if nothing matches."""
+        """Return the selected cases, in order; empty if none matches."""
         chosen = [case for case in cases if case.tier <= self.tier]
         if self.quick:
             chosen = quick_sample(chosen)
@@ -114,10 +114,10 @@ class Selection:
 def quick_sample(cases: Iterable[Case]) -> list[Case]:
     """Return all cases marked quick, and a few that represent the others.
 
-    A device that compiles spends the time of a case on its kernels, so the sample needs few: one in ``_EACH`` operators
-    of each family, and between them every class of element types, every sample class and a refusal, if there are any.
-    The operators of ``COSTLY`` are left to the full run. The choice depends on nothing but the ids: it is the same in
-    every run.
+    A device that compiles spends most of a case's time on kernels, so the sample needs few kernels. It takes one in
+    ``_EACH`` operators of each family; together they cover every class of element types, every sample class and a
+    refusal, if there are any. Only the full run includes the operators in ``COSTLY``. The choice depends only on the
+    ids, so it is the same in every run.
     """
     chosen: list[Case] = []
     areas: dict[str, list[Case]] = {}
@@ -127,14 +127,14 @@ def quick_sample(cases: Iterable[Case]) -> list[Case]:
         elif case.tier in ("T2", "T4") and case.family.partition(".")[2] not in COSTLY:
             areas.setdefault(f"{case.tier} {case.area}", []).append(case)
     drawn = {family for members in areas.values() for family in _draw(members)}
-    # Special values first, at which most defects show.
+    # Special values first, which reveal most defects.
     remaining = sorted((case for members in areas.values() for case in members),
                        key=lambda case: ("/grid#" not in case.id, _number(case.id)))
     marks = {case.id: _marks(case, drawn) for case in remaining}
     missing = set[str]().union(*marks.values())
     built: set[tuple[str, str | None]] = set()
     while missing:
-        # Of an operator and an element type that were chosen before, the kernels are there.
+        # Cases of an operator and element type that are chosen already need no new kernels.
         best = max(remaining, key=lambda case: (len(marks[case.id] & missing), (case.family, case.dtype) in built))
         chosen.append(best)
         missing -= marks[best.id]
@@ -143,7 +143,7 @@ def quick_sample(cases: Iterable[Case]) -> list[Case]:
 
 
 def _draw(cases: list[Case]) -> list[str]:
-    """Some operators of a family, with their tiers."""
+    """Choose some operators of a family, with their tiers."""
     operators = sorted({f"{case.tier}.{case.family}" for case in cases}, key=_number)
     return operators[:max(2, len(operators) // _EACH)]
 

@@ -1,4 +1,4 @@
-"""The suite as pytest tests, one for each case; see ``plugin.py``."""
+"""The suite as pytest tests, one per case; see ``plugin.py``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make one test of each selected case."""
+    """Make one test per selected case."""
     conformance = metafunc.config.pluginmanager.get_plugin("tensocket_conformance_run")
     if conformance is None:
         pytest.exit("name the device to validate: --device NAME", 2)
@@ -20,7 +20,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def test_case(case: Case, pytestconfig: pytest.Config) -> None:
-    """Check that the device does what it should."""
+    """Check that the device passes the case."""
     conformance = pytestconfig.pluginmanager.get_plugin("tensocket_conformance_run")
     assert conformance is not None, "collection found it"
     conformance.check(case)

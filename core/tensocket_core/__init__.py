@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
-# First, because the class ``device`` below takes the name of this module.
+# Import device.py first: the class ``device`` below takes the module's name.
 from .device import current_stream, get_default_device, set_default_device, set_stream
 
 # isort: split
@@ -59,7 +59,7 @@ from .promotion import can_cast, default_dtype, get_default_dtype, promote_types
 from .promotion import pair_type as result_type
 from .tensor import Size
 
-#: The names of programs; those with an alias above are for what stands on core.
+#: The public names for user programs. The names with an underscore above are for the packages on top of core.
 __all__ = [
     "LedgerRecord",
     "Size",

@@ -1,4 +1,4 @@
-"""Opened devices as the runtime sees them: key bit, program cache, current stream, and how users name them."""
+"""Opened devices as the runtime uses them: key bit, program cache, current stream, and lookup by name."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class DeviceEntry:
         runtime: The backend's opened device.
         key: Its bit in dispatch keys.
         programs: Compiled programs by structure (``launch.programs``).
-        natives: Kernels whose native form was asked for (``launch.entries``).
-        factories: By dtype, what factories of small tensors need (``creation``).
+        natives: Native entries of kernels (``launch.entries``).
+        factories: Data of factories for small tensors, by dtype (``creation``).
         holds_data: Whether tensors have values; False for ``meta`` alone.
     """
 
@@ -66,10 +66,10 @@ class DeviceEntry:
 
     @property
     def stream(self) -> Stream:
-        """The stream for work that is queued now.
+        """The stream that receives work now.
 
-        On a host-resident device that is the default one: of another one, whole operators are queued
-        (``launch.host_streams``), and whatever works on arrays besides does so when the queue is empty.
+        A host-resident device always returns its default stream. Its other streams queue whole operators
+        (``launch.host_streams``), and other work on arrays runs once their queues are empty.
         """
         streams = _THREAD.streams
         if not streams:
@@ -95,18 +95,18 @@ _LOCK: Final = held_over_forks(threading.RLock(), Rank.DEVICES)
 
 
 def _no_queues(used: bool) -> None:
-    """Do nothing, until ``launch.host_streams`` puts its function in place of this one."""
+    """Do nothing; ``launch.host_streams`` replaces this function."""
 
 
-#: Queues of functions that may have something to do, by identity; weakly, so that a stream ends with its last user.
+#: Host queues that may hold pending functions, by identity. The references are weak: a stream ends with its last user.
 PENDING: Final[dict[int, weakref.ref[HostQueue]]] = {}
-#: Called with whether this thread works on a queue of functions; ``launch.host_streams`` puts its function here.
+#: Called with True if this thread uses a host queue, else False; ``launch.host_streams`` sets the function.
 ON_HOST_QUEUES: Final[list[Callable[[bool], None]]] = [_no_queues]
 _ENTRIES: Final[list[DeviceEntry]] = []
 #: Entries by the values that users pass as ``device=``; filled on first use of each spelling.
 _BY_NAME: Final[dict[Any, DeviceEntry]] = {}
 _PROCESS_DEFAULT: Final[list[DeviceEntry]] = []
-#: The environment's device, when it answers for ``cuda``.
+#: The device from the environment, if it answers for ``cuda``.
 _ANSWERING: Final[list[str]] = []
 #: Key bit to entry.
 BY_KEY: Final[dict[int, DeviceEntry]] = {}
@@ -148,15 +148,15 @@ def _meta_device() -> MetaDevice:
 
 
 def default_entry() -> DeviceEntry:
-    """Return the device that factories use without ``device=``: this thread's, else the process's."""
+    """Return the device that factories use without ``device=``: the thread's default, or else the process's."""
     return _THREAD.default or (_PROCESS_DEFAULT[0] if _PROCESS_DEFAULT else _first_default())
 
 
 def _first_default() -> DeviceEntry:
-    """Return the process's default device, from the environment as it is when the first tensor is made.
+    """Return the process's default device, from the environment at the time of the first tensor.
 
-    A program that calls this package ``torch`` expects PyTorch's default: for it the environment says which device
-    answers for ``cuda``, and one that cannot be used is refused here.
+    A program that imports this package as ``torch`` expects PyTorch's default: for it the environment says which device
+    answers for ``cuda``. If that device is unusable, this function raises.
     """
     if package_name() == "torch":
         _answer_from_environment()
@@ -167,15 +167,12 @@ def _first_default() -> DeviceEntry:
 
 
 def selected_entry() -> DeviceEntry | None:
-    """Return the device that this thread selected with ``set_default_device`` or ``with device(...)``.
-
-    The result is None without one.
-    """
+    """Return the device that this thread selected with ``set_default_device`` or ``with device(...)``, or None."""
     return _THREAD.default
 
 
 def use_entry(entry: DeviceEntry | None) -> None:
-    """Make this thread's factories use a device as ``selected_entry`` said in another thread."""
+    """Set this thread's default device to a result of ``selected_entry``, possibly from another thread."""
     _THREAD.default = entry
 
 
@@ -189,16 +186,16 @@ def set_default_device(device: Any) -> None:
 
 
 class _ThreadSelection(Selection):
-    """``with device:`` — the default device of this thread for a block."""
+    """A block ``with device:``, in which a device is this thread's default."""
 
     def enter(self, device: Device) -> None:
-        """Make it the default."""
+        """Make ``device`` the default."""
         entry = open_entry(device)
         _THREAD.outer.append(_THREAD.default)
         _THREAD.default = entry
 
     def leave(self) -> None:
-        """Return to the default before."""
+        """Restore the previous default."""
         _THREAD.default = _THREAD.outer.pop()
 
 
@@ -211,11 +208,11 @@ def get_default_device() -> Device:
 
 
 def answer_for(name: str, backend: str | None) -> None:
-    """Call the devices of a backend ``name`` from now on, tensors that are there included (``contract.stand_in``).
+    """Call the devices of a backend ``name`` from now on, also on existing tensors (``contract.stand_in``).
 
     Args:
         name: Name of the devices in programs, for example ``cuda``.
-        backend: Whose devices answer; None ends it.
+        backend: The backend whose devices answer; None ends it.
     """
     with _LOCK:
         own = [MEANT.get(entry.device.type, entry.device.type) for entry in _ENTRIES]
@@ -226,7 +223,7 @@ def answer_for(name: str, backend: str | None) -> None:
 
 
 def answer_with(device: str) -> None:
-    """Let a device, for example ``opencl:1``, answer for ``cuda``; an unusable one is refused at once.
+    """Let a device, for example ``opencl:1``, answer for ``cuda``; raise at once if it is unusable.
 
     Raises:
         UnknownDevice, InvalidDeviceIndex, BackendError: As ``open_entry``.
@@ -239,7 +236,7 @@ def answer_with(device: str) -> None:
 
 
 def _answer_from_environment() -> None:
-    """Let the environment's device answer for ``cuda``, once, where a program calls this package ``torch``."""
+    """Let the device from the environment answer for ``cuda``, once, if a program imports this package as ``torch``."""
     device = os.environ.get("TENSOCKET_DEVICE")
     if not device or _ANSWERING or package_name() != "torch":
         return
@@ -255,7 +252,7 @@ BEFORE_NUMBERED.append(_answer_from_environment)
 
 
 def set_current(device: Any) -> None:
-    """Let the name of a device without an index mean this one, in all threads; it is number 0 until then.
+    """Make a device the meaning of its name without an index, in all threads; initially that is number 0.
 
     Raises:
         UnknownDevice, InvalidDeviceIndex, BackendError: As ``open_entry``.
@@ -268,10 +265,10 @@ def set_current(device: Any) -> None:
 
 
 def entry_of_key(operator: str, key: int) -> DeviceEntry:
-    """Return the one device in a key.
+    """Return the only device in a key.
 
     Raises:
-        ArgumentTypeError: The key has none: no tensor was passed.
+        ArgumentTypeError: The key has no device, because no argument is a tensor.
         DeviceMismatch: The key has several devices.
     """
     bits = key >> DEVICE_SHIFT << DEVICE_SHIFT
@@ -286,7 +283,7 @@ def entry_of_key(operator: str, key: int) -> DeviceEntry:
 
 
 def entries() -> list[DeviceEntry]:
-    """All opened devices."""
+    """Return all opened devices."""
     return list(_ENTRIES)
 
 
@@ -307,7 +304,7 @@ def set_stream(device: Any, stream: Stream) -> None:
 
 
 def _note_streams() -> None:
-    """Let recording and dispatch know whether this thread works on other streams than the default ones."""
+    """Tell recording and dispatch whether this thread uses streams other than the default ones."""
     streams = _THREAD.streams
     if not streams:
         _THREAD.reason = None
@@ -317,12 +314,12 @@ def _note_streams() -> None:
 
 
 def thread_streams() -> dict[int, Stream] | None:
-    """Streams other than the default on which this thread queues work, by device key; None while there are none."""
+    """Return the streams other than the default that this thread uses, by device key; None if there are none."""
     return dict(_THREAD.streams) or None
 
 
 def use_streams(streams: dict[int, Stream] | None) -> None:
-    """Queue this thread's work as ``thread_streams`` said earlier; each stream first waits for what was queued."""
+    """Use the streams of an earlier ``thread_streams``; each stream first waits for the work queued so far."""
     before, after = _THREAD.streams, streams or {}
     for key in before.keys() | after.keys():
         runtime = BY_KEY[key].runtime
@@ -339,22 +336,22 @@ def use_streams(streams: dict[int, Stream] | None) -> None:
 
 
 def host_queue(entry: DeviceEntry) -> HostQueue | None:
-    """Return the queue of functions that this thread selected for a host-resident device; None for the default."""
+    """Return the queue that this thread selected for a host-resident device; None means the default stream."""
     stream = _THREAD.streams.get(entry.key)
     return stream if isinstance(stream, HostQueue) else None
 
 
 def wait_for_queue() -> None:
-    """Wait until the queues of functions that this thread selected are empty."""
+    """Wait until the host queues that this thread selected are empty."""
     for stream in list(_THREAD.streams.values()):
         if isinstance(stream, HostQueue):
             stream.synchronize()
 
 
 def wait_for_values() -> None:
-    """Wait until all queues of functions are empty, before values in host memory are read.
+    """Wait until all host queues are empty, before host memory is read.
 
-    A queued function itself waits for none: what it reads is in order, and two queues would wait for each other.
+    A queued function does not wait: its reads are in order already, and two queues would wait for each other.
     """
     if _THREAD.working:
         return
@@ -367,7 +364,7 @@ def wait_for_values() -> None:
 
 @contextmanager
 def working() -> Iterator[None]:
-    """A block that a queue runs."""
+    """Mark a block as work that a host queue runs."""
     _THREAD.working = True
     try:
         yield
@@ -377,7 +374,7 @@ def working() -> Iterator[None]:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """A block of this thread that touches nothing that is queued."""
+    """Use the default streams within a block, which must not touch memory of queued work."""
     streams, _THREAD.streams = _THREAD.streams, {}
     try:
         yield

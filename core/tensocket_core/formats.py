@@ -1,4 +1,4 @@
-"""Memory formats and layouts: how elements of a tensor lie in memory."""
+"""Memory formats and layouts: the order and encoding of a tensor's elements in memory."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tensocket_plugins.contract.naming import package_name
 
 
 class memory_format:
-    """An order of dimensions in memory. There are four objects of this class.
+    """An order of dimensions in memory. The class has four objects.
 
     Attributes:
-        name: ``contiguous_format``: row-major. ``preserve_format``: the order of the tensor that is copied.
+        name: ``contiguous_format``: row-major. ``preserve_format``: the order of the source of a copy.
             ``channels_last``: N, H, W, C in memory for dimensions N, C, H, W. ``channels_last_3d``: N, D, H, W, C.
     """
 
@@ -29,13 +29,13 @@ class memory_format:
 
 
 class layout:
-    """A kind of storage of a tensor's elements.
+    """An encoding of a tensor's elements.
 
     Attributes:
-        name: ``strided``: every element at an offset that strides tell. ``sparse_coo``: positions and values of some
-            elements. ``sparse_csr``: starts of rows, columns and values of some elements of a matrix;
-            ``sparse_csc``: starts of columns, and rows. ``sparse_bsr``, ``sparse_bsc``: the same of blocks.
-            ``jagged``: tensors that differ in one dimension, one after the other, and where each begins.
+        name: ``strided``: strides give the offset of every element. ``sparse_coo``: positions and values of some
+            elements. ``sparse_csr``: row starts, columns and values of some elements of a matrix;
+            ``sparse_csc``: column starts, rows and values. ``sparse_bsr``, ``sparse_bsc``: the same for blocks.
+            ``jagged``: consecutive tensors that differ in one dimension, and the start of each.
     """
 
     __slots__ = ("name",)
@@ -78,10 +78,10 @@ def _format_named(name: str) -> memory_format:
 
 
 def check_format(operator: str, value: Any) -> memory_format | None:
-    """Return a memory format; None stays None.
+    """Return a memory format unchanged; None stays None.
 
     Raises:
-        ArgumentTypeError: It is none.
+        ArgumentTypeError: The value is not a memory format.
     """
     if value is not None and not isinstance(value, memory_format):
         raise ArgumentTypeError(operator, f"memory_format of type {type(value).__name__}",

@@ -1,7 +1,7 @@
 """Operator functions by name, for code below the operators: empty until the operators publish theirs here.
 
-A gradient formula or a composite calls other operators. It reads them from this module when it runs, so that no record
-has to import the functions that are generated from all records.
+A gradient formula or a composite calls other operators. It reads them from this module at run time, so no record has
+to import the functions that are generated from all records.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def publish(functions: Mapping[str, Any]) -> None:
-    """Make functions readable as attributes of this module, by their names."""
+    """Make functions available as attributes of this module, by their names."""
     globals().update(functions)
 
 

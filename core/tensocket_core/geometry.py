@@ -12,9 +12,9 @@ from tensocket_plugins.contract.arrays import contiguous_strides, is_contiguous
 from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, ShapeError
 
 Shape = tuple[int, ...]
-#: Most dimensions of an array of NumPy.
+#: NumPy's limit of dimensions.
 _MOST_DIMENSIONS: Final = 64
-#: Most bytes of an array, as its elements count.
+#: NumPy's limit of an array's size in bytes, which counts elements even if strides repeat them.
 _MOST_BYTES: Final = (1 << 63) - 1
 
 
@@ -27,7 +27,7 @@ def element_strides(array: Any) -> Shape:
 
 
 def contiguous(array: Any) -> bool:
-    """Whether a handle's elements lie in row-major order without gaps."""
+    """Whether a handle's elements are in row-major order without gaps."""
     if type(array) is np.ndarray:
         return bool(array.flags.c_contiguous)
     return is_contiguous(array.shape, array.strides)
@@ -56,14 +56,14 @@ def broadcast_shapes(operator: str, shapes: Sequence[Shape]) -> Shape:
 
 
 def expanded_strides(shape: Shape, strides: Shape, target: Shape) -> Shape:
-    """Return the strides that show an array of ``shape`` as ``target``, with 0 along broadcast dimensions."""
+    """Return the strides that broadcast an array of ``shape`` to ``target``: 0 along broadcast dimensions."""
     lead = len(target) - len(shape)
     return (0,) * lead + tuple(0 if n == 1 and target[axis + lead] != 1 else s
                                for axis, (n, s) in enumerate(zip(shape, strides, strict=True)))
 
 
 def coalesce(shape: Shape, strides: Sequence[Shape]) -> tuple[Shape, list[Shape]]:
-    """Fewest dimensions that visit the same elements in the same order, for several operands at once.
+    """Merge dimensions to the fewest that visit the same elements in the same order, for several operands at once.
 
     >>> coalesce((2, 3, 4), [(12, 4, 1), (0, 0, 1)])
     ((6, 4), [(4, 1), (0, 1)])
@@ -88,7 +88,7 @@ def coalesce(shape: Shape, strides: Sequence[Shape]) -> tuple[Shape, list[Shape]
 
 
 def is_integer(value: Any) -> bool:
-    """Whether an argument is one integer, of Python or of a library such as NumPy, and neither several nor a bool."""
+    """Whether an argument is one integer, of Python or of a library such as NumPy; a bool and a sequence are not."""
     return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
@@ -97,7 +97,7 @@ def normalize_axis(operator: str, axis: Any, rank: int) -> int:
 
     Raises:
         DimensionError: The axis is out of range.
-        ArgumentTypeError: It is not an integer.
+        ArgumentTypeError: The axis is not an integer.
     """
     bound = max(rank, 1)
     if not isinstance(axis, int) or isinstance(axis, bool):
@@ -111,12 +111,12 @@ def normalize_axis(operator: str, axis: Any, rank: int) -> int:
 
 
 def normalize_axes(operator: str, dim: Any, rank: int) -> Shape:
-    """Sorted non-negative axes; None or an empty list means all.
+    """Return the axes sorted and non-negative; None or an empty list means all.
 
     Raises:
         DimensionError: An axis is out of range.
         ShapeError: An axis appears twice.
-        ArgumentTypeError: ``dim`` is neither an integer nor several.
+        ArgumentTypeError: ``dim`` is neither an integer nor a sequence of integers.
     """
     if dim is None:
         return tuple(range(rank))
@@ -129,7 +129,7 @@ def normalize_axes(operator: str, dim: Any, rank: int) -> Shape:
 
 
 def normalize_shape(operator: str, shape: Sequence[int], size: int) -> Shape:
-    """``shape`` with a -1 replaced, checked against the number of elements.
+    """Return ``shape`` with a -1 replaced, checked against the number of elements.
 
     Raises:
         ShapeError: The sizes do not multiply to ``size``, are negative, or leave -1 ambiguous.
@@ -146,7 +146,7 @@ def normalize_shape(operator: str, shape: Sequence[int], size: int) -> Shape:
 
 
 def memory_of(array: Any) -> Any:
-    """Return the owner of a handle's memory, the same for all views: the first array, or a device's storage."""
+    """Return the owner of a handle's memory, the same for all views: the base array, or a device's storage."""
     if type(array) is not np.ndarray:
         return array.storage
     while type(array.base) is np.ndarray:
@@ -155,23 +155,23 @@ def memory_of(array: Any) -> Any:
 
 
 def owner_of(array: Any) -> Any:
-    """Return the object that keeps a handle's memory: the same for all views and all arrays of one foreign buffer.
+    """Return the object that keeps a handle's memory alive: the same for all views and arrays of one foreign buffer.
 
-    NumPy lets views of an array over a foreign buffer refer to that array, and only that one to the buffer.
+    NumPy makes the first array over a foreign buffer the base of all views; only that array refers to the buffer.
     """
     memory = memory_of(array)
     return memory if type(memory) is not np.ndarray or memory.base is None else memory.base
 
 
 def memory_offset(array: Any) -> int:
-    """Elements between the start of the memory and the first element."""
+    """Return the number of elements between the start of the memory and the first element."""
     if type(array) is not np.ndarray:
         return int(array.offset)
     return int(array.ctypes.data - memory_of(array).ctypes.data) // array.itemsize
 
 
 def memory_nbytes(array: Any) -> int:
-    """Return the number of bytes of the memory that a handle lies in."""
+    """Return the number of bytes of a handle's memory."""
     memory = memory_of(array)
     if type(memory) is not np.ndarray:
         return int(memory.nbytes)
@@ -182,10 +182,10 @@ def memory_nbytes(array: Any) -> int:
 
 
 def as_strided(array: Any, shape: Shape, strides: Shape, offset: int) -> Any:
-    """Return a view with any geometry; ``offset`` counts elements from the array's first one, and may be negative.
+    """Return a view with any shape and strides; ``offset`` counts from the array's first element and may be negative.
 
     Raises:
-        ShapeError: There are more dimensions than arrays of NumPy have.
+        ShapeError: There are more dimensions than NumPy allows.
     """
     if type(array) is not np.ndarray:
         _check_rank(shape)
@@ -198,7 +198,7 @@ def as_strided(array: Any, shape: Shape, strides: Shape, offset: int) -> Any:
     if flags.forc:
         try:
             return np.ndarray(shape, array.dtype, array if flags.c_contiguous else array.T, offset * size, steps)
-        except (ValueError, TypeError):  # it reaches beyond the array
+        except (ValueError, TypeError):  # beyond the end of the array
             pass
     return _in_memory(array, shape, steps, offset * size)
 
@@ -210,14 +210,15 @@ def _check_rank(shape: Shape) -> None:
 
 
 def _in_memory(array: np.ndarray[Any, Any], shape: Shape, steps: Shape, nbytes: int) -> np.ndarray[Any, Any]:
-    """Return a view of the memory that an array lies in; ``nbytes`` counts from the array's first element."""
+    """Return a view of an array's memory; ``nbytes`` counts from the array's first element."""
     return on_memory(array, array.dtype, shape, steps, nbytes)
 
 
 def on_memory(array: np.ndarray[Any, Any], dtype: np.dtype[Any], shape: Shape, steps: Shape,
               nbytes: int = 0) -> np.ndarray[Any, Any]:
-    """Return the elements of any dtype and geometry on an array's memory; ``nbytes`` counts from the array's first
-    element.
+    """Return a view of an array's memory with any dtype, shape and strides.
+
+    ``nbytes`` counts from the array's first element.
     """
     _check_rank(shape)
     if math.prod(shape) * dtype.itemsize > _MOST_BYTES:
@@ -239,7 +240,7 @@ def expand(array: Any, shape: Shape) -> Any:
 
 
 def partly_shared(array: Any, out: Any) -> bool:
-    """Whether writing ``out`` changes elements of ``array`` that are read later: shared memory, not one to one."""
+    """Whether writing ``out`` changes elements of ``array`` that are read later: memory shared, but not one to one."""
     array, out = getattr(array, "plain", array), getattr(out, "plain", out)
     if array is out:
         return False
@@ -256,7 +257,7 @@ def partly_shared(array: Any, out: Any) -> bool:
 
 
 def is_dense(shape: Shape, strides: Shape) -> bool:
-    """Whether the elements fill a piece of memory without gaps, each one once, in any order of dimensions."""
+    """Whether the elements fill a block of memory without gaps, each one once, in any order of dimensions."""
     step = 1
     for stride, size in sorted((s, n) for n, s in zip(shape, strides, strict=True) if n != 1):
         if size == 0:
@@ -268,12 +269,12 @@ def is_dense(shape: Shape, strides: Shape) -> bool:
 
 
 def share_a_part(array: Any, out: Any) -> bool:
-    """Whether two arrays without gaps have memory in common, but not element by element."""
+    """Whether two dense arrays share memory, but not element by element."""
     return overlapping(array, out) and partly_shared(array, out)
 
 
 def overlapping(array: Any, out: Any) -> bool:
-    """Whether two arrays without gaps have memory in common."""
+    """Whether two dense arrays share memory."""
     if not (array.size and out.size and all(is_dense(x.shape, element_strides(x)) for x in (array, out))):
         return False
     array, out = getattr(array, "plain", array), getattr(out, "plain", out)

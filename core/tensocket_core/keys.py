@@ -1,16 +1,16 @@
 """Dispatch keys: everything that decides how an operator runs, in one int.
 
-A tensor's key holds a one-hot dtype, ``DIM0`` for zero-dimensional tensors, ``AUTOGRAD`` where it requires a gradient,
+A tensor's key holds a one-hot dtype, ``DIM0`` for zero-dimensional tensors, ``AUTOGRAD`` if it requires a gradient,
 and one bit per opened device. The keys of an operator's arguments are or-ed; a Python number adds a bit for its kind,
 on the left or the right. One dict lookup of the result settles dtype, promotion, device and autograd.
 
     bits 0-17   dtype (``DType.bit``)
-    bit  18     automatic choice of precision is on in this thread
-    bit  19     a zero-dimensional tensor takes part
-    bit  20     a tensor that requires a gradient takes part
-    bit  21     a tensor that is not plain takes part: of an overriding subclass, or of a transform
+    bit  18     autocast is on in this thread
+    bit  19     an argument is a zero-dimensional tensor
+    bit  20     an argument requires a gradient
+    bit  21     an argument leaves the fast path: a tensor of an overriding subclass or of a transform
     bits 22-25  a Python bool, int, float or complex on the right; 26-29 on the left
-    bit  30     a lazily conjugated tensor takes part; 31 a lazily negated one
+    bit  30     an argument is a lazily conjugated tensor; bit 31: a lazily negated one
     bits 32-    opened devices
 """
 
@@ -30,13 +30,13 @@ WRAPPER: Final = 1 << 21
 SCALAR_SHIFT: Final = 22
 #: Python type of a number to its key bit, as the right operand.
 SCALAR: Final[dict[type, int]] = {bool: 1 << 22, int: 1 << 23, float: 1 << 24, complex: 1 << 25}
-#: The same where None stands for no operand.
+#: The same for optional operands: None is the absence of one.
 OPTIONAL: Final[dict[type, int]] = {**SCALAR, type(None): 0}
 #: The same as the left operand.
 SCALAR_LEFT: Final[dict[type, int]] = {kind: bit << 4 for kind, bit in SCALAR.items()}
 SCALAR_MASK: Final = 0xFF << SCALAR_SHIFT
 
-#: Memory holds the conjugates of the elements, or their negatives; see ``dispatch.lazy``.
+#: Memory holds the conjugates, or the negatives, of the elements; see ``dispatch.lazy``.
 CONJ: Final = 1 << 30
 NEG: Final = 1 << 31
 LAZY: Final = CONJ | NEG
@@ -56,12 +56,12 @@ _FLAGS: Final = (("dim0", DIM0), ("wrapper", WRAPPER), ("autocast", AUTOCAST), (
 
 
 def dtype_bit(dtype: DType) -> int:
-    """Key bit of a dtype."""
+    """Return the key bit of a dtype."""
     return 1 << dtype.bit
 
 
 def describe_key(key: int) -> str:
-    """Return a key in words, for traces and listings.
+    """Return a description of a key, for traces and listings.
 
     >>> describe_key(AUTOGRAD | DIM0 | 1 << dtypes.float32.bit)
     'float32 dim0 autograd'

@@ -1,4 +1,4 @@
-"""Limits of the numbers that a dtype holds: ``finfo`` and ``iinfo``."""
+"""Limits of a dtype's numbers: ``finfo`` and ``iinfo``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensocket_plugins.ir.complex import COMPONENT
 
 from .promotion import get_default_dtype
 
-#: Bits behind the point, exponent of the smallest normal number, largest number.
+#: Mantissa bits, exponent of the smallest normal number, largest number.
 _FORMATS: Final[dict[DType, tuple[int, int, float]]] = {
     dtypes.float64: (52, -1022, (2.0 - 2.0**-52) * 2.0**1023),
     dtypes.float32: (23, -126, (2.0 - 2.0**-23) * 2.0**127),
@@ -24,22 +24,22 @@ _FORMATS: Final[dict[DType, tuple[int, int, float]]] = {
 
 
 class finfo:
-    """The numbers of a floating-point dtype; of a complex one, those of its parts.
+    """Limits of a floating-point dtype; of a complex dtype, those of its parts.
 
     Args:
-        type: The dtype; the default dtype if it is left out.
+        type: The dtype; by default, the default dtype.
 
     Attributes:
         bits: Size of a number.
         eps: Distance from 1 to the next larger number.
         max: The largest number.
-        min: The negative number of the largest magnitude.
+        min: The smallest number, which is ``-max``.
         tiny: The smallest positive number of full precision; ``smallest_normal`` is the same.
-        resolution: The last decimal digit of 1 that every number near 1 tells apart.
+        resolution: The decimal resolution of numbers near 1.
         dtype: The dtype's name.
 
     Raises:
-        ArgumentTypeError: The dtype is one of integers, or no dtype.
+        ArgumentTypeError: The dtype is an integer dtype, or ``type`` is not a dtype.
     """
 
     __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
@@ -70,7 +70,7 @@ class finfo:
 
 
 class iinfo:
-    """The numbers of an integer dtype.
+    """Limits of an integer dtype.
 
     Args:
         type: The dtype.
@@ -82,7 +82,7 @@ class iinfo:
         dtype: The dtype's name.
 
     Raises:
-        ArgumentTypeError: The dtype is not one of integers.
+        ArgumentTypeError: The dtype is not an integer dtype.
     """
 
     __slots__ = ("bits", "dtype", "max", "min")

@@ -1,8 +1,8 @@
 """The built-in device ``meta``: tensors with shape, strides and dtype, and without data.
 
-It is an opened device like any other, so that every operator takes the code path of real devices: it allocates
-storages without memory, and its table of compiled programs answers every key with a function that does nothing, before
-any program is built. A call that asks for values raises ``MissingDataError``.
+It is an opened device like any other, so every operator takes the code path of real devices: it allocates storages
+without memory, and its table of compiled programs answers every key with a function that does nothing, before any
+program is built. A call that needs values raises ``MissingDataError``.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ META: Final = "meta"
 
 
 def missing_data(operator: str, what: str = "a meta tensor") -> MissingDataError:
-    """Return the error for what needs the values of a meta tensor."""
+    """Return the error for a call that needs the values of a meta tensor."""
     return MissingDataError(operator, what, "Cannot copy out of meta tensor; no data!",
                             "compute it on a device that holds data, or use Module.to_empty() to give it memory")
 
 
 class NoPrograms(dict[Any, Any]):
-    """Compiled programs of a device that computes nothing: every key has one, which does nothing."""
+    """Compiled programs of a device that computes nothing: every key has the same program, which does nothing."""
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the function that does nothing."""
@@ -42,31 +42,31 @@ def _do_nothing(buffers: Sequence[Any], scalars: Sequence[int | float], stream: 
 
 
 class MetaAllocator(Allocator):
-    """Blocks without memory; each is an identity that views share."""
+    """An allocator of blocks without memory; a block is the identity that views share."""
 
     def allocate(self, nbytes: int, stream: Stream) -> Block:
-        """Return a block that says it has ``nbytes`` bytes."""
+        """Return a block that reports ``nbytes`` bytes."""
         return Block(None, nbytes, stream)
 
     def free(self, block: Block) -> None:
-        """There is nothing to free."""
+        """Do nothing: a block has no memory."""
 
 
 class MetaStream(Stream):
     """A queue without work."""
 
     def synchronize(self) -> None:
-        """Nothing to wait for."""
+        """Do nothing: no work is pending."""
 
     def query(self) -> bool:
-        """True."""
+        """Return True: no work is pending."""
         return True
 
     def wait(self, event: Event) -> None:
-        """Nothing to wait for."""
+        """Do nothing: no work is pending."""
 
     def record(self, event: Event) -> None:
-        """Nothing to mark."""
+        """Do nothing: no work is pending."""
 
 
 class MetaDevice(OpenDevice):
@@ -82,7 +82,7 @@ class MetaDevice(OpenDevice):
         self.target = Target(kind="interpreter")
 
     def copy(self, dst: Array, src: Array, stream: Stream) -> None:
-        """Copy nothing into an array without data.
+        """Copy nothing to an array without data.
 
         Raises:
             MissingDataError: ``dst`` is on the host.
@@ -91,8 +91,8 @@ class MetaDevice(OpenDevice):
             raise missing_data("copy", f"a meta tensor of shape {list(src.shape)}")
 
     def synchronize(self) -> None:
-        """Nothing to wait for."""
+        """Do nothing: no work is pending."""
 
     def data_ptr(self, array: Array) -> int:
-        """0, because the device has no memory."""
+        """Return 0, because the device has no memory."""
         return 0

@@ -1,5 +1,7 @@
-"""Type promotion, PyTorch's rules: categories first (bool < integral < floating < complex), and within the highest
-category dimensioned tensors outrank zero-dimensional ones, which outrank Python numbers.
+"""Type promotion by PyTorch's rules.
+
+The category decides first (bool < integral < floating < complex). Within the highest category, tensors with dimensions
+outrank zero-dimensional ones, which outrank Python numbers.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ from .keys import DIM0, DTYPE_MASK, DTYPE_OF
 
 _DTYPE_VARIABLE: Final = "TENSOCKET_DEFAULT_DTYPE"
 _CATEGORY_OF_NUMBER: Final[dict[type, int]] = {bool: 0, int: 1, float: 2, complex: 3}
-#: Dtypes for storage: converted and moved, never computed with.
+#: Dtypes for storage: tensors are converted to and from them and copied, but operators do not compute in them.
 FLOAT8: Final = frozenset({dtypes.float8_e4m3fn, dtypes.float8_e5m2})
-#: Unsigned integers without a signed dtype that holds them all.
+#: Unsigned integers that have no common dtype with other integers.
 WIDE_UNSIGNED: Final = frozenset({dtypes.uint16, dtypes.uint32, dtypes.uint64})
 
 
@@ -77,8 +79,8 @@ def promote_types(a: DType, b: DType) -> DType:
     tensocket.int16
 
     Raises:
-        DtypeError: The pair has no common dtype: float8 with any other, uint16, uint32 and uint64 with any other but
-            real floats.
+        DtypeError: The pair has no common dtype: float8 with any other dtype; uint16, uint32 and uint64 with any other
+            except real floats.
     """
     if a is b and type(a) is DType:
         return a
@@ -101,7 +103,7 @@ def promote_types(a: DType, b: DType) -> DType:
 
 
 def _check_pair(a: DType, b: DType) -> None:
-    """Refuse pairs of different dtypes that have no common one."""
+    """Raise for pairs of different dtypes without a common one."""
     if FLOAT8 & {a, b}:
         raise DtypeError("promote_types", f"{a.name} and {b.name}", "float8 dtypes are for storage",
                          "convert with .to(dtype) first")
@@ -114,7 +116,7 @@ def complex_dtype(dtype: DType) -> DType:
     """Return the complex dtype with the precision of a float one; complex64 for the half-precision types.
 
     Raises:
-        DtypeError: float8, which no complex dtype goes with.
+        DtypeError: The dtype is float8, which has no complex counterpart.
     """
     if dtype in FLOAT8:
         raise DtypeError("result_type", f"{dtype.name} and a complex number", "float8 dtypes are for storage",
@@ -123,7 +125,7 @@ def complex_dtype(dtype: DType) -> DType:
 
 
 def _with_parts(dtype: DType) -> DType:
-    """Return the complex dtype that real numbers and a complex one promote to; complex32 for float16."""
+    """Return the complex dtype for real parts of a dtype in promotion; complex32 for float16."""
     return dtypes.complex32 if dtype is dtypes.float16 else complex_dtype(dtype)
 
 
@@ -140,7 +142,7 @@ def result_type(operands: Iterable[Any]) -> DType:
     """Return the dtype in which an operator computes on tensors and Python numbers.
 
     Raises:
-        ArgumentTypeError: An operand is neither.
+        ArgumentTypeError: An operand is neither a tensor nor a Python number.
     """
     dims: DType | None = None
     zeros: DType | None = None
@@ -167,7 +169,7 @@ def result_type(operands: Iterable[Any]) -> DType:
 
 
 def _outranked(higher: DType | None, lower: DType | None) -> DType | None:
-    """Return the dtype to which operands of a higher and a lower rank promote; the lower only adds its category."""
+    """Return the dtype to which a higher and a lower rank promote; the lower rank contributes only its category."""
     if higher is None or lower is None:
         return lower if higher is None else higher
     if higher.kind == "float":
@@ -178,7 +180,7 @@ def _outranked(higher: DType | None, lower: DType | None) -> DType | None:
 
 
 def pair_type(tensor1: Any, tensor2: Any) -> DType:
-    """Return the dtype in which an operator computes on two tensors or Python numbers: ``torch.result_type``."""
+    """Return the dtype in which an operator computes on two tensors or Python numbers, as ``torch.result_type``."""
     return result_type((tensor1, tensor2))
 
 

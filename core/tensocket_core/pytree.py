@@ -1,7 +1,7 @@
-"""Trees of Python containers: what arguments and results of transformed functions are made of.
+"""Trees of Python containers: the arguments and results of transformed functions.
 
-Tuples, named tuples, lists, dicts, ordered dicts, default dicts and deques are nodes, and so is what was registered;
-everything else, None too, is a leaf.
+Tuples, named tuples, lists, dicts, ordered dicts, default dicts, deques and registered classes are nodes; any other
+object, including None, is a leaf.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class TreeSpec:
 
     Attributes:
         type: Class of the container; None for a leaf, ``namedtuple`` for all named tuples.
-        context: Everything but the parts that is needed to rebuild the container.
+        context: The data besides the children that the container is rebuilt from.
         num_nodes: Number of containers and leaves.
         num_leaves: Number of leaves.
-        num_children: Number of parts of the container.
+        num_children: Number of children of the container.
     """
 
     __slots__ = ("_children", "_context", "num_children", "num_leaves", "num_nodes", "type")
@@ -48,7 +48,7 @@ class TreeSpec:
 
     @property
     def context(self) -> Any:
-        """Everything but the parts that is needed to rebuild the container."""
+        """The data besides the children that the container is rebuilt from."""
         return self._context
 
     def is_leaf(self) -> bool:
@@ -56,18 +56,18 @@ class TreeSpec:
         return self.type is None
 
     def children(self) -> list[TreeSpec]:
-        """Return the structures of the parts."""
+        """Return the structures of the children."""
         return self._children.copy()
 
     def child(self, index: int) -> TreeSpec:
-        """Return the structure of one part."""
+        """Return the structure of one child."""
         return self._children[index]
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """Return the tree with these leaves.
 
         Raises:
-            ArgumentError: There are more or fewer leaves than the structure has.
+            ArgumentError: The number of leaves is not that of the structure.
         """
         given = list(leaves)
         if len(given) != self.num_leaves:
@@ -76,7 +76,7 @@ class TreeSpec:
         return _build(iter(given), self)
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
-        """Return the parts of a tree that stand where this structure has leaves.
+        """Return the parts of a tree at the positions of this structure's leaves.
 
         Raises:
             ArgumentError: The structure is not a prefix of the tree.
@@ -93,7 +93,7 @@ class TreeSpec:
         return bool(self.type == other.type and self._context == other._context and self._children == other._children)
 
     def __hash__(self) -> int:
-        context: Any = None  # that of registered classes may not be hashable
+        context: Any = None  # the context of a registered class may not be hashable
         if self.type is defaultdict:
             context = (self._context[0], tuple(self._context[1]))
         elif self.type in DICTS:
@@ -128,16 +128,16 @@ def register_pytree_node(cls: type, flatten_fn: Flatten, unflatten_fn: Unflatten
     """Make a class a container.
 
     Args:
-        cls: The class; subclasses are not containers by that.
+        cls: The class; its subclasses do not become containers.
         flatten_fn: ``flatten_fn(tree) -> (children, context)``.
         unflatten_fn: ``unflatten_fn(children, context) -> tree``.
-        serialized_type_name: The name of the class in texts of ``treespec_dumps``.
-        to_dumpable_context: Turns the context into something that JSON can express.
+        serialized_type_name: The name of the class in the output of ``treespec_dumps``.
+        to_dumpable_context: Converts the context to a value that JSON can express.
         from_dumpable_context: The inverse.
-        flatten_with_keys_fn: As ``flatten_fn``, with pairs of a key and a child.
+        flatten_with_keys_fn: Like ``flatten_fn``, with pairs of a key and a child.
 
     Raises:
-        ArgumentError: The class is registered already, or only one of the functions for contexts is given.
+        ArgumentError: The class is already registered, or only one of the two context functions is given.
     """
     if cls in NODES:
         raise ArgumentError("register_pytree_node", f"{cls}, which is already registered as pytree node",
@@ -157,13 +157,13 @@ def tree_flatten(tree: Any, is_leaf: Predicate | None = None) -> tuple[list[Any]
 
     Args:
         tree: The tree.
-        is_leaf: Says of what it is given whether it counts as a leaf, though it may be a container.
+        is_leaf: Predicate; a container for which it returns True counts as a leaf.
 
     >>> tree_flatten({"a": 1, "b": (2, 3)})[0]
     [1, 2, 3]
 
     Raises:
-        ArgumentError: A container holds itself.
+        ArgumentError: A container contains itself.
     """
     leaves: list[Any] = []
     try:
@@ -183,11 +183,11 @@ def _collect(tree: Any, leaves: list[Any], is_leaf: Predicate | None) -> TreeSpe
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
-    """Return the tree of a structure and its leaves, in this order or the other.
+    """Build a tree from leaves and a structure; the two arguments may come in either order.
 
     Raises:
-        ArgumentError: There are more or fewer leaves than the structure has.
-        ArgumentTypeError: No structure is given.
+        ArgumentError: The number of leaves is not that of the structure.
+        ArgumentTypeError: Neither argument is a structure.
     """
     if not isinstance(treespec, TreeSpec):
         if not isinstance(leaves, TreeSpec):
@@ -209,7 +209,7 @@ def _mismatch(given: str) -> ArgumentError:
 
 
 def _take(spec: TreeSpec, tree: Any, found: list[Any]) -> None:
-    """Parts of a tree that stand where the structure has leaves.
+    """Collect the parts of a tree at the positions of a structure's leaves.
 
     Raises:
         ArgumentError: The structure is not a prefix of the tree.
@@ -225,7 +225,7 @@ def _parts(spec: TreeSpec, tree: Any) -> list[Any]:
     """Return the children of a tree in the order of a structure.
 
     Raises:
-        ArgumentError: It is another container, or one with other keys or another length.
+        ArgumentError: The tree is a different container, or has other keys or another length.
     """
     node = node_of(tree)
     kind = type(tree) if node is None else node.type
@@ -269,7 +269,7 @@ def tree_structure(tree: Any, is_leaf: Predicate | None = None) -> TreeSpec:
 
 
 def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Predicate | None = None) -> Any:
-    """Return the tree with ``func`` of every leaf in its place; parts of further trees there are further arguments.
+    """Apply ``func`` to every leaf; the parts of further trees at the same position are further arguments.
 
     Raises:
         ArgumentError: The structure is not a prefix of a further tree.
@@ -279,7 +279,7 @@ def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Predicat
 
 
 def broadcast_to_and_flatten(tree: Any, treespec: TreeSpec, is_leaf: Predicate | None = None) -> list[Any] | None:
-    """Return the leaves of a prefix, each repeated for the leaves that it stands for; None if it is not a prefix.
+    """Return the leaves of a prefix, each repeated for every leaf below it; None if the tree is not a prefix.
 
     >>> broadcast_to_and_flatten((0, None), tree_structure((1, [2, 3])))
     [0, None, None]

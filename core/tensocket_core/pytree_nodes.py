@@ -1,4 +1,4 @@
-"""Containers that trees are made of: how each is taken apart, with keys, and made again."""
+"""Containers of trees: how each class is flattened, with and without keys, and rebuilt."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tensocket_plugins.contract.errors import ArgumentError, UnsupportedOperator
 
 Flatten = Callable[[Any], tuple[Any, Any]]
 Unflatten = Callable[[Any, Any], Any]
-#: Stands for the text of a class in files where none was given.
+#: Serialized name of a class that was registered without one.
 NO_NAME: Final = "NO_SERIALIZED_TYPE_NAME_FOUND"
 
 
 class NodeDef(NamedTuple):
-    """How a class of containers is taken apart and made.
+    """Flattening and unflattening of a class of containers.
 
     Attributes:
         type: The class.
         flatten_fn: ``flatten_fn(tree) -> (children, context)``.
         unflatten_fn: ``unflatten_fn(children, context) -> tree``.
-        flatten_with_keys_fn: As ``flatten_fn``, with pairs of a key and a child; None if the class has no keys.
+        flatten_with_keys_fn: Like ``flatten_fn``, with pairs of a key and a child; None if the class has no keys.
     """
 
     type: Any
@@ -35,12 +35,12 @@ class NodeDef(NamedTuple):
 
 
 class SerializeDef(NamedTuple):
-    """How a class of containers is written as text.
+    """Serialization of a class of containers.
 
     Attributes:
         typ: The class.
-        serialized_type_name: Its name in texts.
-        to_dumpable_context: Turns the context into something that JSON can express; None if JSON can as it is.
+        serialized_type_name: The serialized name.
+        to_dumpable_context: Converts the context to a value that JSON can express; None if not needed.
         from_dumpable_context: The inverse.
     """
 
@@ -93,7 +93,7 @@ class GetAttrKey:
 
 
 LOCK: Final = threading.RLock()
-#: Class of a container to how it is taken apart; ``namedtuple`` stands for all named tuples.
+#: Definition by class of container; ``namedtuple`` stands for all named tuples.
 NODES: Final[dict[Any, NodeDef]] = {}
 SERIALIZED: Final[dict[Any, SerializeDef]] = {}
 TYPE_OF_NAME: Final[dict[str, Any]] = {}
@@ -106,7 +106,7 @@ def register_node(cls: Any, flatten_fn: Flatten, unflatten_fn: Unflatten, *, ser
     """Make a class a container; a second registration replaces the first, with a warning.
 
     Raises:
-        ArgumentError: Only one of the functions for contexts is given.
+        ArgumentError: Only one of the two context functions is given.
     """
     with LOCK:
         if cls in NODES:
@@ -130,14 +130,14 @@ def deregister_node(cls: Any) -> None:
 
 
 def is_namedtuple_class(cls: Any) -> bool:
-    """Whether a class is one of named tuples."""
+    """Whether a class is a named tuple class."""
     return (isinstance(cls, type) and issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
             and all(type(field) is str for field in cls._fields)  # type: ignore[attr-defined]
             and callable(getattr(cls, "_make", None)) and callable(getattr(cls, "_asdict", None)))
 
 
 def node_of(tree: Any) -> NodeDef | None:
-    """How a container is taken apart; None for a leaf."""
+    """Return the definition of a container; None for a leaf."""
     kind = type(tree)
     if kind is not tuple and issubclass(kind, tuple) and is_namedtuple_class(kind):
         return NODES[namedtuple]
@@ -202,10 +202,10 @@ def unflatten_namedtuple(children: Iterable[Any], cls: Any) -> Any:
 
 
 def dump_namedtuple(cls: Any) -> str:
-    """Return the name of a class of named tuples in texts.
+    """Return the serialized name of a named tuple class.
 
     Raises:
-        UnsupportedOperator: It was given none.
+        UnsupportedOperator: The class was registered without one.
     """
     found = SERIALIZED.get(cls)
     if found is None or found.serialized_type_name == NO_NAME:
@@ -215,10 +215,10 @@ def dump_namedtuple(cls: Any) -> str:
 
 
 def load_namedtuple(name: str) -> Any:
-    """Return the class of named tuples with a name.
+    """Return the named tuple class with a serialized name.
 
     Raises:
-        UnsupportedOperator: There is none.
+        UnsupportedOperator: No class has that name.
     """
     if name not in TYPE_OF_NAME:
         raise UnsupportedOperator("treespec_loads", f"the named tuple {name!r}", "its class is registered first",

@@ -1,4 +1,4 @@
-"""Strides of results: what PyTorch's rules make of the strides of operands, and arrays that have them."""
+"""Strides of results by PyTorch's rules from the strides of operands, and arrays with those strides."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from . import formats
 from .device import DeviceEntry
 from .geometry import Shape, as_strided, contiguous, element_strides, expanded_strides, is_dense
 
-#: Order of dimensions in memory, first the slowest, by memory format.
+#: Order of dimensions in memory, slowest first, by memory format.
 _ORDER = {formats.channels_last: (0, 2, 3, 1), formats.channels_last_3d: (0, 2, 3, 4, 1)}
 
 
 def ordered_strides(shape: Shape, order: Sequence[int]) -> Shape:
-    """Strides without gaps of dimensions that lie in memory in the given order, the slowest first.
+    """Return the strides without gaps of dimensions in the given order of memory, the slowest first.
 
     >>> ordered_strides((2, 3, 4), (0, 2, 1))
     (12, 1, 3)
@@ -34,7 +34,7 @@ def format_strides(operator: str, shape: Shape, format: formats.memory_format) -
     """Return the strides of a tensor of ``shape`` in a memory format.
 
     Raises:
-        ShapeError: The format is for another number of dimensions.
+        ShapeError: The format requires another number of dimensions.
     """
     if format not in _ORDER:
         return contiguous_strides(shape)
@@ -46,7 +46,7 @@ def format_strides(operator: str, shape: Shape, format: formats.memory_format) -
 
 
 def in_format(array: Any, format: formats.memory_format) -> bool:
-    """Whether a handle's elements lie as a memory format says; strides of dimensions of size 1 do not count."""
+    """Whether a handle is in a memory format; strides of dimensions of size 1 do not count."""
     if format not in _ORDER:
         return contiguous(array)
     shape, strides, order = array.shape, element_strides(array), _ORDER[format]
@@ -62,7 +62,7 @@ def in_format(array: Any, format: formats.memory_format) -> bool:
 
 
 def public_strides(array: Any) -> tuple[int, ...]:
-    """Return the strides of a handle as PyTorch has them, in elements: a dimension of size 1 has a stride, too."""
+    """Return a handle's strides as PyTorch reports them, in elements: a 0 along a dimension of size 1 is replaced."""
     shape, strides = array.shape, element_strides(array)
     if 0 in shape and not any(strides):
         return contiguous_strides(shape)
@@ -77,7 +77,7 @@ def public_strides(array: Any) -> tuple[int, ...]:
 
 
 def suggested_format(shape: Shape, strides: Shape) -> formats.memory_format:
-    """Return the memory format that strides look like, gaps aside, as PyTorch guesses it; row-major in doubt."""
+    """Return the memory format that PyTorch infers from strides, which may have gaps; row-major in doubt."""
     format = {4: formats.channels_last, 5: formats.channels_last_3d}.get(len(shape))
     if format is None or strides[1] == 0:
         return formats.contiguous_format
@@ -90,7 +90,7 @@ def suggested_format(shape: Shape, strides: Shape) -> formats.memory_format:
 
 
 def _swaps(first: int, second: int, shape: Shape, operands: Sequence[Shape]) -> int:
-    """Whether dimension ``first`` is slower in memory than ``second``: 1, -1, or 0 where the operands do not tell."""
+    """Return 1 if dimension ``first`` is slower in memory than ``second``, -1 if it is faster, 0 if undecided."""
     for strides in operands:
         a, b = strides[first], strides[second]
         if a == 0 or b == 0:
@@ -103,11 +103,11 @@ def _swaps(first: int, second: int, shape: Shape, operands: Sequence[Shape]) -> 
 
 
 def memory_order(shape: Shape, operands: Sequence[Shape]) -> list[int]:
-    """Return the dimensions from the slowest to the fastest in memory; the first operand that tells decides.
+    """Return the dimensions from the slowest to the fastest in memory; the first operand that orders two decides.
 
     Args:
         shape: The common shape.
-        operands: Strides of every operand as one of that shape, 0 along broadcast dimensions.
+        operands: Strides of every operand broadcast to that shape, 0 along broadcast dimensions.
     """
     order = list(range(len(shape) - 1, -1, -1))
     for start in range(1, len(order)):
@@ -125,7 +125,7 @@ def memory_order(shape: Shape, operands: Sequence[Shape]) -> list[int]:
 def pointwise_strides(shape: Shape, operands: Sequence[tuple[Shape, Shape]]) -> Shape:
     """Return the strides of the result of a pointwise operator.
 
-    Operands of one layout pass it on; of several, the first one's order of dimensions is kept without its gaps.
+    If all operands have one layout, the result has it too; otherwise it has the first one's order, without gaps.
 
     Args:
         shape: The result's shape.
@@ -154,14 +154,14 @@ def _agree(shape: Shape, strides: Shape, wanted: Shape) -> bool:
 
 
 def preserved_strides(shape: Shape, strides: Shape) -> Shape:
-    """Return the strides of a copy: the same if they leave no gaps, else the same order of dimensions without gaps."""
+    """Return the strides of a copy: the same if they are dense, else the same order of dimensions without gaps."""
     if is_dense(shape, strides):
         return strides if 0 not in shape else contiguous_strides(shape)
     return ordered_strides(shape, memory_order(shape, [strides]))
 
 
 def reach(shape: Shape, strides: Shape) -> int:
-    """Return the number of elements from the first to the last one in memory."""
+    """Return the number of elements from the first to the last one in memory, gaps included."""
     return 0 if 0 in shape else sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1
 
 
@@ -173,7 +173,7 @@ def empty_strided_array(entry: DeviceEntry, shape: Shape, dtype: DType, strides:
 
 
 def empty_preserved(entry: DeviceEntry, source: Any, dtype: DType) -> Any:
-    """Return an uninitialised array for a copy of ``source``, in its layout."""
+    """Return an uninitialised array for a copy of ``source``, with its order of dimensions."""
     if contiguous(source):
         return entry.runtime.empty(source.shape, dtype, entry.stream)
     return empty_strided_array(entry, source.shape, dtype, preserved_strides(source.shape, public_strides(source)))

@@ -1,4 +1,4 @@
-"""The tensor: an array handle, a dispatch key and what autograd needs. Its methods come from the layers above."""
+"""The tensor: an array handle, a dispatch key and the data of autograd. Its methods come from the layers above."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, WRAPPER
 M = TypeVar("M", bound=type)
 
 _new = object.__new__
-#: Makes a shape of what is known to be integers.
+#: Makes a ``Size`` of integers without a check.
 _tuple = tuple.__new__
-#: Members of every class, which ``tensor_methods`` leaves where they are.
+#: Members of every class, which ``tensor_methods`` does not copy.
 _OF_CLASSES: Final = frozenset({"__module__", "__doc__", "__slots__", "__annotations__", "__dict__", "__weakref__",
                                "__hash__"})
 
@@ -29,16 +29,16 @@ class Size(tuple[int, ...]):
     """A shape.
 
     Args:
-        sizes: Integers, or what converts to an index.
+        sizes: Integers, or objects that convert to an index.
 
     Raises:
-        ArgumentTypeError: One of them does not.
+        ArgumentTypeError: A size does not convert.
     """
 
     __slots__ = ()
 
     def __new__(cls, sizes: Iterable[Any] = ()) -> Size:
-        """Return a shape of checked sizes."""
+        """Return a shape after checking the sizes."""
         items = tuple(sizes)
         for position, item in enumerate(items):
             if not hasattr(item, "__index__"):
@@ -77,10 +77,10 @@ class Tensor:
 
     Attributes:
         _array: The handle that kernels take.
-        _key: Dispatch key; holds dtype, device and whether a gradient is required.
+        _key: Dispatch key; holds dtype, device and whether the tensor requires a gradient.
         _grad: Accumulated gradient of a leaf.
         _grad_fn: The node that made this tensor; None for leaves.
-        _version_counter: ``[count]`` of in-place changes, shared by all views; None until somebody needs it.
+        _version_counter: ``[count]`` of in-place changes, shared by all views; None until it is first needed.
         _base: The tensor that this one is a view of.
     """
 
@@ -94,15 +94,15 @@ class Tensor:
     _base: Tensor | None
     #: Nesting level of the transform that the tensor belongs to; 0 for real tensors.
     _level = 0
-    #: Whether the class overrides functions (``__torch_function__``); set when a subclass is made.
+    #: Whether the class overrides functions (``__torch_function__``); set when a subclass is defined.
     _overrides = False
-    #: Whether the class takes calls below autograd (``__torch_dispatch__``); set when a subclass is made.
+    #: Whether the class intercepts calls below autograd (``__torch_dispatch__``); set when a subclass is defined.
     _dispatches = False
-    #: Bits that every key of the class's tensors has: ``WRAPPER`` for overriding and dispatching classes.
+    #: Bits in the key of all tensors of the class: ``WRAPPER`` for overriding and dispatching classes.
     _class_key = 0
-    #: Weak references to recorded views; an instance attribute once there are any.
+    #: Weak references to recorded views; an instance attribute from the first one on.
     _views: Any = ()
-    #: The class that says so in its own body is printed as ``tensor(...)``, without its name.
+    #: Whether tensors of the class print as ``tensor(...)``, without the class name; not inherited.
     _plain_repr: bool = True
 
     if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Tensor:
 
     @property
     def device(self) -> Device:
-        """Where the elements are."""
+        """Device of the elements."""
         return BY_KEY[self._key & DEVICE_MASK].device
 
     @property
@@ -179,7 +179,7 @@ class Tensor:
     def __hash__(self) -> int:
         return id(self)
 
-    # Names of division from Python 2, which PyTorch has still.
+    # Python 2's names of division, which PyTorch still has.
 
     def __div__(self: Any, other: Any) -> Any:
         return self / other
@@ -199,7 +199,7 @@ class Tensor:
         return format(self.item(), form) if plain else object.__format__(self, form)
 
     def _cut(self) -> Tensor:
-        """``detach`` as recording needs it: of a tensor of a transform, it cuts that transform's graph only."""
+        """Return ``detach()`` for recording: of a tensor of a transform, it cuts only that transform's graph."""
         alias = _new(Tensor)
         alias._array = self._array
         alias._key = self._key & ~(AUTOGRAD | WRAPPER)
@@ -212,10 +212,10 @@ class Tensor:
 
 
 def tensor_methods(methods: M) -> M:
-    """Give tensors the members of a class: a layer above adds what tensors can do there, and nothing below imports it.
+    """Add the members of a class to tensors: a layer above adds methods, and no layer below imports it.
 
     Raises:
-        TypeError: Tensors have one of them already.
+        TypeError: Tensors already have a member of that name.
     """
     for name, member in vars(methods).items():
         if name not in _OF_CLASSES:
@@ -226,7 +226,7 @@ def tensor_methods(methods: M) -> M:
 
 
 def wrap(array: Any, key: int) -> Tensor:
-    """Return a tensor on a handle. ``key`` holds device and dtype; ``DIM0`` is set from the shape."""
+    """Return a tensor on a handle. ``key`` holds device and dtype; the shape sets ``DIM0``."""
     tensor = _new(Tensor)
     tensor._array = array
     tensor._key = key if array.shape else key | DIM0

@@ -10,17 +10,17 @@ _ALWAYS: Final = [False]
 
 
 def set_warn_always(b: bool) -> None:
-    """Say whether warnings that are given once should be repeated."""
+    """Set whether once-only warnings repeat."""
     _ALWAYS[0] = b
 
 
 def is_warn_always_enabled() -> bool:
-    """Whether warnings that are given once are repeated."""
+    """Whether once-only warnings repeat."""
     return _ALWAYS[0]
 
 
 def warn_once(topic: str, text: str, stacklevel: int = 2) -> None:
-    """Warn of something at its first occurrence in this process.
+    """Issue a warning at the first occurrence of a topic in this process.
 
     Args:
         topic: Identifies the warning.

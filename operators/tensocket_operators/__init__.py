@@ -1,4 +1,4 @@
-"""The operators of tensocket, by family, and the tensor with all its methods: what programs see."""
+"""The public interface of the operators of tensocket, by family, and of the tensor with all its methods."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ from .tensor_methods.printing import get_printoptions, printoptions, set_printop
 
 _install_former_paths()
 
-#: The names of programs; those with an alias above are for what stands on the operators.
+#: The names for programs; those with an alias above are for the layers above the operators.
 __all__ = [
     *_core.__all__,
     *functions.__all__,

@@ -1,7 +1,7 @@
-"""The tensor with all its methods: importing this module puts them together.
+"""The tensor with all its methods: importing this module completes the class.
 
-The class and its slots are in ``tensocket_core.tensor``, at the bottom. Every layer above adds the methods that belong
-to it; here they all have been imported, so that the class is complete.
+The class and its slots are in ``tensocket_core.tensor``, in the lowest layer. Every layer above adds its own methods;
+this module imports all of these layers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     class Tensor(SubclassHooks, OverrideProtocol, OperatorMethods, ComplexAttributes, StorageMethods, InteropMethods,
                  AutogradMethods, AutogradAttributes, HostValues, Printing, tensors.Tensor):
-        """The tensor as type checkers see it."""
+        """The tensor for type checkers."""
 
         __slots__ = ()
 

@@ -1,7 +1,7 @@
-"""Which operators automatic precision runs in a low precision, in float32, or in the widest dtype of their arguments.
+"""Lists of the operators that autocast runs in a low precision, in float32, or in the widest dtype of their arguments.
 
-The lists are those that PyTorch documents for its CPU and for CUDA; devices with memory of their own follow the second.
-Operators in no list compute in the dtypes that they are given.
+The lists are those that PyTorch documents for its CPU and for CUDA; devices that are not host-resident follow the
+second. Operators in no list compute in the dtypes of their arguments.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 from tensocket_core.dispatch.autocast import AS_GIVEN, LOW, REFUSED, RESULT, WIDE, WIDEST, use_rules
 
-#: Operators that gain from a low precision: sums of products.
+#: Operators that gain from a low precision because they sum products.
 _PRODUCTS: Final = """
 addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d linalg_vecdot
 linear lstm matmul mm prelu rnn_relu rnn_tanh scaled_dot_product_attention
@@ -39,7 +39,7 @@ def _table(lists: dict[str, str]) -> dict[str, str]:
     return {name: rule for rule, names in lists.items() for name in names.split()}
 
 
-#: Rules of devices whose memory is the host's.
+#: Rules of host-resident devices.
 HOST: Final = _table({
     LOW: _PRODUCTS,
     WIDE: _LOSSES + _HOST_FLOAT32,

@@ -1,4 +1,4 @@
-"""Automatic differentiation as programs see it: core's engine, with Jacobians and checks of gradients."""
+"""The public interface of automatic differentiation: core's engine, with Jacobians and checks of gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The common part of generated functions: their binding to records, ``out=`` and argument errors."""
+"""The shared code of generated functions: their binding to records, ``out=`` and argument errors."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _NUMBER_FIRST: Final = frozenset({
     "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "float_power", "pow",
     "remainder", "xlogy",
 })
-#: Functions that take a number for either operand, or for both, with the Python operator for a number on the left.
+#: Functions that take a number for either operand, or for both, with the reflected method for a number on the left.
 _REFLECTED: Final = {"add": "__radd__", "sub": "__rsub__", "mul": "__rmul__", "div": "__rtruediv__",
                      "floor_divide": "__rfloordiv__"}
-#: The value of a dimension that was not given under its own name.
+#: Default of a dimension, if it is not passed by its own name.
 MISSING: Final[Any] = object()
-#: The default of factors. True and 1.0 are equal to it, but no factors of integers.
+#: Default of factors, compared by identity: True and 1.0 equal it, but are not valid factors of integers.
 ONE: Final = 1
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _COMPARISONS: Final = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
 
 
 def public(record: Operator) -> Callable[[_Function], _Function]:
-    """Make the decorated function the public one of a record, with the record's documentation."""
+    """Make the decorated function the public function of a record, with the record's documentation."""
 
     def bind(function: _Function) -> _Function:
         function.__doc__ = record.doc
@@ -59,10 +59,10 @@ def argument_error(operator: str, *arguments: Any) -> ArgumentTypeError:
 
 
 def settled(operator: str, axis: Any) -> Any:
-    """Return a dimension that was given as ``axis``.
+    """Return a dimension that the caller passed as ``axis``.
 
     Raises:
-        ArgumentTypeError: It was not given at all.
+        ArgumentTypeError: The dimension is missing.
     """
     if axis is None:
         raise ArgumentTypeError(operator, "no dim", "the argument 'dim' is required", "pass dim")
@@ -70,7 +70,7 @@ def settled(operator: str, axis: Any) -> Any:
 
 
 def python_number(value: Any) -> Any:
-    """NumPy numbers and subclasses of Python's, which have no key bit, as Python numbers; None for the rest."""
+    """Convert a number without a key bit (of NumPy, or of a subclass) to a Python number; return None for the rest."""
     if isinstance(value, np.generic):
         value = value.item()
     kind = next((k for k in (bool, int, float, complex) if isinstance(value, k)), None)
@@ -78,10 +78,10 @@ def python_number(value: Any) -> Any:
 
 
 def foreign_key(operator: Operator, args: tuple[Any, ...]) -> int:
-    """Return the key of a call with an argument that has none: of an object that overrides functions, or under a mode.
+    """Return the key of a call with an argument without a key: an argument overrides functions, or a mode is active.
 
     Raises:
-        ArgumentTypeError: No argument does.
+        ArgumentTypeError: No argument overrides functions.
     """
     if STATE.function_modes or any(overrides_functions(type(value)) for value in participants(args)):
         return WRAPPER
@@ -89,9 +89,9 @@ def foreign_key(operator: Operator, args: tuple[Any, ...]) -> int:
 
 
 def again(function: Callable[[Any, Any], Any], operator: Operator, input: Any, other: Any, args: Any) -> Any:
-    """A Python operator with an operand of an unknown type; ``args`` are the operands as the operator takes them.
+    """Run a Python operator with an operand of an unknown type; ``args`` are the operands in the operator's order.
 
-    Arithmetic with NumPy arrays is left to these, as in PyTorch. Their comparisons leave it to tensors.
+    NumPy arrays handle arithmetic with tensors, as in PyTorch; they leave comparisons to tensors.
     """
     if isinstance(other, np.ndarray) and function.__name__ in _COMPARISONS:
         return function(input, as_tensor(other, device=input.device))
@@ -102,7 +102,7 @@ def again(function: Callable[[Any, Any], Any], operator: Operator, input: Any, o
         return NotImplemented
     try:
         if hasattr(other, "_key") and overridden(input, other):
-            # The method of the left operand's class was asked before this one of the right operand's.
+            # Python has already called the method of the left operand's class.
             return handle(operator.name, function, (input, other), (input, other), {})
         return operator(*args)
     except ArgumentTypeError as error:
@@ -110,7 +110,7 @@ def again(function: Callable[[Any, Any], Any], operator: Operator, input: Any, o
 
 
 def left_to_other(operator: Operator, other: Any, args: Any) -> Any:
-    """A Python operator over two tensors with another operand: its own method is asked, or it overrides functions."""
+    """Leave a Python operator over two tensors to the other operand: to its method, or to its override of functions."""
     try:
         return operator(*args) if overrides_functions(type(other)) else NotImplemented
     except ArgumentTypeError as error:
@@ -118,10 +118,10 @@ def left_to_other(operator: Operator, other: Any, args: Any) -> Any:
 
 
 def called_again(operator: Operator, function: Callable[..., Any], input: Any, other: Any) -> Any:
-    """A function with an operand of an unknown type.
+    """Run a function with an operand of an unknown type.
 
     Raises:
-        ArgumentTypeError: It is not a number.
+        ArgumentTypeError: The operand is not a number.
     """
     number = python_number(other)
     if operator.name in _REFLECTED and (first := python_number(input)) is not None:
@@ -142,22 +142,22 @@ def called_again(operator: Operator, function: Callable[..., Any], input: Any, o
 
 def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, truth: bool = False,
               apart: tuple[Any, ...] = (), beside: tuple[Any, ...] = ()) -> Any:
-    """Store a result (or several) into the ``out=`` tensor (or tensors) and return that.
+    """Store a result (or several) into the ``out=`` tensor (or tensors) and return ``out``.
 
     Args:
-        operator: Its name.
+        operator: Name of the operator.
         out: The tensor or tensors to write.
         result: The values.
-        exact: Whether ``out`` has the result's dtype.
-        truth: Whether ``out`` is of bools or uint8.
-        apart: Operands that share no memory with ``out``.
-        beside: Operands that share no memory with ``out``, or all of it one to one.
+        exact: Whether ``out`` must have the result's dtype.
+        truth: Whether ``out`` must hold bools or uint8.
+        apart: Operands that must not share memory with ``out``.
+        beside: Operands that must not share memory with ``out``, except for all of it element by element.
 
     Raises:
         ArgumentTypeError: ``out`` is not a tensor, or does not hold one tensor per result.
-        AutogradError: A gradient would be recorded.
-        DtypeError: The result's dtype does not convert to ``out``'s, or is another one where it has to be the same.
-        ShapeError: ``out`` has elements that share memory, with each other or with operands.
+        AutogradError: The call would be recorded for a gradient.
+        DtypeError: The result's dtype does not convert to that of ``out``, or differs although ``exact`` is set.
+        ShapeError: Elements of ``out`` share memory with each other or with operands.
     """
     if isinstance(result, tuple):
         if not isinstance(out, (tuple, list)) or len(out) != len(result):
@@ -189,7 +189,7 @@ def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, trut
         _resize(operator, out, tuple(result.shape))
         strides = element_strides(result._array)
         if strides != element_strides(out._array) and is_dense(result._array.shape, strides):
-            out._array = as_strided(out._array, tuple(result.shape), strides, 0)  # it lies in memory as the result does
+            out._array = as_strided(out._array, tuple(result.shape), strides, 0)  # it gets the layout of the result
     if any(overlapping(x._array, out._array) for x in apart if hasattr(x, "_array")):
         raise ShapeError(operator, f"out of shape {list(out.shape)} within the memory of an operand",
                          "out has memory of its own here", "clone() the operand first")
@@ -198,7 +198,7 @@ def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, trut
 
 
 def _resize(operator: str, out: Any, shape: tuple[int, ...]) -> None:
-    """Another shape for ``out``, with a warning where it has elements."""
+    """Resize ``out``, with a warning if it has elements."""
     if out.numel():
         warnings.warn(
             f"[{operator}] An output with one or more elements was resized: {list(out.shape)} became {list(shape)} — "

@@ -1,4 +1,4 @@
-"""Public functions that can be overridden, and their names."""
+"""The public functions that can be overridden, and their names."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from . import creation, random
 from .interop import asarray, numpy
 from .tensor_methods.subclasses import ASKING, METHODS
 
-#: Factories that modes see; those of the modules' ``__all__`` and the methods of tensors.
+#: Factories that are methods of tensors; modes see these and the factories in the modules' ``__all__``.
 _FACTORIES: Final = ("new_zeros", "new_ones", "new_empty", "new_empty_strided", "new_full", "new_tensor")
 _DRAWS: Final = ("rand", "rand_like", "randint", "randn", "randn_like", "randperm")
 
 
 @cache
 def names_of_functions() -> dict[Any, str]:
-    """Every overridable function with its name, as in ``torch.add`` or ``torch.Tensor.add_``."""
+    """Return every overridable function with its name, such as ``torch.add`` or ``torch.Tensor.add_``."""
     found: dict[Any, str] = {}
     for operator in (*OPERATORS.values(), *COMPOSITES.values()):
         if operator.public is None:

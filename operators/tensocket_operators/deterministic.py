@@ -1,11 +1,11 @@
-"""Whether operators must give the same bits every time: one setting for the process.
+"""The setting for bitwise reproducible results, one for the process.
 
-Operators whose fast form gives other bits in other runs look at ``SETTING.required``. They are those that add
-floating-point numbers to memory in the order in which threads come: ``scatter_add``, ``index_put`` with ``accumulate``,
-the gradients of indexing, and what is composed of these. Devices with a code generator have a form that adds in the
-order of the indices; others raise an error, unless their profile says that they are deterministic anyway.
-``put_`` without ``accumulate`` and ``max_unpool`` raise it everywhere, as in PyTorch: where a position is named twice,
-nobody should rely on which element stays.
+Operators whose fast form is not bitwise reproducible read ``SETTING.required``. These operators add floating-point
+numbers to memory in the order in which threads arrive: ``scatter_add``, ``index_put`` with ``accumulate``, the
+gradients of indexing, and composites of these. Devices with a code generator have a form that adds in the order of the
+indices; others raise an error, unless their profile declares that they are deterministic anyway. ``put_`` without
+``accumulate`` and ``max_unpool`` raise it on every device, as in PyTorch: if a position occurs twice, no program should
+rely on which element is written last.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _DEBUG_MODES: Final = ("default", "warn", "error")
 
 
 class Setting:
-    """The setting; attributes are read by operators.
+    """The setting, whose attributes operators read.
 
     Attributes:
         required: Whether results must be reproducible.
-        warn_only: Whether an operator that cannot comply warns instead of raising.
-        fill: Whether uninitialised memory is filled while results must be reproducible.
-        filling: Whether it is filled now: ``required and fill``; one truth test for factories.
+        warn_only: Whether an operator that cannot comply warns instead of raising an error.
+        fill: Whether factories fill uninitialised memory while results must be reproducible.
+        filling: Whether factories fill memory now: ``required and fill``, so that they test one attribute.
     """
 
     __slots__ = ("fill", "filling", "required", "warn_only")
@@ -50,10 +50,10 @@ def _flag(operator: str, name: str, value: Any) -> bool:
 
 
 def alert_not_deterministic(operator: str, device: Any) -> None:
-    """Called by an operator that is about to compute in no certain order.
+    """Raise an error if results must be reproducible; operators call it before they compute in an undefined order.
 
     Raises:
-        UnsupportedOperator: Results must be reproducible; with ``warn_only`` it is a warning.
+        UnsupportedOperator: Results must be reproducible; with ``warn_only``, a warning replaces the error.
     """
     if not SETTING.required:
         return
@@ -66,11 +66,11 @@ def alert_not_deterministic(operator: str, device: Any) -> None:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Whether operators must use forms whose results are the same bits every time, for the whole process.
+    """Set whether operators must give bitwise reproducible results, for the whole process.
 
     Args:
         mode: Whether they must.
-        warn_only: Let an operator without such a form run with a warning instead of raising an error.
+        warn_only: Whether an operator without a reproducible form warns instead of raising an error.
 
     Raises:
         ArgumentTypeError: An argument is not a bool.
@@ -91,10 +91,10 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """The same setting by name or number: 0 ``default`` (off), 1 ``warn``, 2 ``error``.
+    """Set the same by name or number: 0 ``default`` (off), 1 ``warn``, 2 ``error``.
 
     Raises:
-        ArgumentTypeError: It is neither an int nor a string.
+        ArgumentTypeError: The mode is neither an int nor a string.
         ArgumentError: The mode is unknown.
     """
     if isinstance(debug_mode, bool) or not isinstance(debug_mode, (int, str)):
@@ -109,16 +109,17 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """0 off, 1 warn, 2 error."""
+    """Return the mode: 0 off, 1 warn, 2 error."""
     return 0 if not SETTING.required else 1 if SETTING.warn_only else 2
 
 
 def set_fill_uninitialized_memory(value: bool) -> None:
-    """Whether ``empty`` and the like fill memory with NaN, the largest integer or True while results must be
-    reproducible.
+    """Set whether ``empty`` and similar factories fill memory while results must be reproducible.
+
+    They fill it with NaN, the largest integer or True.
 
     Raises:
-        ArgumentTypeError: It is not a bool.
+        ArgumentTypeError: The value is not a bool.
     """
     SETTING.update(required=SETTING.required, warn_only=SETTING.warn_only,
                    fill=_flag("fill_uninitialized_memory", "value", value))

@@ -1,4 +1,4 @@
-"""The device-generic user API: which devices there are, their streams, events and memory."""
+"""The device-generic user API: available devices, their streams, events and memory."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tensocket_plugins.contract.states import BackendRecord
 
 
 def backends() -> list[BackendRecord]:
-    """All installed backends with their states; loads and probes each."""
+    """Load and probe all installed backends; return them with their states."""
     return registry().records()
 
 
 def device_count(name: str) -> int:
-    """Return the number of devices of a backend; 0 if it cannot be used. Never raises for an installed name."""
+    """Return the number of devices of a backend; 0 if it cannot be used. An installed name never raises an error."""
     return registry().record(name, probe=True).device_count
 
 
@@ -30,7 +30,7 @@ def is_available(name: str) -> bool:
 
 
 def get_device_info(name: Any) -> DeviceInfo:
-    """Model, memory and driver of a device."""
+    """Return model, memory and driver of a device."""
     return registry().device_info(parse_device(name))
 
 
@@ -40,12 +40,12 @@ def profile(name: Any) -> Profile:
 
 
 def synchronize(name: Any = None) -> None:
-    """Wait until all work on a device is done; errors of asynchronous work surface here."""
+    """Wait until all work on a device is done, and raise errors of asynchronous work."""
     open_entry(name).runtime.synchronize()
 
 
 def memory_stats(name: Any = None) -> Mapping[str, int]:
-    """Bytes and counts of a device's allocator."""
+    """Return bytes and counts of a device's allocator."""
     return open_entry(name).runtime.allocator.stats().as_dict()
 
 
@@ -55,24 +55,24 @@ def memory_allocated(name: Any = None) -> int:
 
 
 def reset_peak_memory_stats(name: Any = None) -> None:
-    """Start counting peaks anew."""
+    """Reset the peaks of memory statistics."""
     open_entry(name).runtime.allocator.reset_peak()
 
 
 def empty_cache(name: Any = None) -> None:
-    """Return unused memory of a device's allocator to its driver."""
+    """Give unused memory of a device's allocator back to the driver."""
     open_entry(name).runtime.allocator.empty_cache()
 
 
 def set_memory_fraction(name: Any, fraction: float) -> None:
-    """Let a device's allocator reserve a part of the device's memory at most.
+    """Limit the memory that a device's allocator reserves to a fraction of the device's memory.
 
     Args:
         name: The device.
-        fraction: The part; 1 for all.
+        fraction: The fraction; 1 for all.
 
     Raises:
-        ArgumentError: It is not a part, or the allocator has no limit of its own.
+        ArgumentError: It is not a fraction, or the allocator does not support a limit.
     """
     if not 0 <= fraction <= 1:
         raise ArgumentError("set_per_process_memory_fraction", f"fraction={fraction}",
@@ -88,7 +88,7 @@ def set_memory_fraction(name: Any, fraction: float) -> None:
 
 
 def build_stats(name: Any = None) -> Any:
-    """Kernels built, their build time and cache hits; None for devices without a code generator."""
+    """Return the number of kernels built, their build time and cache hits; None without a code generator."""
     return getattr(open_entry(name).runtime, "build_stats", None)
 
 
@@ -96,8 +96,8 @@ class Event:
     """A mark in a stream's queue.
 
     Args:
-        device: Where.
-        enable_timing: Whether ``elapsed_time`` is wanted.
+        device: Device of the event.
+        enable_timing: Whether the program calls ``elapsed_time``.
     """
 
     def __init__(self, device: Any = None, enable_timing: bool = False) -> None:
@@ -105,16 +105,16 @@ class Event:
         self._event = self._entry.runtime.create_event(timing=enable_timing)
 
     def record(self, stream: Stream | None = None) -> None:
-        """Put the mark behind what is queued on a stream, by default this thread's."""
+        """Put the mark after the work queued on a stream, by default this thread's."""
         (self._entry.chosen_stream if stream is None else stream._stream).record(self._event)
 
     @property
     def device(self) -> Device:
-        """Where it is."""
+        """The device."""
         return self._entry.device
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Work queued on ``stream``, by default this thread's, starts after the event."""
+        """Make work that is queued on ``stream`` from now on start after the event; by default on this thread's."""
         (self._entry.chosen_stream if stream is None else stream._stream).wait(self._event)
 
     def query(self) -> bool:
@@ -126,15 +126,15 @@ class Event:
         self._event.synchronize()
 
     def elapsed_time(self, end: Event) -> float:
-        """Milliseconds to another event."""
+        """Return the milliseconds to another event."""
         return self._event.elapsed_ms(end._event)
 
 
 class Stream:
-    """A queue of work that runs in order; as a context manager, this thread's work goes there.
+    """A queue of work that runs in order; as a context manager, it takes this thread's work.
 
     Args:
-        device: Where.
+        device: Device of the stream.
         priority: Lower numbers go first.
     """
 
@@ -145,7 +145,7 @@ class Stream:
 
     @classmethod
     def _of(cls, entry: DeviceEntry, stream: BackendStream) -> Self:
-        """Return a stream of the backend as programs see it."""
+        """Return a stream object for a stream of the backend."""
         known = cls.__new__(cls)
         known._entry, known._stream, known._before = entry, stream, []
         return known
@@ -158,7 +158,7 @@ class Stream:
 
     @property
     def device(self) -> Device:
-        """Where it is."""
+        """The device."""
         return self._entry.device
 
     @property
@@ -188,16 +188,16 @@ class Stream:
         return self._stream.query()
 
     def wait_event(self, event: Event) -> None:
-        """Work queued from now on starts after ``event``."""
+        """Make work that is queued from now on start after ``event``."""
         self._stream.wait(event._event)
 
     def wait_stream(self, stream: Stream) -> None:
-        """Work queued from now on starts after what ``stream`` has queued so far."""
+        """Make work that is queued from now on start after the work queued on ``stream`` so far."""
         if stream._stream is not self._stream:
             self.wait_event(stream.record_event())
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Put an event behind what is queued."""
+        """Put an event after the queued work, and return it."""
         event = Event(self._entry.device) if event is None else event
         self._stream.record(event._event)
         return event

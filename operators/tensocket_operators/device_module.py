@@ -34,7 +34,7 @@ class DeviceModule:
         return Device(self._name, device) if isinstance(device, int) else parse_device(device)
 
     def is_available(self) -> bool:
-        """Whether there is a device that can be used."""
+        """Whether the backend has a usable device."""
         return api.is_available(self._name)
 
     def device_count(self) -> int:
@@ -46,7 +46,7 @@ class DeviceModule:
         return self.get_device_properties(device).model
 
     def get_device_properties(self, device: Any = None) -> DeviceInfo:
-        """Model, memory and driver."""
+        """Return model, memory and driver."""
         return api.get_device_info(self._device(device))
 
     def synchronize(self, device: Any = None) -> None:
@@ -70,7 +70,7 @@ class DeviceModule:
         return api.Event(self._device(device), enable_timing)
 
     def memory_stats(self, device: Any = None) -> Mapping[str, int]:
-        """Bytes and counts of a device's allocator."""
+        """Return bytes and counts of a device's allocator."""
         return api.memory_stats(self._device(device))
 
     def memory_allocated(self, device: Any = None) -> int:
@@ -78,27 +78,27 @@ class DeviceModule:
         return self.memory_stats(device)["allocated"]
 
     def memory_reserved(self, device: Any = None) -> int:
-        """Bytes held by the allocator, in use or not."""
+        """Return the number of bytes that the allocator holds, in use or not."""
         return self.memory_stats(device)["reserved"]
 
     def max_memory_allocated(self, device: Any = None) -> int:
-        """Most bytes that were in use at once."""
+        """Return the peak number of bytes in use."""
         return self.memory_stats(device)["peak_allocated"]
 
     def reset_peak_memory_stats(self, device: Any = None) -> None:
-        """Start counting peaks anew."""
+        """Reset the peaks of memory statistics."""
         api.reset_peak_memory_stats(self._device(device))
 
     def set_per_process_memory_fraction(self, fraction: float, device: Any = None) -> None:
-        """Let this process reserve a part of a device's memory at most."""
+        """Limit the memory that this process reserves to a fraction of the device's memory."""
         api.set_memory_fraction(self._device(device), fraction)
 
     def empty_cache(self, device: Any = None) -> None:
-        """Return unused memory to the driver."""
+        """Give unused memory back to the driver."""
         api.empty_cache(self._device(device))
 
     def manual_seed(self, seed: int, device: Any = None) -> None:
-        """Start the stream of random numbers of ``seed`` on one device."""
+        """Start the random stream of ``seed`` on one device."""
         generator_of(open_entry(self._device(device))).manual_seed(seed)
 
 
@@ -114,12 +114,12 @@ def get_device_module(device: Any = None) -> DeviceModule:
 
 
 class Accelerator:
-    """``tensocket.accelerator``: the first available device whose memory is not the host's."""
+    """``tensocket.accelerator``: the first available device that is not host-resident."""
 
     def current_accelerator(self, check_available: bool = False) -> Device | None:
-        """That device, without an index; None where there is none.
+        """Return the accelerator without an index; None if there is none.
 
-        A program that calls this package ``torch`` knows no accelerator but ``cuda``.
+        A program that imports this package as ``torch`` knows only ``cuda`` as an accelerator.
         """
         if package_name() == "torch":
             name = parse_device(NUMBERED).type
@@ -136,29 +136,29 @@ class Accelerator:
         return None
 
     def is_available(self) -> bool:
-        """Whether there is one."""
+        """Whether there is an accelerator."""
         return self.current_accelerator() is not None
 
     def device_count(self) -> int:
-        """Return the number of its devices."""
+        """Return the number of the accelerator's devices."""
         device = self.current_accelerator()
         return 0 if device is None else api.device_count(device.type)
 
     def synchronize(self, device: Any = None) -> None:
-        """Wait until all work on it is done."""
+        """Wait until all work on the accelerator is done."""
         chosen = self.current_accelerator() if device is None else self._device(device)
         if chosen is not None:
             api.synchronize(chosen)
 
     def current_device_index(self) -> int:
-        """Return the index of the device that its name without an index means; -1 where there is none."""
+        """Return the index of the device that the accelerator's name without an index means; -1 if there is none."""
         device = self.current_accelerator()
         return -1 if device is None else open_entry(device).runtime.index
 
     current_device_idx = current_device_index
 
     def set_device_index(self, device: Any) -> None:
-        """Let its name without an index mean ``device``."""
+        """Make the accelerator's name without an index mean ``device``."""
         set_current(self._device(device))
 
     set_device_idx = set_device_index

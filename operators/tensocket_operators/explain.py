@@ -1,4 +1,4 @@
-"""Which path of the ladder serves a call, and why the faster ones do not."""
+"""Explanations of the path that serves a call, and why the faster paths do not."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .random.positions import fork_rng_states, rng_states
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One way in which a call could run.
+    """One path by which a call could run.
 
     Attributes:
-        path: Its name: ``entry``, ``host kernel``, ``replay``, ``plan``, ``compose``.
+        path: Name of the path: ``entry``, ``host kernel``, ``replay``, ``plan``, ``compose``.
         served: Whether it served the call.
-        reason: Why it did not; empty for the one that did and for those behind it.
+        reason: Why it did not; empty for the path that did and for slower ones.
     """
 
     path: str
@@ -37,13 +37,13 @@ class Rung:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How one call of an operator ran.
+    """The path of one call of an operator.
 
     Attributes:
-        operator: Name.
+        operator: Name of the operator.
         key: The dispatch key in words.
-        device: Where it ran.
-        depth: How many operators are around it.
+        device: Device of the call.
+        depth: Number of enclosing operators.
         rungs: The ladder for the key below its layers, fastest first.
     """
 
@@ -68,14 +68,14 @@ class Explanation:
 
 
 class Explanations(list[Explanation]):
-    """Of all operators that a function called, in order; prints as text."""
+    """The explanations of all operators that a function called, in order; they print as text."""
 
     def __str__(self) -> str:
         return "\n".join(map(str, self))
 
 
 class _Calls(Tracer):
-    """Collects operators with their keys and arguments."""
+    """Tracer that collects operators with their keys and arguments."""
 
     def __init__(self) -> None:
         super().__init__(None, None)
@@ -83,7 +83,7 @@ class _Calls(Tracer):
         self._depth = 0
 
     def operator(self, operator: Any, key: int, kernel: Any, args: tuple[Any, ...]) -> Any:
-        """Note a call on one device, then make it."""
+        """Record a call on one device, then run it."""
         below = key
         while (layer := highest(below)) is not None:
             below &= ~layer.bit
@@ -100,7 +100,7 @@ class _Calls(Tracer):
 
 
 def _alone(value: Any, copies: bool) -> Any:
-    """Return an argument without its history; what the call writes to is copied."""
+    """Return an argument without its history, as a copy if the call writes to it."""
     if type(value) in (list, tuple):
         return type(value)([_alone(x, copies) for x in value])
     if not hasattr(value, "_key"):
@@ -109,13 +109,13 @@ def _alone(value: Any, copies: bool) -> Any:
 
 
 def explain(function: Callable[..., Any], *args: Any, **keywords: Any) -> Explanations:
-    """Call a function, and tell for each operator that it called which path served it and why faster ones did not.
+    """Call a function, and explain for each operator that it calls which path serves it and why faster ones do not.
 
-    Each of these operators runs once more, alone; what it writes to is copied before, and random numbers are those of
-    the first time.
+    Each of these operators runs once more, by itself, with copies of the arguments that it writes to and without
+    advancing the random streams.
 
     Raises:
-        ArgumentError: The function called no operator on one device.
+        ArgumentError: The function did not call any operator on a single device.
     """
     calls = _Calls()
     with thread_state(tracer=calls):
@@ -150,7 +150,7 @@ def _explained(operator: Operator, key: int, args: tuple[Any, ...], depth: int) 
 
 def _reached(operator: Operator, key: int, entry: DeviceEntry, args: tuple[Any, ...],
              closures: list[Callable[..., Any]]) -> list[int]:
-    """Which closures a call enters. Those in the table have the code of these, or are machine code."""
+    """Return the indices of the closures that a call enters; a table's closures have their code or are machine code."""
     codes: dict[CodeType, int] = {}
     for k, closure in enumerate(closures):
         code = getattr(closure, "__code__", None)

@@ -1,4 +1,4 @@
-"""Former module paths, which pickles of version 0.1 name: they import the modules that took their place."""
+"""Former module paths, which pickles of version 0.1 name: they import the modules that replaced them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from importlib.util import spec_from_loader
 from types import ModuleType
 from typing import Final
 
-#: The modules whose names occur in pickles, by their former names.
+#: By former name, the modules whose names occur in pickles.
 MODULES: Final = {
     "tensocket_core._generated.functions": "tensocket_operators.functions",
     "tensocket_core.autograd.function": "tensocket_operators.differentiation.function",
@@ -29,19 +29,19 @@ MODULES: Final = {
     "tensocket_core.typed_storages": "tensocket_operators.interop.typed_storages",
 }
 _PACKAGES: Final = {name.rpartition(".")[0] for name in MODULES} - {"tensocket_core"}
-#: The modules that other packages have moved, by their former names.
+#: By former name, the modules that other packages have moved.
 _MOVED: Final[dict[str, str]] = {}
 
 
 class _FormerModule(Loader):
-    """Fills a module with the names of its successor."""
+    """Loader that fills a module with the names of its successor."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """Return an ordinary module."""
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Copy the names that are there."""
+        """Copy the names of the successor."""
         successor = MODULES.get(module.__name__) or _MOVED.get(module.__name__)
         if successor is not None:
             names = vars(importlib.import_module(successor))
@@ -49,26 +49,26 @@ class _FormerModule(Loader):
 
 
 class _FormerPaths(MetaPathFinder):
-    """Finds former modules, and the packages that they were in."""
+    """Finder of former modules and of their packages."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
                   ) -> ModuleSpec | None:
-        """Return a module that was moved; None for all others."""
+        """Return the specification of a moved module; None for all others."""
         if fullname in MODULES or fullname in _PACKAGES or fullname in _MOVED:
             return spec_from_loader(fullname, _FormerModule(), is_package=fullname in _PACKAGES)
         return None
 
 
 def add(modules: dict[str, str]) -> None:
-    """Let modules be found by their former names, too.
+    """Make modules importable by their former names, too.
 
     Args:
-        modules: Names of today by former ones, whose packages exist.
+        modules: Current names by former ones, whose packages exist.
     """
     _MOVED.update(modules)
 
 
 def install() -> None:
-    """Let the import system find former modules, after everything else failed to."""
+    """Add the finder to the import system, after all other finders."""
     if not any(isinstance(finder, _FormerPaths) for finder in sys.meta_path):
         sys.meta_path.append(_FormerPaths())

@@ -1,4 +1,4 @@
-"""Which operators run how on a device."""
+"""Listing of how each operator runs on a device."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tensocket_plugins.contract.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """How one operator runs on a device.
+    """The form in which one operator runs on a device.
 
     Attributes:
-        operator: Name.
+        operator: Name of the operator.
         how: ``direct``, ``registered``, ``generated``, ``composite``, ``view``, ``host``; ``override`` for a kernel
-            that was registered from outside; ``none`` where the operator of a library has no kernel.
-        layers: Layers for which a kernel was registered from outside: ``Autograd``, or ``Autograd:cpu`` for one device.
-        decomposition: Whether a function over other operators was registered for devices that do not run it.
-        differentiable: Whether its calls are recorded.
-        classes: Classes and modes for which something runs in place of their ``__torch_dispatch__``.
+            that was registered from outside; ``none`` if the operator of a library has no kernel.
+        layers: Layers with a kernel that was registered from outside: ``Autograd``, or ``Autograd:cpu`` for one device.
+        decomposition: Whether a function over other operators is registered for devices that do not run the operator.
+        differentiable: Whether autograd records its calls.
+        classes: Classes and modes with a function that runs in place of their ``__torch_dispatch__``.
     """
 
     operator: str
@@ -51,15 +51,17 @@ def _how(operator: Operator, entry: DeviceEntry, dtype: DType) -> str:
 
 
 def registrations(device: Any, dtype: DType = dtypes.float32) -> dict[str, str]:
-    """How each operator runs on a device: ``direct``, ``registered``, ``generated``, ``composite``, ``view``, ``host``,
-    or ``override`` for a kernel from outside.
+    """Return by operator how it runs on a device.
+
+    The values are ``direct``, ``registered``, ``generated``, ``composite``, ``view``, ``host``, or ``override`` for a
+    kernel that was registered from outside.
     """
     entry = open_entry(device)
     return {name: _how(operator, entry, dtype) for name, operator in sorted(OPERATORS.items())}
 
 
 def detailed_registrations(device: Any, dtype: DType = dtypes.float32) -> dict[str, Registration]:
-    """How each operator runs on a device, with what was registered from outside; composites, too."""
+    """Return by operator, including composites, how it runs on a device, with registrations from outside."""
     entry = open_entry(device)
     device = entry.device.type
     found = {**COMPOSITES, **OPERATORS}

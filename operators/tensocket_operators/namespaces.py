@@ -1,4 +1,4 @@
-"""``ops.<namespace>.<operator>``: records of operators by PyTorch's names."""
+"""The records of operators by PyTorch's names: ``ops.<namespace>.<operator>``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
 from .catalogue import names_of_functions
 from .creation.record import FACTORIES, factory
 
-#: Names of PyTorch for operators that are called otherwise here.
+#: By PyTorch's name, the operators that have another name here.
 _SYNONYMS: Final = {"_to_copy": "convert", "_softmax": "softmax_rows", "_log_softmax": "log_softmax_rows",
                     "_unsafe_view": "view", "_reshape_alias": "view"}
 #: The namespace of the built-in operators.
@@ -18,7 +18,7 @@ BUILT_IN: Final = "aten"
 
 
 def built_in(name: str) -> Packet | None:
-    """Return a built-in operator or factory by its name or an alias; None where there is none."""
+    """Return a built-in operator or factory by its name or an alias; None if there is none."""
     name = _SYNONYMS.get(name, name)
     found = OPERATORS.get(name) or COMPOSITES.get(name) or FACTORIES.get(name)
     if found is None:
@@ -33,7 +33,7 @@ def _factory(name: str) -> Packet | None:
 
 
 class Overloads:
-    """Operators of one name, none of which is called by the name alone."""
+    """Operators of one name, each of which is called with its overload's name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -46,7 +46,7 @@ class Overloads:
 
 
 class Namespace:
-    """Operators of one library."""
+    """The operators of one library."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -70,7 +70,7 @@ class Namespace:
 
 
 class Namespaces:
-    """``ops``: all libraries."""
+    """The object ``ops``, with the namespaces of all libraries."""
 
     def __repr__(self) -> str:
         return "<operators of all libraries>"
@@ -84,7 +84,7 @@ class Namespaces:
         return Namespace(name)
 
     def __delattr__(self, name: str) -> None:
-        """Nothing is kept of a namespace but its operators, which go with their library."""
+        """Do nothing: a namespace holds only its operators, which are removed with their library."""
 
 
 ops: Final = Namespaces()

@@ -1,4 +1,4 @@
-"""Packages that core can do without: extras of the distribution, imported at their first use."""
+"""Optional packages: extras of the distribution, which are imported at their first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def require(module: str, operator: str) -> Any:
 
     Args:
         module: Full name of the module, for example ``scipy.linalg``.
-        operator: Operator that needs it, for the message.
+        operator: Operator that needs the module, for the message.
 
     Raises:
         MissingPackage: The package is not installed.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensocket_core.dispatch.registry import COMPOSITES as COMPOSITES
 from tensocket_core.dispatch.registry import OPERATORS as OPERATORS
 
-from . import autocast_lists as _autocast_lists  # noqa: F401  says which precision serves operators best
+from . import autocast_lists as _autocast_lists  # noqa: F401  registers the operators' precisions
 from .indexing import (  # noqa: F401
     advanced_indexing,
     combinatorics,

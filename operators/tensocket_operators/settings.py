@@ -1,4 +1,4 @@
-"""Settings of the process for speed: threads of kernels, and the precision that matrix products may have."""
+"""Performance settings of the process: threads of kernels, and the precision of matrix products."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def set_num_threads(num: int) -> None:
     """Divide large kernels of the default device, and of all opened devices that have threads, over ``num`` threads.
 
     Raises:
-        ArgumentTypeError: It is not an integer.
-        ArgumentError: It is not positive.
+        ArgumentTypeError: The number is not an integer.
+        ArgumentError: The number is not positive.
     """
     if type(num) is not int:
         raise ArgumentTypeError("set_num_threads", f"a number of type {type(num).__name__}",
@@ -31,18 +31,18 @@ def set_num_threads(num: int) -> None:
 
 
 def get_num_threads() -> int:
-    """Threads that large kernels of the default device are divided over; 1 where it has none of its own."""
+    """Return the number of threads of large kernels on the default device; 1 if it has no threads of its own."""
     count: Any = getattr(open_entry(None).runtime, "get_num_threads", None)
     return 1 if count is None else int(count())
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """How precise products of float32 matrices have to be.
+    """Set the precision that products of float32 matrices must have.
 
-    ``high`` and ``medium`` permit less than float32; no backend makes use of that, so that all give the same.
+    ``high`` and ``medium`` permit less than float32; no backend uses that, so that all settings give equal results.
 
     Raises:
-        ArgumentError: It is none of ``highest``, ``high`` and ``medium``.
+        ArgumentError: The precision is not ``highest``, ``high`` or ``medium``.
     """
     if precision not in _PRECISIONS:
         raise ArgumentError("set_float32_matmul_precision", repr(precision),

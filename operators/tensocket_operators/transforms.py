@@ -1,4 +1,4 @@
-"""Function transforms as programs see them: core's, with those that operators make."""
+"""The public interface of function transforms: core's transforms, and those composed of operators."""
 
 from __future__ import annotations
 

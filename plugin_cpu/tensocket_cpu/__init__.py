@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 
 DESCRIPTOR = Descriptor(
     name="cpu",
-    contract=((1, 0), (2, 0)),
+    contract=((1, 1), (2, 0)),
     profile=Profile(
         dtypes=frozenset({
             "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",

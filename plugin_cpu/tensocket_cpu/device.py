@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.backend import Executable, ListExecutable, OpenDevice, Stream
+from tensocket_plugins.contract.backend import Executable, OpenDevice, Stream
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import KernelError, TensocketError
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.contract.kernels import KernelTable
-from tensocket_plugins.contract.native import Kept, NativeForm, ProductForm
+from tensocket_plugins.contract.launch_recorder import is_recording
+from tensocket_plugins.contract.plans import EntryPlan, ListPlan, Plan, ProductPlan, ReplayPlan
 from tensocket_plugins.ir.decompose import decompose
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.target import Target
@@ -24,7 +25,6 @@ from tensocket_plugins.kit.host_kernels import register_host_kernels
 
 from . import DESCRIPTOR
 from .code.executable import make_executable
-from .code.launch_recorder import RECORDERS, constant, guard, limit
 from .code.pointers import address_of
 from .kernels.attention import Attention
 from .kernels.convolution import Convolutions
@@ -80,9 +80,9 @@ class CpuDevice(OpenDevice):
         Attention(self)
         self.build_stats = BuildStats()
         moving = RunCopies(lambda: self.compiler, self.pool, self.build_stats)
-        self.kernels.register("copy", moving.copy)
-        self.kernels.register("cat", moving.join)
-        self.kernels.register("gather", moving.gather)
+        self.kernels.register("copy", moving.copy, recorded=True)
+        self.kernels.register("cat", moving.join, recorded=True)
+        self.kernels.register("gather", moving.gather, recorded=True)
         self._compiler: Compiler | None = None
         self._replays: ReplayCompiler | None = None
         self._lock = held_over_forks(threading.Lock(), Rank.COMPILERS)
@@ -169,56 +169,29 @@ class CpuDevice(OpenDevice):
             self.own_programs[make, *args] = found
         return found
 
-    def compile_list(self, program: Program) -> ListExecutable:
-        """Machine code that runs a program for many sets of arguments with one call.
+    def compile_plan(self, plan: Plan, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Compile a plan to machine code; entries and replays where objects are laid out as known.
 
         Raises:
             IRError, KernelError: As ``compile_ir``.
         """
-        from .code.lists import make_list
+        if type(plan) is ListPlan:
+            from .code.lists import make_list
 
-        return make_list(self.compiler, program, self.pool) or super().compile_list(program)
+            return make_list(self.compiler, plan.program, self.pool)
+        from .native import LAYOUT, ReplayCompiler, make_entry, make_product  # with LLVM, needed late or never
 
-    def native_entry(self, program: Program, form: NativeForm, fallback: Callable[..., Any]
-                     ) -> Callable[..., Any] | None:
-        """Return a program as a built-in function, where the interpreter's and NumPy's objects are laid out as
-        known.
-        """
-        from .native import LAYOUT, make_entry  # with LLVM, which most programs need late or never
-
-        return None if LAYOUT is None else make_entry(self.compiler, LAYOUT, program, form, fallback)
-
-    def native_product(self, form: ProductForm, fallback: Callable[..., Any]) -> Callable[..., Any] | None:
-        """Return a product of small matrices as a built-in function, where that works and there is a library for it."""
-        from .native import LAYOUT, make_product
-
-        library = None if LAYOUT is None else self._library()
-        if LAYOUT is None or library is None:
+        if LAYOUT is None:
             return None
-        return make_product(self.compiler, LAYOUT, library, form, fallback)
-
-    def keep(self, function: Callable[..., Kept | None], operands: Mapping[int, Any],
-             rest: Mapping[int, Any]) -> Callable[..., Any] | None:
-        """Return the launches of a function of small arrays as one built-in function."""
-        if self._replays is None:
-            from .native import LAYOUT, ReplayCompiler
-
-            if LAYOUT is None:
-                return None
-            self._replays = ReplayCompiler(lambda: self.compiler, LAYOUT)
-        return self._replays.compile(function, operands, rest)
-
-    def limit(self, array: Any, low: int, high: int, other: int) -> None:
-        """Say what was checked of an array."""
-        limit(array, low, high, other)
-
-    def assume(self, array: Any, low: int, high: int) -> None:
-        """Say what callers guarantee of an array."""
-        limit(array, low, high, low, checked=False)
-
-    def constant(self, array: Any) -> None:
-        """Say that an array follows from shapes and arguments."""
-        constant(array)
+        if type(plan) is EntryPlan:
+            return make_entry(self.compiler, LAYOUT, plan, next_path)
+        if type(plan) is ProductPlan:
+            library = self._library()
+            return None if library is None else make_product(self.compiler, LAYOUT, library, plan, next_path)
+        if type(plan) is ReplayPlan:
+            self._replays = self._replays or ReplayCompiler(lambda: self.compiler, LAYOUT)
+            return self._replays.compile(plan, next_path)
+        return None
 
     def empty(self, shape: tuple[int, ...], dtype: DType, stream: Stream) -> Any:
         """Return an uninitialised C-contiguous array of ``dtype.numpy``.
@@ -227,8 +200,8 @@ class CpuDevice(OpenDevice):
             OutOfMemoryError: There is no memory.
         """
         made = self.allocator.array(shape, dtype)
-        if RECORDERS:
-            guard(made)
+        if is_recording():  # only kernels write to it: a recording would miss what NumPy writes
+            made.flags.writeable = False
         return made
 
     def copy(self, dst: Any, src: Any, stream: Stream) -> None:

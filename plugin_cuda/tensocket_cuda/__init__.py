@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 
 DESCRIPTOR = Descriptor(
     name="cuda",
-    contract=((1, 0), (2, 0)),
+    contract=((1, 1), (2, 0)),
     profile=Profile(
         host_kernels=HOST_OPERATORS,
         dtypes=frozenset({

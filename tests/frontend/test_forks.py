@@ -78,23 +78,23 @@ def test_children_of_a_process_whose_threads_compile_and_compute():
     everything()
 
 
-def test_children_of_a_process_in_which_another_thread_looks_what_to_keep():
-    from tensocket_core.launch import replay as kept
+def test_children_of_a_process_in_which_another_thread_records():
+    from tensocket_plugins.contract.launch_recorder import RECORDERS, LaunchRecorder
 
     inside, stop = threading.Event(), threading.Event()
 
     def look():
-        kept._LOOKING.add(threading.get_ident())  # as if the fork came in the middle
+        RECORDERS[threading.get_ident()] = LaunchRecorder()  # as if the fork came in the middle
         inside.set()
         stop.wait()
-        kept._LOOKING.clear()
+        RECORDERS.clear()
 
     thread = threading.Thread(target=look)
     thread.start()
     inside.wait()
     child = os.fork()
     if not child:
-        os._exit(1 if kept._LOOKING else 0)
+        os._exit(1 if RECORDERS else 0)
     stop.set()
     thread.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -12,6 +12,7 @@ import pytest
 
 from tensocket_core.device import open_entry
 from tensocket_core.dispatch.registry import clear_tables
+from tensocket_plugins.contract.plans import ReplayPlan
 
 
 @pytest.fixture
@@ -24,15 +25,16 @@ def fresh_tables() -> Iterator[None]:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For each time that the device is asked to keep launches whether it did."""
+    """For each replay that the device is to compile whether it did."""
     answers: list[bool] = []
     runtime = open_entry("cpu").runtime
-    keep = runtime.keep
+    compile_plan = runtime.compile_plan
 
-    def watched(*args: Any) -> Any:
-        made = keep(*args)
-        answers.append(made is not None)
+    def noted(plan: Any, next_path: Any) -> Any:
+        made = compile_plan(plan, next_path)
+        if type(plan) is ReplayPlan:
+            answers.append(made is not None)
         return made
 
-    monkeypatch.setattr(runtime, "keep", watched)
+    monkeypatch.setattr(runtime, "compile_plan", noted)
     return answers

@@ -122,9 +122,10 @@ def broken(monkeypatch):
     entry = open_entry("cpu")
 
     def fail(program, *rest):
-        raise KernelError("compile", f"program {program.name}", "injected", "none")
+        name = getattr(getattr(program, "program", program), "name", "of a plan")
+        raise KernelError("compile", f"program {name}", "injected", "none")
 
-    for name in ("compile_ir", "compile_list", "native_entry"):
+    for name in ("compile_ir", "compile_plan"):
         monkeypatch.setattr(entry.runtime, name, fail)
     failures = entry.runtime.build_stats.failures
     forget(entry)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -188,9 +189,9 @@ def test_modes_and_replaced_kernels_see_what_is_called() -> None:
         patch._destroy()
 
 
-def test_a_device_that_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_compiles_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = open_entry("cpu").runtime
-    monkeypatch.setattr(runtime, "keep", lambda *args: OpenDevice.keep(runtime, *args))
+    monkeypatch.setattr(runtime, "compile_plan", partial(OpenDevice.compile_plan, runtime))
     for seed in range(CALLS):
         x, w, b = tensors((4, 12), 12, "float64", seed)
         close(F.layer_norm(x, (12,), w, b), layer_norm(*map(exact, (x, w, b))))

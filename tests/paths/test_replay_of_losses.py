@@ -10,6 +10,7 @@ import pytest
 import tensocket as torch
 from tensocket_core.device import open_entry
 from tensocket_core.launch import replay as kept
+from tensocket_plugins.contract.launch_recorder import forbid_replay
 
 F = torch.nn.functional
 pytestmark = pytest.mark.usefixtures("fresh_tables")
@@ -151,13 +152,13 @@ def test_what_is_ignored_is_compared_in_every_call(dtype: str) -> None:
 
 @pytest.mark.native
 @pytest.mark.parametrize("refused", [False, True])
-def test_operators_may_refuse_to_be_kept(refused: bool) -> None:
+def test_operators_may_forbid_replays(refused: bool) -> None:
     calls: list[bool] = []
 
     def run(x: Any) -> Any:
         calls.append(True)
         if refused:
-            kept.forbid_replay()
+            forbid_replay()
         return F.layer_norm(x, (5,))
 
     call, x = kept.replayed(open_entry("cpu"), [0], 1, run), torch.randn(4, 5)

@@ -15,6 +15,7 @@ from tensocket_core.device import open_entry
 from tensocket_core.dispatch.registry import clear_tables
 from tensocket_core.launch import replay as kept
 from tensocket_core.launch.arguments import frozen, identical
+from tensocket_plugins.contract.launch_recorder import forbid_replay, is_recording
 
 F = torch.nn.functional
 pytestmark = pytest.mark.usefixtures("fresh_tables")
@@ -181,12 +182,12 @@ def test_an_operator_that_draws_is_not_kept_and_draws_once(asked: list[bool]) ->
 
 
 @pytest.mark.native
-def test_a_thread_that_refuses_while_another_one_looks() -> None:
-    """It has looked at nothing: what it launches afterwards is kept."""
+def test_a_thread_that_forbids_replay_while_another_one_records() -> None:
+    """It does not record: its own launches are replayed afterwards."""
     entry, looks, refused = open_entry("cpu"), threading.Event(), threading.Event()
 
     def waiting(x: Any) -> Any:
-        if kept.recording():
+        if is_recording():
             looks.set()
             refused.wait(10)
         return F.softplus(x)
@@ -199,8 +200,8 @@ def test_a_thread_that_refuses_while_another_one_looks() -> None:
     looker = threading.Thread(target=look)
     looker.start()
     assert looks.wait(10)
-    assert not kept.recording()
-    kept.forbid_replay()
+    assert not is_recording()
+    forbid_replay()
     refused.set()
     looker.join()
     calls: list[Any] = []

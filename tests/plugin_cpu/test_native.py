@@ -17,7 +17,7 @@ from tensocket_cpu.code.compiler import Compiler
 from tensocket_cpu.device import CpuDevice
 from tensocket_cpu.native import layout as layouts
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.native import NativeForm
+from tensocket_plugins.contract.plans import EntryPlan
 from tensocket_plugins.ir.nodes import (
     Buffer,
     Kernel,
@@ -69,9 +69,10 @@ def entry_for(device: CpuDevice, dtype: dtypes.DType, fallback: Callable[..., An
     program = plus(dtype, number)
     verify(program)
     assert device.target is not None
-    form = NativeForm((dtype, dtype), dtype, "same", ("size", "number1") if number else ("size",),
+    scalars = ("size", "number1") if number else ("size",)
+    plan = EntryPlan(schedule(program, device.target, Strategy.SERIAL), (dtype, dtype), dtype, "same", scalars,
                       frozenset({1}) if number else frozenset(), limit)
-    made = device.native_entry(schedule(program, device.target, Strategy.SERIAL), form, fallback)
+    made = device.compile_plan(plan, fallback)
     assert made is not None
     return made
 
@@ -155,8 +156,7 @@ def test_nothing_leaks(device: CpuDevice) -> None:
 def test_programs_of_several_kernels_have_no_entry(device: CpuDevice) -> None:
     one = plus(F4)
     two = Program("two", one.params, (*one.kernels, *one.kernels))
-    form = NativeForm((F4, F4), F4, "same", ("size",))
-    assert device.native_entry(two, form, np.add) is None
+    assert device.compile_plan(EntryPlan(two, (F4, F4), F4, "same", ("size",)), np.add) is None
 
 
 def test_machine_code_is_kept_on_disk(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +203,7 @@ def test_another_layout_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_a_layout_there_are_no_entries(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "LAYOUT", None)
-    assert device.native_entry(plus(F4), NativeForm((F4, F4), F4, "same", ("size",)), np.add) is None
+    assert device.compile_plan(EntryPlan(plus(F4), (F4, F4), F4, "same", ("size",)), np.add) is None
 
 
 PROGRAM = """

@@ -10,7 +10,7 @@ import pytest
 
 from tensocket_cpu.native import LAYOUT
 from tensocket_plugins.contract.dtypes import complex64, float16, float32, float64
-from tensocket_plugins.contract.native import Box, ProductForm
+from tensocket_plugins.contract.plans import ProductPlan, WrapperLayout
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="this interpreter's objects are unknown")
 
@@ -30,7 +30,7 @@ class Heir(Holder):
     pass
 
 
-BOX = Box(Holder, "array", (("key", MARK, None), ("counter", None, None)), "counter")
+WRAPPER = WrapperLayout(Holder, "array", (("key", MARK, None), ("counter", None, None)), "counter")
 
 
 def refused(*args):
@@ -38,7 +38,7 @@ def refused(*args):
 
 
 def entry(device, dtype=float32, affine=False):
-    made = device.native_product(ProductForm(dtype, BOX, affine), refused)
+    made = device.compile_plan(ProductPlan(dtype, WRAPPER, affine), refused)
     if made is None:
         pytest.skip("no BLAS that is known")
     return made
@@ -151,13 +151,13 @@ def test_not_a_number_in_memory_that_is_reused_does_not_matter(device):
 
 def test_dtypes_without_entries(device):
     for dtype in (float16, complex64):
-        assert device.native_product(ProductForm(dtype, BOX), refused) is None
+        assert device.compile_plan(ProductPlan(dtype, WRAPPER), refused) is None
 
 
 def test_without_a_library_or_a_layout_there_are_none(device, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("tensocket_cpu.device.best_library", lambda: None)
-        assert device.native_product(ProductForm(float32, BOX), refused) is None
+        assert device.compile_plan(ProductPlan(float32, WRAPPER), refused) is None
     with monkeypatch.context() as patch:
         patch.setattr("tensocket_cpu.native.LAYOUT", None)
-        assert device.native_product(ProductForm(float32, BOX), refused) is None
+        assert device.compile_plan(ProductPlan(float32, WRAPPER), refused) is None

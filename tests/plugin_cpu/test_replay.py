@@ -8,19 +8,21 @@ import tensocket as torch
 import tensocket.nn.functional as F
 from tensocket_core.device import open_entry
 from tensocket_core.launch import entries
+from tensocket_plugins.contract.plans import ReplayPlan
 
 pytestmark = pytest.mark.skipif(not entries.ENABLED, reason="recordings are machine code")
 
 
 def test_operators_inside_of_a_recorded_one_are_not_recorded_again(monkeypatch):
     runtime = open_entry("cpu").runtime
-    keep, recorded = runtime.keep, []
+    compile_plan, recorded = runtime.compile_plan, []
 
-    def counted(function, operands, rest):
-        recorded.append(tuple(x.shape for x in operands.values() if x is not None))
-        return keep(function, operands, rest)
+    def counted(plan, next_path):
+        if type(plan) is ReplayPlan:
+            recorded.append(tuple(x.shape for x in plan.operands.values() if x is not None))
+        return compile_plan(plan, next_path)
 
-    monkeypatch.setattr(runtime, "keep", counted)
+    monkeypatch.setattr(runtime, "compile_plan", counted)
     x, w, b = torch.randn(3, 37), torch.randn(37), torch.randn(37)
     expected = F.layer_norm(x, (37,), w, b)
     for _ in range(12):

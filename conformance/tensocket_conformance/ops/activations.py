@@ -1,4 +1,4 @@
-"""Activations that bend, limit or shrink."""
+"""Activations: rectifiers, clamps and shrinkages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scans, order, search, sets, selections and arrangements."""
+"""Scans, sorting, search, sets, selections and rearrangements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _sample(shape: tuple[int, ...], *args: Any, layout: str = "plain") -> Maker:
 
 
 def _along(*more: Any) -> dict[str, Maker]:
-    """Samples with a dimension, and further arguments behind it."""
+    """Return samples with a dimension as an argument, followed by further arguments."""
     return {"prime#0": _sample((7, 13), 1, *more), "dim#0": _sample((3, 5, 4), -2, *more),
             "transposed#0": _sample((17, 5), 0, *more, layout="transposed"),
             "step#0": _sample((5, 9), 1, *more, layout="step"), "empty#0": _sample((0, 3), 1, *more),
@@ -26,7 +26,7 @@ def _along(*more: Any) -> dict[str, Maker]:
 
 
 def _shaped(*args: Any) -> dict[str, Maker]:
-    """Samples of matrices."""
+    """Return samples of matrices."""
     return {"prime#0": _sample((7, 13), *args), "transposed#0": _sample((17, 5), *args, layout="transposed"),
             "offset#0": _sample((8, 6), *args, layout="offset"), "step#0": _sample((5, 9), *args, layout="step"),
             "large#0": _sample((130, 257), *args)}
@@ -45,12 +45,12 @@ def _stable(x: HostArray, dim: int) -> HostArray:
 
 
 def _downwards(x: HostArray, dim: int) -> HostArray:
-    """Stable positions from the largest element to the smallest one."""
+    """Return positions in stable descending order."""
     return np.flip(x.shape[dim] - 1 - np.argsort(np.flip(x, dim), dim, kind="stable"), dim)
 
 
 def _running(accumulate: Callable[..., HostArray]) -> Callable[..., tuple[HostArray, HostArray]]:
-    """Running extremes, and for each the last position up to it that holds it."""
+    """Return a function to running extremes, with the last position so far that holds each of them."""
 
     def reference(x: HostArray, dim: int) -> tuple[HostArray, HostArray]:
         best = np.moveaxis(accumulate(x, dim), dim, -1)

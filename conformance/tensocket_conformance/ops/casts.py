@@ -1,4 +1,4 @@
-"""Conversions between element types, and the element type that mixed arguments have."""
+"""Conversions between element types, and the promotion of mixed arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .layouts import value_grid
 
 
 def _values(target: str) -> Maker:
-    """Values that both element types can hold, and fractions, which are cut off on the way to an integer."""
+    """Return values that both element types can represent, and fractions, which conversions to integers truncate."""
     def make(draw: Draw) -> Sample:
         unsigned = any(short[0] == "u" for short in (draw.form.short, target))
         array = draw.values((7, 13), 0.0 if unsigned else -12.0, 12.0)
@@ -26,7 +26,7 @@ def _values(target: str) -> Maker:
 
 
 def _grid(target: str) -> Maker:
-    """Return every special value, as far as the conversion is specified: no integer out of range."""
+    """Return every special value whose conversion is specified, which excludes integers out of range."""
     def make(draw: Draw) -> Sample:
         values = value_grid(draw.form)
         if draw.form.kind == "float" and FORMATS[target].kind == "int":
@@ -41,14 +41,14 @@ def _convert(target: str) -> Callable[[HostArray], HostArray]:
     if kind == "complex":
         return lambda x: x.astype(np.complex128)
     if kind == "float":
-        # Rounding is the comparison's business.
+        # The comparison rounds the reference.
         return lambda x: x.real.astype(np.float64)
     if kind == "bool":
         return lambda x: x != 0
     return lambda x: (np.trunc(x.real) if x.dtype.kind in "fc" else x).astype(FORMATS[target].numpy)
 
 
-#: The dtypes that complex numbers and wide unsigned integers are converted to; every further pair costs a kernel.
+#: Targets of conversions from complex numbers and wide unsigned integers; every further pair costs a kernel.
 _TARGETS = ("b8", "i64", "f32", "f64", "c64", "c128")
 
 
@@ -81,7 +81,7 @@ def _promotion(first: str, second: str, result: str) -> Operator:
 
 
 def _weak(name: str, value: bool | int | float, rule: Callable[[str], str]) -> Operator:
-    """A Python number does not widen a tensor of its own category."""
+    """Return an operator by which a Python number must not widen a tensor of its own category."""
     def make(draw: Draw) -> Sample:
         return Sample((draw.given((5, 7), "plain", 0.0, 2.0), value))
 

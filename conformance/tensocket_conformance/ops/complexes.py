@@ -1,4 +1,4 @@
-"""Complex numbers: parts, conjugates, magnitudes and angles; and shifts, which only integers have."""
+"""Complex numbers: parts, conjugates, magnitudes and angles; also shifts, which only integers have."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _unary(name: str, call: Callable[..., Any], reference: Callable[..., Any],
 
 def _view(name: str, call: Callable[..., Any], reference: Callable[..., Any], dtypes: tuple[str, ...],
           result: Callable[[str], str], shape: tuple[int, ...] = (7, 13)) -> Operator:
-    """Views: the same elements, seen as another type."""
+    """Return an operator that views the same elements as another type."""
     def make(layout: str) -> Maker:
         return lambda draw: Sample((draw.given(shape, layout),))
 

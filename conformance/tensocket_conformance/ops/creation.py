@@ -1,4 +1,4 @@
-"""Tensors made from nothing."""
+"""Factories of tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..numerics import FORMATS, Failure, HostArray, Metric, Tolerance, compare
 from ..record import MINOR
 from ..subject import Subject, dtype_of, format_of
 
-#: Name, the call, the reference, and whether the element type may be bool.
+#: Name, call, reference, and letters of the element types' kinds.
 _Row = tuple[str, Callable[[dict[str, Any]], Any], Callable[[], HostArray], str]
 
 _ROWS: Final[tuple[_Row, ...]] = (
@@ -71,7 +71,7 @@ def _case(case_id: str, call: Callable[[dict[str, Any]], Any], reference: Callab
 
 
 def _default_dtypes(subject: Subject) -> None:
-    """Check the dtypes that Python values get where none is given."""
+    """Check the default dtypes of Python values."""
     for value, short in (([1.5], "f32"), ([1], "i64"), ([True], "b8")):
         if short in subject.dtypes:
             tensor = ts.tensor(value, device=subject.device)

@@ -15,7 +15,7 @@ from .layouts import Domain, pointwise_samples
 
 
 def _within(limit: float) -> Callable[[int, HostArray], HostArray]:
-    """Arguments folded into [-limit, limit]; integers to -1, 0 and 1."""
+    """Return a restriction of arguments to [-limit, limit], and of integers to -1, 0 and 1."""
     def restrict(position: int, array: HostArray) -> HostArray:
         if array.dtype.kind != "f":
             return np.asarray(np.sign(array))

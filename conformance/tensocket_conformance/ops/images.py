@@ -1,4 +1,4 @@
-"""Operators on images: convolution, pooling, interpolation, samples at points, borders, rearrangements."""
+"""Operators on images: convolution, pooling, interpolation, sampling on grids, borders, rearrangements."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _convolved(shape: Numbers, weight: Numbers, *rest: Any, layout: str = "plain
 
 
 def _tap(weight: HostArray, mine: slice, place: Numbers) -> HostArray:
-    """Return the weights of some channels at one place of the kernel."""
+    """Return the weights of some channels at one position of the kernel."""
     index: tuple[Any, ...] = (mine, slice(None), *place)
     return np.asarray(weight[index])
 
@@ -72,7 +72,7 @@ def _transposed(x: HostArray, w: HostArray, bias: None, stride: Numbers, pad: Nu
 
 
 def _scaled(reference: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the sum of the magnitudes of the terms."""
+    """Return a function to the sum of the magnitudes of the terms."""
     return lambda *args: reference(*[np.abs(a) if isinstance(a, np.ndarray) else a for a in args])
 
 
@@ -86,7 +86,7 @@ _CONV2 = {
     "transposed#0": _convolved((1, 4, 6, 7), (4, 1, 3, 3), (1, 1), (1, 1), (1, 1), 4, layout="transposed"),
     "step#0": _convolved((3, 2, 5, 5), (7, 2, 1, 1), (1, 1), (0, 0), (1, 1), 1, layout="step"),
     "large#0": _convolved((2, 17, 33, 31), (13, 17, 3, 3), (2, 2), (1, 1), (1, 1), 1),
-    # What a backend may do by fewer products: windows of 3 x 3 with stride 1.
+    # A case that a backend may compute with fewer products: windows of 3 x 3 with stride 1.
     "large#1": _convolved((2, 32, 13, 15), (40, 16, 3, 3), (1, 1), (1, 0), (1, 1), 2, bias=True),
 }
 _CONV3 = {
@@ -161,7 +161,7 @@ def _keys(x: HostArray) -> HostArray:
 
 
 def _weights(n: int, m: int, align: bool, kernel: Callable[[HostArray], HostArray]) -> HostArray:
-    """Return the weight of every element in every output; elements beyond the edge count as the edge's."""
+    """Return the weight of every element in every output; positions beyond the edge use the element at the edge."""
     at = np.arange(m) * ((n - 1) / max(m - 1, 1)) if align else (np.arange(m) + 0.5) * (n / m) - 0.5
     result = np.zeros((m, n))
     for place in range(-3, n + 3):
@@ -178,7 +178,7 @@ def _interpolated(kernel: Callable[[HostArray], HostArray]) -> Callable[..., Any
 
 
 def _interpolation_scale(x: HostArray, size: Numbers, align: bool) -> HostArray:
-    """Positions are computed in float32: a rounding moves them by its share of the image's size."""
+    """Return the conditioning of interpolation: float32 rounding shifts positions in proportion to the image's size."""
     return np.full((*x.shape[:2], *size), 4.0 * max(x.shape[2:]) * np.abs(x).max(initial=0))
 
 
@@ -195,7 +195,7 @@ _RESIZED = {
 
 
 def _points(draw: Any) -> Sample:
-    """Points at centres of elements, and outside, but for a quarter of a distance."""
+    """Return a sample with points inside and outside, at multiples of a quarter of the elements' distance."""
     places = draw.rng.integers(-4, 28, (2, 3, 5, 2)) / 4.0
     grid = draw.given((2, 3, 5, 2))
     grid.array[...] = places / 2.0 - 1.0

@@ -1,4 +1,4 @@
-"""Reading and writing at positions that a tensor names."""
+"""Gathers and scatters: reads and writes at positions that a tensor holds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _along(shape: tuple[int, ...], dim: int, index: tuple[int, ...], layout: str
 
 
 def _gather(x: HostArray, dim: int, index: HostArray) -> HostArray:
-    # NumPy's own function wants equal sizes in the other dimensions; the operator takes a corner.
+    # NumPy's function requires equal sizes in the other dimensions; the operator uses a leading part of them.
     corner = tuple(slice(None) if axis == dim % x.ndim else slice(size) for axis, size in enumerate(index.shape))
     return np.take_along_axis(x[corner], index, dim)
 

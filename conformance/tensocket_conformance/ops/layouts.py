@@ -1,4 +1,4 @@
-"""Samples that every pointwise operator gets, whatever it computes."""
+"""Samples that every pointwise operator gets."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 from ..numerics import Format, HostArray, to_format
 from ..record import Draw, Given, Maker, Sample
 
-#: Where the values of an argument come from: the uniform range for floats.
+#: Range of an argument's uniform values, for floats.
 Range = tuple[float, float]
-#: Replaces the values that a sample drew, so that they lie in the operator's domain.
+#: Function that maps a sample's values into the operator's domain.
 Restrict = Callable[[int, HostArray], HostArray]
 
 
 @dataclass(frozen=True)
 class Domain:
-    """The values that a pointwise operator may be given.
+    """The domain of a pointwise operator's arguments.
 
     Attributes:
         ranges: One range for each argument.
-        restrict: Keeps arguments inside the domain; also applied to the grid.
+        restrict: Maps arguments into the domain; also applied to the grid.
         grid: Largest magnitude of finite values in the grid of floats.
     """
 
@@ -37,14 +37,14 @@ class Domain:
         return self.kept(position, draw.given(shape, layout, low, high))
 
     def kept(self, position: int, given: Given) -> Given:
-        """``given`` with its values inside the domain."""
+        """Return ``given`` with its values inside the domain."""
         if self.restrict is None:
             return given
         return Given(self.restrict(position, given.array).astype(given.array.dtype), given.short, given.layout)
 
 
 def value_grid(form: Format, largest: float = float("inf")) -> HostArray:
-    """Return the values at which implementations go wrong: zeros, halves, subnormals, limits, infinities, NaN."""
+    """Return values at which implementations often fail: zeros, halves, subnormals, limits, infinities, NaN."""
     if form.kind == "bool":
         return np.array([False, True])
     if form.kind == "int":
@@ -103,7 +103,7 @@ def _plain(domain: Domain, shape: tuple[int, ...], layout: str, others: tuple[in
 
 def _grid(domain: Domain, form: Format) -> tuple[Given, ...]:
     values = value_grid(form, domain.grid)
-    # Three arguments would make a large cube of little use: the third repeats the second, turned around.
+    # A cube of three arguments would be large and of little use: the third one repeats the second, reversed.
     axes = list(np.meshgrid(*[values] * min(len(domain.ranges), 2), indexing="ij"))
     axes += [axes[-1][::-1].copy()] * (len(domain.ranges) - len(axes))
     return tuple(domain.kept(i, Given(np.ascontiguousarray(axis), form.short)) for i, axis in enumerate(axes))

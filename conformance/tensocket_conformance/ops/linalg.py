@@ -13,7 +13,7 @@ import tensocket as ts
 from ..numerics import HostArray, Tolerance
 from ..record import Draw, Given, Maker, Operator, Sample, same
 
-#: A handful of multiplications a row, and condition numbers of at most about ten.
+#: For a handful of multiplications per row, and condition numbers of at most about ten.
 _LOOSE = Tolerance(ulp=64.0, factor=256.0)
 _FLOATS = ("f32", "f64")
 
@@ -23,7 +23,7 @@ def _largest(*arrays: Any) -> Any:
 
 
 def _matrix(*, symmetric: bool = False, right: int = 0) -> Maker:
-    """Matrices near a multiple of the identity, and a right-hand side where asked for."""
+    """Return matrices near a multiple of the identity, and with ``right`` a right-hand side."""
     def make(draw: Draw) -> Sample:
         values = draw.values((2, 5, 5), -0.5, 0.5) + 3 * np.eye(5)
         values = (values + values.swapaxes(-1, -2)) / 2 if symmetric else values
@@ -40,7 +40,7 @@ def _record(name: str, call: Callable[..., Any], reference: Callable[..., Any], 
 
 
 def _again(factors: Any) -> Any:
-    """Q @ R or U @ S @ Vh."""
+    """Multiply the factors: Q @ R or U @ S @ Vh."""
     return factors[0] @ factors[1] if len(factors) == 2 else (factors[0] * factors[1].unsqueeze(-2)) @ factors[2]
 
 
@@ -85,7 +85,7 @@ def _least_squares(a: HostArray, b: HostArray) -> HostArray:
 
 
 def _exponential(x: HostArray) -> HostArray:
-    """By eigenvectors, which well-conditioned symmetric matrices have."""
+    """Return the matrix exponential by the eigendecomposition of symmetric matrices."""
     values, vectors = np.linalg.eigh(x)
     return np.asarray((vectors * np.exp(values)[..., None, :]) @ vectors.swapaxes(-1, -2))
 

@@ -20,7 +20,7 @@ Terms = Callable[..., Any]
 
 
 def _drawn(draw: Draw, shape: tuple[int, ...], kind: str, layout: str = "plain") -> Given:
-    """Numbers, probabilities, or signs 1 and -1."""
+    """Draw numbers, probabilities, or signs 1 and -1."""
     if kind == "numbers":
         return draw.given(shape, layout)
     if kind == "probabilities":
@@ -42,7 +42,7 @@ def _samples(first: str, second: str) -> dict[str, Maker]:
 
 def _loss(name: str, terms: Terms, first: str = "numbers", second: str = "numbers", **arguments: Any) -> Operator:
     """Return a loss of two tensors of one shape."""
-    function = ts.kl_div if name == "kl_div" else getattr(_F, name)  # the other one warns of means
+    function = ts.kl_div if name == "kl_div" else getattr(_F, name)  # that of nn.functional warns about means
 
     def run(x: Any, y: Any, reduction: str) -> Any:
         return function(x, y, reduction=reduction, **arguments)

@@ -11,7 +11,7 @@ import tensocket as ts
 from ..numerics import HostArray, Tolerance
 from ..record import Maker, Operator, Sample, same
 
-#: Vendors add up blocks in any order: more roundings than a pairwise sum, far fewer than one for each term.
+#: Vendors add up blocks in any order: more roundings than a pairwise sum, but far fewer than one per term.
 _PRODUCT = Tolerance(ulp=1.0, factor=32.0)
 _DTYPES = ("f32", "f64", "f16", "bf16", "i64", "c64", "c128")
 

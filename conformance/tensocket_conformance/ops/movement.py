@@ -1,4 +1,4 @@
-"""Operators that move values without changing them: views, joins, splits, copies."""
+"""Operators that move values without changing them: views, concatenation, splits, copies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _several(*shapes: tuple[int, ...], layout: str = "plain", dim: int = 0) -> M
 
 
 def _layouts(shape: tuple[int, ...], *args: Any) -> dict[str, Maker]:
-    """Return one sample for each way to lie in memory."""
+    """Return one sample per memory layout."""
     names = {"plain": "prime#0", "transposed": "transposed#0", "offset": "offset#0", "step": "step#0"}
     return {names[layout]: _sample(shape, *args, layout=layout) for layout in _LAYOUTS}
 

@@ -23,7 +23,7 @@ def _standard(x: HostArray, axes: tuple[int, ...]) -> Any:
 
 
 def _row_scale(x: HostArray, *rest: Any) -> HostArray:
-    """Largest magnitudes of inputs and factors, since a mean is subtracted."""
+    """Return the largest magnitudes of inputs and factors, because the operator subtracts a mean."""
     top = 1 + np.abs(x).max(initial=0.0)
     factors = [1 + np.abs(w).max(initial=0.0) for w in rest if isinstance(w, np.ndarray)]
     return np.full(x.shape, top * math.prod(factors) * 2)

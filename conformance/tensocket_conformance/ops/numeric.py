@@ -1,4 +1,4 @@
-"""Angles, parts of numbers, extremes that skip NaN, divisors, exponents, and products that vanish."""
+"""Angles, parts of numbers, extremes that skip NaN, divisors, exponents, and products with logarithms."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _floats_and_int64() -> tuple[str, ...]:
 
 
 def _unit(position: int, array: HostArray) -> HostArray:
-    """Arguments folded into 0 to 1, away from both."""
+    """Map arguments into (0, 1), away from both bounds."""
     if array.dtype.kind != "f":
         return np.abs(np.sign(array))
     size = np.where(np.isfinite(array), np.abs(array), array.dtype.type(0.5)) % 1.0
@@ -37,14 +37,14 @@ def _unit(position: int, array: HostArray) -> HostArray:
 
 
 def _moderate(position: int, array: HostArray) -> HostArray:
-    """Sizes that neither overflow nor vanish in a product."""
+    """Map arguments to magnitudes whose products neither overflow nor underflow."""
     if array.dtype.kind != "f":
         return array
     return np.where(np.abs(array) > 100, 100 * np.sign(array), array).astype(array.dtype)
 
 
 def _no_lowest(position: int, array: HostArray) -> HostArray:
-    """Integers with a size of their own, and products within 16 bits at least."""
+    """Limit integers to those with a magnitude in their dtype and with products that fit 16 bits."""
     return np.asarray(np.clip(array, -100, 100) if array.dtype.kind == "i" else np.minimum(array, 100))
 
 

@@ -32,7 +32,7 @@ def _record(name: str, reference: Callable[..., Any], letters: str, arity: int =
 
 def _method(name: str, reference: Callable[..., Any], letters: str, arity: int, call: Callable[..., Any],
             result: Callable[[str], str] = same) -> Operator:
-    """Return a second way to call an operator: a few samples are enough."""
+    """Return a second form of a call of an operator, for which a few samples are enough."""
     def make(draw: Draw) -> Sample:
         return Sample(tuple(draw.given((7, 13)) for _ in range(arity)))
 
@@ -74,7 +74,7 @@ def _positive(position: int, array: HostArray) -> HostArray:
 
 
 def _nonzero_divisor(position: int, array: HostArray) -> HostArray:
-    """No zero divisors for integers, and no -1, by which the smallest integer can't be divided."""
+    """Replace divisors of integers that are 0, or -1, by which the smallest integer can't be divided."""
     if position == 0 or array.dtype.kind == "f":
         return array
     one = array.dtype.type(1)
@@ -184,7 +184,7 @@ _LOGIC = [
     _record("isnan", np.isnan, "f", result=boolean, dtypes=(*kinds("f"), "i64", "c64")),
 ]
 _FLOATS = (*kinds("f"), "i64")
-#: Functions of complex numbers, too.
+#: Element types of functions that also take complex numbers.
 _ANALYTIC = (*_FLOATS, *kinds("c"))
 _FUNCTIONS = [
     _record("sqrt", np.sqrt, "f", dtypes=_ANALYTIC, result=floating, restrict=_positive, ulp=1.0),

@@ -1,4 +1,4 @@
-"""Random numbers: repeatable by seed, of the right distribution, independent of other calls."""
+"""Random numbers: reproducible by seed, of the right distribution, independent of other calls."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _repeatable(call: Callable[[Subject], Any]) -> Callable[[Subject], None]:
 
 def _distribution(call: Callable[[Subject], Any], cumulative: Callable[[HostArray], HostArray]
                   ) -> Callable[[Subject], None]:
-    """Kolmogorov's test with a bound that a right generator misses once in 10**6 seeds; the seed is fixed."""
+    """Return Kolmogorov's test with a bound that a correct generator misses once in 10**6 seeds; the seed is fixed."""
     def check(subject: Subject) -> None:
         values = np.sort(_drawn(subject, call).astype(np.float64).ravel())
         expected = cumulative(values)
@@ -78,7 +78,7 @@ def _integers(subject: Subject) -> None:
         raise Failure(f"randint(-3, 5) gave values in [{values.min()}, {values.max()}]")
     counts = np.bincount(values + 3, minlength=8)
     statistic = float(np.sum((counts - _COUNT / 8) ** 2) / (_COUNT / 8))
-    if statistic > 45.0:  # 7 degrees of freedom: once in 10**7
+    if statistic > 45.0:  # 7 degrees of freedom: exceeded once in 10**7
         raise Failure(f"randint is uneven: chi-squared {statistic:.1f} with 7 degrees of freedom")
 
 
@@ -91,7 +91,7 @@ def _permutation(subject: Subject) -> None:
 
 
 def _same_everywhere(name: str) -> Callable[[Subject], None]:
-    """The same seed gives the same values as on the CPU: uniforms to the bit, normals but for the last places."""
+    """Return a check that a seed gives the CPU's values: uniforms to the bit, normals except for the last places."""
     def check(subject: Subject) -> None:
         here = _drawn(subject, _floats(name, "f32", 1003))
         ts.manual_seed(7)
@@ -133,7 +133,7 @@ def _log_normal(values: HostArray) -> HostArray:
 
 
 def _counted(label: str, call: Callable[[Subject], Any], probabilities: list[float]) -> Callable[[Subject], None]:
-    """Pearson's test of whole numbers, with a bound that a right generator misses once in about 10**6 seeds."""
+    """Return Pearson's test of whole numbers with a bound that a correct generator misses once in about 10**6 seeds."""
     def check(subject: Subject) -> None:
         values = _drawn(subject, call).astype(np.int64).ravel()
         likely = [k for k, p in enumerate(probabilities) if p * values.size > 20]
@@ -158,7 +158,7 @@ def _binomial(n: int, p: float) -> list[float]:
     return [math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)]
 
 
-#: Name, call and probabilities of what is drawn on a device in whole numbers.
+#: Name, call and probabilities of draws of whole numbers on a device.
 _WHOLE: Final[tuple[tuple[str, Callable[[Any], Any], list[float]], ...]] = (
     ("poisson", lambda where: ts.poisson(ts.full((_COUNT,), 3.0, device=where)), _poisson(3.0)),
     ("poisson_large", lambda where: ts.poisson(ts.full((_COUNT,), 17.0, device=where)), _poisson(17.0)),

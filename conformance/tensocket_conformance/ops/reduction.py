@@ -37,7 +37,7 @@ def _samples(several: bool, empty: bool, full: bool = True, low: float = -4.0, h
     Args:
         several: Whether it takes several dimensions at once.
         empty: Whether it has a value for no elements.
-        full: Whether it can reduce everything.
+        full: Whether it can reduce all dimensions.
         low: Lower end of the values.
         high: Upper end of the values.
     """
@@ -76,7 +76,7 @@ def _reference(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _total(x: HostArray, dim: _Axes, keepdim: bool) -> Any:
     wide = x if x.dtype.kind in "fc" else x.astype(np.int64)
-    # A long reference sum must not have an error of its own.
+    # A long sum must not add an error to the reference.
     longer = {"f": np.longdouble, "c": np.clongdouble}.get(wide.dtype.kind, np.int64)
     return np.sum(wide.astype(longer), axis=dim, keepdims=keepdim)
 
@@ -126,7 +126,7 @@ def _with_indices(short: str) -> tuple[str, ...]:
 
 def _prod_samples() -> dict[str, Maker]:
     samples = _samples(several=False, empty=True, low=0.9, high=1.1)
-    # Integers of ten times the range would overflow to zero everywhere; a few factors say more.
+    # Integers of ten times the range would overflow to zero everywhere; a few factors are a better test.
     for label in ("tall#0", "wide#0", "large#0", "large#1"):
         del samples[label]
     return samples
@@ -145,7 +145,7 @@ def _drawn_ties(draw: Draw) -> Sample:
 
 
 _POSITIVE_SUM: dict[str, Maker] = {
-    # Terms of one sign: adding one after the other in the result's own precision is far off here.
+    # Terms of one sign, for which a sequential sum in the result's precision is far off.
     "large#2": _sample((1 << 17,), low=0.5, high=1.5), "large#3": _sample((2, 70001), 1, low=0.5, high=1.5),
 }
 _TIES: dict[str, Maker] = {"ties#0": _drawn_ties}

@@ -1,7 +1,7 @@
-"""Sparse tensors: how they are made of positions and dense tensors, products, sums and arithmetic.
+"""Sparse tensors: construction from positions and from dense tensors, products, sums and arithmetic.
 
-Elements that are not stored are 0 in the references. Results are compared as dense tensors, except where layouts are
-the point.
+Elements that are not stored are 0 in the references. Results are compared as dense tensors, unless the case is about
+layouts.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Sizes = tuple[int, int]
 
 
 def _thin(draw: Draw, shape: tuple[int, ...], share: float = 0.3) -> Given:
-    """Return a tensor argument of which a share of the elements is not 0."""
+    """Return a tensor argument with a share of nonzero elements."""
     values = draw.values(shape, -2.0, 2.0)
     return Given(np.where(draw.rng.random(shape) < share, values, 0).astype(values.dtype), draw.form.short)
 
 
 def _placed(count: int, sizes: Sizes, keep: int = 0) -> Maker:
-    """Rows, columns and values; with few places, several values share one."""
+    """Return a sample of rows, columns and values; with few positions, several values share one."""
     return lambda draw: Sample((draw.index((count,), sizes[0]), draw.index((count,), sizes[1]),
                                 draw.given((count, *((keep,) if keep else ())), "plain", -2.0, 2.0), *sizes))
 

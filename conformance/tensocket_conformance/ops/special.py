@@ -1,6 +1,6 @@
 """Special functions.
 
-References are integrals by the trapezoidal rule (which converges exponentially for these), Python's own functions,
+References are integrals by the trapezoidal rule (which converges exponentially for these), Python's functions,
 NumPy's polynomials, and sums with many terms.
 """
 
@@ -18,7 +18,7 @@ from ..numerics import HostArray, Tolerance
 from ..record import Operator, floating
 from .layouts import Domain, pointwise_samples
 
-#: Sample classes; the formulas are long, and memory layouts are tested with others.
+#: Sample classes, only some because the formulas are long; other operators test all memory layouts.
 _CLASSES: Final = ("prime#0", "scalar#0", "empty#0", "step#0", "broadcast#0", "large#0")
 _ANGLES: Final = (np.arange(240) + 0.5) * (math.pi / 240)
 _TIMES: Final = np.arange(-700, 701) * 0.01

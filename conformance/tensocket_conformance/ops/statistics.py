@@ -18,7 +18,7 @@ def _sample(shape: tuple[int, ...], *args: Any, layout: str = "plain") -> Maker:
 
 
 def _along(*more: Any) -> dict[str, Maker]:
-    """Samples with a dimension that has elements, and further arguments behind it."""
+    """Return samples with a nonempty dimension as an argument, followed by further arguments."""
     return {"prime#0": _sample((7, 13), 1, *more), "dim#0": _sample((3, 5, 4), -2, *more),
             "transposed#0": _sample((17, 5), 0, *more, layout="transposed"),
             "step#0": _sample((5, 9), 1, *more, layout="step"), "one#0": _sample((4, 1), 1, *more),
@@ -26,7 +26,7 @@ def _along(*more: Any) -> dict[str, Maker]:
 
 
 def _gaps(shape: tuple[int, ...], *args: Any) -> Maker:
-    """Values, about every fourth of which is NaN; the first of every row is not."""
+    """Return values of which about a quarter are NaN, but never the first of a row."""
     def make(draw: Draw) -> Sample:
         values = draw.values(shape)
         holes = draw.rng.uniform(size=shape) < 0.25
@@ -51,7 +51,7 @@ def _lower_nanmedian(x: HostArray, dim: int) -> HostArray:
 
 
 def _few(draw: Draw) -> Sample:
-    """Few different values, so that some occur more than once."""
+    """Draw few distinct values, so that some occur more than once."""
     return Sample((Given(draw.rng.integers(0, 5, (7, 31)).astype(draw.form.numpy), draw.form.short), 1))
 
 
@@ -61,7 +61,7 @@ def _mode(x: HostArray, dim: int) -> HostArray:
 
 
 def _kept(shape: tuple[int, ...], *args: Any) -> Maker:
-    """Values and a mask that holds the first of every row."""
+    """Return values and a mask that selects at least the first of every row."""
     def make(draw: Draw) -> Sample:
         mask = draw.rng.uniform(size=shape) < 0.5
         mask[..., 0] = True

@@ -1,1 +1,1 @@
-"""Cases that are not about one operator: loading, memory, bad input."""
+"""Cases that do not test a single operator: loading, memory, bad input, gradients."""

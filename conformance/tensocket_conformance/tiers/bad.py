@@ -1,4 +1,4 @@
-"""Bad input: a typed error that names the operator, and a device that works as before."""
+"""Cases of bad input, which must raise a typed error that names the operator and leave the device working."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _F = ts.nn.functional
 
 
 class _Inputs:
-    """Tensors on the device to be used wrongly."""
+    """Tensors on the device for invalid calls."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
@@ -30,7 +30,7 @@ class _Inputs:
 
 
 _Act = Callable[[_Inputs], Any]
-#: Name, what is done, the class in ``tensocket.errors``, the operator that the message names, a further fragment.
+#: Name, action, error class in ``tensocket.errors``, the operator that the message names, a further fragment.
 _ROWS: Final[tuple[tuple[str, _Act, str, str, str], ...]] = (
     ("add.shapes", lambda x: x(3, 4) + x(5), "ShapeError", "add", "5"),
     ("mul.shapes", lambda x: ts.mul(x(2, 3), x(3, 2)), "ShapeError", "mul", "2, 3"),
@@ -90,7 +90,7 @@ def _raises(subject: Subject, act: Callable[[], Any], classes: str, operator: st
     wanted = tuple(getattr(ts.errors, name) for name in classes.split("|"))
     try:
         act()
-        # An asynchronous device may notice only now.
+        # An asynchronous device may raise the error only now.
         ts.synchronize(subject.device)
     except wanted as error:
         text = str(error)

@@ -1,4 +1,4 @@
-"""Runs a few lines of Python in a process of their own, for what can't be seen or survived in this one."""
+"""Runs of a few lines of Python in a separate process, for effects that this process can't observe or survive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..case import Excluded
 from ..numerics import Failure
 from ..subject import Subject
 
-#: Seconds that a child may take: a device's first use compiles kernels.
+#: Maximum duration of a child in seconds; a device's first use compiles kernels.
 LIMIT: Final = 120.0
 #: Entry-point group of backends.
 GROUP: Final = "tensocket.backends"
@@ -21,12 +21,12 @@ NO_ENTRY_POINT: Final = "the backend was added by this process and has no entry 
 
 
 def entry_points_of(name: str) -> list[EntryPoint]:
-    """Return the installed entry points of a device name: one, unless something is wrong."""
+    """Return the installed entry points of a device name; there must be exactly one."""
     return [point for point in entry_points(group=GROUP) if point.name == name]
 
 
 def run_on_device(code: str, subject: Subject) -> str:
-    """Standard output of ``code``, which finds the device's name in ``sys.argv[1]``.
+    """Run ``code`` with the device's name in ``sys.argv[1]``, and return its standard output.
 
     Raises:
         Excluded: Another process would not find the device.
@@ -38,10 +38,10 @@ def run_on_device(code: str, subject: Subject) -> str:
 
 
 def run_child(code: str, *arguments: str, environ: Mapping[str, str] | None = None) -> str:
-    """Standard output of ``code``, which sees ``arguments`` as ``sys.argv[1:]``.
+    """Run ``code`` with ``arguments`` as ``sys.argv[1:]``, and return its standard output.
 
     Raises:
-        Failure: It failed, was killed by a signal, or took too long.
+        Failure: The process failed, was killed by a signal, or took too long.
     """
     try:
         done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=LIMIT,

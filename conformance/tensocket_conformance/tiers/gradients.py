@@ -13,7 +13,7 @@ from ..ops import operators
 from ..record import Draw, Given, Operator, Sample
 from ..subject import Subject, format_of
 
-#: Operators whose gradients are checked, with the samples that are small enough for differences.
+#: Samples that are small enough for differences: those of pointwise operators, then by operator with checked gradients.
 _POINTWISE: Final = ("prime#0", "transposed#0")
 _BINARY: Final = ("prime#0", "broadcast#0")
 CHECKED: Final[dict[str, tuple[str, ...]]] = {
@@ -38,9 +38,9 @@ CHECKED: Final[dict[str, tuple[str, ...]]] = {
     "pad": ("prime#0", "prime#1"),
     "nll_loss": ("prime#0", "prime#2"), "cross_entropy": ("prime#0", "prime#1"), "mse_loss": ("prime#0", "prime#1"),
 }
-#: Operators that are defined, or smooth enough for differences, away from zero only.
+#: Operators that are defined, or smooth enough for differences, only away from zero.
 _POSITIVE: Final = frozenset({"sqrt", "rsqrt", "reciprocal", "log", "log1p", "div", "pow"})
-#: Relative step of the differences, and the relative error that is allowed, by element type.
+#: Relative step of the differences, and by element type the allowed relative error.
 _STEP: Final = 1e-5
 _ALLOWED: Final = {"f32": 2e-4, "f64": 1e-7}
 
@@ -91,7 +91,7 @@ def _is_float(given: Given) -> bool:
 
 
 def _differences(record: Operator, sample: Sample, position: int, weights: HostArray) -> HostArray:
-    """Derivatives of the weighted sum of the result by each element of one argument."""
+    """Return the derivatives of the weighted sum of the result with respect to each element of one argument."""
     arrays: list[Any] = [(a.array.astype(np.float64) if _is_float(a) else a.array) if isinstance(a, Given) else a
                          for a in sample.args]
     values = np.array(arrays[position])
@@ -107,7 +107,7 @@ def _differences(record: Operator, sample: Sample, position: int, weights: HostA
         for index in np.ndindex(*values.shape):
             step = _STEP * (abs(values[index]) + 1e-2)
             high, low = values[index] + step, values[index] - step
-            # Differences first, so that terms which do not change cancel exactly.
+            # Take differences before the sum, so that unchanged terms cancel exactly.
             gradient[index] = np.sum((result(index, high) - result(index, low)) * weights) / (high - low)
     return gradient
 

@@ -1,4 +1,4 @@
-"""Tier T0: the backend is found, declares itself properly and does no harm. No hardware is needed, but for ``open``."""
+"""Tier T0: the backend can be found, has a valid declaration and has no side effects. Only ``open`` needs hardware."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HOOKS: Final = ("tensocket_describe", "tensocket_backend")
 _FEATURES: Final = frozenset(
     {"streams", "events", "pinned", "fp64", "dlpack", "multi_device", "deterministic", "reference"})
 _PROBE_LIMIT: Final = 0.2
-#: Processes, of which one must keep the limit: on a busy machine they wait for a processor.
+#: Number of processes, one of which must keep the limit: on a busy machine they wait for a processor.
 _PROBE_TRIES: Final = 6
 
 
@@ -97,7 +97,7 @@ def _lazy(subject: Subject) -> None:
 
 
 def _first(subject: Subject) -> None:
-    """Importing the backend before the runtime must change nothing."""
+    """Check that importing the backend before the runtime changes nothing."""
     code = ("import importlib, sys\nimportlib.import_module(sys.argv[1])\nimport tensocket\n"
             "print(next(r.state.value for r in tensocket.backends() if r.name == sys.argv[2]))")
     state = run_child(code, _entry_point(subject).module, subject.name).strip()
@@ -106,7 +106,7 @@ def _first(subject: Subject) -> None:
 
 
 def _silent(subject: Subject) -> None:
-    # The module that lists the backends is itself there from its first use.
+    # The module that lists the backends is an attribute of the package from its first use.
     code = ("import sys, tensocket, tensocket.backends\nbefore = set(vars(tensocket))\n"
             "for r in tensocket.backends(): pass\n"
             "late = set(vars(tensocket)) - before\nprint(sorted(n for n in late if not n.startswith('_')))")
@@ -127,7 +127,7 @@ def _probe(subject: Subject) -> None:
 
 
 def _fork(subject: Subject) -> None:
-    """Check that a forked child can use the device: a probe that initialises a driver's runtime leaves it without."""
+    """Check that a forked child can use the device, which it cannot if a probe initialises the driver's runtime."""
     if not sys.platform.startswith("linux"):
         raise Excluded("there is no fork on this system")
     code = ("import os, sys, tensocket\nlist(tensocket.backends())\nchild = os.fork()\n"
@@ -147,7 +147,7 @@ def _twice(subject: Subject) -> None:
 
 
 def _disabled(subject: Subject) -> None:
-    """Excluded by the environment, it stays out of the way and says so."""
+    """Check that a backend that the environment excludes is not imported, and that an error says so."""
     code = ("import sys, tensocket\n"
             "try:\n    tensocket.ones(1, device=sys.argv[1])\n"
             "except tensocket.errors.BackendDisabled as error:\n    print(sys.argv[1] in str(error))\n"
@@ -159,7 +159,7 @@ def _disabled(subject: Subject) -> None:
 
 
 def _reason(subject: Subject) -> None:
-    """Check that a device that can't be used says why, in the form of every error."""
+    """Check that a device that can't be used reports the reason, in the form of every error."""
     if subject.usable:
         raise Excluded("the device is available")
     try:

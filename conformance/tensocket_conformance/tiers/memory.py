@@ -1,4 +1,4 @@
-"""Tier T1: memory, copies, views, accounting. Everything after it relies on these copies."""
+"""Tier T1: memory, copies, views, accounting. All later tiers rely on these copies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..ops.layouts import value_grid
 from ..subject import LAYOUTS, Subject, dtype_of, host_array, host_tensor
 from .child import run_on_device
 
-#: Sizes in elements around everything that allocators round to.
+#: Sizes in elements around the sizes to which allocators round.
 _SIZES: Final = (0, 1, 15, 16, 17, 63, 64, 65, 255, 256, 257, 4095, 4096, 4097, 1 << 20)
 _HUGE: Final = 1 << 46
 
@@ -59,7 +59,7 @@ def _roundtrip(subject: Subject, form: Format, rng: np.random.Generator) -> None
 
 
 def _special(subject: Subject, form: Format, rng: np.random.Generator) -> None:
-    """Bit patterns that arithmetic would change: -0.0, subnormals, NaN with a payload, extremes."""
+    """Check copies of bit patterns that arithmetic would change: -0.0, subnormals, NaN with a payload, extremes."""
     array = value_grid(form)
     if form.short == "bf16":
         array = array[~np.isnan(array)]  # widened on the way back, which may change a NaN's bits
@@ -72,7 +72,7 @@ def _special(subject: Subject, form: Format, rng: np.random.Generator) -> None:
 
 
 def _layouts(subject: Subject, form: Format, rng: np.random.Generator) -> None:
-    """Strided tensors arrive on the host, and on the device, with the right values."""
+    """Check that copies of strided tensors to the host and to the device have the right values."""
     array = _random(form, rng, (11, 6))
     for layout in LAYOUTS:
         values = np.ascontiguousarray(np.broadcast_to(array[:1], array.shape)) if layout == "expanded" else array
@@ -84,7 +84,7 @@ def _layouts(subject: Subject, form: Format, rng: np.random.Generator) -> None:
 
 
 def _partial(subject: Subject, form: Format, rng: np.random.Generator) -> None:
-    """Check that a copy into a part leaves the rest alone, on every side."""
+    """Check that a copy into a part does not change the rest, on any side."""
     around, inner = _random(form, rng, (9, 8)), _random(form, rng, (4, 3))
     for source in ("host", subject.device):
         target = subject.put(around, form.short)
@@ -96,7 +96,7 @@ def _partial(subject: Subject, form: Format, rng: np.random.Generator) -> None:
 
 
 def _sizes(subject: Subject) -> None:
-    """Neighbouring allocations don't touch: every block still holds its own number at the end."""
+    """Check that adjacent allocations don't overlap: every block still holds its own number at the end."""
     blocks = [ts.full((size,), number + 1, dtype=ts.int64, device=subject.device)
               for number, size in enumerate(_SIZES)]
     for number, (size, block) in enumerate(zip(_SIZES, blocks, strict=True)):
@@ -189,7 +189,7 @@ def _exhausted(subject: Subject) -> None:
 
 
 def _filled(subject: Subject) -> None:
-    """Fill a small device to the brim, with real blocks; then everything must be as before."""
+    """Check that a small device works as before after real blocks have filled its memory."""
     total = ts.get_device_info(subject.device).memory
     if not 0 < total <= 1 << 30:
         raise Excluded("the device has too much memory to fill")
@@ -210,7 +210,7 @@ def _filled(subject: Subject) -> None:
 
 
 def _synchronous(subject: Subject) -> None:
-    """Results are right without a call of synchronize, and the host's array may change after a copy."""
+    """Check that results are right without synchronize, and that the host's array may change after a copy."""
     x = ts.ones(1 << 18, device=subject.device)
     for _ in range(10):
         x = x + x

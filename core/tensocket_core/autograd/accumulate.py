@@ -1,4 +1,4 @@
-"""Gradients of leaves: how they are added to ``grad``, from several threads as well."""
+"""Accumulation of gradients in the leaves' ``grad``, also from several threads."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..keys import AUTOGRAD, DIM0, LAZY, OPTIONS, WRAPPER
 from ..recording import SPECIAL
 from ..tensor import Tensor
 
-#: Leaves share a few locks: one each would cost memory, one for all would make threads wait.
+#: Leaves share a few locks: one lock each would cost memory, one lock for all would make threads wait.
 LOCKS: Final = tuple([held_over_forks(threading.RLock(), Rank.GRADIENTS) for _ in range(16)])
 
 
 _PARTS: Final = AUTOGRAD | WRAPPER
-#: In these bits, a plain gradient is like its leaf, which is a plain tensor that requires one, but for ``AUTOGRAD``.
+#: A gradient shares these bits with its leaf, except ``AUTOGRAD``, if both are plain tensors.
 _SHARED: Final = OPTIONS | _PARTS
 
 
@@ -32,25 +32,25 @@ def _measure() -> int:
     return sys.getrefcount(value)
 
 
-#: References that ``sys.getrefcount(x)`` counts for a local variable that nobody else knows.
+#: Value of ``sys.getrefcount(x)`` for a local variable that holds the only reference.
 SOLE: Final = _measure()
 
 
 def accumulate(leaf: Any, grad: Any, create_graph: bool, sole: bool = False) -> None:
     """Add ``grad`` to ``leaf.grad``.
 
-    The first gradient becomes ``leaf.grad`` as it is if nobody else knows it and it has the layout of the leaf;
-    otherwise it is copied. Further ones are added in place, so that whoever holds ``leaf.grad`` sees them, except
-    where the sum itself is to be differentiated, or ``leaf.grad`` is sparse and what is added is dense.
+    The first gradient becomes ``leaf.grad`` itself if it has no other reference and has the leaf's layout; otherwise it
+    is copied. Later ones are added in place, so that holders of ``leaf.grad`` see them, unless the sum itself is to be
+    differentiated, or ``leaf.grad`` is sparse and the new gradient is dense.
 
     Args:
         leaf: A tensor.
         grad: A gradient of its shape, dtype and device.
         create_graph: Whether the computation is recorded.
-        sole: Whether only the caller knows ``grad``.
+        sole: Whether the caller has the only reference to ``grad``.
     """
     if leaf._base is not None and leaf._base._key & AUTOGRAD and leaf._grad_fn is None:
-        return  # a view that has no history, unlike its base
+        return  # a view without a history, unlike its base
     with LOCKS[id(leaf) >> 5 & 15]:
         old = leaf._grad
         if old is None:
@@ -65,11 +65,11 @@ def accumulate(leaf: Any, grad: Any, create_graph: bool, sole: bool = False) -> 
 
 
 def became_first(leaf: Any, grad: Any) -> bool:
-    """Make a gradient that only the caller knows the first one of a leaf, in the usual case: no copy, nothing to fit.
+    """Make a gradient without other references the first one of a leaf, in the usual case: no copy, no conversion.
 
     Args:
         leaf: An edge.
-        grad: Its gradient, without recording; two variables refer to it: the caller's and this one.
+        grad: Its gradient, without recording; only two variables refer to it: the caller's and this one.
     """
     if not isinstance(leaf, Tensor) or leaf._grad is not None or (
             leaf._extras is not None or leaf._base is not None):
@@ -90,17 +90,17 @@ def _parameter_references(value: Any) -> int:
     return sys.getrefcount(value)
 
 
-#: The same for an argument that the caller has passed on and does not hold.
+#: The same for an argument that the caller passed on without holding it.
 _PASSED: Final = _parameter_references([object()].pop())
-#: Elements from which a sum of gradients is worth a look at who knows them.
+#: Size of a gradient in elements from which adding in place is worth checking its references.
 _LARGE: Final = 16384
 
 
 def added(old: Any, grad: Any, create_graph: bool) -> Any:
-    """``old + grad`` of two gradients on their way; ``old`` itself where nobody else can tell.
+    """Return ``old + grad`` for two partial gradients, in the memory of ``old`` if nobody can observe that.
 
-    That is where the caller's was the only reference to the tensor, this tensor's the only one to the array, and the
-    array owns its memory: hooks, users, saved tensors and views all refer to one of the two.
+    That holds if the caller's reference to the tensor was the only one, the tensor has the only reference to the array,
+    and the array owns its memory: hooks, users, saved tensors and views all refer to one of the two.
 
     Args:
         old: The earlier gradient; the caller no longer holds it.
@@ -121,7 +121,7 @@ def added(old: Any, grad: Any, create_graph: bool) -> Any:
 
 
 def _add(leaf: Any, old: Any, grad: Any) -> None:
-    """Add gradients of which one is more than a plain tensor; a sparse one is replaced by the sum with a dense one."""
+    """Add gradients of which at least one is not a plain tensor; sparse plus dense gives a new dense sum."""
     if old.is_sparse and old.layout is not grad.layout:
         leaf._grad = grad + old
     elif old.is_sparse:
@@ -133,7 +133,7 @@ def _add(leaf: Any, old: Any, grad: Any) -> None:
 def _can_keep(leaf: Any, grad: Any) -> bool:
     if grad._key & (AUTOGRAD | LAZY):
         return False
-    if grad._key & WRAPPER and grad.is_sparse and not grad._dispatches:  # a dispatching class has parts of its own
+    if grad._key & WRAPPER and grad.is_sparse and not grad._dispatches:  # a dispatching class has its own components
         return bool(grad._values().is_contiguous() and grad._indices().is_contiguous())
     x, y = leaf._array, grad._array
     if sys.getrefcount(y) > SOLE + 1:  # another tensor has the same handle
@@ -152,7 +152,7 @@ def _can_keep(leaf: Any, grad: Any) -> bool:
 
 
 def _is_all_of(grad: Any, array: Any) -> bool:
-    """Whether a view has all elements of another tensor, which nobody else knows: a reshaped gradient."""
+    """Whether a view has all elements of another tensor without further references: a reshaped gradient."""
     base = grad._base
     if sys.getrefcount(base) != SOLE + 1 or base._grad_fn is not None or base._key & _PARTS:
         return False
@@ -162,7 +162,7 @@ def _is_all_of(grad: Any, array: Any) -> bool:
 
 
 def _dense(leaf: Any) -> bool:
-    """Whether a tensor's elements lie side by side, in whatever order of the dimensions."""
+    """Whether a tensor's elements have no gaps between them, in any order of dimensions."""
     step = 1
     for size, stride in sorted(zip(leaf._array.shape, element_strides(leaf._array), strict=True), key=lambda p: p[1]):
         if size != 1:
@@ -173,13 +173,13 @@ def _dense(leaf: Any) -> bool:
 
 
 def laid_out(grad: Any, leaf: Any) -> Any:
-    """Return a copy of ``grad`` in the layout of the leaf where that is dense, else row-major."""
+    """Return a copy of ``grad`` in the leaf's layout if that is dense, else row-major."""
     x, y = leaf._array, grad._array
     if type(x) is type(y) is np.ndarray and x.flags.c_contiguous and not grad._key & _PARTS and not SPECIAL:
         copy = grad._cut()
         copy._array, copy._version_counter = y.copy(), None
         return copy
-    if grad._key & WRAPPER and grad.is_sparse and not grad._dispatches:  # a dispatching class has parts of its own
+    if grad._key & WRAPPER and grad.is_sparse and not grad._dispatches:  # a dispatching class has its own components
         return grad.clone()
     strides = element_strides(leaf._array)
     if grad._key & AUTOGRAD and STATE.grad_enabled and _dense(leaf):

@@ -1,4 +1,4 @@
-"""Finding the forward line behind a failing gradient."""
+"""Anomaly mode, which finds the forward line of a failing gradient."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tensocket_plugins.contract.errors import AutogradError
 from ..recording import Reason
 from .hooks import Extras
 
-#: Frames of the runtime itself say nothing to users.
+#: Folder of the runtime; its own frames are of no use to users.
 _FOLDER: Final = str(Path(__file__).parents[1])
 
 
 class _Mode:
-    """Process-wide, as gradients may be computed on another thread than the forward."""
+    """State of anomaly mode for the process, as backward may run on another thread than the forward."""
 
     enabled = False
     check_nan = True
@@ -33,12 +33,12 @@ class _Current(threading.local):
     node: Any = None
 
 
-#: The node that this thread computes gradients of.
+#: The node whose gradients this thread is computing.
 CURRENT: Final = _Current()
 
 
 def enabled() -> bool:
-    """Whether nodes remember where they were made."""
+    """Whether nodes record where they were created."""
     return _MODE.enabled
 
 
@@ -48,7 +48,7 @@ def is_anomaly_enabled() -> bool:
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether anomaly mode looks for NaN."""
+    """Whether anomaly mode checks gradients for NaN."""
     return _MODE.check_nan
 
 
@@ -58,11 +58,11 @@ def _set(mode: bool, check_nan: bool) -> None:
 
 
 class set_detect_anomaly:
-    """Turn anomaly mode on or off, from the call on or as a context manager.
+    """Switch of anomaly mode, from the call on or as a context manager.
 
     Args:
-        mode: Whether nodes remember where they were made, and errors of backward show it.
-        check_nan: Whether a gradient with NaN is an error.
+        mode: Whether nodes record where they were created, and errors in backward show it.
+        check_nan: Whether NaN in a gradient is an error.
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
@@ -70,17 +70,17 @@ class set_detect_anomaly:
         _set(mode, check_nan)
 
     def __enter__(self) -> None:
-        """Do nothing; the mode is on since the object was made."""
+        """Do nothing; the mode is on from the constructor on."""
 
     def __exit__(self, *error: object) -> None:
         _set(*self._before)
 
 
 class detect_anomaly:
-    """While entered, nodes remember where they were made; errors of backward show it, and NaN is an error.
+    """A block in which nodes record where they were created, errors in backward show it, and NaN is an error.
 
     Args:
-        check_nan: Whether a gradient with NaN is an error.
+        check_nan: Whether NaN in a gradient is an error.
     """
 
     def __init__(self, check_nan: bool = True) -> None:
@@ -98,7 +98,7 @@ class detect_anomaly:
 
 
 def remember(extras: Extras) -> None:
-    """Where the operator was called, without the runtime's own frames at the end."""
+    """Record the stack of the operator's call, without the runtime's own frames at the end."""
     frames = traceback.extract_stack()
     while len(frames) > 1 and frames[-1].filename.startswith(_FOLDER):
         frames.pop()
@@ -107,7 +107,7 @@ def remember(extras: Extras) -> None:
 
 
 def report(node: Any) -> None:
-    """Warn where the forward of a failing node was called."""
+    """Warn with the forward call of a failing node."""
     extras = node.extras
     if extras is None or extras.trace is None:
         _warn(f"Error detected in {node.name()}. No forward pass information available. Enable detect "
@@ -122,7 +122,7 @@ def report(node: Any) -> None:
 
 
 def _warn(message: str) -> None:
-    """Warn while an error is on its way; a warning that is an error is printed, so that it does not hide that one."""
+    """Warn while an error propagates; a warning that is itself an error is printed, so that it hides nothing."""
     try:
         warnings.warn(message, stacklevel=3)
     except Warning:
@@ -130,10 +130,10 @@ def _warn(message: str) -> None:
 
 
 def check(node: Any, grads: list[Any]) -> None:
-    """Look for NaN in the gradients that a node computed.
+    """Check the gradients that a node computed for NaN.
 
     Raises:
-        AutogradError: There is one.
+        AutogradError: A gradient has NaN.
     """
     if not _MODE.check_nan:
         return

@@ -16,13 +16,13 @@ from .graph_methods import check_grad, check_untransformed, warn_of_no_leaf
 from .inference import check_outside, detached
 from .rebase import require_with_views
 
-#: References to a tensor that one variable holds where ``requires_grad`` looks for its views.
+#: References to a tensor from one variable, counted where ``requires_grad`` searches for its views.
 _HOLDERS: Final = 5
 
 
 @tensor_methods
 class AutogradAttributes:
-    """Attributes of a tensor on its gradient, and methods that take it out of the graph."""
+    """Attributes about a tensor's gradient, and methods that detach it from the graph."""
 
     __slots__ = ()
 
@@ -46,7 +46,7 @@ class AutogradAttributes:
         self._key = self._key | AUTOGRAD if value else self._key & ~AUTOGRAD
 
     def requires_grad_(self: Any, requires_grad: bool = True) -> Any:
-        """Set ``requires_grad`` in place; refused while a function transform runs."""
+        """Set ``requires_grad`` in place; an error while a function transform runs."""
         if ACTIVE:
             check_untransformed("Tensor.requires_grad_()")
         if requires_grad and self._grad_fn is not None:
@@ -56,7 +56,7 @@ class AutogradAttributes:
 
     @property
     def grad(self: Any) -> Any:
-        """Accumulated gradient of a leaf; None before the first backward. Warns where none will be accumulated."""
+        """Accumulated gradient of a leaf; None before the first backward. Warns if none will be accumulated."""
         grad = self._grad
         if grad is None and self._grad_fn is not None:
             warn_of_no_leaf(self)
@@ -77,10 +77,10 @@ class AutogradAttributes:
         return 0 if self._version_counter is None else int(self._version_counter[-1])
 
     def detach_(self: Any) -> Any:
-        """Cut this tensor off from the graph, in place.
+        """Detach this tensor from the graph, in place.
 
         Raises:
-            AutogradError: It is a view.
+            AutogradError: The tensor is a view.
         """
         if STATE.inference is not None:
             return self
@@ -94,7 +94,7 @@ class AutogradAttributes:
         return self
 
     def detach(self: Any) -> Any:
-        """Return a tensor on the same memory that is cut off from the graph."""
+        """Return a tensor on the same memory, detached from the graph."""
         if ACTIVE or self._key & WRAPPER:
             return call(OPERATORS["detach"], self)
         alias = self._cut()
@@ -102,7 +102,7 @@ class AutogradAttributes:
 
     @property
     def data(self: Any) -> Any:
-        """The same memory without autograd, which does not notice what is written there."""
+        """The same memory without autograd, which does not notice writes to it."""
         alias = self.detach()
         if type(alias) is Tensor and type(alias._version_counter) is list:
             alias._version_counter = None

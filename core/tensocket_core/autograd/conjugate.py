@@ -1,9 +1,9 @@
 """Derivatives of complex operators, by PyTorch's convention: gradients are those of the conjugate (Wirtinger calculus).
 
-For a holomorphic function w = f(z) the gradient of z is grad * conj(f'(z)). A rule that was written for real numbers
-computes rule(grad) = grad * f'(z), linear in grad, so that the complex gradient is conj(rule(conj(grad))). That is made
-here for every operator at once, and only for keys with a complex dtype: real tensors never meet it. Operators that are
-not holomorphic (abs, angle, real ...) state rules that hold for complex arguments, and say so with ``wirtinger``.
+For a holomorphic function w = f(z) the gradient of z is grad * conj(f'(z)). A rule for real numbers computes
+rule(grad) = grad * f'(z), linear in grad, so the complex gradient is conj(rule(conj(grad))). This module derives that
+for every operator, and only for keys with a complex dtype: real tensors do not pay for it. Operators that are not
+holomorphic (abs, angle, real ...) state rules that hold for complex arguments, and declare so with ``wirtinger``.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from tensocket_plugins.contract.dtypes import complex32, complex64, complex128
 from ..dispatch.derivative import Derivative
 from ..keys import SCALAR, SCALAR_LEFT, dtype_bit
 
-#: Keys with one of these bits have a complex operand.
+#: A key with one of these bits has a complex operand.
 COMPLEX: Final = (dtype_bit(complex32) | dtype_bit(complex64) | dtype_bit(complex128) | SCALAR[complex]
                   | SCALAR_LEFT[complex])
 _TWINS: Final[dict[Derivative, Derivative]] = {}
 
 
 def wirtinger(derivative: Derivative) -> Derivative:
-    """Mark a derivative whose rules hold for complex arguments as they are."""
+    """Mark a derivative whose rules hold for complex arguments unchanged."""
     _TWINS[derivative] = derivative
     return derivative
 
 
 def for_key(derivative: Derivative, key: int) -> Derivative:
-    """Return the derivative for a key: the rules themselves, or for complex operands their conjugates."""
+    """Return the derivative for a key: the rules themselves, or their conjugates for complex operands."""
     if not key & COMPLEX:
         return derivative
     twin = _TWINS.get(derivative)
@@ -44,7 +44,7 @@ def for_key(derivative: Derivative, key: int) -> Derivative:
 
 
 def conjugate(value: Any) -> Any:
-    """Return the conjugate of a complex tensor; anything else as it is, gradients in a tuple or list one by one."""
+    """Return the conjugate of a complex tensor or of each in a tuple or list; any other value unchanged."""
     if isinstance(value, (tuple, list)):
         return type(value)(map(conjugate, value))
     return value.conj_physical() if value is not None and value.dtype.kind == "complex" else value

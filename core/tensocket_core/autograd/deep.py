@@ -1,4 +1,4 @@
-"""Backward passes within backward passes: deep ones go on in threads of their own, each with a stack of its own."""
+"""Nested backward passes: deep ones continue on new threads, each with its own stack."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..dispatch.modes import INHERITED
 
 T = TypeVar("T")
 
-#: Share of the interpreter's stack beyond which a pass goes on in a new thread. The frames of the program, of hooks and
-#: of functions lie between two passes, so that their number alone says too little.
+#: Fraction of the interpreter's stack beyond which a pass continues on a new thread. Frames of the program, of hooks
+#: and of functions lie between two passes, so the number of passes alone is not a measure.
 _FULL: Final = 0.5
-#: Memory for the stack of such a thread: CPython needs about half a KiB for a frame, calls through C more.
+#: Stack size of such a thread: CPython needs about half a KiB per frame, calls through C need more.
 _STACK: Final = 64 << 20
 
 
 def stack_is_full() -> bool:
-    """Whether this thread has used so much of the interpreter's stack that a nested pass had better have its own."""
+    """Whether this thread has used so much of the interpreter's stack that a nested pass should have its own."""
     try:
         sys._getframe(int(sys.getrecursionlimit() * _FULL))
     except ValueError:
@@ -29,7 +29,7 @@ def stack_is_full() -> bool:
 
 
 def in_new_thread(function: Callable[[], T]) -> T:
-    """Call a function in a thread of its own, under this thread's modes, and wait for it."""
+    """Call a function on a new thread, under this thread's modes, and wait for it."""
     states = [dict(state.__dict__) for state in INHERITED]
     streams, default = thread_streams(), selected_entry()
     results: list[T] = []
@@ -53,7 +53,7 @@ def in_new_thread(function: Callable[[], T]) -> T:
         threading.stack_size(before)
     thread.join()
     if errors:
-        # The traceback of an error holds this frame, which must not hold the error: nobody but the garbage collector
+        # The traceback of an error holds this frame, so the frame must not hold the error: only the garbage collector
         # would free the cycle, and with it the modes that frames of the pass hold.
         raise errors.pop()
     return results[0]

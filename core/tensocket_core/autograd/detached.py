@@ -1,4 +1,4 @@
-"""The count of in-place changes of a tensor that was detached in place: nodes that saved it before notice."""
+"""Version counter of a tensor detached in place: nodes that saved the tensor before find out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 
 class AfterDetach(int):
-    """A version of a tensor since it was detached in place; it differs from every version before."""
+    """A version of a tensor after it was detached in place; it differs from every version before."""
 
     __slots__ = ()
 
@@ -20,12 +20,12 @@ class AfterDetach(int):
 
 
 class DetachedCounter:
-    """Stands for the counter that a tensor shares with its views, in the place of the tensor's own reference.
+    """Wrapper of a tensor's version counter, which the tensor shares with its views.
 
-    What nodes have saved before has plain versions, which no longer compare equal; changes are counted for all.
+    Nodes that saved the tensor before hold plain versions, which no longer compare equal; changes still count for all.
 
     Args:
-        shared: The counter; views that were made before have it still.
+        shared: The counter; earlier views keep it.
     """
 
     __slots__ = ("shared",)
@@ -41,7 +41,7 @@ class DetachedCounter:
 
 
 def detached_counter(counter: Any) -> Any:
-    """Return the counter of a tensor that is being detached in place, for the counter that it has now."""
+    """Return the counter for a tensor that is being detached in place, given its present counter."""
     if counter is None:
         return DetachedCounter([0])
     return DetachedCounter(counter) if type(counter) is list else counter

@@ -1,4 +1,4 @@
-"""``backward`` and ``grad``: what is asked for, checked, and handed to the engine."""
+"""``backward`` and ``grad``: checks of the arguments, and the call of the engine."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .edges import edge_from_place, target_of
 from .engine import run_pass
 from .graph import GradientEdge
 
-#: Makes a function of one row a function of many; filled by the package of transforms, which stands on this one.
+#: Batches a function over rows, as ``vmap`` does; the transforms package, a layer above, registers it.
 BATCHED: Final[list[Callable[[Callable[..., Any]], Callable[..., Any]]]] = []
 
 
 def _edge(operator: str, value: Any, role: str) -> Any:
-    """Return the edge to a tensor or of a gradient edge; None where it has no gradient."""
+    """Return the edge of a tensor or of a gradient edge; None if it has no gradient."""
     if isinstance(value, GradientEdge):
         return edge_from_place(value.node, value.output_nr)
     if not hasattr(value, "_key"):
@@ -32,12 +32,12 @@ def _edge(operator: str, value: Any, role: str) -> Any:
 
 
 class RecordedDual(NamedTuple):
-    """A tensor of a dual level as autograd sees it, its attribute ``recorded_dual``.
+    """The parts of a dual tensor for autograd, its attribute ``recorded_dual``.
 
     Attributes:
-        primal: The tensor that takes part in the graph.
-        tangent: The tangent, which takes part as well; None where there is none.
-        pair: Makes another tensor of the level of a primal and a tangent.
+        primal: The primal, which is part of the graph.
+        tangent: The tangent, also part of the graph; None if there is none.
+        pair: Makes another dual tensor of the level from a primal and a tangent.
     """
 
     primal: Any
@@ -50,7 +50,7 @@ def _dual(value: Any) -> RecordedDual | None:
 
 
 def _recorded(value: Any) -> Any:
-    """Return the tensor that takes part in autograd for one of a dual level; every other one itself."""
+    """Return the primal of a dual tensor; any other tensor unchanged."""
     dual = _dual(value)
     return value if dual is None else dual.primal
 
@@ -95,7 +95,7 @@ def _ones_for(operator: str, root: GradientEdge) -> Any:
 
 def _roots(operator: str, outputs: Sequence[Any], gradients: Sequence[Any],
            create_graph: bool) -> list[tuple[Any, Any]]:
-    """Edges and gradients to start from, checked."""
+    """Check the outputs and their gradients, and return the edges and gradients to start from."""
     if len(outputs) != len(gradients):
         raise AutogradError(operator, f"{len(gradients)} gradients for {len(outputs)} tensors",
                             "there is one gradient for each tensor", "pass None where it is implied")
@@ -114,7 +114,7 @@ def _roots(operator: str, outputs: Sequence[Any], gradients: Sequence[Any],
 
 
 def _sequence(values: Any) -> tuple[Any, ...]:
-    """One value or those of anything that can be iterated, as ``module.parameters()`` can; of a dict, its values."""
+    """Return one value, or those of an iterable such as ``module.parameters()``, as a tuple; of a dict, its values."""
     if isinstance(values, dict):
         return tuple(values.values())
     if hasattr(type(values), "__torch_function__") or isinstance(values, GradientEdge) or not isinstance(
@@ -137,12 +137,12 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
         retain_graph: Whether to keep saved tensors for another backward; default is ``create_graph``.
         create_graph: Whether to record the gradient computation itself.
         grad_variables: PyTorch's former name of ``grad_tensors``.
-        inputs: Tensors to accumulate into, leaves or not, from any iterable; None for all leaves.
+        inputs: Tensors to accumulate into, leaves or not, from any iterable; None means all leaves.
 
     Raises:
-        AutogradError: A tensor does not require grad, has several elements and no gradient, or the graph was freed.
-        ShapeError: A gradient's shape is not its tensor's.
-        ArgumentTypeError: Something is not a tensor.
+        AutogradError: A tensor does not require grad, has several elements but no gradient, or the graph was freed.
+        ShapeError: A gradient and its tensor differ in shape.
+        ArgumentTypeError: An argument is not a tensor.
     """
     if any(transform.functional for transform in STATE.transforms):
         raise AutogradError("backward", "a function that is transformed", "backward() called inside a functorch "
@@ -191,27 +191,27 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
 
     Args:
         outputs: A tensor or an iterable of several; gradient edges as well.
-        inputs: A tensor or an iterable of several that require grad; of a dict, the result is a dict with its keys.
+        inputs: A tensor or an iterable of several that require grad; for a dict, the result is a dict with its keys.
         grad_outputs: Gradients of the outputs; None for outputs of one element.
         retain_graph: Whether to keep saved tensors; default is ``create_graph``.
         create_graph: Whether the gradients can be differentiated.
         only_inputs: Accepted as in PyTorch, where it has no effect.
         allow_unused: Return None for inputs that the outputs do not depend on.
-        is_grads_batched: The gradients of the outputs have a first dimension over which the computation is repeated,
-            and so have the results.
+        is_grads_batched: The gradients of the outputs have a leading batch dimension; the computation runs once per
+            entry, and the results have that dimension too.
         materialize_grads: Return zeros for inputs that the outputs do not depend on.
 
-    Gradients of dual tensors have tangents (``autograd.forward_ad``), which is forward over backward mode.
+    Gradients of dual tensors have tangents (``autograd.forward_ad``): forward over reverse mode.
 
     Raises:
-        AutogradError: As in ``backward``, or an input was not used and ``allow_unused`` is False.
+        AutogradError: As in ``backward``, or an input is unused and ``allow_unused`` is False.
         ArgumentError: ``materialize_grads`` without ``allow_unused``.
     """
     if materialize_grads and allow_unused is False:
         raise ArgumentError("grad", "allow_unused=False with materialize_grads=True",
                             "unused inputs are allowed where zeros stand for their gradients", "leave allow_unused out")
     roots, given = _sequence(outputs), _sequence(inputs)
-    wanted = inputs if isinstance(inputs, dict) else given  # an iterator ends
+    wanted = inputs if isinstance(inputs, dict) else given  # an iterator can be read only once
     if (ACTIVE or collected_key((*roots, *given))) and overridden(*roots, *given):
         named = {"grad_outputs": grad_outputs, "retain_graph": retain_graph, "create_graph": create_graph,
                  "only_inputs": only_inputs, "allow_unused": allow_unused, "is_grads_batched": is_grads_batched,
@@ -224,7 +224,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
 def computed(roots: tuple[Any, ...], inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
              create_graph: bool = False, allow_unused: bool | None = None, is_grads_batched: bool = False,
              materialize_grads: bool = False, only_inputs: bool = True) -> Any:
-    """``grad`` behind everything that overrides it; arguments and errors as there."""
+    """Compute ``grad`` after all overrides; arguments and errors are the same."""
     given = _sequence(inputs)
     edges = _wanted("grad", given)
     gradients = _given(roots, grad_outputs)
@@ -250,7 +250,7 @@ def _zeros(tensor: Any, lead: tuple[int, ...], create_graph: bool) -> Any:
     """Return zeros in place of a missing gradient.
 
     Raises:
-        AutogradError: It is the gradient of an edge, whose shape is not known.
+        AutogradError: The input is a gradient edge, whose shape is not known.
     """
     if not hasattr(tensor, "_key"):
         raise AutogradError("grad", "materialize_grads=True for a gradient edge that the outputs do not depend on",
@@ -268,14 +268,14 @@ def _with_tangents(pair: Callable[[Any, Any], Any], results: list[Any], starts: 
                    edges: list[Any], retain_graph: bool | None, create_graph: bool) -> list[Any]:
     """Return the gradients of dual tensors as duals.
 
-    Second derivatives are symmetric: how a gradient changes along a direction is the gradient of the outputs' tangents,
-    and, where first gradients change, what comes of their tangents.
+    Second derivatives are symmetric: the derivative of a gradient along a direction is the gradient of the outputs'
+    tangents, plus the contribution of the first gradients' tangents.
 
     Args:
-        pair: Makes a dual tensor of a primal and a tangent.
-        results: The gradients; None where there is none.
+        pair: Makes a dual tensor from a primal and a tangent.
+        results: The gradients; None for a missing one.
         starts: The outputs and their first gradients.
-        edges: To the inputs.
+        edges: Edges to the inputs.
         retain_graph: As in ``grad``.
         create_graph: As in ``grad``.
     """
@@ -297,7 +297,7 @@ def _with_tangents(pair: Callable[[Any, Any], Any], results: list[Any], starts: 
 
 def _batched(roots: tuple[Any, ...], edges: list[Any], gradients: tuple[Any, ...], retain_graph: bool | None,
              create_graph: bool) -> list[Any]:
-    """One pass for all entries of the gradients' first dimension."""
+    """Compute gradients for all entries of the gradients' leading dimension in one pass."""
     sizes = {gradient.shape[0] if gradient is not None and gradient.ndim else 0 for gradient in gradients}
     if len(sizes) != 1 or 0 in sizes:
         raise ShapeError("grad", f"batches of {sorted(sizes)} gradients",

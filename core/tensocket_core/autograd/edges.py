@@ -1,4 +1,4 @@
-"""Edges of the graph: what they lead to, which gradients fit there, and what is reached along them."""
+"""Edges of the graph: their targets, fitting gradients to them, and reachability."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Target = tuple[int, int]
 
 
 def sum_to(grad: Any, shape: tuple[int, ...]) -> Any:
-    """``grad`` summed over the dimensions along which ``shape`` was broadcast."""
+    """Sum ``grad`` over the dimensions along which ``shape`` was broadcast."""
     given = grad._array.shape
     if given == shape:
         return grad
@@ -28,7 +28,7 @@ def sum_to(grad: Any, shape: tuple[int, ...]) -> Any:
 
 
 def fit(grad: Any, shape: tuple[int, ...], options: int) -> Any:
-    """Return a gradient with the shape, dtype and device of what it is the gradient of."""
+    """Return a gradient with the given shape, dtype and device."""
     if grad._array.shape != shape:
         grad = sum_to(grad, shape)
     if grad._key & OPTIONS != options:
@@ -45,14 +45,14 @@ def target_of(edge: Any) -> Target:
 
 
 def node_of(edge: Any) -> Node | None:
-    """Return the node behind an edge; None for leaves."""
+    """Return the node to which an edge leads; None for leaves."""
     if type(edge) is Output:
         return edge.node
     return edge if isinstance(edge, Node) else None
 
 
 def place_of(edge: Any) -> tuple[tuple[int, ...], int]:
-    """Shape and options of what an edge leads to."""
+    """Return the shape and options of an edge's target."""
     node = node_of(edge)
     if node is None:
         return edge._array.shape, edge._key & OPTIONS
@@ -64,7 +64,7 @@ def place_of(edge: Any) -> tuple[tuple[int, ...], int]:
 
 
 def fit_to(edge: Any, grad: Any) -> Any:
-    """Return a gradient as an edge's target takes it; None stays None."""
+    """Return a gradient that fits an edge's target; None stays None."""
     if edge is None or grad is None:
         return None
     return fit(grad, *place_of(edge))
@@ -77,7 +77,7 @@ def edge_from_place(node: Any, index: int) -> Any:
 
 
 def reachable(nodes: Iterable[Node]) -> dict[int, Node]:
-    """All nodes that gradients of these reach, by sequence number."""
+    """Return all nodes that gradients of ``nodes`` reach, by sequence number."""
     found: dict[int, Node] = {}
     stack = list(nodes)
     while stack:
@@ -93,7 +93,7 @@ def reachable(nodes: Iterable[Node]) -> dict[int, Node]:
 
 
 def on_the_way(nodes: Iterable[Node], wanted: set[Target], inclusive: bool) -> set[int]:
-    """Sequence numbers of the nodes from which a wanted target is reached; ``inclusive`` adds the targets' own."""
+    """Return the sequence numbers of the nodes that lead to a wanted target; ``inclusive`` adds the targets' own."""
     needed: set[int] = set()
     own = {identity for identity, _ in wanted} if inclusive else set()
     for sequence, node in sorted(reachable(nodes).items()):
@@ -111,7 +111,7 @@ def on_the_way(nodes: Iterable[Node], wanted: set[Target], inclusive: bool) -> s
 
 
 def last_uses(nodes: Iterable[Node]) -> dict[int, list[int]]:
-    """By the sequence number of the oldest node that uses it, the identities of leaves with hooks."""
+    """Return the identities of leaves with hooks, by the sequence number of the oldest node that uses each."""
     oldest: dict[int, int] = {}
     for sequence, node in reachable(nodes).items():
         for edge in node.edges:
@@ -124,7 +124,7 @@ def last_uses(nodes: Iterable[Node]) -> dict[int, list[int]]:
 
 
 def check_swapped(leaf: Any, roots: Iterable[Any]) -> None:
-    """Refuse the gradient of a leaf for values that it had before ``swap_tensors``.
+    """Raise for the gradient of a leaf with respect to values from before ``swap_tensors``.
 
     Args:
         leaf: A leaf with extras.

@@ -1,9 +1,9 @@
 """Reverse mode: visit nodes from the newest to the oldest, add up gradients, pass them on.
 
-The loop is iterative. A heap by sequence number orders nodes (a consumer is always newer than what it consumes); a
-node is ready when it is popped, because everything that could add to its gradient came before it.
+The loop is iterative. A heap orders nodes by sequence number (a consumer is always newer than its inputs). A node is
+ready when it is popped, because every node that could add to its gradient came before it.
 
-Leaves are given their gradient at once. Those with hooks are an exception: hooks are called once, with the whole
+A leaf receives each gradient at once. Leaves with hooks are the exception: their hooks run once, with the whole
 gradient, as soon as the oldest node that uses the leaf is done.
 """
 
@@ -45,12 +45,12 @@ _NUMBERS: Final = itertools.count(1)
 
 
 class _Pass:
-    """One backward pass: gradients that wait for their node, and where results go.
+    """One backward pass: gradients that wait for their node, and the targets of results.
 
     Args:
-        edges: Wanted edges; None means: accumulate into all leaves.
+        edges: Wanted edges; None accumulates into all leaves.
         create_graph: Whether the computation is recorded.
-        retain_graph: Whether saved tensors are kept.
+        retain_graph: Whether nodes keep their saved tensors.
         into: Whether gradients accumulate into the wanted edges instead of being captured.
     """
 
@@ -64,21 +64,21 @@ class _Pass:
         self.retain_graph = retain_graph
         self.heap: list[int] = []
         self.nodes: dict[int, Node] = {}
-        #: By sequence number: of nodes with one output its gradient, of others a list.
+        #: By sequence number: the gradient of a node with one output, or a list for several.
         self.grads: dict[int, Any] = {}
-        #: Whether nothing is recorded, watched or wanted but leaves.
+        #: Whether the pass only accumulates into leaves, without recording or special features.
         self.plain = edges is None and not create_graph and not SPECIAL
-        #: Numbers of the nodes whose gradient is a tensor that only this pass knows: more is added in place.
+        #: Sequence numbers of nodes whose gradient only this pass refers to: further gradients are added in place.
         self.own: set[int] = set()
         self.wanted = None if edges is None else {target_of(edge) for edge in edges}
-        #: Sequence numbers of the nodes on the way to what is wanted.
+        #: Sequence numbers of the nodes that lead to a wanted target.
         self.needed: set[int] | None = None
         self.captured: dict[Target, Any] = {}
-        #: Leaves with hooks and their gradients so far; by sequence number those that wait for no older node.
+        #: Leaves with hooks and their gradients so far; by sequence number, the leaves that no older node uses.
         self.held: dict[int, tuple[Any, Any]] = {}
         self.last_uses: dict[int, list[int]] | None = None
         self.callbacks: list[Callable[[], Any]] = []
-        #: Nodes that are visited though no gradient arrived so far.
+        #: Nodes to visit although no gradient has arrived so far.
         self.nothing: set[int] = set()
 
     # ------------------------------------------------------------------------------------------ giving
@@ -115,7 +115,7 @@ class _Pass:
             self._give_output(node, target_of(edge)[1], fit_to(edge, grad))
 
     def _give_nothing(self, edge: Any) -> None:
-        """Visit the target of an edge even if no gradient arrives: functions of users are given zeros, hooks None."""
+        """Visit the target of an edge even if no gradient arrives: user-defined functions receive zeros, hooks None."""
         node = node_of(edge)
         if node is None or node.sequence in self.grads or (self.wanted is not None and not self._leads_on(edge)):
             return
@@ -126,9 +126,9 @@ class _Pass:
         heapq.heappush(self.heap, -sequence)
 
     def _give_part(self, node: Node, grad: Any) -> bool:
-        """Add the gradient of a part of a tensor to that of the whole; False where the node is run instead.
+        """Add the gradient of a slice of a tensor to that of the whole; False if the node must run instead.
 
-        Many parts, each with a gradient as large as the whole, would cost as many passes over it.
+        Many slices, each with a gradient as large as the whole, would cost as many passes over it.
         """
         whole = node.edges[0]
         if type(whole) is not Node or node.saved is None or grad._key & _PARTS or (
@@ -179,7 +179,7 @@ class _Pass:
     # ------------------------------------------------------------------------------------------ visiting
 
     def start(self, roots: Sequence[tuple[Any, Any]]) -> None:
-        """Visit everything that gradients of ``roots`` reach."""
+        """Queue everything that gradients of ``roots`` reach."""
         self.roots = roots
         if self.plain and len(roots) == 1:
             edge, gradient = roots[0]
@@ -197,8 +197,8 @@ class _Pass:
         """Visit all nodes that have a gradient.
 
         Args:
-            node: One that is visited first, and by nobody else before.
-            grad: Its gradient; of a node with several outputs a list.
+            node: A node to visit first; no other pass has visited it.
+            grad: Its gradient; a list for a node with several outputs.
         """
         if self.wanted is not None:
             self.needed = on_the_way(self.nodes.values(), self.wanted, self.into)
@@ -236,13 +236,13 @@ class _Pass:
                         outputs = self._visit(node, grad)
                 if not retain and node.saved and node.derivative.frees:
                     node.saved = None
-                # Nothing may hold a gradient that is passed on, so that a leaf can have it without a copy.
+                # No variable may hold a gradient that is passed on, so that a leaf can take it over without a copy.
                 grad = None
                 only = None if heap or self.held else _only_node(edges, outputs)
                 if only is None:
                     self._pass_on(edges, outputs)
                     break
-                # While nothing else waits, a single node is the next one.
+                # While the heap is empty, a single successor is the next node.
                 grad, node, sequence = outputs[0], only, only.sequence
                 if grad._array.shape != node.shape or grad._key & OPTIONS != node.options:
                     with set_grad_enabled(self.create_graph):
@@ -263,7 +263,7 @@ class _Pass:
             if output is None:
                 self._give_nothing(edge)
             else:
-                # Counted before the call, whose arguments are references, too.
+                # The count is taken before the call, because arguments are references too.
                 sole = sys.getrefcount(output) == SOLE
                 if not (sole and self.plain and became_first(edge, output)):
                     self.give(edge, output, sole)
@@ -275,7 +275,7 @@ class _Pass:
             self.callbacks.pop(0)()
 
     def _visit_without(self, node: Node) -> None:
-        """Visit a node to which no gradient came."""
+        """Visit a node that received no gradient."""
         self.nothing.discard(node.sequence)
         with set_grad_enabled(self.create_graph):
             outputs = self._visit(node, [None] * len(node.outputs) if isinstance(node, MultiNode) else None)
@@ -287,7 +287,7 @@ class _Pass:
                 self._serve_held(node.sequence)
 
     def _visit(self, node: Node, grad: Any) -> list[Any]:
-        """A node with anything special: hooks, several outputs, a stream, wanted gradients."""
+        """Visit a node with special features: hooks, several outputs, a stream, wanted gradients."""
         many = isinstance(node, MultiNode)
         grads = tuple(grad) if many else (grad,)
         extras = node.extras
@@ -349,7 +349,7 @@ class _Pass:
     # ------------------------------------------------------------------------------------------ leaves with hooks
 
     def _serve_held(self, sequence: int) -> None:
-        """Serve leaves that no node with a gradient to come uses."""
+        """Serve leaves that no pending node uses."""
         if self.last_uses is None:
             self.last_uses = last_uses(self.nodes.values())
             later = {leaf for leaves in self.last_uses.values() for leaf in leaves}
@@ -366,14 +366,14 @@ class _Pass:
             check_swapped(leaf, [edge for edge, _ in self.roots])
         grad = leaf._extras.run_gradient(0, grad)
         if self.wanted is not None and not self.into:
-            # The leaf's node does not run where gradients are only returned, and neither do its hooks.
+            # A pass that only returns gradients runs neither the leaf's node nor its hooks.
             self._capture((id(leaf), 0), grad)
         else:
             _accumulate_hooked(leaf, leaf._extras, grad, self.create_graph)
 
 
 def _accumulate_hooked(leaf: Any, extras: Extras, grad: Any, create_graph: bool) -> None:
-    """Accumulate into a leaf with hooks, whose gradient is complete."""
+    """Accumulate the complete gradient of a leaf with hooks."""
     if extras.before:
         (grad,) = extras.run_before((grad,))
         if grad is None:
@@ -391,12 +391,12 @@ def _accumulate_hooked(leaf: Any, extras: Extras, grad: Any, create_graph: bool)
 
 
 def _place(x: Any) -> tuple[tuple[int, ...], int]:
-    """Shape and options of a tensor."""
+    """Return the shape and options of a tensor."""
     return x._array.shape, x._key & OPTIONS
 
 
 def _wrapped(grads: list[Any]) -> bool:
-    """Whether a gradient is not a plain tensor."""
+    """Whether any gradient is not a plain tensor."""
     bits = 0
     for grad in grads:
         if grad is not None:
@@ -405,14 +405,14 @@ def _wrapped(grads: list[Any]) -> bool:
 
 
 def _taken(values: list[Any], index: int) -> Any:
-    """Return an element, which the list no longer holds."""
+    """Return an element and remove it from the list, so that the list holds no reference."""
     value = values[index]
     values[index] = None
     return value
 
 
 def _only_node(edges: tuple[Any, ...], outputs: list[Any]) -> Node | None:
-    """Return the node that all gradients of a node go to, if it has one output and the first edge leads there."""
+    """Return the node that receives all of a node's gradients, by its first edge and one output; else None."""
     first = edges[0]
     if type(first) is not Node or outputs[0] is None:
         return None
@@ -424,17 +424,17 @@ def _only_node(edges: tuple[Any, ...], outputs: list[Any]) -> Node | None:
 
 def run_pass(roots: Sequence[tuple[Any, Any]], edges: list[Any] | None, retain_graph: bool | None,
              create_graph: bool, into: bool = False) -> dict[Target, Any]:
-    """Compute gradients.
+    """Run one backward pass.
 
     Args:
         roots: Edges and the gradients to start from.
         edges: Wanted edges; None accumulates into leaves.
         retain_graph: Whether to keep saved tensors; default is ``create_graph``.
         create_graph: Whether the computation is recorded.
-        into: Whether the wanted edges are accumulated into.
+        into: Whether gradients accumulate into the wanted edges.
 
     Returns:
-        Gradients of the wanted edges, where they are not accumulated.
+        Gradients of the wanted edges, unless they accumulate.
     """
     if _CURRENT.running is not None and stack_is_full():
         return in_new_thread(lambda: run_pass(roots, edges, retain_graph, create_graph, into))
@@ -445,7 +445,7 @@ def run_pass(roots: Sequence[tuple[Any, Any]], edges: list[Any] | None, retain_g
             with set_grad_enabled(True):
                 state.start(roots)
         else:
-            # Nothing that plain nodes compute with is part of a graph: no mode is needed for them.
+            # Nothing that plain nodes compute with is part of a graph, so they need no mode.
             state.start(roots)
     finally:
         _CURRENT.running = outer
@@ -453,12 +453,12 @@ def run_pass(roots: Sequence[tuple[Any, Any]], edges: list[Any] | None, retain_g
 
 
 def current_pass() -> _Pass | None:
-    """Return the innermost backward pass that this thread is in."""
+    """Return the innermost backward pass of this thread."""
     return _CURRENT.running
 
 
 def queue_callback(callback: Callable[[], Any]) -> None:
-    """Call a function at the end of the backward pass that this thread is in; at once where it is in none."""
+    """Call a function at the end of this thread's backward pass, or at once outside of one."""
     if _CURRENT.running is None:
         callback()
     else:

@@ -26,11 +26,11 @@ __all__ = [
 
 
 class GradientEdge(NamedTuple):
-    """Where the gradient of a tensor goes, without the tensor.
+    """The place of a tensor in the graph, without the tensor.
 
     Attributes:
         node: The node that made the tensor; for a leaf its ``AccumulateGrad``.
-        output_nr: Which of the node's outputs it is.
+        output_nr: Index of the node's output.
         ownership_token: Unused; PyTorch's third field.
     """
 
@@ -52,7 +52,7 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
 
 
 def increment_version(tensor: Any) -> None:
-    """Count an in-place change that was made behind autograd's back.
+    """Count an in-place change that autograd did not notice.
 
     Args:
         tensor: A tensor, or several.
@@ -64,13 +64,13 @@ def increment_version(tensor: Any) -> None:
 
 
 class MultiHandle:
-    """Removes the hooks of ``register_multi_grad_hook``."""
+    """Handle that removes the hooks of ``register_multi_grad_hook``."""
 
     def __init__(self, handles: Iterable[Any]) -> None:
         self._handles = tuple(handles)
 
     def remove(self) -> None:
-        """Take the hooks away; a second call does nothing."""
+        """Remove the hooks; a second call does nothing."""
         for handle in self._handles:
             handle.remove()
 
@@ -82,16 +82,16 @@ class MultiHandle:
 
 
 def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, mode: str = "all") -> MultiHandle:
-    """Call ``fn`` when gradients of several tensors are known.
+    """Call ``fn`` once gradients of several tensors are known.
 
     Args:
         tensors: Tensors that require grad.
-        fn: With ``mode="all"`` given the list of gradients, None for tensors that the backward pass does not reach;
-            with ``mode="any"`` given the first gradient. It does not change gradients.
+        fn: With ``mode="all"``, receives the list of gradients, None for tensors that the backward pass does not reach;
+            with ``mode="any"``, receives the first gradient. It does not change gradients.
         mode: ``all`` or ``any``.
 
     Raises:
-        ArgumentError: The mode is neither.
+        ArgumentError: The mode is neither ``all`` nor ``any``.
     """
     if mode not in ("all", "any"):
         raise ArgumentError("register_multi_grad_hook", f"mode {mode!r}", "the mode is 'all' or 'any'",
@@ -104,14 +104,14 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
 
 
 class _Collector:
-    """Gradients of one backward pass; the hook on all is called when the pass ends or the last one came."""
+    """Gradients of one backward pass; the hook on all runs when the last one arrives or the pass ends."""
 
     def __init__(self, count: int, function: Callable[..., Any], mode: str) -> None:
         self.count = count
         self.function = function
         self.mode = mode
         self._lock = threading.Lock()
-        #: By the number of the pass: gradients so far.
+        #: Gradients so far, by the number of the pass.
         self._passes: dict[int, dict[int, Any]] = {}
 
     def hook(self, index: int) -> Callable[[Any], None]:
@@ -143,7 +143,7 @@ class _Collector:
             if grads is None:
                 return
             values = [grads.get(k) for k in range(self.count)]
-            # Left empty, not deleted: gradients of the same pass that come later must not start a new collection.
+            # Emptied, not deleted: later gradients of the same pass must not start a new collection.
             grads.clear()
         self.function(values)
 

@@ -1,4 +1,4 @@
-"""Methods of tensors on the graph: their node, hooks, kept gradients."""
+"""Methods of tensors about the graph: node, hooks, retained gradients."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class AutogradMethods:
     _cut: Callable[[], Any]
     _key: int
     _grad_fn: Any
-    #: Hooks of a leaf, and its ``AccumulateGrad`` while somebody holds that; instance attributes once there are any.
+    #: Hooks of a leaf, and its ``AccumulateGrad`` while a user holds it; an instance attribute once it is needed.
     _extras: Extras | None = None
     _accumulator: weakref.ref[Any] | None = None
-    #: Texts for errors that say why recorded calls cannot modify this view; None for all other tensors.
+    #: Texts for the error that tells why recorded calls cannot modify this view; None for other tensors.
     _fixed_view: tuple[str, str, str] | None = None
 
     @property
@@ -52,13 +52,13 @@ class AutogradMethods:
 
     @property
     def output_nr(self) -> int:
-        """Which output of ``grad_fn`` this tensor is."""
+        """Index of this tensor among the outputs of ``grad_fn``."""
         made = self._grad_fn
         return made.index if type(made) is Output else 0
 
     @property
     def is_leaf(self) -> bool:
-        """Whether this tensor was not made by a recorded operator."""
+        """Whether no recorded operator made this tensor."""
         return self._grad_fn is None
 
     def is_inference(self) -> bool:
@@ -71,7 +71,7 @@ class AutogradMethods:
         array = self._array
         if type(array) is np.ndarray and self._key & _KIND in _LOSSES and inputs is None and not (
                 create_graph or ACTIVE):
-            # The usual cases, losses among them: an own way of some microseconds less.
+            # Fast path for losses and other usual cases; it saves some microseconds. Other calls take the general path.
             first = gradient
             if gradient is None and array.size == 1:
                 ones = array.copy()
@@ -84,7 +84,7 @@ class AutogradMethods:
         differentiate.backward((self,), (gradient,), retain_graph, create_graph, inputs=inputs)
 
     def _root(self, gradient: Any) -> tuple[Any, Any]:
-        """Return the tensor whose shape and dtype the first gradient of a backward pass has, and that gradient."""
+        """Return the tensor whose shape and dtype the first gradient of a pass must have, and that gradient."""
         return self, gradient
 
     # ------------------------------------------------------------------------------------------ hooks
@@ -103,9 +103,9 @@ class AutogradMethods:
         return extras_of(node, "extras"), index
 
     def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
-        """Call ``hook`` with this tensor's gradient; what it returns replaces the gradient.
+        """Call ``hook`` with this tensor's gradient; a returned tensor replaces the gradient.
 
-        When the tensor is modified in place, hooks from before stay with the value from before.
+        After an in-place change, earlier hooks stay with the earlier value.
 
         Raises:
             AutogradError: The tensor does not require grad.
@@ -114,7 +114,7 @@ class AutogradMethods:
         return extras.add_to_gradient(index, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> RemovableHandle:
-        """Call ``hook`` with this leaf after its ``grad`` was updated.
+        """Call ``hook`` with this leaf after its ``grad`` changed.
 
         Raises:
             AutogradError: The tensor is not a leaf, or does not require grad.
@@ -126,7 +126,7 @@ class AutogradMethods:
 
     @property
     def _backward_hooks(self) -> Hooks | None:
-        """Hooks on this tensor's gradient; None until there is one."""
+        """Hooks on this tensor's gradient; None if there are none."""
         if self._grad_fn is None:
             extras, index = self._extras, 0
         else:
@@ -140,7 +140,7 @@ class AutogradMethods:
             extras, index = self._graph_extras("register_hook")
         elif hooks is None and self._extras is None:
             return
-        else:  # of a tensor that requires no gradient yet as well
+        else:  # also of a tensor that does not require a gradient yet
             extras, index = extras_of(self, "_extras"), 0
         table = extras.gradient = {} if extras.gradient is None else extras.gradient
         if hooks is None:
@@ -149,7 +149,7 @@ class AutogradMethods:
             table[index] = hooks
 
     def retain_grad(self) -> None:
-        """Keep the gradient of a tensor that is not a leaf in ``grad``.
+        """Retain the gradient of a non-leaf tensor in ``grad``.
 
         Raises:
             AutogradError: The tensor does not require grad.
@@ -169,7 +169,7 @@ class AutogradMethods:
 
 
 def check_untransformed(operator: str) -> None:
-    """Refuse to change what is recorded where a function transform says it.
+    """Raise for a change of recording while a function transform runs.
 
     Raises:
         AutogradError: A transform runs.
@@ -184,7 +184,7 @@ def check_untransformed(operator: str) -> None:
 
 
 def warn_of_no_leaf(tensor: Any) -> None:
-    """Warn that no gradient is accumulated in a tensor that is not a leaf, unless it retains its gradient."""
+    """Warn that a non-leaf tensor accumulates no gradient, unless it retains its gradient."""
     if not tensor.retains_grad:
         warnings.warn("The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
                       "attribute won't be populated during autograd.backward(). If you indeed want the .grad field to "
@@ -194,13 +194,13 @@ def warn_of_no_leaf(tensor: Any) -> None:
 
 
 def check_grad(tensor: Any, value: Any) -> None:
-    """Refuse what cannot be assigned to ``grad``.
+    """Raise for a value that cannot be assigned to ``grad``.
 
     Raises:
-        ArgumentTypeError: It is not a tensor.
+        ArgumentTypeError: The value is not a tensor.
         AutogradError: It is the tensor itself.
-        ShapeError: It has another shape than the tensor.
-        DtypeError: It has another dtype or device.
+        ShapeError: Its shape differs from the tensor's.
+        DtypeError: Its dtype or device differs.
     """
     if not hasattr(value, "_key"):
         raise ArgumentTypeError("grad", type(value).__name__, "a gradient is a tensor or None", "assign a tensor")

@@ -1,9 +1,9 @@
-"""Nodes of small arrays on the host, run on the arrays themselves.
+"""Nodes of small host arrays, run on NumPy arrays instead of tensors.
 
-On a few elements, a gradient costs what it costs to make tensors and find kernels. Where a pass records nothing, no
-mode is on and no kernel was replaced, a node whose derivative says how it runs on arrays needs none of that. Whatever
-is unusual (hooks, large arrays, other dtypes, sums over several dimensions) is left to the engine's general way, which
-computes the same.
+On a few elements, the cost of a gradient is making tensors and finding kernels. This fast path avoids both.
+Guard: the pass records nothing, no mode is on, no kernel is replaced, and the node's derivative states how it runs on
+arrays. Any other case (hooks, large arrays, other dtypes, sums over several dimensions) takes the engine's general
+path, which computes the same.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .node import Node
 
 _Array = np.ndarray
 _PARTS: Final = AUTOGRAD | LAZY | WRAPPER
-#: Elements of a gradient up to which this pays.
+#: Largest gradient, in elements, for which this path pays off.
 _LIMIT: Final = 4096
 Rule = Callable[..., Any]
 Plan = tuple[tuple[int, Rule, tuple[int, ...]], ...]
@@ -38,12 +38,12 @@ class Host:
     """One dtype on one host-resident device.
 
     Attributes:
-        options: Key bits of both.
-        dtype: NumPy's.
+        options: Key bits of dtype and device.
+        dtype: The NumPy dtype.
         numbers: Python numbers as arrays, ``direct.NUMBERS``.
-        total: ``total(x, dims, keepdim)`` adds up.
-        plans: By derivative for every argument with a gradient its position, the function on arrays and which saved
-            values that is given; None where it has none.
+        total: ``total(x, dims, keepdim)`` sums along dimensions.
+        plans: By derivative: for every argument with a gradient its position, the function on arrays and the positions
+            of that function's saved values; None for a derivative without such functions.
     """
 
     __slots__ = ("_entry", "_kind", "dtype", "numbers", "options", "plans", "total")
@@ -58,7 +58,7 @@ class Host:
         self.plans: dict[Derivative, Plan | None] = {}
 
     def resolve(self, derivative: Derivative) -> Plan | None:
-        """Return the functions of a derivative, with kernels in place of their names."""
+        """Return the functions of a derivative, with names of kernels replaced by the kernels."""
         plan: list[tuple[int, Rule, tuple[int, ...]]] | None = [] if derivative.arrays else None
         for position, (rule, picks) in enumerate(zip(derivative.arrays, derivative.picks, strict=False)):
             if isinstance(rule, str):
@@ -80,7 +80,7 @@ class Host:
             return direct.number_array(value, self._kind)
 
 
-#: By options; None where arrays are not run.
+#: Host by options, at most one per dtype and device, never cleared; None if this path does not serve them.
 _HOSTS: Final[dict[int, Host | None]] = {}
 
 
@@ -95,8 +95,8 @@ def _host(options: int) -> Host | None:
 
 
 def _value(node: Node, host: Host, position: int) -> Any:
-    """Return a saved array or other value; NotImplemented where the general way looks at it."""
-    value, version = node.saved[position], node.versions[position]  # type: ignore[index]  # asked for where not freed
+    """Return a saved array or other value; NotImplemented if the general path must handle it."""
+    value, version = node.saved[position], node.versions[position]  # type: ignore[index]  # not freed yet
     if version < 0:
         if version != -1:
             return NotImplemented
@@ -108,7 +108,7 @@ def _value(node: Node, host: Host, position: int) -> Any:
 
 
 def _outputs(node: Node, host: Host, array: Any) -> list[Any] | None:
-    """Return the gradients of a node's arguments; None where they are left to the general way."""
+    """Return the gradients of a node's arguments; None if the general path must compute them."""
     try:
         plan = host.plans[node.derivative]
     except KeyError:
@@ -145,7 +145,7 @@ def _outputs(node: Node, host: Host, array: Any) -> list[Any] | None:
 
 @quiet
 def follow(state: Any, node: Node, grad: Any) -> tuple[Any, Any, int]:
-    """Run a node, and as long as nothing else waits what it leads to.
+    """Run a node, and then its successors as long as no other node waits.
 
     Args:
         state: The pass.
@@ -153,8 +153,8 @@ def follow(state: Any, node: Node, grad: Any) -> tuple[Any, Any, int]:
         grad: Its gradient, a tensor on a NumPy array.
 
     Returns:
-        The node that the general way goes on with and its gradient, or None twice; and the number of the last node
-        that ran, 0 where none did.
+        The node at which the general path continues and its gradient, or None twice; and the number of the last node
+        that ran, 0 if none did.
     """
     options, sequence = node.options, 0
     try:
@@ -187,7 +187,7 @@ def _pass_on(state: Any, host: Host, edges: tuple[Any, ...], outputs: list[Any])
         array = outputs.pop()
         if edge is None or array is None:
             continue
-        # Before anything else refers to it.
+        # The count is taken before anything else refers to the array.
         sole = sys.getrefcount(array) == SOLE
         if isinstance(edge, Tensor) and edge._key & _PARTS == AUTOGRAD and edge._extras is None and (
                 edge._key & OPTIONS == host.options):
@@ -198,7 +198,7 @@ def _pass_on(state: Any, host: Host, edges: tuple[Any, ...], outputs: list[Any])
 
 
 def _add_to_leaf(leaf: Any, host: Host, array: Any, sole: bool) -> bool:
-    """Add to a leaf's gradient; False where the general way does it."""
+    """Add to a leaf's gradient; False if the general path must do it."""
     if leaf._base is not None:
         return False
     own = leaf._array
@@ -212,7 +212,7 @@ def _add_to_leaf(leaf: Any, host: Host, array: Any, sole: bool) -> bool:
             if not own.flags.c_contiguous:
                 return False
             flags = array.flags
-            # What others know or have a part of is copied.
+            # An array that others refer to, or a part of a larger one, is copied.
             leaf._grad = wrap(array if sole and flags.owndata and flags.c_contiguous else array.copy(),
                                       host.options)
             return True

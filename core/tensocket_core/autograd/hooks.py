@@ -1,4 +1,4 @@
-"""Parts that few tensors and nodes have: hooks on gradients, kept gradients, streams, the place of the call."""
+"""Rare parts of tensors and nodes: hooks on gradients, retained gradients, streams, the place of the call."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DtypeError, ShapeError
 
-#: The next number of a hook.
+#: The number of the next hook.
 _NEXT: Final = [itertools.count()]
 Hooks = OrderedDict[int, Callable[..., Any]]
 
 
 class RemovableHandle:
-    """Removes a hook; also a context manager that removes it at the end of the block.
+    """Handle that removes a hook; also a context manager that removes it at the end of the block.
 
     Args:
         hooks_dict: The table that holds the hook under ``handle.id``. The handle does not keep it alive.
-        extra: Further tables that may hold something under the same id.
+        extra: Further tables that may hold an entry under the same id.
         extra_dict: The same as one table or a list, as PyTorch takes them.
 
     Attributes:
@@ -38,7 +38,7 @@ class RemovableHandle:
         self.extra_dict_ref = tuple([weakref.ref(table) for table in (*extra, *more)])
 
     def remove(self) -> None:
-        """Take the hook away; a second call does nothing."""
+        """Remove the hook; a second call does nothing."""
         for table in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = table()
             if hooks is not None:
@@ -57,7 +57,7 @@ class RemovableHandle:
         first, self.id, rest = state
         self.hooks_dict_ref = weakref.ref(OrderedDict() if first is None else first)
         self.extra_dict_ref = tuple(weakref.ref(OrderedDict() if table is None else table) for table in rest)
-        # Hooks that are added from now on have other numbers.
+        # New hooks get other numbers.
         _NEXT[0] = itertools.count(max(next(_NEXT[0]), self.id + 1))
 
 
@@ -66,15 +66,15 @@ class Extras:
 
     Attributes:
         gradient: By output, hooks on its gradient, in the order of registration.
-        retained: By output, a weak reference to the tensor whose ``grad`` keeps the gradient.
-        before: Hooks of the node that are given the gradients of its outputs.
-        after: Hooks of the node that are given the gradients of its inputs and outputs.
-        accumulated: Hooks of a leaf whose ``grad`` was updated.
-        metadata: For users.
+        retained: By output, a weak reference to the tensor whose ``grad`` retains the gradient.
+        before: Hooks of the node that receive the gradients of its outputs.
+        after: Hooks of the node that receive the gradients of its inputs and outputs.
+        accumulated: Hooks of a leaf after its ``grad`` changed.
+        metadata: A dict for users.
         swapped: Of a leaf, the sequence number at which ``swap_tensors`` gave it other values; 0 if never.
         streams: Streams other than the default on which the node's forward ran, by device key.
-        trace: Where the node was made, while anomalies are looked for.
-        parent: The node during whose gradient this one was made, while anomalies are looked for.
+        trace: Stack of the call that made the node, in anomaly mode.
+        parent: The node whose gradient computation made this one, in anomaly mode.
     """
 
     __slots__ = ("accumulated", "after", "before", "gradient", "metadata", "parent", "retained", "streams",
@@ -97,7 +97,7 @@ class Extras:
         self.swapped = 0
 
     def add(self, table: str, hook: Callable[..., Any]) -> RemovableHandle:
-        """Put a hook into the table of this name."""
+        """Add a hook to the table of this name."""
         hooks = getattr(self, table)
         if hooks is None:
             hooks = OrderedDict()
@@ -105,13 +105,13 @@ class Extras:
         return _add(hooks, hook)
 
     def add_to_gradient(self, index: int, hook: Callable[..., Any]) -> RemovableHandle:
-        """Return a hook on the gradient of one output."""
+        """Add a hook on the gradient of one output."""
         if self.gradient is None:
             self.gradient = {}
         return _add(self.gradient.setdefault(index, OrderedDict()), hook)
 
     def run_gradient(self, index: int, grad: Any) -> Any:
-        """Run the hooks on an output's gradient and return their result; keep it for ``retain_grad``."""
+        """Run the hooks on an output's gradient and return their result; store it for ``retain_grad``."""
         if self.gradient is not None:
             for hook in tuple(self.gradient.get(index, {}).values()):
                 replaced = hook(grad)
@@ -142,7 +142,7 @@ class Extras:
 
 
 def extras_of(owner: Any, attribute: str) -> Extras:
-    """Return the extras of a node (``extras``) or a leaf (``_extras``), made on first use."""
+    """Return the extras of a node (``extras``) or a leaf (``_extras``), created on first use."""
     extras: Extras | None = getattr(owner, attribute)
     if extras is None:
         extras = Extras()
@@ -157,17 +157,17 @@ def _add(hooks: Hooks, hook: Callable[..., Any]) -> RemovableHandle:
 
 
 def name_of(hook: Callable[..., Any]) -> str:
-    """Return a function's name, for messages."""
+    """Return a function's name for messages."""
     return str(getattr(hook, "__name__", type(hook).__name__))
 
 
 def check_replacement(hook: Callable[..., Any], grad: Any, replaced: Any) -> None:
-    """Refuse a hook's gradient that does not fit in place of the old one.
+    """Raise for a hook's gradient that cannot replace the old one.
 
     Raises:
-        ArgumentTypeError: It is not a tensor.
-        ShapeError: It has another shape.
-        DtypeError: It has another dtype or device.
+        ArgumentTypeError: The result is not a tensor.
+        ShapeError: Its shape differs.
+        DtypeError: Its dtype or device differs.
     """
     if not hasattr(replaced, "_key"):
         raise ArgumentTypeError(
@@ -199,7 +199,7 @@ def as_gradients(hook: Callable[..., Any], given: tuple[Any, ...], replaced: Any
     """Return the result of a node's hook after checks.
 
     Raises:
-        AutogradError: It is not a tuple of as many gradients.
+        AutogradError: The result is not a tuple with the right number of gradients.
     """
     values = replaced if isinstance(replaced, tuple) else (replaced,)
     if len(values) != len(given):

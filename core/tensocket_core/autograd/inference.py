@@ -1,4 +1,4 @@
-"""Inference mode: no recording, and results that never take part in any."""
+"""Inference mode: no recording, and results that never take part in recording."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..dispatch.modes import STATE, enable_grad, no_grad, update_state
 
 
 class InferenceCounter:
-    """Stands where other tensors count in-place changes; inference tensors do not.
+    """Counter of an inference tensor, which does not count in-place changes.
 
-    Who looks at the count wants to save the tensor for backward (index 0) or modifies it (index -1): only inference
-    mode allows that.
+    A reader of the count either saves the tensor for backward (index 0) or modifies it (index -1). Only inference mode
+    allows that.
     """
 
     __slots__ = ()
@@ -31,14 +31,14 @@ class InferenceCounter:
         return 0
 
     def __setitem__(self, index: int, value: int) -> None:
-        """Nothing is counted."""
+        """Do nothing: changes do not count."""
 
 
 COUNTER: Final = InferenceCounter()
 
 
 class DetachedCounter(InferenceCounter):
-    """The counter of what is detached from an inference tensor outside of inference mode: that may be modified."""
+    """Counter of a tensor detached from an inference tensor outside of inference mode; that tensor may be modified."""
 
     __slots__ = ("_changes",)
 
@@ -63,10 +63,10 @@ def is_inference(tensor: Any) -> bool:
 
 
 def check_outside(tensor: Any) -> None:
-    """Refuse to let an inference tensor require a gradient outside of inference mode.
+    """Raise if an inference tensor is to require a gradient outside of inference mode.
 
     Raises:
-        AutogradError: It is one.
+        AutogradError: The tensor is an inference tensor.
     """
     if is_inference(tensor) and STATE.inference is None:
         raise AutogradError("requires_grad", "True for an inference tensor",
@@ -74,16 +74,16 @@ def check_outside(tensor: Any) -> None:
 
 
 def detached(alias: Any) -> Any:
-    """``alias``, which was detached from a tensor; of an inference tensor, with a counter of its own."""
+    """Return ``alias``, which was detached from a tensor; that of an inference tensor gets its own counter."""
     if STATE.inference is None and is_inference(alias):
         alias._version_counter = DetachedCounter()
     return alias
 
 
 def mark(result: Any) -> Any:
-    """Turn an operator's result into one of inference mode: new tensors become inference tensors.
+    """Mark an operator's result as one of inference mode: new tensors become inference tensors.
 
-    Tensors that already count changes are views or arguments of the operator and stay what they are; views of inference
+    Tensors that already count changes are views or arguments of the operator and remain as they are; views of inference
     tensors have no base.
     """
     if isinstance(result, (tuple, list)):
@@ -97,10 +97,10 @@ def mark(result: Any) -> Any:
 
 
 class inference_mode:
-    """No recording and no counting of changes in this block or function; tensors made here stay out of autograd.
+    """A block or function without recording and counting of changes; new tensors stay out of autograd.
 
     Args:
-        mode: False leaves an outer inference mode for the block. A function is decorated.
+        mode: False turns an outer inference mode off for the block. A function is decorated.
     """
 
     def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:

@@ -19,14 +19,14 @@ MADE_BY_FUNCTION: Final = ("a view made by a custom function",
 
 
 def one_of_many(function: str) -> tuple[str, str, str]:
-    """Why an output of a function that returns several views is not modified."""
+    """Return the reason why an output of a function with several views must not be modified."""
     return (f"an output of {function}, which returns multiple views",
             "such functions do not allow the output views to be modified inplace while gradients are recorded",
             f"clone() it first, or use unsafe_{function} where there is one")
 
 
 def fix_views(views: tuple[Any, ...], function: str) -> tuple[Any, ...]:
-    """Mark views, one of several results each, as not to be modified while gradients are recorded."""
+    """Mark views from a function with several results: recorded calls must not modify them."""
     reason = one_of_many(function)
     for view in views:
         if view._fixed_view is None:
@@ -35,7 +35,7 @@ def fix_views(views: tuple[Any, ...], function: str) -> tuple[Any, ...]:
 
 
 def inplace_recorder(operator: str, derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
-    """``below`` with recording: its first argument becomes the result of the new node, with its base and views."""
+    """Return ``below`` with recording: its first argument, with base and views, becomes the new node's result."""
     tensors, overwrites = derivative.tensors, derivative.overwrites
 
     def record_inplace(target: Any, *args: Any) -> Any:
@@ -49,7 +49,7 @@ def inplace_recorder(operator: str, derivative: Derivative, below: Callable[...,
             edges = (None, *edges[1:])
         positions = derivative.needed(edges)
         if any(k >= 0 and values[k] is target for k in positions):
-            # The rule needs the value from before, which is about to go.
+            # The rule needs the old value, which the call overwrites.
             before = target.clone()
             values = tuple([before if value is target else value for value in values])
         versions = [version_of(values[k]) if k >= 0 else None for k in positions]
@@ -74,16 +74,16 @@ def inplace_recorder(operator: str, derivative: Derivative, below: Callable[...,
 
 
 def _is_reached_elsewhere(edges: tuple[Any, ...]) -> bool:
-    """Whether another edge reaches the value that an operator overwrites, as that of ``f`` in ``x.copy_(f(x))``."""
+    """Whether another edge leads to the value that an operator overwrites, like that of ``f`` in ``x.copy_(f(x))``."""
     source = edges[1] if len(edges) > 1 else None
     return source is not None and any(edge is edges[0] for edge in getattr(source, "edges", ()))
 
 
 def check_no_leaf(operator: str, target: Any) -> None:
-    """Refuse leaves that require grad, views of them, and views that are not to be modified.
+    """Raise for leaves that require grad, views of them, and views that must not be modified.
 
     Raises:
-        AutogradError: It is one.
+        AutogradError: The target is one of these.
     """
     if target._base is not None and target._fixed_view is not None:
         raise AutogradError(operator, *target._fixed_view)

@@ -11,10 +11,10 @@ from ..dispatch.derivative import RESULT, RESULTS, SHAPE, UNUSED, WANTED
 from ..dispatch.modes import STATE
 from . import saved as saving
 
-#: "Version" of a saved value that a hook packed.
+#: "Version" of a saved value that a hook has packed.
 PACKED: Final = -2
 
-#: Classes that ``named`` has made, of nodes with one output.
+#: Classes that ``named`` made, for nodes with one output.
 NAMED: Final[set[type]] = set()
 _CLASSES: Final[dict[tuple[type, str], type]] = {}
 
@@ -22,7 +22,7 @@ _CLASSES: Final[dict[tuple[type, str], type]] = {}
 def named(node: Any) -> Any:
     """Return a node whose class has the name of its operation: ``type(node).__name__ == "AddBackward0"``.
 
-    Only nodes that somebody looks at get such a class, so that recording does not pay for it.
+    A node gets such a class only when a user inspects it, so that recording does not pay for it.
     """
     kind = type(node)
     name = node.name().rpartition("::")[2]
@@ -38,10 +38,10 @@ def named(node: Any) -> Any:
 
 
 class Inspected:
-    """Attributes of nodes for what they have saved.
+    """Attributes of nodes for their saved values.
 
     ``_saved_self`` is a saved value by the name of its parameter (PyTorch calls the first one ``self``),
-    ``_saved_self_sym_sizes`` a saved shape, ``_saved_result`` a saved result. ``_raw_saved_self`` takes hooks.
+    ``_saved_self_sym_sizes`` a saved shape, ``_saved_result`` a saved result. ``_raw_saved_self`` accepts hooks.
     """
 
     __slots__ = ()
@@ -73,7 +73,7 @@ class Inspected:
                 yield from [f"_raw_saved_{name}" for name in names[-1:]]
 
     def _value_names(self, position: int) -> tuple[str, ...]:
-        """Return the names of the value at a position of the derivative, PyTorch's last."""
+        """Return the names of the value at a position of the derivative, PyTorch's name last."""
         names = self.derivative.names
         if position >= 0:
             return (names[position], *(("self",) if position == 0 else ()))
@@ -87,7 +87,7 @@ class Inspected:
 
 
 class SavedTensor:
-    """A tensor that a node has saved, before it is unpacked.
+    """A saved tensor of a node, before it is unpacked.
 
     Raises:
         AutogradError: Always; only nodes make them.
@@ -104,17 +104,17 @@ class SavedTensor:
 
     @classmethod
     def of(cls, node: Any, index: int) -> SavedTensor:
-        """Return the one at this place among a node's saved values."""
+        """Return the saved tensor at an index of a node's saved values."""
         made = object.__new__(cls)
         made._node, made._index = node, index
         return made
 
     def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
-        """Store what ``pack_hook`` makes of the tensor in its place; ``unpack_hook`` brings the tensor back.
+        """Store the result of ``pack_hook`` in place of the tensor; ``unpack_hook`` restores the tensor.
 
         Raises:
-            ArgumentTypeError: A hook cannot be called.
-            AutogradError: The tensor was freed, or has hooks already; or it is None.
+            ArgumentTypeError: A hook is not callable.
+            AutogradError: The tensor was freed, already has hooks, or is None.
         """
         for hook in (pack_hook, unpack_hook):
             if not callable(hook):

@@ -1,6 +1,6 @@
 """The autograd graph: nodes and edges.
 
-An edge is where a gradient goes: a node, for outputs after the first one an ``Output``, or a leaf tensor itself.
+An edge is the target of a gradient: a node, an ``Output`` for outputs after the first one, or a leaf tensor itself.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .inspection import Inspected, named
 if TYPE_CHECKING:
     from .hooks import Extras
 
-#: Consumers always get a higher number than what they consume, so that the engine needs no dependency pass.
+#: A consumer always has a higher number than its inputs, so the engine needs no dependency pass.
 SEQUENCE: Final = itertools.count(1)
 
-#: Saved tensors with these bits are not used as they are.
+#: Saved tensors with these bits need treatment before use.
 _PARTS: Final = AUTOGRAD | WRAPPER
 
 
@@ -35,18 +35,18 @@ class Node(Inspected):
 
     Attributes:
         derivative: The rule.
-        edges: For each tensor argument where its gradient goes, or None.
+        edges: Target of the gradient of each tensor argument, or None.
         sequence: Creation number.
         shape: Shape of the result; gradients are summed to it.
         options: Key bits of the result's dtype and device; gradients are converted to them.
         saved: Saved arguments and result, None once freed.
-        versions: Version of each saved tensor, -1 for other values, ``PACKED`` for what a hook packed.
-        extras: Hooks and the like, None while there are none.
+        versions: Version of each saved tensor, -1 for other values, ``PACKED`` for values that a hook packed.
+        extras: Rare attributes such as hooks; None if there are none.
     """
 
     __slots__ = ("__weakref__", "derivative", "edges", "extras", "options", "saved", "sequence", "shape", "versions")
 
-    #: Whether the node runs where no gradient arrives.
+    #: Whether the node runs even if no gradient arrives.
     runs_without: ClassVar[bool] = False
     derivative: Any
     edges: tuple[Any, ...]
@@ -61,12 +61,12 @@ class Node(Inspected):
         return f"<{type(named(self)).__name__} object at {id(self):#x}>"
 
     def name(self) -> str:
-        """``AddBackward0``."""
+        """Return the name of the operation, for example ``AddBackward0``."""
         return str(self.derivative.name)
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """The nodes that this one passes gradients to and which of their outputs, as PyTorch's pairs."""
+        """The targets of this node's gradients as PyTorch's pairs of node and output index."""
         return tuple([gradient_place(edge) for edge in self.edges])
 
     @property
@@ -79,7 +79,7 @@ class Node(Inspected):
 
     @property
     def requires_grad(self) -> bool:
-        """True: nodes without gradients are not recorded."""
+        """True: only operations with gradients are recorded."""
         return True
 
     def _extras_place(self) -> tuple[Any, str]:
@@ -89,23 +89,23 @@ class Node(Inspected):
         return self.sequence
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(grad_inputs, grad_outputs)`` after this node ran; what it returns replaces ``grad_inputs``."""
+        """Call ``hook(grad_inputs, grad_outputs)`` after this node runs; a returned tuple replaces ``grad_inputs``."""
         return extras_of(*self._extras_place()).add("after", hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(grad_outputs)`` before this node runs; what it returns replaces ``grad_outputs``."""
+        """Call ``hook(grad_outputs)`` before this node runs; a returned tuple replaces ``grad_outputs``."""
         return extras_of(*self._extras_place()).add("before", hook)
 
     # ------------------------------------------------------------------------------------------ saved values
 
     def unpack(self, differentiable: bool) -> tuple[Any, ...]:
-        """Saved values, checked and unpacked.
+        """Return the saved values, checked and unpacked.
 
         Args:
-            differentiable: Whether gradients of gradients are wanted, for which saved results are parts of the graph.
+            differentiable: Whether to record, which makes saved results parts of the graph.
 
         Raises:
-            AutogradError: They were freed by an earlier backward, or modified in place since.
+            AutogradError: An earlier backward freed them, or an in-place change modified one.
         """
         saved = self.saved
         if saved is None:
@@ -144,8 +144,8 @@ class Node(Inspected):
         """Return the gradients of the tensor arguments, one per edge (None where not needed).
 
         Args:
-            grad: Gradient of the result; of several results a tuple.
-            edges: ``self.edges``, without those that no gradient is wanted for.
+            grad: Gradient of the result; a tuple for several results.
+            edges: ``self.edges``, with None for unwanted gradients.
             differentiable: Whether the computation is recorded.
         """
         derivative = self.derivative
@@ -158,7 +158,7 @@ class Node(Inspected):
                 for edge, function, pick in zip(edges, derivative.functions, derivative.picks, strict=True)]
 
     def apply_plain(self, grad: Any) -> list[Any]:
-        """``apply`` for all edges, without recording: saved tensors take part cut off from the graph."""
+        """Run ``apply`` for all edges, without recording: saved tensors are detached from the graph."""
         derivative, saved, edges = self.derivative, self.saved, self.edges
         if saved:
             cut: Any = None
@@ -200,7 +200,7 @@ class Node(Inspected):
         """Return the gradients of the inputs from those of the outputs, outside of an engine's pass.
 
         Raises:
-            ArgumentTypeError: There is another number of gradients than outputs.
+            ArgumentTypeError: The number of gradients is not that of outputs.
         """
         several = isinstance(self, MultiNode)
         count = len(self.outputs) if several else 1
@@ -216,7 +216,7 @@ class MultiNode(Node):
     """An operation with several results.
 
     Attributes:
-        outputs: For each result its shape and options as in ``Node``; None for those without gradients.
+        outputs: Shape and options of each result, as in ``Node``; None for results without gradients.
     """
 
     __slots__ = ("outputs",)
@@ -235,7 +235,7 @@ class Output:
 
 
 class AccumulateGrad(Node):
-    """Node that stands for a leaf in ``next_functions``; made on first access.
+    """Node of a leaf in ``next_functions``; created on first access.
 
     Attributes:
         variable: The leaf.
@@ -246,16 +246,16 @@ class AccumulateGrad(Node):
     variable: Any
 
     def name(self) -> str:
-        """PyTorch's name."""
+        """Return PyTorch's name."""
         return "torch::autograd::AccumulateGrad"
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """None: gradients end here."""
+        """Empty: gradients end here."""
         return ()
 
     def _extras_place(self) -> tuple[Any, str]:
-        # With the leaf, so that hooks stay when nobody looks any more.
+        # Stored with the leaf, so that hooks outlive this object.
         return self.variable, "_extras"
 
     def _sequence_nr(self) -> int:
@@ -266,7 +266,7 @@ class AccumulateGrad(Node):
 
 
 def gradient_place(edge: Any) -> tuple[Any, int]:
-    """Return the node and output behind an edge; of leaves their ``AccumulateGrad``."""
+    """Return the node and output index of an edge; for leaves their ``AccumulateGrad``."""
     if edge is None:
         return None, 0
     if isinstance(edge, Node):
@@ -283,7 +283,7 @@ def gradient_place(edge: Any) -> tuple[Any, int]:
 
 
 def raise_freed(node: Node) -> NoReturn:
-    """Refuse a second backward.
+    """Raise the error of a second backward.
 
     Raises:
         AutogradError: Always.
@@ -297,7 +297,7 @@ def raise_freed(node: Node) -> NoReturn:
 
 
 def raise_modified(node: Node, value: Any, version: int) -> NoReturn:
-    """Refuse a saved tensor that was modified.
+    """Raise the error of a saved tensor that was modified.
 
     Raises:
         AutogradError: Always.

@@ -1,7 +1,7 @@
-"""In-place changes and views: a tensor and its recorded views are one history.
+"""In-place changes and views: a tensor and its recorded views share one history.
 
 When a view is modified, its base becomes the result of writing the view into the base's old value; when a base is
-modified, its views become readings of the new value. Geometry says which elements these are.
+modified, its views are read again from the new value. Shapes, strides and offsets identify the elements.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ..keys import AUTOGRAD, DIFFERENTIABLE, LAZY
 from .node import gradient_place
 from .record import attach, edge_of, move_retained, retained_by
 
-#: Recorded views of one base after which the list of them is searched for dead ones.
+#: Number of recorded views of one base from which their list is searched for dead ones.
 _MANY: Final = 64
-#: References in ``require_with_views`` to a counter that nobody else holds.
+#: References in ``require_with_views`` to a counter without other holders.
 _OWN_COUNTER: Final = 2
 
 
 def positions(like: Any, shape: Shape, strides: Shape, offset: int) -> Any:
-    """Places in memory of the elements of a geometry, as an int64 vector on the device of ``like``."""
+    """Return the memory positions of the elements of a layout, as an int64 vector on the device of ``like``."""
     place = like.new_arange(offset, offset + 1, 1).reshape((1,) * len(shape))
     for axis, (size, step) in enumerate(zip(shape, strides, strict=True)):
         along = tuple(-1 if k == axis else 1 for k in range(len(shape)))
@@ -40,12 +40,12 @@ def positions(like: Any, shape: Shape, strides: Shape, offset: int) -> Any:
 
 
 def extent(shape: Shape, strides: Shape) -> int:
-    """Return the number of elements from the first to the last one in memory."""
+    """Return the number of elements from the first to the last one in memory, gaps included."""
     return 0 if 0 in shape else sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1
 
 
 def overlaps(shape: Shape, strides: Shape) -> bool:
-    """Whether several elements may share a place in memory."""
+    """Whether several elements may share a position in memory."""
     reach = 0
     for stride, size in sorted((s, n) for n, s in zip(shape, strides, strict=True) if n != 1):
         if stride <= reach:
@@ -55,15 +55,15 @@ def overlaps(shape: Shape, strides: Shape) -> bool:
 
 
 def added_up(grad: Any, strides: Shape, offset: int, base: tuple[Shape, Shape]) -> Any:
-    """Return the gradients of a view of any geometry, added up where its elements lie, as the base lies in memory."""
+    """Scatter a view's gradient to a base's layout, and add up elements at the same position."""
     size = extent(*base)
-    # The view may reach out of its base, to both sides.
+    # The view may extend beyond its base on both sides.
     low, high = min(0, offset), max(size, offset + extent(tuple(grad.shape), strides))
     memory = grad.new_zeros(high - low).scatter_add(
         0, positions(grad, tuple(grad.shape), strides, offset - low), grad.reshape(-1)
     )
     if overlaps(*base):
-        # Elements of the base that share memory share its gradient evenly.
+        # Elements of the base that share a position share its gradient evenly.
         places = positions(grad, *base, -low)
         counts = places.new_zeros(high - low).scatter_add(0, places, places.new_ones(places.shape))
         memory = memory / counts.clamp_min(1)
@@ -84,7 +84,7 @@ def _region(grad: Any, base: tuple[Shape, Shape], view: tuple[Shape, Shape, int]
 
 
 def _remainder(grad: Any, base: tuple[Shape, Shape], view: tuple[Shape, Shape, int]) -> Any:
-    """Return a base's gradient with zeros where a view was written."""
+    """Return a base's gradient with zeros at the elements that the view overwrote."""
     marks = (grad.detach() != grad.detach()).new_zeros(extent(*base))
     marks.as_strided(*view).fill_(True)
     return grad.masked_fill(marks.as_strided(*base), 0)
@@ -107,7 +107,7 @@ def _typed(grad: Any, is_complex: bool) -> Any:
 
 
 def _lazy(of_base: bool, of_view: bool) -> tuple[Derivative, Derivative]:
-    """Return the two rules where memory holds conjugates or negatives: gradients are those of what is in memory.
+    """Return the two rules for lazy tensors: gradients are computed for the values in memory.
 
     ``bits`` are those of the keys of base and view.
     """
@@ -136,9 +136,7 @@ _LAZY: Final = {(of_base, of_view): _lazy(of_base, of_view) for of_base in (Fals
 
 
 def _mixed(of_base: bool) -> tuple[Derivative, Derivative]:
-    """Return the two rules where either the base or the view is complex and the other one real: all geometry is of
-    parts.
-    """
+    """Return the two rules for a complex base with a real view, or the reverse: layouts are those of the parts."""
     read = Derivative(input=lambda grad, base, view: _typed(added_up(_parts(grad), view[1], view[2], base), of_base))
     write = Derivative(
         input=lambda grad, base, view: _typed(_remainder(_parts(grad), base, view), of_base),
@@ -153,7 +151,7 @@ _MIXED: Final = {of_base: _mixed(of_base) for of_base in (False, True)}
 
 
 def note_view(view: Any) -> None:
-    """Remember a recorded view at its base, weakly."""
+    """Add a recorded view to its base's list, as a weak reference."""
     base = view._base
     known = base._views
     if not known:
@@ -168,20 +166,19 @@ NOTE_VIEW.append(note_view)
 
 
 def unrecorded(tensor: Any) -> Any:
-    """Return the base of a tensor, or itself, if it is not part of a graph; None if it is.
+    """Return a tensor's base, or the tensor itself, if it is not part of a graph; None if it is.
 
-    Asked before a recorded in-place change, for ``adopt_views``.
+    Recorders call this before a recorded in-place change, for ``adopt_views``.
     """
     base = tensor if tensor._base is None else tensor._base
     return None if base._key & AUTOGRAD or base._level else base
 
 
 def adopt_views(base: Any, changed: Any) -> None:
-    """Before a base becomes a part of a graph: remember the views that were made when it was none.
+    """Find the existing views of a base that is about to become part of a graph.
 
-    Views of plain tensors are not remembered when they are made, because next to none of them needs it. All views
-    share the version counter; where more hold it than are known here, the garbage collector knows whom the base is
-    held by.
+    Views of plain tensors are not listed at creation, because almost none of them needs it. All views share the version
+    counter; if it has further holders, the garbage collector finds the objects that refer to the base.
     """
     counter, known = base._version_counter, 1 if changed is base else 2
     if type(counter) is list and sys.getrefcount(counter) == known + 2:  # this function's variable and the argument
@@ -192,11 +189,10 @@ def adopt_views(base: Any, changed: Any) -> None:
 
 
 def require_with_views(base: Any, holders: int) -> None:
-    """Before a tensor starts to require a gradient: let views that were made when it did not require one, too.
+    """Let existing views of a tensor require a gradient before the tensor itself does.
 
-    They are not part of its history, so that they cannot be modified while gradients are recorded, and gradients of
-    them lead nowhere. Views hold the version counter and the tensor; the garbage collector is asked for them only
-    where others hold both.
+    They are not part of its history, so recorded calls cannot modify them, and their gradients lead nowhere. Views hold
+    the version counter and the tensor; the garbage collector searches for them only if both have other holders.
 
     Args:
         base: The tensor.
@@ -212,7 +208,7 @@ def require_with_views(base: Any, holders: int) -> None:
 
 
 def follow(changed: Any) -> None:
-    """After a recorded in-place change: record it for the base and the views."""
+    """Record an in-place change for the base and the views, after the call itself was recorded."""
     if changed._base is not None:
         write_back(changed)
     elif changed._views:
@@ -227,7 +223,7 @@ def _rules(view: Any, base: Any) -> tuple[Derivative, Derivative]:
 
 
 def _place(tensor: Any, parts: bool) -> tuple[Shape, Shape, int]:
-    """Shape, strides and place in memory; ``parts`` takes complex elements as two floats."""
+    """Return shape, strides and offset in memory; ``parts`` counts complex elements as two floats."""
     array = tensor._array
     shape, strides, offset = array.shape, element_strides(array), memory_offset(array)
     if not parts or not tensor.is_complex():
@@ -236,7 +232,7 @@ def _place(tensor: Any, parts: bool) -> tuple[Shape, Shape, int]:
 
 
 def _geometry(view: Any, base: Any) -> tuple[Any, ...]:
-    """Return the arguments of the rules: the layouts of base and view, and their bits where either is lazy."""
+    """Return the arguments of the rules: the layouts of base and view, and their bits if either is lazy."""
     mixed = base.is_complex() is not view.is_complex()
     shape, strides, start = _place(base, mixed)
     *seen, offset = _place(view, mixed)
@@ -246,7 +242,7 @@ def _geometry(view: Any, base: Any) -> tuple[Any, ...]:
 
 
 def write_back(view: Any) -> None:
-    """After a recorded in-place change of a view: record it for the base and the other views."""
+    """Record an in-place change of a view for the base and the other views, after the call itself was recorded."""
     base = view._base
     geometry = _geometry(view, base)
     _reattach(base, _rules(view, base)[1], (edge_of(base), edge_of(view)), (base, view, *geometry))
@@ -254,10 +250,10 @@ def write_back(view: Any) -> None:
 
 
 def reread(base: Any, changed: Any = None) -> None:
-    """After a recorded in-place change of a base: its recorded views, except ``changed``, read the new value."""
+    """Let the recorded views of a changed base, except ``changed``, read its new value."""
     for ref in base._views:
         view = ref()
-        # A part that ``unsafe_split`` made does not count as a view of its base any more.
+        # A part that ``unsafe_split`` made no longer counts as a view of its base.
         if view is None or view is changed or view._base is not base:
             continue
         if view._fixed_view is not None:
@@ -274,10 +270,9 @@ def renew(view: Any) -> None:
 
 
 def renew_hooked(view: Any) -> bool:
-    """Whether hooks or a kept gradient belong to the value of a view that is about to change; they stay with it.
+    """Give a view with hooks or a retained gradient a new node before a change; return whether it has them.
 
-    The view gets a node of its own in that case, so that gradients of the new value pass the hooks by, as they do in
-    PyTorch.
+    Hooks stay with the old value's node, so that gradients of the new value bypass them, as in PyTorch.
     """
     node = view._grad_fn
     if node is None or gradient_place(node)[0].extras is None or not view._base._key & AUTOGRAD:
@@ -287,12 +282,12 @@ def renew_hooked(view: Any) -> bool:
 
 
 class LostHistory:
-    """The ``_grad_fn`` of a view whose base was modified while gradients were recorded, and that cannot follow.
+    """The ``_grad_fn`` of a view that cannot follow a recorded change of its base.
 
-    Every use raises: recording asks for the truth value of a history before it becomes an edge.
+    Every use raises: recording tests the truth value of a history before it becomes an edge.
 
     Args:
-        reason: Why it is such a view, as in ``_fixed_view``.
+        reason: The reason, as in ``_fixed_view``.
     """
 
     __slots__ = ("_reason",)

@@ -1,4 +1,4 @@
-"""Recording: closures that run an operator and put a node behind its result."""
+"""Recording: closures that run an operator and attach a node to its result."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .node import SEQUENCE, MultiNode, Node, Output, gradient_place
 from .saved import complete
 
 _new = object.__new__
-#: Stands for the version of a value that is not a tensor.
+#: Version counter of a value that is not a tensor.
 _NO_COUNTER: Final = (-1,)
 
 
 def edge_of(value: Any) -> Any:
-    """Where the gradient of an argument goes: its node, itself for a leaf, or None."""
+    """Return the target of an argument's gradient: its node, the leaf itself, or None."""
     key = getattr(value, "_key", 0)
     return (value._grad_fn or value) if key & AUTOGRAD else None
 
@@ -60,7 +60,7 @@ def attach(
 def attach_all(
     results: Any, derivative: Derivative, edges: tuple[Any, ...], args: tuple[Any, ...], positions: tuple[int, ...]
 ) -> None:
-    """Make all tensors of ``results`` that can have a gradient the outputs of one new node."""
+    """Make all tensors of ``results`` that can have a gradient outputs of one new node."""
     node = _new(MultiNode)
     node.derivative = derivative
     node.edges = edges
@@ -86,7 +86,7 @@ def attach_all(
 
 
 def make_outputs(node: MultiNode, results: Any) -> None:
-    """Give ``results`` this node; those of dtypes without gradients stay without."""
+    """Make ``results`` outputs of this node, except those of dtypes without gradients."""
     outputs: list[tuple[tuple[int, ...], int] | None] = []
     for index, result in enumerate(results):
         if result is None or not result._key & DIFFERENTIABLE:
@@ -105,7 +105,7 @@ def make_outputs(node: MultiNode, results: Any) -> None:
 
 
 def retained_by(tensor: Any) -> dict[int, weakref.ref[Any]] | None:
-    """Return the table of its node through which a tensor keeps its gradient; None where it does not."""
+    """Return the table through which a tensor's node retains its gradient; None if it does not retain it."""
     if tensor._grad_fn is None:
         return None
     node, index = gradient_place(tensor._grad_fn)
@@ -114,7 +114,7 @@ def retained_by(tensor: Any) -> dict[int, weakref.ref[Any]] | None:
 
 
 def keep_gradient(tensor: Any) -> None:
-    """Let the node of a tensor keep its gradient in ``grad``, without keeping the tensor alive."""
+    """Let a tensor's node store its gradient in ``grad``, without keeping the tensor alive."""
     node, index = gradient_place(tensor._grad_fn)
     extras = extras_of(node, "extras")
     if extras.retained is None:
@@ -123,14 +123,14 @@ def keep_gradient(tensor: Any) -> None:
 
 
 def move_retained(tensor: Any, before: dict[int, weakref.ref[Any]]) -> None:
-    """Let a tensor keep the gradient of its new value, no longer that of the value before an in-place change."""
+    """Let a tensor retain the gradient of its new value instead of that from before an in-place change."""
     for index in [k for k, owner in before.items() if owner() is tensor]:
         del before[index]
     keep_gradient(tensor)
 
 
 def version_of(value: Any) -> int:
-    """In-place changes of a tensor so far; -1 for other values."""
+    """Return the number of in-place changes of a tensor so far; -1 for other values."""
     if not hasattr(value, "_key"):
         return -1
     counter = value._version_counter

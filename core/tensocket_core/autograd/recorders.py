@@ -1,4 +1,4 @@
-"""Recorders: ``below`` with recording, specialised to what operators take and save."""
+"""Recorders: ``below`` with recording, specialised by the arguments and saved values of operators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _new = object.__new__
 
 
 def recorder(derivative: Derivative, below: Callable[..., Any], key: int) -> Callable[..., Any]:
-    """``below`` with recording, for a key; specialised to operators of one and two arguments, which are most calls."""
+    """Return ``below`` with recording, for a key; specialised for one and two arguments, which are most calls."""
     derivative = for_key(derivative, key)
     if derivative.joint is not None:
         return _list_recorder(derivative, below) if derivative.lists else _joint_recorder(derivative, below)
@@ -54,7 +54,7 @@ RECORDERS.append(recorder)
 
 
 def _ternary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
-    """For three tensors (or numbers, or None), of which only arguments are saved."""
+    """Return a recorder for three tensors (or numbers, or None), with only arguments saved."""
     needed, plans = derivative.needed, derivative.plans
 
     def record_ternary(a: Any, b: Any, c: Any = None) -> Any:
@@ -89,7 +89,7 @@ def _ternary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Call
 
 
 def _first_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
-    """For one tensor and other arguments."""
+    """Return a recorder for one tensor and other arguments."""
     positions = derivative.saved_positions
 
     def record_first(a: Any, *args: Any) -> Any:
@@ -101,7 +101,7 @@ def _first_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callab
     return record_first
 
 
-# ``attach`` is written out below where most nodes are made: each call on the way costs as much as a field or two.
+# The recorders below inline ``attach``, as they make most nodes: a call costs as much as setting one or two fields.
 
 
 def _unary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
@@ -185,12 +185,12 @@ def _result_recorder(derivative: Derivative, below: Callable[..., Any]) -> Calla
 
 
 def _binary_recorder(derivative: Derivative, below: Callable[..., Any], number: bool) -> Callable[..., Any]:
-    """For two tensors; ``number``: one of them may be a Python number."""
+    """Return a recorder for two tensors; ``number``: one of them may be a Python number."""
     if number:
         return _number_recorder(derivative, below)
     positions = derivative.saved_positions
     both_saved = positions == (0, 1)
-    # Which argument is saved for the gradient of which: in a product, each for that of the other one.
+    # Which argument each gradient needs: in a product, the gradient of each needs the other one.
     (a_for_a, b_for_a), (a_for_b, b_for_b) = [[k in pick for k in (0, 1)] for pick in derivative.picks]
     form = _NO_FORM
 
@@ -234,9 +234,9 @@ def _binary_recorder(derivative: Derivative, below: Callable[..., Any], number: 
 
 
 def _number_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
-    """For a tensor and a Python number, on either side."""
+    """Return a recorder for a tensor and a Python number, on either side."""
     positions, picks = derivative.saved_positions, derivative.picks
-    # What the gradient of the tensor needs, by the side that it is on.
+    # Values that the gradient of the tensor needs, by the tensor's side.
     needed = [tuple(p if k in pick else UNUSED for k, p in enumerate(positions)) for pick in picks]
     only_number = [set(wanted) <= {1 - side, UNUSED} for side, wanted in enumerate(needed)]
     form = _NO_FORM
@@ -276,16 +276,16 @@ def _number_recorder(derivative: Derivative, below: Callable[..., Any]) -> Calla
     return record_number
 
 
-#: Key of a result with its options and the key when recorded, before there was one.
+#: Initial form of a result: its key, its options, and its key when recorded.
 _NO_FORM: Final = (-1, 0, 0)
-#: Versions of so many saved values that are no tensors.
+#: Versions of zero, one or two saved values that are not tensors.
 _NUMBERS: Final = ((), (-1,), (-1, -1))
-#: Stands for the version of what is no tensor.
+#: Version counter of a value that is not a tensor.
 _NO_COUNTER: Final = (-1,)
 
 
 def _joint_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
-    """For one function that returns the gradients of all tensor arguments."""
+    """Return a recorder for derivatives with one function for the gradients of all tensor arguments."""
     tensors, positions = derivative.tensors, derivative.saved_positions
     made = attach_all if derivative.multiple else attach
 
@@ -302,7 +302,7 @@ def _joint_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callab
 
 def _list_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
     def record_list(tensors: Any, *args: Any) -> Any:
-        # A list may get longer before the backward pass.
+        # A list may grow before the backward pass.
         tensors = tuple(tensors)
         result = below(tensors, *args)
         edges = tuple([edge_of(t) for t in tensors])

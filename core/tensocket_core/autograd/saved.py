@@ -1,4 +1,4 @@
-"""Hooks on saved tensors: what is stored in their place, and how they come back."""
+"""Hooks on saved tensors: packing, storing and unpacking."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Pack = Callable[[Any], Any]
 
 
 class _Thread(threading.local):
-    """Hooks of this thread, the innermost last, and why it may have none."""
+    """Hooks of this thread, the innermost last, and the reason if hooks are disabled."""
 
     hooks: tuple[tuple[Pack, Pack], ...] = ()
     refusal: str | None = None
@@ -35,15 +35,15 @@ INHERITED.append(_THREAD)
 
 
 class Packed:
-    """A saved tensor that a hook has stored somewhere.
+    """A saved tensor that a hook has packed.
 
-    A tensor of a transform is cut off from that transform's graph only, and comes back as one of that transform: the
-    graphs of lower levels go on through what the hooks do.
+    A tensor of a transform is detached only from that transform's graph, and unpacks as a tensor of that transform: the
+    graphs of lower levels pass through the hooks.
 
     Args:
         value: The tensor.
-        pack: Makes what is stored.
-        unpack: Makes a tensor of it.
+        pack: Returns the object to store.
+        unpack: Returns a tensor from that object.
     """
 
     __slots__ = ("_edge", "_stored", "_transform", "_unpack")
@@ -89,7 +89,7 @@ _IDENTITY.name, _IDENTITY.picks = "UnpackBackward0", ((),)
 
 
 def _passed_on(value: Any, edge: Any) -> Any:
-    """Return an edge that a tensor can have: of a leaf, a node that passes gradients on to it."""
+    """Return an edge that a tensor can have as its node; for a leaf, a node that passes gradients on to it."""
     if not hasattr(edge, "_key"):
         return edge
     node = _new(nodes.Node)
@@ -104,11 +104,11 @@ def _passed_on(value: Any, edge: Any) -> Any:
 
 
 def pack_values(saved: tuple[Any, ...], versions: tuple[int, ...]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    """Saved tensors and their versions, after this thread's hooks."""
+    """Return saved tensors and their versions after this thread's hooks."""
     if not _THREAD.hooks:
         return saved, versions
     pack, unpack = _THREAD.hooks[-1]
-    # Without the hooks, so that what they compute is not packed in turn.
+    # The hooks are off meanwhile, so that tensors they save are not packed in turn.
     before, _THREAD.hooks = _THREAD.hooks, ()
     try:
         packed = tuple([Packed(v, pack, unpack) if n >= 0 else v for v, n in zip(saved, versions, strict=True)])
@@ -118,7 +118,7 @@ def pack_values(saved: tuple[Any, ...], versions: tuple[int, ...]) -> tuple[tupl
 
 
 def complete(node: Any) -> None:
-    """Complete a new node while ``recording.SPECIAL`` holds something."""
+    """Complete a new node while ``recording.SPECIAL`` holds an entry."""
     if node.saved:
         node.saved, node.versions = pack_values(node.saved, node.versions)
     streams = thread_streams()
@@ -131,15 +131,15 @@ def complete(node: Any) -> None:
 
 
 class saved_tensors_hooks:
-    """While entered, tensors that are saved for backward go through ``pack_hook``; ``unpack_hook`` brings them back.
+    """A block in which ``pack_hook`` packs the tensors saved for backward, and ``unpack_hook`` unpacks them.
 
     Args:
-        pack_hook: Given the tensor; what it returns is stored.
-        unpack_hook: Given what was stored; returns a tensor of the same values.
+        pack_hook: Receives the tensor; its result is stored.
+        unpack_hook: Receives the stored object; returns a tensor of the same values.
 
     Raises:
-        ArgumentTypeError: A hook cannot be called.
-        AutogradError: This thread has hooks disabled.
+        ArgumentTypeError: A hook is not callable.
+        AutogradError: Hooks are disabled in this thread.
     """
 
     def __init__(self, pack_hook: Pack, unpack_hook: Pack) -> None:
@@ -166,11 +166,11 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """While entered, saved tensors wait in host memory.
+    """A block in which saved tensors are stored in host memory.
 
     Args:
-        pin_memory: Accepted as in PyTorch; host memory is as the CPU backend has it.
-        device_type: Accepted as in PyTorch; tensors return to the device they came from.
+        pin_memory: Accepted as in PyTorch; host memory is that of the CPU backend.
+        device_type: Accepted as in PyTorch; tensors return to their original device.
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
@@ -187,7 +187,7 @@ def hooks_are_enabled() -> bool:
 
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """While entered, hooks on saved tensors are refused with this message.
+    """Disable hooks on saved tensors within a block; registering one raises this message.
 
     Raises:
         AutogradError: Hooks are active.

@@ -1,1 +1,1 @@
-"""Keys, tables and closures: how a call finds what runs it."""
+"""Dispatch: keys, tables and closures, by which a call finds the code that runs it."""

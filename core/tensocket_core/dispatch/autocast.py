@@ -1,8 +1,8 @@
-"""The layer of automatic precision: operators get their arguments in the precision that serves them best.
+"""The Autocast layer: operators receive their arguments in the precision that suits them best.
 
-While a thread has it on for a device type, the keys of its calls have ``AUTOCAST``; where it has not, nothing is asked.
-Conversions are recorded for gradients. Those of parameters are kept until the outermost block ends, so that a weight
-that is used several times is converted once.
+While autocast is on in a thread for a device type, the keys of its calls have ``AUTOCAST``; otherwise calls do not pay
+for it. Conversions are recorded for gradients. Converted parameters are cached until the outermost block ends, so a
+weight with several uses is converted once.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ if TYPE_CHECKING:
 
 Rule = tuple[str, str | DType]
 
-#: The lowest precision that the device is set to.
+#: The low precision that is set for the device.
 LOW: Final = "low"
 #: float32.
 WIDE: Final = "float32"
-#: float32 where any argument is, else the low precision.
+#: float32 if any argument is, else the low precision.
 WIDEST: Final = "widest"
-#: Results in float32: computed so by the operator, which has a parameter ``dtype``.
+#: Results in float32: the operator, which has a parameter ``dtype``, computes them in it.
 RESULT: Final = "float32 result"
-#: As called, including what the operator calls: those that are made of products here, and are not in PyTorch.
+#: Unchanged, also for the operators that it calls: composites of products here that PyTorch does not list.
 AS_GIVEN: Final = "as given"
-#: Not defined: values outside of the low precision's range occur in it.
+#: Not allowed: intermediate values exceed the low precision's range.
 REFUSED: Final = "refused"
-#: Rules by operator name: of devices whose memory is the host's, and of others.
+#: Rules by operator name, for host-resident devices and for others.
 _HOST: Final[dict[str, str]] = {}
 _ACCELERATOR: Final[dict[str, str]] = {}
 
 
 def use_rules(host: dict[str, str], accelerator: dict[str, str]) -> None:
-    """Say which precision serves operators best, by their names; the operators call this when they are imported."""
+    """Set the rules of operators by their names; the operators package calls this at import."""
     _HOST.update(host)
     _ACCELERATOR.update(accelerator)
 
 
 class _Precision(threading.local):
-    """Choices of a thread.
+    """Autocast settings of a thread.
 
     Attributes:
-        enabled: Low precisions of the device types for which it is on.
-        chosen: Low precisions that were set, by device type, on or not.
-        caching: Whether converted parameters are kept.
-        depth: How many blocks are around.
+        enabled: Low precisions of the device types for which autocast is on.
+        chosen: Low precisions that were set, by device type, whether autocast is on or not.
+        caching: Whether converted parameters are cached.
+        depth: Number of enclosing blocks.
         converted: Converted parameters by identity: the parameter, its version, and the result.
     """
 
@@ -71,12 +71,12 @@ class _Precision(threading.local):
 
 PRECISION: Final = _Precision()
 INHERITED.append(PRECISION)
-#: Low precisions of operators from outside, by record and device type.
+#: Low precisions of operators defined outside, by record and device type.
 REGISTERED: Final[weakref.WeakKeyDictionary[Operator, dict[str, DType]]] = weakref.WeakKeyDictionary()
 
 
 def switch(kind: str, dtype: DType | None) -> None:
-    """Turn it on with a low precision for the devices of a type in this thread, or off with None."""
+    """Turn autocast on for a device type in this thread with a low precision, or off with None."""
     enabled = {**PRECISION.enabled}
     enabled.pop(kind, None)
     if dtype is not None:
@@ -92,13 +92,13 @@ def _enable(enabled: dict[str, DType]) -> None:
 
 
 def choices() -> tuple[dict[str, DType], bool]:
-    """Return the choices of this thread, for ``chosen``."""
+    """Return this thread's settings, for ``chosen``."""
     return PRECISION.enabled, PRECISION.caching
 
 
 @contextmanager
 def chosen(enabled: dict[str, DType], caching: bool) -> Iterator[None]:
-    """A block in which this thread chooses as ``choices`` said elsewhere."""
+    """Use the result of ``choices``, possibly from another thread, within a block."""
     before = choices()
     _enable(enabled)
     PRECISION.caching = caching
@@ -114,7 +114,7 @@ def chosen(enabled: dict[str, DType], caching: bool) -> Iterator[None]:
 
 
 def forget_conversions() -> None:
-    """Drop the converted parameters of this thread."""
+    """Clear this thread's cache of converted parameters."""
     PRECISION.converted.clear()
 
 
@@ -122,7 +122,7 @@ def forget_conversions() -> None:
 
 
 def rules_of(operator: Operator, key: int) -> list[Rule]:
-    """Device types in a key with the operator's rule there; none where it runs as it is called."""
+    """Return the device types in a key with the operator's rule; empty if the operator runs unchanged."""
     found: list[Rule] = []
     for entry in _entries(key):
         kind = entry.device.type
@@ -159,7 +159,7 @@ def layer(operator: Operator, key: int) -> Callable[..., Any]:
 
 
 def applied(operator: Operator, args: tuple[Any, ...]) -> Callable[[], Any] | None:
-    """Return the call with converted arguments, for tensors that are not plain; None where none needs conversion."""
+    """Return the call with converted arguments, for subclasses and transforms; None if none needs conversion."""
     if STATE.include & ~STATE.exclude & AUTOCAST:
         for kind, rule in rules_of(operator, key_of(operator, args)):
             dtype = PRECISION.enabled.get(kind)
@@ -169,7 +169,7 @@ def applied(operator: Operator, args: tuple[Any, ...]) -> Callable[[], Any] | No
 
 
 def _run(operator: Operator, args: tuple[Any, ...], kind: str, rule: str | DType, low: DType) -> Any:
-    """Call an operator again, without this layer, with arguments as its rule has them."""
+    """Call an operator again, below this layer, with arguments converted by its rule."""
     if rule is REFUSED:
         raise ArgumentError(operator.name, f"a call under autocast({kind!r})",
                             "its logarithms leave the range of a low precision",
@@ -196,7 +196,7 @@ def _with_dtype(operator: Operator, args: tuple[Any, ...], kind: str) -> tuple[A
 
 
 def _eligible(value: Any, kind: str) -> bool:
-    """Whether a value is converted; float64, values that are not floats, and tensors of other devices are not."""
+    """Whether autocast converts a value; not float64, other dtypes than floats, or tensors of other devices."""
     return (hasattr(value, "_key") and value.dtype.is_floating_point and value.dtype is not dtypes.float64
             and bool(value.device.type == kind))
 
@@ -225,7 +225,7 @@ def _converted(value: Any, kind: str, to: DType, low: DType) -> Any:
 
 
 def _kept(parameter: Any, to: DType) -> Any:
-    """Return a parameter's conversion, from an earlier call if it did not change since."""
+    """Return a parameter's conversion, from the cache if the parameter has not changed since."""
     place = id(parameter), STATE.grad_enabled, to
     counter = parameter._version_counter
     version = 0 if counter is None else counter[0]

@@ -8,7 +8,7 @@ from tensocket_plugins.contract.errors import TensocketError
 
 
 class blame:
-    """``with blame("embedding"):`` — errors raised inside by what it is composed of are labelled ``[embedding]``."""
+    """A block ``with blame("embedding"):``, in which errors of inner operators are labelled ``[embedding]``."""
 
     __slots__ = ("operator",)
 
@@ -16,7 +16,7 @@ class blame:
         self.operator = operator
 
     def __enter__(self) -> None:
-        """Nothing to do before an error."""
+        """Do nothing; only errors need work."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

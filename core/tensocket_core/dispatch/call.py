@@ -1,4 +1,4 @@
-"""Calling an operator record directly, as generated functions do."""
+"""Direct calls of an operator record, as generated functions make them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .overrides import DEEPEST, endless, overrides_functions
 if TYPE_CHECKING:
     from .operator import Operator
 
-#: Tensors of ``addmm`` and its relatives.
+#: Number of tensors of ``addmm`` and similar operators.
 _SCALED: Final = 3
 
 
 def argument_key(operator: str, value: Any, numbers: dict[type, int] = SCALAR) -> int:
-    """Key bits of one argument; ``numbers`` are those of Python numbers in its place.
+    """Return the key bits of one argument; ``numbers`` are those of Python numbers in its position.
 
-    A NumPy scalar goes to the layer for tensors that are not plain, which calls again with a Python number.
+    A NumPy scalar goes to the layer for subclasses and transforms, which calls again with a Python number.
 
     Raises:
-        ArgumentTypeError: It is neither a tensor nor a Python number.
+        ArgumentTypeError: The argument is neither a tensor nor a Python number.
     """
     key = getattr(value, "_key", None)
     if key is None:
@@ -44,10 +44,10 @@ def argument_key(operator: str, value: Any, numbers: dict[type, int] = SCALAR) -
 
 
 def tensor_key(operator: str, value: Any) -> int:
-    """Key bits of an element of a list of tensors.
+    """Return the key bits of an element of a list of tensors.
 
     Raises:
-        ArgumentTypeError: It is not a tensor.
+        ArgumentTypeError: The element is not a tensor.
     """
     if not hasattr(value, "_key"):
         if overrides_functions(type(value)):
@@ -58,11 +58,12 @@ def tensor_key(operator: str, value: Any) -> int:
 
 
 def collected_key(values: Any, depth: int = 0) -> int:
-    """Return the dispatch key of a call with any arguments: that of tensors that are not plain ones, and of objects
-    that override functions, among them and in their tuples and lists.
+    """Return ``WRAPPER`` if any argument, also in tuples and lists, leaves the fast path; else 0.
+
+    Such arguments are tensors of overriding subclasses or transforms, and objects that override functions.
 
     Raises:
-        ArgumentTypeError: A list holds itself.
+        ArgumentTypeError: A list contains itself.
     """
     if depth > DEEPEST:
         raise endless()
@@ -78,7 +79,7 @@ def collected_key(values: Any, depth: int = 0) -> int:
 
 
 def warn_old_form(operator: str) -> None:
-    """Warn of a call with a number between the tensors, as PyTorch had it before there were keywords."""
+    """Warn of a number between the tensors, PyTorch's form from before keyword arguments."""
     warnings.warn(f"[{operator}] a number between the tensors — This overload of {operator} is deprecated — pass the "
                   "number by its name", UserWarning, stacklevel=3)
 
@@ -87,14 +88,14 @@ def scaled_form(operator: str, given: tuple[Any, ...]) -> tuple[Any, ...]:
     """Sort the arguments of a call such as ``addmm(beta, input, alpha, mat1, mat2)``, with a warning.
 
     Args:
-        operator: Its name.
-        given: Positional arguments, then None. Of a method, the tensor itself comes first.
+        operator: The operator's name.
+        given: Positional arguments, padded with None. For a method, the tensor itself comes first.
 
     Returns:
         beta, alpha, and the three tensors.
 
     Raises:
-        ArgumentTypeError: The last two of these are not tensors, or there is not one tensor before them.
+        ArgumentTypeError: The last two arguments are not tensors, or not exactly one tensor precedes them.
     """
     values = [value for value in given if value is not None]
     factors = [value for value in values[:-2] if not hasattr(value, "_key")]
@@ -111,11 +112,11 @@ def key_of(operator: Operator, args: tuple[Any, ...]) -> int:
     """Return the dispatch key of a call.
 
     Raises:
-        ArgumentTypeError: An argument that must be a tensor or number is not.
+        ArgumentTypeError: An argument is neither a tensor nor a number, but must be.
     """
     key = 0
     if ACTIVE and STATE.function_modes:
-        return WRAPPER  # modes see calls with any arguments
+        return WRAPPER  # modes receive calls with any arguments
     for position in operator.schema.tensors:
         value = args[position]
         kind = operator.schema.parameters[position].type
@@ -135,12 +136,12 @@ def key_of(operator: Operator, args: tuple[Any, ...]) -> int:
 
 
 def _tensors_only(operator: Operator) -> bool:
-    """Whether no operand may be a number; of the others, every one may in Python's reflected operators."""
+    """Whether operands must be tensors; otherwise any operand may be a number, for Python's reflected operators."""
     return all(p.type != "Operand" for p in operator.schema.parameters)
 
 
 def call(operator: Operator, *args: Any) -> Any:
-    """Dispatch a call with all arguments given by position."""
+    """Dispatch a call with all arguments in positional form."""
     key, schema = 0, operator.schema
     for position in schema.tensors:
         value = args[position]

@@ -1,7 +1,7 @@
-"""The layer of lazily conjugated and negated tensors: operators below it see what their elements are.
+"""The Conjugate layer: resolves lazily conjugated and negated tensors, so that operators below it read plain memory.
 
-Operands are resolved to new tensors; an operator that modifies its first argument is run on a resolved copy of that,
-which is then written back. View operators pass the bits on to their results and are left to their own closures.
+Operands are resolved to new tensors. An operator that modifies its first argument runs on a resolved copy, which is
+then written back. View operators pass the bits on to their results, so this layer does not change them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def layer(operator: Operator, key: int) -> Callable[..., Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value with its lazy tensors resolved, also in a list; unrecorded."""
+    """Return a value with its lazy tensors resolved, also in a list; not recorded."""
     if getattr(value, "_key", 0) & LAZY:
         return lazy.resolved(value)
     return [_plain(x) for x in value] if type(value) in _LISTS and _has_lazy(value) else value
@@ -50,9 +50,7 @@ def _has_lazy(values: Any) -> bool:
 
 
 def resolving(body: Callable[..., Any], *, writes: bool = False) -> Callable[..., Any]:
-    """Return a composite's body on resolved tensors, which is recorded; one that ``writes`` has its first argument
-    written.
-    """
+    """Return a composite's body on resolved tensors, recorded; with ``writes``, it writes its first argument back."""
 
     def run(*args: Any, **keywords: Any) -> Any:
         given = [_resolved(x) for x in args]

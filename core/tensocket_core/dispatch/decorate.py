@@ -13,13 +13,13 @@ Context = Callable[[], AbstractContextManager[Any]]
 
 
 def decorate(context: Context, function: Any) -> Any:
-    """``function`` with a context around each call.
+    """Wrap ``function`` so that each call runs in a context.
 
     A generator or coroutine is in the context while it runs, not while it waits for its caller.
 
     Args:
         context: Makes a context manager.
-        function: A function; of a class, only the constructor is decorated, with a warning.
+        function: A function; for a class, only the constructor is wrapped, with a warning.
     """
     if inspect.isclass(function):
         warnings.warn("Decorating a class decorates only its constructor, and what results is no class; "
@@ -39,7 +39,7 @@ def decorate(context: Context, function: Any) -> Any:
 
 def _resumed(context: Context, steps: Generator[Any, Any, Any] | Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
     """Yield the values of ``steps``, each step in a context of its own."""
-    resume: Callable[[], Any] = lambda: steps.send(None)  # noqa: E731  the first step has no value
+    resume: Callable[[], Any] = lambda: steps.send(None)  # noqa: E731  the first step receives no value
     try:
         while True:
             try:
@@ -77,7 +77,7 @@ def _around_generator(context: Context, function: Callable[..., Any]) -> Callabl
 
 
 class _Steps:
-    """A coroutine's steps, to be awaited."""
+    """Awaitable over a coroutine's steps."""
 
     def __init__(self, steps: Generator[Any, Any, Any]) -> None:
         self._steps = steps

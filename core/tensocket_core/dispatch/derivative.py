@@ -1,4 +1,4 @@
-"""Derivative rules: what an operator saves for its gradients, and which values each function is given."""
+"""Derivatives: the values that an operator saves for its gradients, and the arguments of each gradient function."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from .schema import Schema
 
 #: Position of the result among saved values.
 RESULT: Final = -1
-#: Position that stands for the shape of argument 0; that of argument k is ``SHAPE - k``.
+#: Position for the shape of argument 0; ``SHAPE - k`` is that of argument k.
 SHAPE: Final = -2
-#: Stands for a value that no gradient needs, because its argument requires none.
+#: Position for a value that no gradient needs, because its argument does not require one.
 UNUSED: Final = -1000
-#: Position that stands for which tensor arguments have an edge, as a tuple of bools.
+#: Position for a tuple of bools, one per tensor argument: whether it has an edge.
 WANTED: Final = -1001
-#: Position of result 0 of an operator with several; that of result k is ``RESULTS - k``.
+#: Position of the first of several results; ``RESULTS - k`` is that of result k.
 RESULTS: Final = -2000
-#: Names of nodes that do not follow from the operator's.
+#: Names of nodes that do not derive from the operator's name.
 _NODE_NAMES: Final = {
     "basic_index": "SliceBackward0",
     "basic_put_": "torch::autograd::CopySlices",
@@ -37,17 +37,17 @@ _NODE_NAMES: Final = {
 
 
 class Derivative:
-    """How gradients flow back through an operator.
+    """The gradients of an operator with respect to its arguments.
 
-    One function per differentiable argument. Its parameter names say what it uses, and only that is saved: ``grad``
-    (the gradient of the result), ``result``, arguments of the operator by name, and ``NAME_shape`` for the shape of an
-    argument that is not needed itself. A function returns the argument's gradient;
-    where the argument was broadcast, the engine sums. ``joint`` is one function that returns the gradients of all
-    tensor arguments as a tuple, for operators on lists and where one computation gives all of them. Its parameter
-    ``wanted`` is a tuple that tells which of these arguments gradients flow to.
+    There is one function per differentiable argument. Its parameter names state what it uses, and only that is saved:
+    ``grad`` (the gradient of the result), ``result``, arguments of the operator by name, and ``NAME_shape`` for the
+    shape of an argument whose values are not needed. A function returns the argument's gradient; if the argument was
+    broadcast, the engine sums. ``joint`` is one function that returns the gradients of all tensor arguments as a tuple,
+    for operators on lists and for gradients that share a computation. Its parameter ``wanted`` is a tuple of bools:
+    which of these arguments receive a gradient.
 
     For an operator that returns several tensors as a tuple or list, the first parameter is called ``grads``: a tuple
-    with the gradient of each result, None where no gradient arrived; the results are then called ``result0``,
+    with the gradient of each result, None if no gradient arrived; the results are then called ``result0``,
     ``result1`` ...
 
     >>> Derivative(input=lambda grad, other: grad * other, other=lambda grad, input: grad * input).arguments
@@ -76,7 +76,7 @@ class Derivative:
 
     def __init__(self, joint: Callable[..., Any] | None = None, **functions: Callable[..., Any]) -> None:
         self.joint = joint
-        #: Functions that run on arrays instead of ``functions``; empty where there are none.
+        #: Functions that run on arrays instead of ``functions``; empty if there are none.
         self.arrays: tuple[Callable[..., Any] | str | None, ...] = ()
         self._named: dict[str, Callable[..., Any] | str] = {}
         self.arguments = tuple(functions)
@@ -89,18 +89,19 @@ class Derivative:
         self.names: tuple[str, ...] = ()
         #: Whether the operator takes a list of tensors.
         self.lists = False
-        #: ``needed`` so far, by which edges there are.
+        #: Cache of ``needed`` by the arguments that have an edge; it is bounded by their combinations and never
+        #: cleared.
         self.plans: dict[tuple[bool, ...], tuple[int, ...]] = {}
         self.name = ""
-        #: Whether tensors are saved, which are freed by a backward pass that does not retain the graph.
+        #: Whether a backward pass that does not retain the graph frees saved tensors.
         self.frees = True
-        #: Whether the operator gives its first argument new values, whatever the old ones were.
+        #: Whether the operator overwrites its first argument, regardless of the old values.
         self.overwrites = False
         #: See ``of_part``.
         self.add_part: Callable[..., Any] | None = None
 
     def of_part(self, add_part: Callable[..., Any]) -> Derivative:
-        """Say that the result is a part of the only tensor.
+        """Declare that the result is a slice of the only tensor.
 
         Args:
             add_part: ``add_part(whole, grad, *saved)`` adds the gradient of the result in place to that of the tensor;
@@ -110,23 +111,23 @@ class Derivative:
         return self
 
     def of_overwriting(self) -> Derivative:
-        """Say that the operator gives its first argument new values, whatever the old ones were."""
+        """Declare that the operator overwrites its first argument, regardless of the old values."""
         self.overwrites = True
         return self
 
     def on_arrays(self, **functions: Callable[..., Any] | str) -> Derivative:
-        """Say how gradients of small arrays are computed on the arrays themselves.
+        """Register functions that compute gradients of small arrays on NumPy arrays.
 
         Args:
-            functions: For every argument that has a gradient a function of NumPy arrays, with the parameters of the
-                function on tensors and the same result; or the name of an operator whose kernel it is. A function
-                returns NotImplemented where it does not know.
+            functions: For each argument with a gradient, a function of NumPy arrays with the same parameters and result
+                as the function on tensors, or the name of an operator whose kernel computes it. A function returns
+                NotImplemented for cases that it does not cover.
         """
         self._named = functions
         return self
 
     def bind(self, schema: Schema) -> None:
-        """Resolve names against the operator's schema: which arguments to save and what each function is given."""
+        """Resolve names against the operator's schema: which arguments to save, and what each function receives."""
         title = schema.name.strip("_").title().replace("_", "")
         self.name = _NODE_NAMES.get(schema.name, f"{title}Backward0")
         names = self.names = schema.names
@@ -151,7 +152,7 @@ class Derivative:
         self.picks = tuple(tuple(positions.index(_position(name, names)) for name in wanted) for wanted in used)
 
     def needed(self, edges: tuple[Any, ...]) -> tuple[int, ...]:
-        """``saved_positions`` with ``UNUSED`` for what only arguments without an edge need."""
+        """Return ``saved_positions`` with ``UNUSED`` for values that only arguments without an edge need."""
         if self.joint is not None:
             return self.saved_positions
         wanted = tuple([edge is not None for edge in edges])
@@ -163,9 +164,7 @@ class Derivative:
 
 
 def no_derivative(operator: str, argument: str) -> Callable[..., Any]:
-    """Return the rule of an argument whose derivative is not known in a closed form: asking for it is an error, not
-    zero.
-    """
+    """Return the rule of an argument without a known closed-form derivative: it raises instead of returning zero."""
 
     def refuse(grad: Any) -> NoReturn:
         raise UnsupportedOperator(operator, f"a derivative with respect to {argument}",
@@ -180,8 +179,9 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _position(name: str, names: tuple[str, ...]) -> int:
-    """Return the position of a saved value: an argument's index, ``RESULT``, ``RESULTS - k``, ``SHAPE - k`` for
-    ``x_shape``.
+    """Return the position of a saved value.
+
+    That is an argument's index, ``RESULT``, ``RESULTS - k``, or ``SHAPE - k`` for ``x_shape``.
     """
     if name in names:
         return names.index(name)

@@ -1,6 +1,6 @@
-"""The fallback ledger: every use of the host by an operator of another device, with what it moved.
+"""The fallback ledger: every use of the host by an operator of another device, with the bytes that it moved.
 
-Nothing runs on the host silently. ``set_fallback`` opts in; a profile's declared host kernels are counted too.
+Nothing runs on the host silently. ``set_fallback`` opts in; declared host kernels of a profile count too.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LedgerRecord:
-    """Uses of the host.
+    """Use of the host by one operator, dtype and device.
 
     Attributes:
-        operator: Name.
+        operator: The operator's name.
         dtype: Name of the first tensor's dtype.
-        device: The device that the tensors are on.
+        device: The device of the tensors.
         kind: ``fallback``: allowed by ``set_fallback``. ``host_kernel``: declared by the backend's profile.
         count: Number of calls.
         bytes: Bytes copied from and to the device.
@@ -46,21 +46,21 @@ class LedgerRecord:
 _LOCK: Final = held_over_forks(threading.Lock(), Rank.LEAVES)
 _LEDGER: Final[dict[tuple[str, str, str, str], list[int]]] = {}
 _TARGET: Final[list[str | None]] = [None]
-#: Boxed fallbacks ``fallback(operator, *args)`` by layer or device name: for all operators on the layer, and for those
-#: that the device does not run.
+#: Boxed fallbacks ``fallback(operator, *args)`` by layer or device name. One of a layer serves all operators, one of a
+#: device serves those that the device does not run.
 FALLBACKS: Final[dict[str, Callable[..., Any]]] = {}
-#: By operator, a function over other operators for devices that do not run it; called like the operator's closure.
+#: By operator, a function over other operators for devices that do not run it; same arguments as the closure.
 DECOMPOSITIONS: Final[dict[str, Callable[..., Any]]] = {}
 
 
 def set_fallback(device: str | None) -> None:
-    """Allow operators that a device lacks to run on another one, with copies; None forbids it (the default).
+    """Allow operators that a device lacks to run on another device, with copies; None forbids it (the default).
 
     Args:
         device: ``cpu``, or another host-resident device.
 
     Raises:
-        ArgumentError: The device's memory is not the host's.
+        ArgumentError: The device is not host-resident.
     """
     if device is not None and not open_entry(device).runtime.profile.host_resident:
         raise ArgumentError(
@@ -71,7 +71,7 @@ def set_fallback(device: str | None) -> None:
 
 
 def fallback_device() -> str | None:
-    """Where operators fall back to; None where they do not."""
+    """Return the fallback device; None if none is set."""
     return _TARGET[0]
 
 
@@ -87,7 +87,7 @@ def note_host_operator(operator: str, tensor: Any) -> None:
     """Count a host operator that the device's profile declares.
 
     Raises:
-        UnsupportedOperator: The profile does not declare it and no fallback is allowed.
+        UnsupportedOperator: The profile does not declare it, and no fallback is allowed.
     """
     declared = operator in tensor._entry.runtime.profile.host_kernels
     if not declared and _TARGET[0] is None:
@@ -101,19 +101,19 @@ def note_host_operator(operator: str, tensor: Any) -> None:
 
 
 def fallback_ledger() -> list[LedgerRecord]:
-    """All uses of the host since the last reset."""
+    """Return all uses of the host since the last reset."""
     with _LOCK:
         return [LedgerRecord(*key, count=row[0], bytes=row[1]) for key, row in sorted(_LEDGER.items())]
 
 
 def reset_fallback_ledger() -> None:
-    """Forget all uses."""
+    """Clear the ledger."""
     with _LOCK:
         _LEDGER.clear()
 
 
 def with_alternatives(operator: Operator, device: str, build: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
-    """Return the closure of an operator on a device, and what runs where that raises UnsupportedOperator.
+    """Return an operator's closure on a device, with alternatives for UnsupportedOperator.
 
     In this order: the operator's decomposition, the device's boxed fallback, the fallback device.
 
@@ -159,7 +159,7 @@ def _alternatives(operator: Operator, device: str) -> list[Callable[..., Any]]:
 
 
 def _on_host(operator: Operator, target: str, *args: Any) -> Any:
-    """Run on the fallback device, with copies.
+    """Run an operator on the fallback device, with copies.
 
     Raises:
         UnsupportedOperator: No tensor is on another device.

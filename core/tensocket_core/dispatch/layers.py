@@ -1,7 +1,8 @@
-"""The layers above devices, in the order in which a key is peeled, and what is registered for them from outside.
+"""The layers above devices, in the order in which ``resolve`` peels a key, and registrations for them from outside.
 
-A layer is a bit of the key and a way to make an operator's closure for keys with that bit. A function registered for a
-layer (or a device) replaces it: for one operator in ``Operator.overrides``, for all operators as a boxed fallback.
+A layer is a bit of the key and a function that makes an operator's closure for keys with that bit. A function
+registered for a layer (or a device) replaces it: for one operator in ``Operator.overrides``, for all operators as a
+boxed fallback.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Layer:
     """One layer.
 
     Attributes:
-        name: As in registrations: ``Python``, ``Autocast``, ``Autograd``, ``Conjugate``.
+        name: The name in registrations: ``Python``, ``Autocast``, ``Autograd``, ``Conjugate``.
         bit: Its bits of the key.
         build: Makes an operator's closure for a key with that bit.
     """
@@ -35,18 +36,18 @@ class Layer:
     build: Callable[[Operator, int], Callable[..., Any]]
 
 
-#: ``recorder(derivative, below, key) -> closure`` that records a call for gradients; autograd, which stands on this
-#: package, puts its own here.
+#: ``recorder(derivative, below, key) -> closure``, which records a call for gradients; autograd, a package above,
+#: registers it here.
 RECORDERS: Final[list[Callable[[Derivative, Callable[..., Any], int], Callable[..., Any]]]] = []
 
 
 def record(derivative: Derivative | None, below: Callable[..., Any], key: int) -> Callable[..., Any]:
-    """``below``, the closure for a key, with recording; as it is where nothing is recorded."""
+    """Return ``below``, the closure for a key, with recording, or unchanged if nothing is recorded."""
     return below if derivative is None else RECORDERS[-1](derivative, below, key)
 
 
 def FALLTHROUGH(*args: Any) -> Any:  # noqa: N802  a marker, though callable
-    """Registered for a layer: go on to the layer below. Never called.
+    """Mark a layer as skipped in registrations: calls go on to the layer below. Never called.
 
     Raises:
         RuntimeError: It was called.
@@ -64,13 +65,13 @@ _BITS: Final = WRAPPER | AUTOCAST | AUTOGRAD | LAZY
 
 
 def highest(key: int) -> Layer | None:
-    """Return the first layer of a key; None where only the device is left."""
+    """Return the first layer of a key; None if only the device is left."""
     if not key & _BITS:
         return None
     return next(layer for layer in LAYERS if key & layer.bit)
 
 
 def fallback_for(operator: Operator, name: str) -> Callable[..., Any] | None:
-    """Return the boxed fallback of a layer, bound to an operator; None where there is none."""
+    """Return the boxed fallback of a layer, bound to an operator; None without one."""
     boxed = FALLBACKS.get(name)
     return boxed if boxed is None or boxed is FALLTHROUGH else partial(boxed, operator)

@@ -1,8 +1,7 @@
 """Lazily conjugated and negated tensors: views whose memory holds the conjugates or negatives of their elements.
 
-Two bits of the key mark them, and the handle is a ``Lazy`` one, which has the geometry of the memory and nothing else.
-It is not an array, so that code that reads elements before it resolves them raises an error instead of computing wrong
-values.
+Two bits of the key mark them. The handle is a ``Lazy`` object, which has only the layout of the memory. It is not an
+array, so code that reads elements before it resolves them raises an error instead of computing wrong values.
 ``dispatch.conjugation`` resolves the operands of all operators.
 """
 
@@ -20,16 +19,16 @@ _new = object.__new__
 
 
 class Lazy:
-    """A handle on memory whose elements are conjugated or negated on their way.
+    """A handle on memory that holds the conjugates or negatives of the elements.
 
     Attributes:
         plain: The handle of the memory.
     """
 
-    # Machine code takes the first word of an object for the address of an array's elements: here it is 0.
+    # Machine code reads the first word of an object as the address of an array's elements: here it is 0.
     __slots__ = ("_address", "plain")
 
-    #: NumPy's functions refuse it.
+    #: NumPy's functions reject it.
     __array_ufunc__: Final = None
 
     def __init__(self, plain: Any) -> None:
@@ -55,17 +54,17 @@ class Lazy:
 
     @property
     def dtype(self) -> Any:
-        """As the plain handle says it."""
+        """The plain handle's dtype."""
         return self.plain.dtype
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Strides in elements, as those of handles on devices."""
+        """Strides in elements, like those of handles on devices."""
         return element_strides(self.plain)
 
     @property
     def offset(self) -> int:
-        """Elements between the start of the memory and the first element."""
+        """Number of elements between the start of the memory and the first element."""
         return memory_offset(self.plain)
 
     @property
@@ -74,19 +73,17 @@ class Lazy:
         return memory_of(self.plain)
 
     def as_strided(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Lazy:
-        """Another geometry; the offset counts from the start of the memory."""
+        """Return a handle with another layout; the offset counts from the start of the memory."""
         return Lazy(as_strided(self.plain, shape, strides, offset - memory_offset(self.plain)))
 
 
 def plain_handle(array: Any) -> Any:
-    """Return the handle of the memory, of either kind of tensors."""
+    """Return the handle of the memory, of a lazy or any other tensor's handle."""
     return array.plain if type(array) is Lazy else array
 
 
 def flipped(array: Any, before: int, after: int) -> Any:
-    """Return a handle on the memory of ``array``, of a tensor with the bits ``before``, for one with the bits
-    ``after``.
-    """
+    """Return a handle on the memory of ``array``, with key bits ``before``, for a tensor with key bits ``after``."""
     plain = plain_handle(array) if before & LAZY else array
     return Lazy(plain) if after & LAZY and type(plain) is not Lazy else plain
 
@@ -104,7 +101,7 @@ def in_memory(tensor: Any) -> Any:
 
 
 def turned(tensor: Any, bits: int) -> Any:
-    """Return a plain tensor conjugated and negated as bits of a key say; itself where they do not."""
+    """Return a plain tensor, conjugated and negated according to bits of a key; itself if neither bit is set."""
     if bits & CONJ:
         tensor = call(OPERATORS["conj_physical"], tensor)
     return call(OPERATORS["neg"], tensor) if bits & NEG else tensor
@@ -116,7 +113,7 @@ def resolved(tensor: Any) -> Any:
 
 
 def written(tensor: Any, values: Any) -> None:
-    """Write the elements of a lazy tensor, unrecorded."""
+    """Write ``values`` to the elements of a lazy tensor, unrecorded."""
     call(OPERATORS["copy_"], in_memory(tensor), turned(values, tensor._key))
 
 

@@ -1,7 +1,7 @@
-"""Thread modes. ``ACTIVE`` is empty while no thread has any mode on, so that the common case costs one truth test.
+"""Thread modes. ``ACTIVE`` is empty while no thread has a mode on, so the common case costs one truth test.
 
-A thread's state masks the keys of its calls: ``include`` bits are added, ``exclude`` bits taken away (recording no
-gradients is nothing but excluding ``AUTOGRAD``). Function and dispatch modes see every call; see ``protocol``.
+A thread's state masks the keys of its calls: ``include`` bits are added, ``exclude`` bits removed (turning recording
+off is excluding ``AUTOGRAD``). Function and dispatch modes receive every call; see ``protocol``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .decorate import decorate
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Why a view is not modified that was made where nothing was recorded, of a tensor that requires a gradient.
+#: Why a view must not be modified that was made without recording, of a tensor that requires a gradient.
 MADE_WITHOUT_GRAD: Final = ("A view was created in no_grad mode and is being modified inplace with grad mode enabled",
                             "the view is not part of the graph that its base is part of",
                             "create and modify it both inside of no_grad or both outside, or use detach()")
@@ -24,9 +24,9 @@ MADE_WITHOUT_GRAD: Final = ("A view was created in no_grad mode and is being mod
 MADE_IN_INFERENCE: Final = ("A view was created in inference mode and is being modified inplace in normal mode",
                             "the view is not part of the graph that its base is part of",
                             "create and modify it both inside of inference_mode or both outside, or use detach()")
-#: Remembers a view at its base; set by autograd.
+#: Adds a view to its base's list; set by autograd.
 NOTE_VIEW: Final[list[Callable[[Any], None]]] = []
-#: One entry per thread whose state is not the default one.
+#: One entry per thread whose state differs from the default.
 ACTIVE: Final[list[object]] = []
 
 
@@ -35,7 +35,7 @@ if trace.ENABLED:
 
 
 class _Busy:
-    """An entry of ``ACTIVE`` that goes when its thread's state returns to the default, or with the thread."""
+    """An entry of ``ACTIVE`` that disappears when its thread's state returns to the default, or with the thread."""
 
     __slots__ = ()
 
@@ -50,15 +50,15 @@ class _ThreadState(threading.local):
     """Dispatch state of a thread.
 
     Attributes:
-        include: Key bits that every call gets.
-        exclude: Key bits that every call loses.
+        include: Key bits added to every call.
+        exclude: Key bits removed from every call.
         function_modes: Active ``__torch_function__`` modes, innermost last.
         dispatch_modes: Active ``__torch_dispatch__`` modes, innermost last.
-        before_dispatch: ``exclude`` as it was when the innermost ``__torch_dispatch__`` was called.
-        overrides_off: Whether ``__torch_function__`` of subclasses is not asked.
+        before_dispatch: Value of ``exclude`` when the innermost ``__torch_dispatch__`` was called.
+        overrides_off: Whether ``__torch_function__`` of subclasses is disabled.
         transforms: Running transforms, innermost last; while there are any, ``include`` has ``WRAPPER``.
-        inference: Function of inference mode for results; None outside of it.
-        tracer: Where calls are noted; None where they are not.
+        inference: Inference mode's function for results; None outside of it.
+        tracer: Receiver of traced calls; None if calls are not traced.
     """
 
     include = 0
@@ -69,7 +69,7 @@ class _ThreadState(threading.local):
     overrides_off = False
     transforms: tuple[Any, ...] = ()
     inference: Callable[[Any], Any] | None = None
-    #: Mask of keys where masking is all that the state does; None where it does more.
+    #: The mask of keys if masking is the state's only effect; None if it has others.
     mask: int | None = None if trace.ENABLED else -1
     tracer: trace.Tracer | None = trace.DEFAULT
     _busy: _Busy | None = None
@@ -81,12 +81,12 @@ class _ThreadState(threading.local):
 
 
 STATE: Final = _ThreadState()
-#: States of a thread that another one inherits which works for it; each module with such a state adds it.
+#: Thread states that a helper thread inherits; each module with such a state adds it.
 INHERITED: Final[list[threading.local]] = [STATE]
 
 
 def update_state(**values: Any) -> dict[str, Any]:
-    """Change attributes of this thread's state; returns their former values."""
+    """Change attributes of this thread's state and return their former values."""
     state = STATE
     before = {name: getattr(state, name) for name in values}
     for name, value in values.items():
@@ -101,7 +101,7 @@ def update_state(**values: Any) -> dict[str, Any]:
 
 
 class thread_state:
-    """``with thread_state(exclude=AUTOGRAD):`` — attributes of the thread's state for a while."""
+    """A block ``with thread_state(exclude=AUTOGRAD):`` with other attributes of the thread's state."""
 
     __slots__ = ("_before", "_values")
 
@@ -116,12 +116,12 @@ class thread_state:
 
 
 def untransformed() -> thread_state:
-    """Return a context in which operators on real tensors go past the running transforms."""
+    """Return a context in which operators on real tensors bypass the running transforms."""
     return thread_state(transforms=(), include=STATE.include & ~WRAPPER)
 
 
 def run_with_modes(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
-    """Run an operator while some thread has a mode on, or calls are traced."""
+    """Run an operator while any thread has a mode on, or while calls are traced."""
     mask = STATE.mask
     if mask is None:
         return _run_in_state(operator, key, args)
@@ -136,7 +136,7 @@ def run_with_modes(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
 
 
 def _settle_unrecorded(operator: Any, result: Any, args: tuple[Any, ...]) -> None:
-    """Mark views that were made without recording; results of other operators are not views, however they were made."""
+    """Mark views that were made without recording; results of other operators are never views."""
     if operator.makes_views:
         _note_unrecorded(result, args)
     elif getattr(result, "_base", result) is not None:
@@ -144,7 +144,7 @@ def _settle_unrecorded(operator: Any, result: Any, args: tuple[Any, ...]) -> Non
 
 
 def _part_from_bases(result: Any, args: tuple[Any, ...]) -> None:
-    """Let results that are views of an intermediate tensor forget it. Arguments and their views stay what they are."""
+    """Detach results that are views of an intermediate tensor from it; arguments and their views do not change."""
     for each in result if isinstance(result, tuple) else (result,):
         base = getattr(each, "_base", None)
         if base is None or each._fixed_view is not MADE_WITHOUT_GRAD:
@@ -158,10 +158,10 @@ def _given(args: tuple[Any, ...]) -> list[Any]:
 
 
 def _note_unrecorded(result: Any, args: tuple[Any, ...]) -> None:
-    """Mark unrecorded views as fixed, and let them require a gradient where their base does, as in PyTorch.
+    """Mark unrecorded views as fixed, and let them require a gradient if their base does, as in PyTorch.
 
-    A base that is not part of a graph may become one later, by a recorded change. An argument that is the result, as of
-    ``contiguous``, is what it was made as.
+    A base outside of the graph may become part of one later, by a recorded change. An argument that is also the result,
+    as of ``contiguous``, does not change.
     """
     for view in result if type(result) is tuple else (result,):
         base = getattr(view, "_base", None)
@@ -176,12 +176,12 @@ def _note_unrecorded(result: Any, args: tuple[Any, ...]) -> None:
 
 
 def of_data(tensor: Any) -> Any:
-    """Return a tensor that was made of given data, by no operator: in inference mode, an inference tensor."""
+    """Return a tensor made from given data rather than by an operator: in inference mode, an inference tensor."""
     return tensor if STATE.inference is None else STATE.inference(tensor)
 
 
 def _note_of_inference(result: Any, args: tuple[Any, ...]) -> None:
-    """The same for views that inference mode makes of tensors that take part in autograd."""
+    """Do the same for views that inference mode makes of tensors of autograd."""
     for view in result if type(result) is tuple else (result,):
         base = getattr(view, "_base", None)
         if base is None or not view._key & DIFFERENTIABLE or view.is_inference():
@@ -213,7 +213,7 @@ def _run_in_state(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
             _settle_unrecorded(operator, result, args)
         return result
     if args and result is args[0]:
-        return result  # an argument, which was modified
+        return result  # an argument that the operator modified
     result = state.inference(result)
     if operator.makes_views:
         _note_of_inference(result, args)
@@ -221,7 +221,7 @@ def _run_in_state(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
 
 
 class set_grad_enabled:
-    """Whether operators record gradients, from the call on, or as a context manager or decorator."""
+    """Switch of recording, from the call on, or as a context manager or decorator."""
 
     __slots__ = ("_entered", "_previous", "mode")
 
@@ -241,7 +241,7 @@ class set_grad_enabled:
         _switch(self._previous)
 
     def __call__(self, function: F) -> F:
-        """Decorate ``function``; the mode then holds in its calls only, not from now on."""
+        """Decorate ``function``; the mode then applies to its calls only, not from now on."""
         _switch(self._previous)
         mode = self.mode
         return decorate(lambda: set_grad_enabled(mode), function)  # type: ignore[no-any-return]
@@ -255,7 +255,7 @@ def _switch(enabled: bool) -> None:
 
 
 class _Mode:
-    """Context manager and decorator; does nothing until it is entered."""
+    """Context manager and decorator without effect before it is entered."""
 
     __slots__ = ("_inner",)
     mode: bool
@@ -277,14 +277,14 @@ class _Mode:
 
 
 class no_grad(_Mode):
-    """Operators record no gradients in this block or function."""
+    """A block or function in which operators record no gradients."""
 
     __slots__ = ()
     mode = False
 
 
 class enable_grad(_Mode):
-    """Operators record gradients in this block or function, also within ``no_grad``."""
+    """A block or function in which operators record gradients, also within ``no_grad``."""
 
     __slots__ = ()
     mode = True

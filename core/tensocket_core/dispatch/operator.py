@@ -1,8 +1,8 @@
 """Operators and their dispatch: a dict from key to closure, filled by ``resolve`` on a miss.
 
-An operator is a record: schema, documentation, derivative, and a ``build`` that makes the closure for a key that has
-nothing but a device, dtypes and kinds of numbers. ``resolve`` peels the key in the order of ``layers.LAYERS``: tensors
-that are not plain, automatic precision, autograd; what is left is the device.
+An operator is a record: schema, documentation, derivative, and a ``build`` that makes the closure for a key with only a
+device, dtypes and kinds of numbers. ``resolve`` peels the key in the order of ``layers.LAYERS``: subclasses and
+transforms, autocast, autograd, conjugation; the rest is the device.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .packets import Packet
 from .registry import OPERATORS
 from .schema import Schema, bound, parse_schema
 
-#: ``direct(key, entry, general) -> closure or None``: a shortcut for keys of one host-resident device.
+#: ``direct(key, entry, general) -> closure or None``: a fast path for keys of one host-resident device.
 Direct = Callable[[int, DeviceEntry, Callable[..., Any]], Callable[..., Any] | None]
 
 
@@ -34,26 +34,26 @@ class Operator(Packet):
     Attributes:
         schema: Signature.
         table: Key to closure, called with all arguments by position.
-        overrides: Functions registered for a layer or a device from outside, by its name, or for a layer on one device
+        overrides: Functions registered from outside, by the name of a layer or a device, or for a layer on one device
             (``Autograd:cpu``); see ``layers``.
         dispatch_rules: Functions registered for calls with a class or mode, in place of its ``__torch_dispatch__``.
         makes_views: Whether results may be views of an argument, or the argument itself.
-        derivative: How gradients flow; None where the operator is declared not differentiable.
+        derivative: The gradients; None if the operator is declared not differentiable.
         doc: Documentation: first line, then details with formula.
-        method: Whether tensors have it as a method; a string names the method differently.
+        method: Whether tensors have it as a method; a string is the method's name.
         function: Whether the namespace has it as a function.
-        namespace: Where the function lives: ``torch`` or ``nn.functional``.
+        namespace: The function's namespace: ``torch`` or ``nn.functional``.
         aliases: Further names.
         dunder: Python operator methods it implements: ``__add__``.
         inplace: Whether there is an in-place method with a trailing underscore.
     """
 
     kind = "operator"
-    #: Name of the parameter that collects positional arguments, of composites that have one.
+    #: Name of the parameter that collects positional arguments, if the operator is a composite that has one.
     variadic = ""
-    #: Function that a composite runs.
+    #: The function of a composite.
     body: Callable[..., Any] | None = None
-    #: Makes a composite's shortcut, which may hold the closure of another operator.
+    #: Makes a composite's fast path, which may hold the closure of another operator.
     direct: Direct | None = None
     #: The generated public function.
     public: Callable[..., Any] | None = None
@@ -96,7 +96,7 @@ class Operator(Packet):
         return closure
 
     def below(self, key: int) -> Callable[..., Any]:
-        """Return the closure for what is left of a key when a layer took its bit away."""
+        """Return the closure for a key without the bit that a layer removed."""
         return self.table.get(key) or self.resolve(key)
 
     def _closure(self, key: int) -> Callable[..., Any]:
@@ -124,7 +124,7 @@ class Operator(Packet):
         return self.derivative is not None
 
     def recording(self, below: Callable[..., Any], key: int) -> Callable[..., Any]:
-        """``below``, which runs this operator somehow for a key, with recording of what it did."""
+        """Return ``below``, a closure that runs this operator for a key, with recording."""
         return layers.record(self.derivative, below, key)
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
@@ -139,7 +139,7 @@ class Operator(Packet):
         return with_alternatives(self, entry.device.type, lambda: self.build(key, entry))
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
-        """The closure for a key without layers, on one device."""
+        """Build the closure for a key without layers, on one device."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------------------------------ calling
@@ -149,7 +149,7 @@ class Operator(Packet):
         return kernel(*args)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """Call the operator by its record, as dispatch modes do; arguments as in the schema."""
+        """Call the operator through its record, as dispatch modes do; arguments as in the schema."""
         given = bound(self.schema, args, keywords)
         key = key_of(self, given)
         if ACTIVE:
@@ -165,7 +165,7 @@ class Operator(Packet):
         return protocol.run_function_mode(self, args)
 
     def rungs(self, key: int, entry: DeviceEntry) -> list[tuple[str, Callable[..., Any]]]:
-        """Names and closures of the ways to run calls with a key without layers, fastest first."""
+        """Return names and closures of the paths for a key without layers, fastest first."""
         return [(self.how(entry, DTYPE_OF[1 << (key & DTYPE_MASK).bit_length() - 1]), self.build(key, entry))]
 
     # ------------------------------------------------------------------------------------------ listing
@@ -183,7 +183,7 @@ class Operator(Packet):
         return " > ".join(steps)
 
     def how(self, entry: DeviceEntry, dtype: DType) -> str:
-        """How this operator runs on a device: ``direct``, ``registered``, ``generated``, ``composite`` or ``view``."""
+        """Return the path on a device: ``direct``, ``registered``, ``generated``, ``composite`` or ``view``."""
         kernels = entry.runtime.kernels
         if kernels.find(self.name, dtype.name, direct=True):
             return "direct"
@@ -193,7 +193,7 @@ class Operator(Packet):
 
 
 def check_dtype(operator: str, entry: DeviceEntry, dtype: DType) -> None:
-    """Refuse dtypes that the device's profile does not list.
+    """Raise for dtypes that the device's profile does not list.
 
     Raises:
         UnsupportedDtype: The device does not support the dtype.

@@ -1,7 +1,7 @@
-"""``__torch_function__``: classes and modes that see calls of public functions with all their arguments.
+"""``__torch_function__``: classes and modes that receive calls of public functions with all their arguments.
 
-Operators come here through their key (``protocol``). Functions that are not operators (factories, conversions to
-Python) ask ``overridden`` and hand their call to ``handle``.
+Operators get here by their key (``protocol``). Functions that are not operators (factories, conversions to Python) test
+``overridden`` and pass their call to ``handle``.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from .modes import ACTIVE, STATE, thread_state, update_state
 
 def disabled_torch_function(func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (),
                             kwargs: dict[str, Any] | None = None) -> Any:
-    """As a class's ``__torch_function__``: the class overrides nothing, and results are plain tensors."""
+    """Override nothing, with results as plain tensors; a class sets this as its ``__torch_function__``."""
     with thread_state(overrides_off=True):
         return func(*args, **(kwargs or {}))
 
 
 def disabled_torch_dispatch(func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (),
                             kwargs: dict[str, Any] | None = None) -> Any:
-    """As a class's ``__torch_dispatch__``: the class takes no calls. Called, it runs the operator as for plain tensors,
-    on the memory of its arguments.
+    """Run the operator on the memory of its arguments, as for plain tensors.
+
+    A class that sets this as its ``__torch_dispatch__`` intercepts no calls.
     """
     with thread_state(exclude=STATE.exclude | WRAPPER):
         return func(*args, **(kwargs or {}))
 
 
-#: Functions whose results ``Tensor.__torch_function__`` leaves as they are.
+#: Functions whose results ``Tensor.__torch_function__`` does not convert.
 NOWRAP: Final[set[Any]] = set()
 
 
@@ -42,21 +43,21 @@ def overrides_functions(kind: type) -> bool:
     return hasattr(kind, "__torch_function__") if known is None else bool(known)
 
 
-#: Levels of nested lists beyond which they hold themselves.
+#: Depth of nested lists from which they are taken to contain themselves.
 DEEPEST: Final = 256
 
 
 def endless(operator: str = "arguments") -> ArgumentTypeError:
-    """Return the error for a list that holds itself."""
+    """Return the error for a list that contains itself."""
     return ArgumentTypeError(operator, "lists with too many dimensions", "self-referential lists are incompatible with "
                              "tensors", "pass lists of numbers or tensors")
 
 
 def participants(values: Iterable[Any], depth: int = 0) -> Iterator[Any]:
-    """Tensors and overriding objects among arguments and in their tuples and lists.
+    """Yield the tensors and overriding objects among arguments and in their tuples and lists.
 
     Raises:
-        ArgumentTypeError: A list holds itself.
+        ArgumentTypeError: A list contains itself.
     """
     if depth > DEEPEST:
         raise endless()
@@ -71,7 +72,7 @@ def participants(values: Iterable[Any], depth: int = 0) -> Iterator[Any]:
 
 
 def overriding(values: Iterable[Any]) -> list[Any]:
-    """Arguments whose class overrides functions, one per class: subclasses before their bases, else in order."""
+    """Return the arguments whose class overrides functions, one per class: subclasses before bases, else in order."""
     found: list[Any] = []
     for value in values:
         kind = type(value)
@@ -92,12 +93,12 @@ def overridden(*values: Any) -> bool:
     return any(overrides_functions(type(value)) for value in participants(values))
 
 
-#: How the rule ends that a call breaks where all answer NotImplemented.
+#: End of the rule that a call breaks if all handlers return NotImplemented.
 _ANSWERED: Final = "__torch_function__ implements the call"
 
 
 def unanswered(error: ArgumentTypeError) -> Any:
-    """NotImplemented for the error of a call that nobody implements: Python then asks the other operand's method.
+    """Return NotImplemented for the error of a call without handlers: Python then tries the other operand's method.
 
     Raises:
         ArgumentTypeError: It is another error.
@@ -109,7 +110,7 @@ def unanswered(error: ArgumentTypeError) -> Any:
 
 def handle(name: str, function: Callable[..., Any], relevant: Iterable[Any], args: tuple[Any, ...],
            keywords: dict[str, Any]) -> Any:
-    """Ask the innermost function mode, else each overriding argument in turn.
+    """Call the innermost function mode, else each overriding argument in turn.
 
     Args:
         name: Name of the function in errors.
@@ -119,14 +120,14 @@ def handle(name: str, function: Callable[..., Any], relevant: Iterable[Any], arg
         keywords: Keyword arguments as the user passed them.
 
     Raises:
-        ArgumentTypeError: All answered NotImplemented.
+        ArgumentTypeError: All handlers returned NotImplemented.
     """
     given = [] if STATE.overrides_off else overriding(participants(relevant))
     types = tuple(type(value) for value in given)
     under = ""
     if STATE.function_modes:
         *outer, mode = STATE.function_modes
-        with thread_state(function_modes=tuple(outer)):  # a mode does not see its own calls
+        with thread_state(function_modes=tuple(outer)):  # a mode does not receive its own calls
             result = mode.__torch_function__(function, types, args, keywords)
         if result is not NotImplemented:
             return result
@@ -142,7 +143,7 @@ def handle(name: str, function: Callable[..., Any], relevant: Iterable[Any], arg
 
 
 def converted(result: Any, cls: Any) -> Any:
-    """Return tensors in a function's result, as tensors of a class on the same memory."""
+    """Convert tensors in a function's result to a class, on the same memory."""
     if cls is Tensor:
         return result
     if isinstance(result, Tensor):
@@ -158,7 +159,7 @@ def default_torch_function(cls: Any, func: Callable[..., Any], types: Iterable[t
     """Run the function as for plain tensors, and convert its results to the class.
 
     Returns:
-        NotImplemented if a type among the arguments is not a superclass of this one.
+        The results; NotImplemented if a type among the arguments is not a superclass of this one.
     """
     if not all(issubclass(cls, kind) for kind in types):
         return NotImplemented
@@ -168,7 +169,7 @@ def default_torch_function(cls: Any, func: Callable[..., Any], types: Iterable[t
 
 
 def version_counter(tensor: Any) -> list[int]:
-    """Return the version counter of a tensor, made on first use."""
+    """Return the version counter of a tensor, created on first use."""
     if tensor._version_counter is None:
         tensor._version_counter = [0]
     counter: list[int] = tensor._version_counter
@@ -176,7 +177,7 @@ def version_counter(tensor: Any) -> list[int]:
 
 
 class DisableTorchFunctionSubclass:
-    """``with DisableTorchFunctionSubclass():`` — ``__torch_function__`` of classes is not asked; modes are."""
+    """A block that disables ``__torch_function__`` of classes, but not modes."""
 
     __slots__ = ("_state",)
     _values: dict[str, Any] = {"overrides_off": True}  # noqa: RUF012  constant
@@ -190,21 +191,21 @@ class DisableTorchFunctionSubclass:
 
 
 class DisableTorchFunction(DisableTorchFunctionSubclass):
-    """``with DisableTorchFunction():`` — neither classes nor function modes are asked."""
+    """A block that disables ``__torch_function__`` of classes and function modes."""
 
     __slots__ = ()
     _values: dict[str, Any] = {"overrides_off": True, "function_modes": ()}  # noqa: RUF012  constant
 
 
 class PushedMode:
-    """A context manager on top of a thread's modes of one kind; can be entered again, also inside itself."""
+    """A mode on top of the thread's modes of one kind, as a context manager; it can be entered again, also nested."""
 
     #: Attribute of the thread's state that holds the modes.
     _stack = ""
-    #: The method that sees calls.
+    #: The method that receives calls.
     _method = ""
 
-    # The object keeps nothing of its threads, so that several may enter it at once.
+    # The object stores nothing about threads, so several may enter it at once.
 
     def __enter__(self) -> Any:
         if isinstance(getattr(getattr(self, self._method), "__self__", self), type):
@@ -220,10 +221,10 @@ class PushedMode:
 
 
 class TorchFunctionMode(PushedMode):
-    """A context manager that sees every call of a public function in its block.
+    """A mode that receives every call of a public function in its block.
 
-    Subclasses define ``__torch_function__(self, func, types, args=(), kwargs=None)``, which runs the call (or does not)
-    and returns its result. It does not see calls that it makes itself; modes outside of it do.
+    Subclasses define ``__torch_function__(self, func, types, args=(), kwargs=None)``, which may run the call, and
+    returns its result. The mode does not receive its own calls; outer modes do.
     """
 
     _stack = "function_modes"
@@ -250,7 +251,7 @@ class BaseTorchFunctionMode(TorchFunctionMode):
 
 @tensor_methods
 class OverrideProtocol:
-    """Default protocol of tensor classes: they see functions, and take no calls below autograd."""
+    """Default protocol of tensor classes: they receive function calls, and intercept no calls below autograd."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Attributes of PyTorch's operator objects besides calls; records and factories have them too."""
+"""Attributes of PyTorch's operator objects other than calls; records and factories have them too."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from .schema import Schema
 
-#: Names that tell PyTorch's overloads of one operator apart; here one record takes them all.
+#: Names of PyTorch's overloads of one operator; here one record covers them all.
 OVERLOADS: Final = frozenset({
     "Dimname", "IntList", "Scalar", "ScalarOther", "ScalarSelf", "ScalarTensor", "Scalar_Tensor", "Scalar_mode",
     "Tensor", "TensorList", "TensorScalar", "TensorTensor", "Tensor_Scalar", "Tensor_Tensor", "Tensor_mode",
@@ -17,7 +17,7 @@ OVERLOADS: Final = frozenset({
 
 
 class Packet:
-    """An operator by its name, for all of its overloads."""
+    """An operator by name, for all of its overloads."""
 
     name: str
     schema: Schema
@@ -32,11 +32,11 @@ class Packet:
 
     @property
     def overloadpacket(self) -> Packet:
-        """This record: PyTorch's overloads are not told apart."""
+        """This record: it covers all of PyTorch's overloads."""
         return self
 
     def overloads(self) -> list[str]:
-        """``["default"]``."""
+        """Return ``["default"]``."""
         return ["default"]
 
     def __getattr__(self, name: str) -> Any:

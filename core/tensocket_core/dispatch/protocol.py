@@ -1,8 +1,8 @@
-"""Tensors that are not plain: overriding subclasses, modes, and tensors of transforms.
+"""Calls that leave the fast path: overriding subclasses, modes, and tensors of transforms.
 
-Order of a call with such an argument: ``__torch_function__`` (modes first, then subclasses), then automatic precision,
-then the innermost running transform (which calls the operator again for the next one), then autograd, then
-``__torch_dispatch__`` (modes first, then subclasses). While transforms run, all calls of the thread come here.
+Order of such a call: ``__torch_function__`` (modes first, then subclasses), then autocast, then the innermost running
+transform (which calls the operator again for the next one), then autograd, then ``__torch_dispatch__`` (modes first,
+then subclasses). While transforms run, all calls of the thread take this path.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from .operator import Operator
 
 _DEFAULTS: Final[dict[str, Any]] = {"None": None, "True": True, "False": False}
-#: The answer where neither a mode nor a class takes a call.
+#: The answer if neither a mode nor a class handles a call.
 UNSEEN: Final = object()
 
 
 def tensors_in(values: Iterable[Any], depth: int = 0) -> Iterator[Any]:
-    """Tensors among arguments and in their tuples and lists.
+    """Yield the tensors among arguments and in their tuples and lists.
 
     Raises:
-        ArgumentTypeError: A list holds itself.
+        ArgumentTypeError: A list contains itself.
     """
     if depth > DEEPEST:
         raise endless()
@@ -44,30 +44,30 @@ def tensors_in(values: Iterable[Any], depth: int = 0) -> Iterator[Any]:
 
 
 def public_function(operator: Operator) -> Callable[..., Any]:
-    """Return the function that users call; the record itself for operators without a public function."""
+    """Return the function that users call; the record itself if the operator has none."""
     return operator.public or operator
 
 
 def run_function_mode(operator: Operator, args: tuple[Any, ...]) -> Any:
-    """Hand a call to the innermost function mode."""
+    """Pass a call to the innermost function mode."""
     return handle(operator.name, public_function(operator), args, *packed(operator, args))
 
 
 def asked(operator: Operator, *args: Any, **extra: Any) -> Any:
-    """Hand a call with keywords that are not in the schema (``out``, ``alpha``) to who overrides functions."""
+    """Pass a call with keywords outside of the schema (``out``, ``alpha``) to modes and overriding arguments."""
     given, kwargs = packed(operator, args)
     extra = {name: value for name, value in extra.items() if value is not None}
     return handle(operator.name, public_function(operator), (*args, *extra.values()), given, {**kwargs, **extra})
 
 
 def packed(operator: Operator, args: tuple[Any, ...], *, spread: bool = True) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments as a user passes them: trailing defaults dropped, keyword-only ones by name.
+    """Return arguments as a user passes them: trailing defaults dropped, keyword-only ones by name.
 
     Args:
-        operator: Its schema says what the arguments are.
+        operator: The operator, whose schema describes the arguments.
         args: All arguments in schema order.
-        spread: Whether what a parameter collects is passed one by one, as to functions, or as one argument, as to
-            records.
+        spread: Whether a collecting parameter's values are passed one by one, as to functions, or as one argument, as
+            to records.
     """
     positional: list[Any] = []
     keywords: dict[str, Any] = {}
@@ -98,7 +98,7 @@ def _is_default(source: str, value: Any) -> bool:
 
 
 def run_wrapped(operator: Operator, *args: Any, **keywords: Any) -> Any:
-    """Run a call that has a tensor that is not plain among its arguments, or that is under a dispatch mode."""
+    """Run a call with a tensor of a subclass or transform, or under a dispatch mode."""
     if keywords or operator.variadic:
         args = operator.gathered(args, keywords)
     if any(isinstance(value, np.generic) for value in args):
@@ -112,7 +112,7 @@ def run_wrapped(operator: Operator, *args: Any, **keywords: Any) -> Any:
     special = [value for value in tensors_in(args) if value._key & WRAPPER]
     stack = STATE.transforms
     if not stack and not STATE.dispatch_modes and not any(t._level or t._dispatches for t in special):
-        # Subclasses that were asked already: from here on they are tensors like others.
+        # These subclasses have declined already; from here on they count as plain tensors.
         return operator.invoke(operator.below(_key(operator, args) & ~WRAPPER), args)
     if operator.body is not None:
         return operator.invoke(operator.body, args)
@@ -138,7 +138,7 @@ def _key(operator: Operator, args: tuple[Any, ...]) -> int:
 
 
 def run_dispatch(operator: Operator, args: tuple[Any, ...]) -> Any:
-    """Below autograd: the innermost dispatch mode, else dispatching subclasses, else the kernel."""
+    """Run a call below autograd: by the innermost dispatch mode, else dispatching subclasses, else the kernel."""
     result = ask_dispatch(operator, operator.name, args, lambda: packed(operator, args, spread=False),
                           operator.dispatch_rules)
     unknown = result is not UNSEEN and result is not None and not hasattr(result, "_key")
@@ -151,7 +151,7 @@ def run_dispatch(operator: Operator, args: tuple[Any, ...]) -> Any:
     if STATE.dispatch_modes or not getattr(target, "_dispatches", False):
         return target if operator.kind == "inplace" else result
     if operator.kind == "inplace":
-        # The class changed what it holds; the tensor that stands for it counts the change.
+        # The class modified the tensor it wraps; the wrapper counts the change.
         version_counter(target)[0] += 1
         return target
     if operator.kind == "view" and hasattr(result, "_key") and result is not target and result._base is None:
@@ -162,17 +162,17 @@ def run_dispatch(operator: Operator, args: tuple[Any, ...]) -> Any:
 
 def ask_dispatch(function: Any, name: str, args: tuple[Any, ...],
                  pack: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]], rules: dict[type, Any]) -> Any:
-    """Return the answer of the innermost dispatch mode, else of a dispatching class; ``UNSEEN`` where there is neither.
+    """Return the answer of the innermost dispatch mode, else of a dispatching class; ``UNSEEN`` without either.
 
     Args:
-        function: The record that they are given.
+        function: The record that they receive.
         name: Name of the function in errors.
         args: All arguments.
         pack: Makes positional and keyword arguments as a user passes them.
         rules: Overrides of this function for some modes and classes, registered from outside.
 
     Raises:
-        ArgumentTypeError: All answered NotImplemented.
+        ArgumentTypeError: All handlers returned NotImplemented.
     """
     kinds: list[Any] = []
     for value in tensors_in(args):
@@ -186,7 +186,7 @@ def ask_dispatch(function: Any, name: str, args: tuple[Any, ...],
     types = tuple(kinds)
     for handler in (*modes[-1:], *kinds):
         kind = handler if isinstance(handler, type) else type(handler)
-        # A mode does not see its own calls; it does see those of the class that it leaves a call to.
+        # A mode does not receive its own calls, but it does receive those of a class to which it passed a call.
         inner = modes if isinstance(handler, type) else modes[:-1]
         before = STATE.exclude
         with thread_state(exclude=before | AUTOGRAD, dispatch_modes=inner, before_dispatch=before):
@@ -201,7 +201,7 @@ def ask_dispatch(function: Any, name: str, args: tuple[Any, ...],
 
 
 class TorchDispatchMode(PushedMode):
-    """A context manager that sees every operator in its block, below autograd and below composites.
+    """A mode that receives every operator call in its block, below autograd and below composites.
 
     Subclasses define ``__torch_dispatch__(self, func, types, args=(), kwargs=None)``; ``func`` is the operator's
     record.

@@ -1,4 +1,4 @@
-"""Results with names: tuples of tensors that PyTorch has in ``return_types``."""
+"""Named results: tuples of tensors that PyTorch lists in ``return_types``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.naming import package_name
 
-#: All of them by name.
+#: All result classes by name.
 RESULTS: Final[dict[str, Any]] = {}
-#: The class that an operator returns of tensors given as ``out=``, by the class of its other results.
+#: By the class of an operator's results, the class of its results for tensors given as ``out=``.
 OF_OUT: Final[dict[Any, Any]] = {}
 #: Operators without ``out=``.
 _WITHOUT_OUT: Final = ("histogramdd",)
@@ -28,7 +28,7 @@ def _named(name: str, fields: tuple[str, ...]) -> Any:
     plain = made.__new__
 
     def make(cls: Any, *values: Any, **named: Any) -> Any:
-        """From fields one by one, or from one sequence of them, as PyTorch's classes are made."""
+        """Make results from fields one by one, or from one sequence of them, as PyTorch's classes do."""
         if len(values) == 1 and not named and len(fields) > 1 and isinstance(values[0], (tuple, list)):
             values = tuple(values[0])
         return plain(cls, *values, **named)

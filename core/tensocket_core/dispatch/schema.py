@@ -1,11 +1,11 @@
 """Operator schemas: ``add(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor``.
 
 Types: ``Tensor``, ``Operand`` (tensor or Python number), ``Tensor[]``, ``Scalar`` (Python number), ``int``, ``int[]``,
-``bool``, ``float``, ``str``, ``dtype``, ``device``, ``any``; a ``?`` behind a type allows None. A ``*`` starts
-keyword-only arguments, ``...`` behind a type collects positional ones. A type with ``!`` (``Tensor!``) is written
-to; ``~`` marks results that may be an argument or lie in its memory. All others have memory of their own.
+``bool``, ``float``, ``str``, ``dtype``, ``device``, ``any``; a ``?`` after a type allows None. A ``*`` starts
+keyword-only arguments, ``...`` after a type collects positional ones. The operator writes to a type with ``!``
+(``Tensor!``); ``~`` marks results that may be an argument or share its memory. All other results have their own memory.
 
-PyTorch's schemas are read, too: ``ns::f.overload(Tensor(a!) x, int[2] size, float? eps=1e-5) -> (Tensor, Tensor)``.
+PyTorch's schemas are valid too: ``ns::f.overload(Tensor(a!) x, int[2] size, float? eps=1e-5) -> (Tensor, Tensor)``.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any, Final
 _SCHEMA: Final = re.compile(r"((?:\w+::)?\w+(?:\.\w+)?)\((.*?)\) -> (.+)", re.DOTALL)
 _PARAM: Final = re.compile(r"([\w\[\]]+(?:\.\.\.)?)([!~]?)(\??) (\w+)(?:=(.+))?")
 _TORCH_PARAM: Final = re.compile(r"(\w+)(?:\(([\w!|* >-]+)\))?((?:\?|\[\d*\])*) (\w+)(?: ?= ?(.+))?")
-#: Types of PyTorch's schemas by their names here; other names stay.
+#: Types of PyTorch's schemas and their names here; other names are the same.
 _TORCH_TYPES: Final = {"SymInt": "int", "number": "Scalar", "ScalarType": "dtype", "Device": "device", "Any": "any",
                        "Layout": "any", "MemoryFormat": "any", "Generator": "any", "Dimname": "str",
                        "complex": "Scalar"}
 _TYPES: Final = frozenset({"Tensor", "Operand", "Scalar", "int", "bool", "float", "str", "dtype", "device", "any"})
-#: Types of C++ that are taken for types of schemas, with these.
+#: C++ types that users mistake for schema types, with the right ones.
 _OF_C: Final = {"int64_t": "`SymInt` or `int`", "int32_t": "`SymInt` or `int`", "double": "`float`"}
 
 
@@ -33,10 +33,10 @@ class Parameter:
 
     Attributes:
         name: Its name.
-        type: One of the types of the module's docstring.
+        type: One of the types in the module's docstring.
         optional: Whether None is allowed.
-        default: The default as Python source, or None where there is none.
-        keyword_only: Whether it is passed by name only.
+        default: The default as Python source, or None without one.
+        keyword_only: Whether it can only be passed by name.
         mutated: Whether the operator writes to it.
     """
 
@@ -82,12 +82,12 @@ class Schema:
 
     @property
     def is_mutable(self) -> bool:
-        """Whether an argument is written to."""
+        """Whether the operator writes to an argument."""
         return any(p.mutated for p in self.parameters)
 
     @property
     def may_alias(self) -> bool:
-        """Whether a result may be an argument or lie in its memory."""
+        """Whether a result may be an argument or share its memory."""
         return self.is_mutable or "~" in self.returns
 
     @property
@@ -99,7 +99,7 @@ class Schema:
 
 
 def _split(text: str) -> list[str]:
-    """Split at commas that are outside of brackets and quotes."""
+    """Split at commas outside of brackets and quotes."""
     parts, depth, start, quoted = [], 0, 0, False
     for position, letter in enumerate(text):
         quoted ^= letter == "'"
@@ -131,7 +131,7 @@ def _parameter(name: str, text: str, keyword_only: bool) -> Parameter:
 
 
 def unknown(kind: str) -> str:
-    """Return the end of an error message on a name that is not a type."""
+    """Return the end of the error message for a name that is not a type."""
     return f": unknown type specifier {kind!r}" + (f". Use {_OF_C[kind]}" if kind in _OF_C else "")
 
 
@@ -148,7 +148,7 @@ def check_types(schema: Schema) -> None:
 
 
 def _default(text: str | None) -> str | None:
-    """Return a default in Python's form; bare names of constants become strings."""
+    """Return a default as Python source; bare names of constants become strings."""
     if text is None:
         return None
     try:
@@ -178,7 +178,7 @@ def parse_schema(text: str) -> Schema:
 
 
 def _collected(schema: Schema, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Positional arguments with those of a collecting parameter as one, however they are given."""
+    """Return positional arguments with those of a collecting parameter as one tuple, in whichever form they come."""
     for k, parameter in enumerate(schema.parameters[:len(args)]):
         if parameter.type.endswith("...") and not (len(args) == k + 1 and isinstance(args[k], (tuple, list))):
             return (*args[:k], args[k:])

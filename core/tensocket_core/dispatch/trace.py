@@ -1,8 +1,7 @@
 """Tracing calls: ``TENSOCKET_SHOW_DISPATCH_TRACE=1`` for the whole process, ``trace()`` for a block.
 
-One line per call, indented by nesting: operator, key in words, the layers that the key passes on its way to a kernel,
-and shapes and devices of the arguments. Calls that a composite operator makes, and those of a node of a backward pass,
-are nested below it.
+One line per call, indented by nesting: operator, key in words, the layers on the key's path to a kernel, and shapes and
+devices of the arguments. Calls inside a composite operator or inside a node of a backward pass are nested below it.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ class Call:
 
     Attributes:
         kind: ``call`` of an operator, ``factory``, or ``backward`` through a node.
-        name: Of the operator, factory or node.
-        depth: How many traced calls are around it.
+        name: Name of the operator, factory or node.
+        depth: Number of enclosing traced calls.
         key: The dispatch key in words.
-        path: Layers and device with the way the operator runs there: ``autograd > cpu direct``.
+        path: Layers, then the device and how the operator runs there: ``autograd > cpu direct``.
         args: The arguments, tensors as ``float32[2, 3]@cpu``.
     """
 
@@ -54,7 +53,7 @@ _DEPTH: Final = _Depth()
 
 
 def describe(value: Any) -> str:
-    """Return an argument in few words.
+    """Return a short description of an argument.
 
     >>> describe(2.5), describe("mean"), describe([1, 2])
     ('2.5', "'mean'", '[1, 2]')
@@ -70,8 +69,8 @@ class Tracer:
     """Receiver of traced calls.
 
     Attributes:
-        calls: They are collected here, if not None.
-        file: They are printed there, if not None; the current standard error for ``stderr``.
+        calls: List that collects them, or None.
+        file: File that they are printed to, or None; ``stderr`` is the current standard error.
     """
 
     def __init__(self, file: Any, calls: list[Call] | None) -> None:
@@ -79,7 +78,7 @@ class Tracer:
         self.calls = calls
 
     def step(self, kind: str, name: str, key: str, path: str, args: Any, run: Callable[[], Any]) -> Any:
-        """Note a call, then make it; calls in it are nested."""
+        """Note a call, then make it; calls inside it are nested."""
         depth = _DEPTH.value
         call = Call(kind, name, depth, key, path, ", ".join(map(describe, args)))
         if self.calls is not None:
@@ -93,12 +92,12 @@ class Tracer:
             _DEPTH.value = depth
 
     def operator(self, operator: Any, key: int, kernel: Any, args: tuple[Any, ...]) -> Any:
-        """Return a resolved call of an operator."""
+        """Trace and run a resolved call of an operator."""
         return self.step("call", operator.name, describe_key(key), operator.path(key), args,
                          lambda: operator.invoke(kernel, args))
 
 
-#: Of threads without another one.
+#: The tracer of threads that have none of their own.
 DEFAULT: Final = Tracer("stderr", None) if ENABLED else None
-#: Backward passes take the path on which nodes are traced.
+#: Makes backward passes take the path that traces nodes.
 _REASON: Final = Reason() if ENABLED else None

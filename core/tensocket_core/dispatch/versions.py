@@ -1,4 +1,4 @@
-"""Version counters: how often a tensor's memory was changed, and whether it may be changed at all."""
+"""Version counters: the number of changes of a tensor's memory, and whether it may change at all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .lazy import plain_handle
 
 
 def bump(target: Any) -> None:
-    """Count a change, for all views."""
+    """Count a change, for all views of the memory."""
     counter = target._version_counter
     if counter is None:
         target._version_counter = [1]
@@ -22,15 +22,15 @@ def bump(target: Any) -> None:
 
 
 def check_writable(operator: str, target: Any, repeated: bool = False) -> None:
-    """Refuse tensors whose elements share memory, unless writing an element ``repeated``ly makes no difference.
+    """Raise for tensors whose elements share memory, unless writing an element ``repeated``ly makes no difference.
 
     Raises:
         ShapeError: A dimension of more than one element has stride 0.
         AutogradError: The tensor is an inference tensor, outside of inference mode.
-        ArgumentError: The memory is somebody else's, who shares it for reading only.
+        ArgumentError: The memory belongs to another library, which shares it read-only.
     """
     if target._version_counter is not None:
-        target._version_counter[-1]  # refuses
+        target._version_counter[-1]  # raises
     array = plain_handle(target._array)
     if repeated:
         pass

@@ -1,9 +1,9 @@
-"""Kernels as built-in functions, on devices that make them: the same program that serves large arrays, called directly.
+"""Entries: kernels as built-in functions, on devices that compile them from the program that serves large arrays.
 
-An operator whose result does not depend on who computes it starts with NumPy and is promoted when it is called often;
-compiling at once would cost more than most programs win. Functions that NumPy rounds differently are native from the
-first call that is small enough for it, and what native entries do not serve is a generated kernel's: a result depends
-neither on how often something was called before nor on sizes and strides.
+An operator that NumPy and kernels round alike starts with NumPy and gets its entry when it is called often; compiling
+at once would cost more than most programs win. Functions that NumPy rounds differently have their entry from the first
+call that is small enough for it, and a generated kernel serves all other calls: a result depends neither on how often
+something was called before nor on sizes and strides.
 ``TENSOCKET_NATIVE=0`` turns all of this off: the Python paths, which are the reference for these entries, serve
 everything.
 """
@@ -21,8 +21,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.contract.kernels import Kernel
-from tensocket_plugins.contract.native import Box, NativeForm, ProductForm
-from tensocket_plugins.ir.nodes import Program
+from tensocket_plugins.contract.plans import EntryPlan, ProductPlan, WrapperLayout
 from tensocket_plugins.ir.schedule import Strategy
 
 from ..dispatch.registry import COMPOSITES
@@ -58,7 +57,8 @@ _POINTWISE: Final = _SERVED | {dtypes.float16, dtypes.bfloat16, dtypes.complex64
 
 _OF_DEVICE: Final = DEVICE_MASK | DTYPE_MASK
 _LOCK: Final = held_over_forks(threading.RLock(), Rank.ENTRIES)
-Build = Callable[[], tuple[Program, NativeForm]]
+Closure = Callable[..., Any]
+Build = Callable[[], EntryPlan]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ class EntrySpec:
     Attributes:
         variant: Tells it from other entries of the operator with the same result.
         result_key: Key of the result, without ``DIM0``.
-        build: Makes the unscheduled program and its form, without a box.
-        limit: Elements up to which it serves, where that is less than the form's.
-        counted: Whether it is compiled after many calls only: what runs till then computes the same bits.
+        build: Makes the plan, with an unscheduled program and without a wrapper.
+        limit: Elements up to which it serves, where that is less than the plan's limit.
+        counted: Whether it is compiled after many calls only: the next path computes the same bits.
     """
 
     variant: tuple[Any, ...]
@@ -80,106 +80,137 @@ class EntrySpec:
     counted: bool = False
 
 
-def build_entry(operator: Operator, key: int, entry: DeviceEntry, spec: EntrySpec,
-                next_path: Callable[..., Any]) -> Callable[..., Any] | None:
-    """The entry of a spec if it is there, or what compiles it in time; None where entries are not made.
+def build_entry(operator: Operator, key: int, entry: DeviceEntry, spec: EntrySpec, next_path: Closure
+                ) -> Closure | None:
+    """Return the entry of a spec if it is there, or a closure that compiles it in time; None without entries.
 
     Args:
         operator: Whose entry it is.
         key: The dispatch key whose closure it becomes.
         entry: The device.
         spec: What it is compiled from.
-        next_path: Serves what does not fit its form.
+        next_path: Serves the calls that do not fit.
     """
     if not ENABLED or entry.runtime.target is None:
         return None
-    place = (operator.name, *spec.variant, spec.result_key)
-    known: Callable[..., Any] | None = entry.natives.get(place)
+    name = (operator.name, *spec.variant, spec.result_key)
+    known: Closure | None = entry.natives.get(name)
     if known is not None:
         return known
 
-    def boxed() -> tuple[Program, NativeForm]:
-        program, form = spec.build()
-        return program, replace(form, box=tensor_box(spec.result_key), limit=min(form.limit, spec.limit or form.limit))
+    def wrapped() -> EntryPlan:
+        plan = spec.build()
+        return replace(plan, wrapper=wrapper_layout(spec.result_key), limit=min(plan.limit, spec.limit or plan.limit))
 
-    def promote(build: Build) -> Callable[..., Any]:
-        with _LOCK:  # so that what many threads ask for at once is made once
-            made: Callable[..., Any] = entry.natives.get(place) or _compiled(entry, next_path, build) or next_path
-            entry.natives[place] = made
+    def specialise(build: Build) -> Closure:
+        made: Closure = _made_once(entry, name, lambda: _compiled(entry, build(), next_path) or next_path)
         return made
 
     if spec.counted:
-        return _counted(operator, key, next_path, lambda: promote(boxed))
-    return _when_small(operator, key, next_path, boxed, promote)
+        return _counted(operator, key, next_path, lambda: specialise(wrapped))
+    return _when_small(operator, key, next_path, wrapped, specialise)
 
 
-def tensor_box(key: int) -> Box:
-    """New tensors with a key, given without ``DIM0``."""
-    return Box(Tensor, "_array", (("_key", key, key | DIM0), *((name, None, None) for name in _EMPTY)),
-               "_version_counter")
+def wrapper_layout(key: int) -> WrapperLayout:
+    """Return the layout of new tensors with a key, given without ``DIM0``."""
+    return WrapperLayout(Tensor, "_array", (("_key", key, key | DIM0), *((name, None, None) for name in _EMPTY)),
+                         "_version_counter")
 
 
-def native_product(operator: str, entry: DeviceEntry, dtype: DType, key: int, slow: Callable[..., Any], *,
-                   affine: bool = False) -> Callable[..., Any]:
-    """``slow``, a closure over two matrices (``affine``: and a bias), or what does the same natively.
+def build_product(operator: str, entry: DeviceEntry, dtype: DType, key: int, next_path: Closure, *,
+                  affine: bool = False) -> Closure:
+    """Return an entry for small products of two matrices (``affine``: and a bias), or ``next_path`` without one.
 
     Args:
         operator: Name of the operator whose closure it is.
         entry: The device.
-        dtype: Of operands and result.
-        key: The result's.
-        slow: Serves what the native form does not.
-        affine: See ``ProductForm``.
+        dtype: Dtype of operands and result.
+        key: The result's key.
+        next_path: Serves the calls that do not fit.
+        affine: See ``ProductPlan``.
     """
     if not ENABLED or entry.runtime.target is None:
-        return slow
-    place = (operator, dtype, key)
-    made: Callable[..., Any] | None = entry.natives.get(place)
-    if made is None:
+        return next_path
+
+    def compile_product() -> Closure:
+        plan = ProductPlan(dtype, wrapper_layout(key), affine)
         try:
-            made = entry.runtime.native_product(ProductForm(dtype, tensor_box(key), affine), slow) or slow
+            return entry.runtime.compile_plan(plan, next_path) or next_path
         except KernelError:  # the reference serves as well
-            made = slow
-        entry.natives[place] = made
+            return next_path
+
+    made: Closure = _made_once(entry, (operator, dtype, key), compile_product)
     return made
 
 
-def native_kernel(operator: Operator, key: int, entry: DeviceEntry, variant: tuple[Any, ...], kernel: Kernel,
-                  build: Build, instead: Callable[[], Kernel]) -> Kernel:
-    """The native form of ``kernel`` on arrays, made when it is called, for closures with arguments of their own.
+class ArrayEntry:
+    """An entry on one array, for host paths with arguments of their own; compiled in its first call.
+
+    Attributes:
+        run: The function at present; those who hold it say so with ``follow``.
+        limit: Elements up to which it serves.
+    """
+
+    def __init__(self, run: Closure, limit: int | None) -> None:
+        self.run = run
+        self.limit = limit
+        self._followers: list[Callable[[Closure], None]] = []
+
+    def follow(self, use: Callable[[Closure], None]) -> None:
+        """Call ``use`` with the function now, and again when a better one is there."""
+        use(self.run)
+        self._followers.append(use)
+
+    def become(self, run: Closure) -> None:
+        """Put a better function in the place of this one."""
+        self.run = run
+        for use in self._followers:
+            use(run)
+        self._followers.clear()
+
+
+def array_entry(operator: Operator, entry: DeviceEntry, variant: tuple[Any, ...], kernel: Kernel, build: Build,
+                without: Callable[[], Kernel]) -> ArrayEntry:
+    """Return the entry on arrays of an operator that has its entry from the first call on.
 
     Args:
-        operator: Whose kernel it is: one that is native from the start.
-        key: The dispatch key of the closures that use it.
+        operator: Whose kernel it is.
         entry: The device.
-        variant: What tells this kernel from others of the operator.
-        kernel: What runs where operands do not fit; it takes one array, and so does the native form.
-        build: Makes the unscheduled program and its form, whose limit becomes the kernel's.
-        instead: What serves where there is no native form.
+        variant: Tells this kernel from others of the operator.
+        kernel: ``kernel(x)``; serves the calls that do not fit.
+        build: Makes the plan, with an unscheduled program; its limit becomes the entry's.
+        without: Makes the kernel that serves where there is no entry.
     """
-    place = (operator.name, *variant)
-    known: Kernel | None = entry.natives.get(place)
+    name = (operator.name, *variant)
+    known: Kernel | None = entry.natives.get(name)
+    if known is None and (not ENABLED or entry.runtime.target is None):
+        known = entry.natives[name] = without()
     if known is not None:
-        return known
-    if not ENABLED or entry.runtime.target is None:
-        known = entry.natives[place] = instead()
-        return known
-    program, form = build()
-    run: Callable[..., Any] | None = None
+        return ArrayEntry(known.run, known.limit)
+    plan = build()
+
+    def compile_kernel() -> Kernel:
+        found = _compiled(entry, plan, kernel.run)
+        return without() if found is None else Kernel(found, True, plan.limit)
 
     def first(x: Any) -> Any:
-        nonlocal run
-        if run is None:
-            with _LOCK:  # so that what many threads ask for at once is made once
-                made: Kernel | None = entry.natives.get(place)
-                if made is None:
-                    found = _compiled(entry, kernel.run, lambda: (program, form))
-                    made = entry.natives[place] = instead() if found is None else Kernel(found, True, form.limit)
-                    _forget(operator, key)
-            run = made.run
-        return run(x)
+        if made.run is first:
+            made.become(_made_once(entry, name, compile_kernel).run)
+        return made.run(x)
 
-    return Kernel(first, True, form.limit)
+    made = ArrayEntry(first, plan.limit)
+    return made
+
+
+def _made_once(entry: DeviceEntry, name: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """Return the compiled function called ``name``; threads that need it at once make it once."""
+    found = entry.natives.get(name)
+    if found is None:
+        with _LOCK:
+            found = entry.natives.get(name)
+            if found is None:
+                found = entry.natives[name] = make()
+    return found
 
 
 def exact(operator: str, compute: DType = dtypes.float32) -> bool:
@@ -192,46 +223,43 @@ def served(*kinds: DType, pointwise: bool = False) -> bool:
     return (_POINTWISE if pointwise else _SERVED).issuperset(kinds)
 
 
-def _counted(operator: Operator, key: int, next_path: Callable[..., Any],
-             promote: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
-    """``next_path``, until it was called often enough for the entry to pay."""
+def _counted(operator: Operator, key: int, next_path: Closure, specialise: Callable[[], Closure]) -> Closure:
+    """Return ``next_path``, until it was called often enough for the entry to pay."""
     left, run = _CALLS, next_path
 
     def counted(*args: Any) -> Any:
         nonlocal left, run
         left -= 1
         if left == 0:
-            run = promote()
+            run = specialise()
             _replace(operator, key, counted, run)
         return run(*args)
 
     return counted
 
 
-def _when_small(operator: Operator, key: int, next_path: Callable[..., Any], build: Build,
-                promote: Callable[[Build], Callable[..., Any]]) -> Callable[..., Any]:
-    """``next_path``, until a call comes that the entry would serve."""
-    built: tuple[Program, NativeForm] | None = None
-    run: Callable[..., Any] | None = None
+def _when_small(operator: Operator, key: int, next_path: Closure, build: Build,
+                specialise: Callable[[Build], Closure]) -> Closure:
+    """Return ``next_path``, until a call comes that the entry would serve."""
+    plan: EntryPlan | None = None
+    run: Closure | None = None
 
     def when_small(*args: Any, **named: Any) -> Any:
-        nonlocal built, run
+        nonlocal plan, run
         if run is None:
-            if built is None:
-                built = build()
-            known = built
+            known = plan = plan or build()
             array = getattr(args[0], "_array", None) if args else None
-            if array is not None and array.size > known[1].limit:
+            if array is not None and array.size > known.limit:
                 return next_path(*args, **named)
-            run = promote(lambda: known)
+            run = specialise(lambda: known)
             _replace(operator, key, when_small, run)
         return run(*args, **named)
 
     return when_small
 
 
-def _replace(operator: Operator, key: int, closure: Callable[..., Any], better: Callable[..., Any]) -> None:
-    """Put a better closure in the place of another one; those of layers above that hold it are looked up again."""
+def _replace(operator: Operator, key: int, closure: Closure, better: Closure) -> None:
+    """Put a better closure in the place of another one; closures of layers above that hold it are built anew."""
     for item in (operator, *[composite for composite in list(COMPOSITES.values()) if composite.direct is not None]):
         table = item.table
         for place, known in list(table.items()):
@@ -241,22 +269,13 @@ def _replace(operator: Operator, key: int, closure: Callable[..., Any], better: 
                 table.pop(place, None)
 
 
-def _forget(operator: Operator, key: int) -> None:
-    """Let closures for a device and dtypes be looked up again: what they hold has become better."""
-    for item in (operator, *[composite for composite in list(COMPOSITES.values()) if composite.direct is not None]):
-        for place in list(item.table):
-            if place & _OF_DEVICE == key & _OF_DEVICE:
-                item.table.pop(place, None)
-
-
-def _compiled(entry: DeviceEntry, fallback: Callable[..., Any], build: Build) -> Callable[..., Any] | None:
-    program, form = build()
+def _compiled(entry: DeviceEntry, plan: EntryPlan, next_path: Closure) -> Closure | None:
     target = entry.runtime.target
     assert target is not None
     # Rows are short, but all of an array may be long.
-    strategy = Strategy.GROUP if form.shape == "scalar" else Strategy.SMALL
+    strategy = Strategy.GROUP if plan.shape == "scalar" else Strategy.SMALL
     try:
-        return entry.runtime.native_entry(scheduled(program, target, strategy), form, fallback)
+        return entry.runtime.compile_plan(replace(plan, program=scheduled(plan.program, target, strategy)), next_path)
     except KernelError as error:  # the reference serves as well
-        note_failure(entry, program, error)
+        note_failure(entry, plan.program, error)
         return None

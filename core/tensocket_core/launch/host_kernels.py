@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from tensocket_plugins.kit.host_kernels_quiet import quiet
 from ..keys import dtype_bit
 from .host_convert import to_dtype
 from .numbers import Convert
+
+if TYPE_CHECKING:
+    from .entries import ArrayEntry
 
 _new = object.__new__
 _Array = np.ndarray
@@ -82,6 +85,6 @@ def quietly(kernel: Kernel) -> Closure:
     return run
 
 
-def size_limit(kernel: Kernel) -> float:
+def size_limit(kernel: Kernel | ArrayEntry) -> float:
     """Elements up to which a kernel is used."""
     return float("inf") if kernel.limit is None else kernel.limit

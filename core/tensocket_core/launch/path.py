@@ -97,8 +97,8 @@ class Entry:
         """Size, layout, arguments, or too few calls until now."""
         spec = operator.entry(call)
         assert spec is not None
-        form = spec.build()[1]
-        limit = min(form.limit, spec.limit or form.limit)
+        plan = spec.build()
+        limit = min(plan.limit, spec.limit or plan.limit)
         if _size(args) > limit:
             return f"{_size(args)} elements: entries serve up to {limit}"
         if not all(contiguous(x._array) for x in args if hasattr(x, "_array")):

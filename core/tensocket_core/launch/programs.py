@@ -16,6 +16,7 @@ from tensocket_plugins.ir.rewrite import name_shared
 from tensocket_plugins.ir.schedule import Strategy, schedule
 from tensocket_plugins.ir.target import Target
 from tensocket_plugins.ir.verify import verify
+from tensocket_plugins.kit.plans import compile_list
 
 from ..device import DeviceEntry
 from .stream_use import note_use
@@ -105,7 +106,7 @@ def _compile(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], st
             assert target is not None, "only devices with a code generator launch programs"
             program = scheduled(build(), target, strategy)
             try:
-                run = (entry.runtime.compile_list if many else entry.runtime.compile_ir)(program)
+                run = compile_list(entry.runtime, program) if many else entry.runtime.compile_ir(program)
             except KernelError as error:
                 if not entry.runtime.profile.host_resident:
                     raise

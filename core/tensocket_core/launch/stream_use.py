@@ -12,6 +12,7 @@ import numpy as np
 
 from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.backend import Stream
+from tensocket_plugins.contract.launch_recorder import forbid_replay
 
 from ..device import DeviceEntry
 
@@ -36,7 +37,8 @@ def note_use(arrays: Iterable[Any], stream: Stream) -> None:
 
 
 def copy_arrays(entry: DeviceEntry, target: Any, source: Any) -> None:
-    """The backend's copy between contiguous arrays, on this thread's stream."""
+    """Copy between contiguous arrays by the backend's ``copy``, on this thread's stream."""
+    forbid_replay()
     stream = entry.stream
     note_use((target, source), stream)
     entry.runtime.copy(target, source, stream)

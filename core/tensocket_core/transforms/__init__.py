@@ -1,4 +1,4 @@
-"""Function transforms: gradients, tangents and batches; they nest in any order."""
+"""Function transforms: gradients, tangents and batches, nested in any order."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Views and in-place changes of values that a level replaces instead of modifying them.
 
-A level tensor has a *content*: its tangent, or its value. Contents are never modified. A view remembers how it came
-from its parent; when the root of the views gets another content, the contents of the views are made anew from it when
-they are asked for. To modify a view is to put its new content into the root's.
+A level tensor has a *content*: its tangent, or its value. Contents are never modified. A view stores how it derives
+from its parent; when the root of the views gets another content, each view derives its content anew on first use. To
+modify a view, its new content is written into a copy of the root's.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class AliasTensor(LevelTensor):
     """A level tensor whose content is replaced.
 
     Attributes:
-        _content: The content; of a view, as it was when the root had the generation ``_seen``.
-        _generation: How often a root's content was replaced.
+        _content: The content; for a view, that of the root's generation ``_seen``.
+        _generation: Number of times that a root's content was replaced.
         _parent: The tensor that a view is a view of; None for roots.
-        _replay: Makes the view's content of its parent's.
+        _replay: Derives the view's content from its parent's.
     """
 
     __slots__ = ()
@@ -45,7 +45,7 @@ class AliasTensor(LevelTensor):
     _replay: Callable[[Any], Any]
 
     def _become(self, view: Any) -> None:
-        """Take the place of a view; what it was stays as the tensor that is viewed."""
+        """Become a view of a new tensor that takes over this tensor's present state."""
         before = _new(type(self))
         before._array, before._key, before._version_counter = self._array, self._key, self._version_counter
         before._grad = before._grad_fn = None
@@ -57,21 +57,21 @@ class AliasTensor(LevelTensor):
 
 
 def root_of(tensor: Any) -> Any:
-    """Return the tensor that a view shows a part of; itself for others."""
+    """Return the root of a view; any other tensor is its own root."""
     while tensor._parent is not None:
         tensor = tensor._parent
     return tensor
 
 
 def make_view(view: Any, parent: Any, replay: Callable[[Any], Any]) -> None:
-    """Say that a tensor is a view."""
+    """Register a tensor as a view."""
     view._parent, view._replay = parent, replay
     view._base = root = root_of(parent)
     view._seen = root._generation
 
 
 def content(tensor: Any) -> Any:
-    """Return the content as of now."""
+    """Return the present content."""
     if tensor._parent is not None:
         root = root_of(tensor)
         if tensor._seen != root._generation:
@@ -82,12 +82,12 @@ def content(tensor: Any) -> Any:
 
 
 def replace(tensor: Any, new: Any, blank: Callable[[Any], Any]) -> None:
-    """Give a tensor another content, which its root and all views of that show from now on.
+    """Replace a tensor's content; its root and all views of that show the change.
 
     Args:
         tensor: A root or a view.
         new: Its content.
-        blank: Makes the content of a root that has none.
+        blank: Makes the content of a root without one.
 
     Raises:
         TransformError: A view has another dtype than its root.
@@ -108,7 +108,7 @@ def replace(tensor: Any, new: Any, blank: Callable[[Any], Any]) -> None:
 
 
 def _places(array: DeviceArray) -> np.ndarray[Any, Any]:
-    """Return the positions in memory of all elements, row by row."""
+    """Return the positions in memory of all elements, in row-major order."""
     place = np.array(array.offset, np.int64)
     for size, stride in zip(array.shape, array.strides, strict=True):
         place = place[..., None] + np.arange(size, dtype=np.int64) * stride
@@ -116,7 +116,7 @@ def _places(array: DeviceArray) -> np.ndarray[Any, Any]:
 
 
 def _positions(like: Any, root: DeviceArray, view: DeviceArray) -> Any:
-    """Where elements of a view are among those of a root, both on one memory, as a vector."""
+    """Return the positions of a view's elements among those of a root, both on one memory, as a vector."""
     rows, chosen = _places(root), _places(view)
     order = np.argsort(rows, kind="stable")
     index = order[np.searchsorted(rows[order], chosen)].astype(np.int64)
@@ -125,12 +125,12 @@ def _positions(like: Any, root: DeviceArray, view: DeviceArray) -> Any:
 
 
 def written(whole: Any, root: DeviceArray, view: DeviceArray, new: Any) -> Any:
-    """Return a root's content with another one where a view shows it, out of place.
+    """Return a root's content with the elements of a view replaced, out of place.
 
     Args:
         whole: The root's content.
-        root: Geometry of the root.
-        view: Geometry of the view, on the same memory.
+        root: Layout of the root.
+        view: Layout of the view, on the same memory.
         new: The view's content.
     """
     value = new.to(whole.dtype).expand(view.shape).reshape(-1)
@@ -139,5 +139,5 @@ def written(whole: Any, root: DeviceArray, view: DeviceArray, new: Any) -> Any:
 
 
 def shown(whole: Any, root: DeviceArray, view: DeviceArray) -> Any:
-    """Return the part of a root's content that a view shows, out of place."""
+    """Return the part of a root's content that belongs to a view, out of place."""
     return call(OPERATORS["gather_valid"], whole.reshape(-1), 0, _positions(whole, root, view)).reshape(view.shape)

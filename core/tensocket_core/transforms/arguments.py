@@ -1,4 +1,4 @@
-"""Arguments of transforms: which are differentiated, pairs of results."""
+"""Arguments of transforms: choosing the differentiated ones, and splitting auxiliary results."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ..pytree import tree_leaves
 
 
 def chosen(name: str, args: tuple[Any, ...], argnums: Any) -> frozenset[int]:
-    """Return the positions of the differentiated arguments, not negative; None means all.
+    """Return the positions of the differentiated arguments, non-negative; None means all.
 
     Raises:
-        AutogradError: ``argnums`` is not an int or a tuple of ints, or names an argument twice or one that is missing.
+        AutogradError: ``argnums`` is not an int or a tuple of ints, or names an argument twice or a missing one.
     """
     if argnums is None:
         return frozenset(range(len(args)))
@@ -41,7 +41,7 @@ def picked(args: tuple[Any, ...], argnums: Any) -> Any:
 
 
 def replaced(args: tuple[Any, ...], argnums: Any, new: Any) -> tuple[Any, ...]:
-    """Return the arguments with other differentiated ones; the inverse of ``picked``."""
+    """Return the arguments with the differentiated ones replaced; the inverse of ``picked``."""
     if argnums is None:
         return tuple(new)
     result = list(args)
@@ -56,10 +56,10 @@ def split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
     Args:
         name: The call, as errors show it.
         result: Result of the function.
-        has_aux: Whether that is a pair.
+        has_aux: Whether the result is a pair.
 
     Raises:
-        AutogradError: ``has_aux`` promises a pair of tensors, or trees of them, and the result is not one.
+        AutogradError: ``has_aux`` promises a pair of tensors, or trees of them, but the result is not one.
     """
     if not has_aux:
         return result, None
@@ -75,14 +75,14 @@ def split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
 
 
 def check_outputs(name: str, outputs: list[Any]) -> None:
-    """Refuse results of a differentiated function that are not tensors.
+    """Raise for results of a differentiated function that are not tensors.
 
     Args:
         name: The call, as errors show it.
-        outputs: Leaves of what the function returned.
+        outputs: Leaves of the function's result.
 
     Raises:
-        AutogradError: There are none, or one is not a tensor.
+        AutogradError: The result has no leaves, or one is not a tensor.
     """
     if not outputs or (len(outputs) == 1 and outputs[0] is None):
         raise AutogradError(name, f"a function that returns {outputs}", f"{name}: Expected f to be a function that has "
@@ -95,7 +95,7 @@ def check_outputs(name: str, outputs: list[Any]) -> None:
 
 
 def check_real(name: str, what: str, tree: Any) -> None:
-    """Refuse complex numbers, of which Jacobians have no derivative with respect to single parts.
+    """Raise for complex tensors, for which Jacobians are not defined by single parts.
 
     Raises:
         AutogradError: A tensor is complex.

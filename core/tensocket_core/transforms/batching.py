@@ -1,4 +1,4 @@
-"""Batches as a transform: the function sees one example, operators see all along dimension 0."""
+"""Batches as a transform: the function receives one example, operators receive all along dimension 0."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from .levels import LevelTensor, Transform, geometry, level_tensor, lowered
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: ``rule(info, in_dims, *args) -> (outputs, out_dims)`` by operator name. ``in_dims`` has an int (0) for every batched
-#: tensor among the arguments and None for everything else, in the structure of lists where arguments are lists;
-#: ``out_dims`` likewise for outputs, with any dimension.
+#: tensor among the arguments and None for any other argument, in the same nested lists as the arguments; ``out_dims``
+#: has the same for outputs, with any dimension.
 RULES: Final[dict[str, Callable[..., Any]]] = {}
 
 
 def register_batching_rule(operator: Any, rule: Callable[..., Any]) -> None:
-    """Say how an operator runs on batches.
+    """Register how an operator runs on batches.
 
     Args:
         operator: An operator or its name.
-        rule: ``rule(info, in_dims, *args) -> (outputs, out_dims)``. ``info.batch_size`` and ``info.randomness`` tell of
-            the batch. Arguments come without the batch level, batched ones with the batch in dimension 0; ``in_dims``
-            says 0 or None of each. Operators called in it do not see this batch.
+        rule: ``rule(info, in_dims, *args) -> (outputs, out_dims)``. ``info.batch_size`` and ``info.randomness``
+            describe the batch. Arguments come without the batch level, batched ones with the batch in dimension 0;
+            ``in_dims`` has 0 or None for each. Operators that the rule calls do not run on this batch level.
     """
     RULES[operator if isinstance(operator, str) else operator.name] = rule
 
@@ -73,7 +73,7 @@ class BatchTensor(LevelTensor):
     _values = _host
 
     def item(self) -> Any:
-        """Not known.
+        """Raise: an example has no value of its own.
 
         Raises:
             TransformError: Always.
@@ -86,7 +86,7 @@ class BatchTensor(LevelTensor):
 
 
 class Batching(Transform):
-    """Runs a function of one example on many.
+    """Transform that runs a function of one example on many.
 
     Attributes:
         batch_size: Number of examples.
@@ -110,20 +110,20 @@ class Batching(Transform):
         return tensor
 
     def lift(self, tensor: Any) -> Any:
-        """A tensor that all examples share stays as it is."""
+        """Return a tensor that all examples share unchanged."""
         return tensor
 
     def wrap_like(self, tensor: Any, value: Any) -> Any:
-        """Return a copy for every example."""
+        """Return one copy for every example."""
         with lowered(depth=self.level - 1):
             return self.wrap(value.expand((self.batch_size, *value.shape)).clone())
 
     def created(self, tensor: Any, drawn: bool = False) -> Any:
-        """Shared by all examples, unless there is one draw for each."""
+        """Return a factory's tensor: shared by all examples, unless each has its own draw."""
         return self.wrap(tensor) if drawn else tensor
 
     def copies(self, operator: str) -> int | None:
-        """One draw, or one per example.
+        """Return the number of draws: None for one shared by all, else one per example.
 
         Raises:
             TransformError: Randomness is an error here.
@@ -135,10 +135,10 @@ class Batching(Transform):
         return self.batch_size if self.randomness == "different" else None
 
     def check_parameter(self, operator: str) -> None:
-        """Refuse parameters that differ between examples where all examples have one draw.
+        """Raise for parameters that differ between examples if all examples share one draw.
 
         Raises:
-            TransformError: They do.
+            TransformError: The examples share one draw.
         """
         if self.randomness == "same":
             raise TransformError(operator, f"a draw with parameters that differ between examples of {self.name}",
@@ -146,7 +146,7 @@ class Batching(Transform):
                                  "pass randomness='different'")
 
     def run(self, operator: Any, args: tuple[Any, ...]) -> Any:
-        """Find the rule, run it below; without batched arguments, only run below."""
+        """Find the operator's rule and run it below; without batched arguments, only run the operator below."""
         in_dims = dims_of(self, args)
         flat: list[int] = []
         _collect(in_dims, flat)
@@ -184,7 +184,7 @@ class Batching(Transform):
         return tensor
 
     def _check_target(self, operator: Any, args: tuple[Any, ...]) -> None:
-        """Refuse to write examples into a tensor that all share."""
+        """Raise if the operator writes examples into a tensor that all share."""
         for parameter, value in zip(operator.schema.parameters, args, strict=False):
             if parameter.mutated and hasattr(value, "_key") and not self.owns(value):
                 raise TransformError(
@@ -194,7 +194,7 @@ class Batching(Transform):
 
 
 class Info:
-    """Facts about a call that rules receive.
+    """Facts about a call for rules.
 
     Attributes:
         batch_size: Number of examples.
@@ -214,7 +214,7 @@ class Info:
 
 
 def dims_of(transform: Batching, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """0 for batched tensors, None for everything else, lists of these for lists with tensors."""
+    """Return 0 for batched tensors, None for any other value, and lists of these for lists with tensors."""
     return tuple([_dim_of(transform, value) for value in args])
 
 
@@ -234,17 +234,17 @@ def _collect(dims: Any, found: list[int]) -> None:
             found.append(dim)
 
 
-#: Rules by kind of operator, filled by ``batching_rules``.
+#: Rules by kind of operator; ``batching_rules`` fills it.
 KINDS: Final[list[tuple[Callable[[Any], bool], Callable[..., Any]]]] = []
 
 
 def rule_of(operator: Any) -> Callable[..., Any]:
-    """Return the rule of an operator's kind; the last one fits all."""
+    """Return the rule of an operator's kind; the last rule fits every operator."""
     return next(rule for fits, rule in KINDS if fits(operator))
 
 
 def logical(value: Any, dim: Any) -> DeviceArray:
-    """Return the geometry of an argument as the function of one example sees it."""
+    """Return the layout of an argument for the function of one example."""
     array = geometry(value)
     if dim is None:
         return array
@@ -252,12 +252,12 @@ def logical(value: Any, dim: Any) -> DeviceArray:
 
 
 def rank(value: Any, dim: Any) -> int:
-    """Return the number of dimensions that the function of one example sees."""
+    """Return the number of dimensions for the function of one example."""
     return int(value.ndim) - (dim is not None)
 
 
 def aligned(value: Any, dim: Any, wanted: int) -> Any:
-    """Return a batched tensor with dimensions of size 1 after the batch, so that examples have a rank."""
+    """Insert dimensions of size 1 after the batch, so that the examples of a tensor have ``wanted`` dimensions."""
     missing = wanted - rank(value, dim)
     if dim is None or missing <= 0:
         return value
@@ -265,6 +265,6 @@ def aligned(value: Any, dim: Any, wanted: int) -> Any:
 
 
 def spread(info: Info, value: Any, dim: Any) -> Any:
-    """Return a tensor with the batch in front, repeated where all examples share it."""
+    """Return a tensor with the batch in front, repeated if all examples share it."""
     return value if dim is not None else value.expand((info.batch_size, *value.shape))
 

@@ -29,7 +29,7 @@ INHERITED.append(_ENABLED)
 
 
 class DualTensor(AliasTensor):
-    """A tensor with a tangent, its content; None stands for zeros."""
+    """A tensor with a tangent, which is its content; None stands for zeros."""
 
     __slots__ = ()
     label = "GradTrackingTensor"
@@ -50,15 +50,15 @@ class DualTensor(AliasTensor):
 
 
 class Forward(Transform):
-    """Computes directional derivatives of what a function does.
+    """Transform that computes directional derivatives of a function.
 
     Attributes:
-        lenient: Whether tensors without tangent stay as they are, and duals stand for their values after the end.
+        lenient: Whether tensors without a tangent stay as they are, and duals stand for their values after the end.
     """
 
     kind: ClassVar[type[DualTensor]] = DualTensor
     lenient: ClassVar[bool] = False
-    #: Whether tangents are computed outside, which holds for the levels below.
+    #: Whether tangents are computed outside, which applies to the levels below.
     _outer: bool = True
 
     def __enter__(self) -> Forward:
@@ -73,13 +73,13 @@ class Forward(Transform):
         super().__exit__(*error)
 
     def dual(self, primal: Any, tangent: Any) -> Any:
-        """Return a lower tensor with a tangent."""
+        """Return a lower tensor with a tangent as a dual tensor."""
         tensor = level_tensor(self.kind, primal, self)
         tensor._content = tangent
         return tensor
 
     def created(self, tensor: Any, drawn: bool = False) -> Any:
-        """Without tangent."""
+        """Return a factory's tensor, without a tangent."""
         return tensor if self.lenient else self.lift(tensor)
 
     def tangent(self, tensor: Any) -> Any:
@@ -87,7 +87,7 @@ class Forward(Transform):
         return content(tensor) if self.owns(tensor) else None
 
     def _tangents(self, value: Any) -> Any:
-        """Return the tangents of tensors in the structure of lists; None for everything else."""
+        """Return the tangents of tensors in nested lists; None for any other value."""
         if hasattr(value, "_key"):
             return self.tangent(value)
         if isinstance(value, (tuple, list)) and any(hasattr(item, "_key") for item in value):
@@ -160,29 +160,29 @@ class Forward(Transform):
         return target
 
     def own(self, tangent: Any, given: list[Any]) -> Any:
-        """Return a result's tangent, which may share memory with those given: nobody writes into tangents."""
+        """Return a result's tangent, which may share memory with ``given``: no operator writes to tangents."""
         return tangent
 
     def move(self, target: Any, tangent: Any) -> None:
-        """Give a tensor of this level another tangent."""
+        """Replace the tangent of a tensor of this level."""
         replace(target, tangent, lambda root: root._value.new_zeros(tuple(root.shape)))
 
     def changed(self, target: Any) -> None:
-        """Say that the tangent of a tensor was modified in its memory."""
+        """Note an in-place change of a tensor's tangent."""
         root = root_of(target)
         root._generation += 1
         target._seen = root._generation
 
     def adopt(self, tensor: Any) -> None:
-        """Make a tensor without tangent, which is about to get one, a dual; lenient levels do."""
+        """Make a tensor without a tangent, which is about to get one, a dual; lenient levels implement this."""
         raise NotImplementedError
 
 
 def check_tangent(name: str, primal: Any, tangent: Any) -> None:
-    """Refuse all but pairs of a tensor and its tangent.
+    """Raise unless a primal and a tangent are a valid pair.
 
     Raises:
-        ArgumentError: One is not a tensor, or its dtype has no derivatives.
+        ArgumentError: One of them is not a tensor, or its dtype has no derivatives.
         ShapeError: The shapes differ.
     """
     for what, value in (("primal", primal), ("tangent", tangent)):
@@ -199,18 +199,18 @@ def check_tangent(name: str, primal: Any, tangent: Any) -> None:
 
 def push_forward(name: str, func: Callable[..., Any], args: tuple[Any, ...], tangents: list[Any], has_aux: bool,
                  strict: bool = False) -> tuple[Any, Any, Any]:
-    """Run a function on duals.
+    """Run a function on dual tensors.
 
     Args:
         name: Name of the transform in errors.
         func: The function.
         args: Its arguments, trees of tensors.
-        tangents: For every leaf its tangent, or None for zeros.
-        has_aux: Whether it returns a pair of the result and something else.
-        strict: Whether a result without tangent is an error.
+        tangents: The tangent of every leaf, or None for zeros.
+        has_aux: Whether the function returns a pair of the result and auxiliary data.
+        strict: Whether a result without a tangent is an error.
 
     Returns:
-        The result, its tangents and the something else, without the level.
+        The result, its tangents and the auxiliary data, without the level.
     """
     leaves, spec = tree_flatten(args)
     for primal, tangent in zip(leaves, tangents, strict=True):
@@ -233,22 +233,22 @@ def push_forward(name: str, func: Callable[..., Any], args: tuple[Any, ...], tan
 
 
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
-    """Return the value of a function and its derivative in a direction.
+    """Return the value of a function and its directional derivative.
 
     Args:
         func: A function of tensors, or trees of them, that returns a tree of tensors.
-        primals: A tuple of arguments: where.
+        primals: A tuple of arguments: the point.
         tangents: The direction, a tree like the primals.
-        strict: Whether results that do not depend on the primals are an error, not zeros.
-        has_aux: Whether ``func`` returns a pair of what is differentiated and something else.
+        strict: Whether results that do not depend on the primals are an error instead of zeros.
+        has_aux: Whether ``func`` returns a pair of the result to differentiate and auxiliary data.
 
     Returns:
-        ``(result, derivative)``, with ``has_aux`` also the something else.
+        ``(result, derivative)``, with ``has_aux`` also the auxiliary data.
 
     Raises:
-        AutogradError: The primals are not a tuple, the tangents have another structure, or as said for ``strict``.
+        AutogradError: The primals are not a tuple, the tangents have another structure, or a result breaks ``strict``.
         ArgumentError: A primal or tangent is not a tensor of a dtype with derivatives.
-        ShapeError: A tangent has not its primal's shape.
+        ShapeError: A tangent and its primal differ in shape.
 
     >>> import tensocket_core as tc
     >>> jvp(lambda x: x * x, (tc.tensor(3.0),), (tc.tensor(1.0),))[1].item()

@@ -1,10 +1,9 @@
 """The stack of running transforms, and their tensors.
 
-A transform that runs a function is an entry of the thread's stack. Every call of an operator goes to the innermost one
-(see ``dispatch.protocol``), which does its part and calls the operator again for the transforms below it; below the
-last one, the operator runs as always. A transform's tensors hold the tensor one level below; their own handle is
-geometry without memory, so that shapes are those that the transformed function sees and nobody reads elements by
-accident.
+A transform that runs a function is an entry of the thread's stack. Every operator call goes to the innermost one (see
+``dispatch.protocol``), which does its part and calls the operator again for the transforms below it; below the last
+one, the operator runs as usual. A transform's tensor holds the tensor one level below; its own handle is a layout
+without memory, so that the transformed function gets the right shapes and no code reads elements by accident.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ class LevelTensor(Tensor):
 
     Attributes:
         _value: The tensor one level below.
-        _transform: Whose it is.
+        _transform: The transform.
     """
 
     __slots__ = ()
-    #: Not one of the overriding classes: transforms come after these.
+    #: Not an overriding class: transforms come after these.
     __torch_function__ = disabled_torch_function
-    #: How it is printed.
+    #: Name in ``repr``.
     label: ClassVar[str] = "LevelTensor"
     _value: Any
     _transform: Any
 
     @property
     def _level(self) -> int:  # type: ignore[override]
-        """Place of the transform in the stack, from 1."""
+        """Position of the transform in the stack, from 1."""
         level: int = self._transform.level
         return level
 
@@ -59,23 +58,23 @@ class LevelTensor(Tensor):
 
     @property
     def _real(self) -> Any:
-        """The tensor under all levels; batches show as leading dimensions."""
+        """The tensor below all levels; batches appear as leading dimensions."""
         value = self._value
         while value._level:
             value = value._value
         return value
 
     def _like(self, tensor: Any) -> Any:
-        """Return a new real tensor as one of this tensor's levels, with a copy for every example of batches."""
+        """Lift a new real tensor to this tensor's levels, with a copy for every example of batches."""
         value = self._value._like(tensor) if self._value._level else tensor
         return self._transform.wrap_like(self, value)
 
     def _become(self, view: Any) -> None:
-        """Take the place of a view of this tensor, whose geometry it gets in place."""
+        """Become a view of this tensor: take over its shape and strides, in place."""
         self.__dict__.update(view.__dict__)
 
     def data_ptr(self) -> int:
-        """Not known.
+        """Raise: a level tensor has no memory of its own.
 
         Raises:
             TransformError: Always.
@@ -93,7 +92,7 @@ class LevelTensor(Tensor):
 
 
 class Extent:
-    """Stand-in for the storage of a level tensor's handle: it knows the size of the memory, but has none."""
+    """Stand-in for the storage of a level tensor's handle: it has the size of the memory, but no memory."""
 
     __slots__ = ("_array",)
 
@@ -102,12 +101,12 @@ class Extent:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the real memory."""
+        """Size of the real memory in bytes."""
         return memory_nbytes(self._array)
 
 
 def geometry(tensor: Any) -> DeviceArray:
-    """Return a handle with the geometry of a tensor and without memory."""
+    """Return a handle with a tensor's layout and without memory."""
     array = tensor._array
     storage = array.storage if tensor._level else Extent(array)
     offset = 0 if type(array) is np.ndarray and array.base is None else memory_offset(array)
@@ -115,7 +114,7 @@ def geometry(tensor: Any) -> DeviceArray:
 
 
 def level_tensor(kind: type[LevelTensor], value: Any, transform: Transform) -> Any:
-    """Return a tensor of a transform over a lower one; changes in place count for both."""
+    """Return a transform's tensor over a lower one; both share the version counter."""
     tensor = _new(kind)
     tensor._array = geometry(value)
     tensor._key = value._key & ~AUTOGRAD | WRAPPER
@@ -128,7 +127,7 @@ def level_tensor(kind: type[LevelTensor], value: Any, transform: Transform) -> A
 
 
 def map_tensors(function: Callable[[Any], Any], value: Any) -> Any:
-    """``function`` of every tensor in (named) tuples and lists; everything else stays."""
+    """Apply ``function`` to every tensor in (named) tuples and lists; other values stay."""
     if hasattr(value, "_key"):
         return function(value)
     if isinstance(value, tuple):
@@ -140,11 +139,11 @@ def map_tensors(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 class lowered:
-    """``with lowered():`` — operators go to the transforms below the innermost one.
+    """A block ``with lowered():``, in which operators go to the transforms below the innermost one.
 
     Args:
-        exclude: Whether gradients are not recorded there (``AUTOGRAD`` or 0); None leaves that as it is.
-        depth: How many transforms are left; by default all but one.
+        exclude: ``AUTOGRAD`` to turn recording off in the block, 0 to turn it on; None leaves it unchanged.
+        depth: Number of remaining transforms; by default all but one.
     """
 
     __slots__ = ("_before", "_depth", "_exclude")
@@ -156,7 +155,7 @@ class lowered:
     def __enter__(self) -> None:
         state = STATE
         self._before = state.transforms, state.include, state.exclude
-        # Not by ``update_state``: the thread stays busy, so that leaving costs little.
+        # Without ``update_state``: the thread stays busy, so that leaving is cheap.
         state.transforms = below = state.transforms[:self._depth]
         if not below:
             state.include &= ~WRAPPER
@@ -172,11 +171,11 @@ class Transform:
     """One transform while it runs a function: ``with transform:``.
 
     Attributes:
-        name: Name of it in errors.
+        name: Its name in errors.
         kind: Class of its tensors.
-        level: Place in the stack, from 1.
-        transparent: How many callers let its tensors stand for their values after its end.
-        functional: Whether it transforms a function, which then records no gradients by itself.
+        level: Position in the stack, from 1.
+        transparent: Number of callers that let its tensors stand for their values after its end.
+        functional: Whether it transforms a function, which then records no gradients of its own.
     """
 
     name: str
@@ -187,7 +186,7 @@ class Transform:
         self.name = name
         self.level = 0
         self.transparent = 0
-        #: Level and thread state before each entry; a transform is entered again where a rule runs in it later.
+        #: Level and thread state before each entry; a transform is entered again if a rule runs in it later.
         self._before: list[tuple[int, dict[str, Any]]] = []
 
     def __enter__(self) -> Transform:
@@ -205,7 +204,7 @@ class Transform:
     # ------------------------------------------------------------------------------------------ its tensors
 
     def owns(self, tensor: Any) -> bool:
-        """Whether a tensor is this transform's."""
+        """Whether a tensor belongs to this transform."""
         return bool(tensor._level) and tensor._transform is self
 
     def wrap(self, value: Any) -> Any:
@@ -213,33 +212,33 @@ class Transform:
         return level_tensor(self.kind, value, self)
 
     def wrap_like(self, tensor: Any, value: Any) -> Any:
-        """Return a new lower tensor as one of this transform, made after ``tensor``."""
+        """Return a new lower tensor as one of this transform, with ``tensor`` as the model."""
         return self.wrap(value)
 
     def lift(self, tensor: Any) -> Any:
-        """Return a tensor as one of this transform, if it is not already."""
+        """Return a tensor as one of this transform, unless it already is."""
         return tensor if self.owns(tensor) else self.wrap(tensor)
 
     def unwrap(self, tree: Any) -> Any:
-        """Results without this transform's level."""
+        """Remove this transform's level from results."""
         return map_tensors(lambda t: t._value if self.owns(t) else t, tree)
 
     def created(self, tensor: Any, drawn: bool = False) -> Any:
-        """Return a factory's tensor at this level. ``drawn``: it has one draw per example along dimension 0."""
+        """Return a factory's tensor at this level; ``drawn``: dimension 0 has one draw per example."""
         return self.lift(tensor)
 
     def copies(self, operator: str) -> int | None:
-        """How many independent draws random functions make for one; None for one."""
+        """Return the number of independent draws of random functions; None for one."""
         return None
 
     def check_parameter(self, operator: str) -> None:
-        """Refuse a tensor of this transform as the parameter of a distribution, if need be."""
+        """Raise if a tensor of this transform cannot be the parameter of a distribution."""
 
     def released(self, operator: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the arguments of a call after this transform's end, its tensors replaced by their values.
 
         Raises:
-            TransformError: Nobody let that happen.
+            TransformError: No caller made the transform transparent.
         """
         if not self.transparent:
             raise TransformError(operator.name, f"a tensor of {self.name} (level {self.level})",
@@ -254,7 +253,7 @@ class Transform:
         raise NotImplementedError
 
     def check_mutation(self, operator: Any, args: tuple[Any, ...]) -> None:
-        """Refuse to modify tensors from outside of the transformed function.
+        """Raise if an operator modifies tensors from outside of the transformed function.
 
         Raises:
             TransformError: The operator writes to one.
@@ -269,7 +268,7 @@ class Transform:
 
 
 class transparent:
-    """``with transparent(transform):`` — after its end, a transform's tensors stand for their values."""
+    """A block ``with transparent(transform):`` after which a transform's tensors may stand for their values."""
 
     __slots__ = ("_transform",)
 
@@ -312,7 +311,7 @@ def results_of(args: tuple[Any, ...], result: Any, wrap: Callable[[Any], Any]) -
 
 
 def shares_memory(operator: Any) -> bool:
-    """Whether the result of an operator lies in the memory of its first argument."""
+    """Whether an operator's result shares memory with its first argument."""
     return bool(operator.kind == "view" or operator.name == "detach")
 
 

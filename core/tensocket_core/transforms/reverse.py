@@ -1,4 +1,4 @@
-"""Reverse mode as a transform: every level records a graph of its own."""
+"""Reverse mode as a transform: every level records its own graph."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..pytree import tree_flatten, tree_map, tree_unflatten
 from .arguments import check_outputs, chosen, picked, split_aux
 from .levels import LevelTensor, Transform, call_lower, map_tensors, results_of, transparent
 
-#: Transforms that programs call.
+#: Transforms that user programs call.
 _PUBLIC: Final = frozenset(("grad", "vjp", "jacrev", "linearize"))
-#: Calls as errors show them, for transforms that are not made of ``vjp``.
+#: Calls as errors show them, for transforms that do not build on ``vjp``.
 _CALLS: Final = {"grad": "grad_and_value(f)(*args)", "linearize": "linearize(f, *primals)"}
 
 
 class GradTensor(LevelTensor):
-    """A tensor of a reverse level; nodes of its graph are this level's alone."""
+    """A tensor of a reverse level; the nodes of its graph belong to this level only."""
 
     __slots__ = ()
     label = "GradTrackingTensor"
@@ -31,10 +31,10 @@ class GradTensor(LevelTensor):
 
 
 class Reverse(Transform):
-    """Records what a function does to its arguments.
+    """Transform that records the operations of a function on its arguments.
 
-    Within it, gradients are recorded whatever the mode outside; lower levels run in the mode that held outside, so that
-    ``no_grad`` in the function concerns this level only.
+    It always records gradients, whatever the mode outside; lower levels run in the outer mode, so ``no_grad`` in the
+    function affects only this level.
     """
 
     kind = GradTensor
@@ -49,7 +49,7 @@ class Reverse(Transform):
         """Return a lower tensor as a leaf of this level that requires a gradient.
 
         Raises:
-            ArgumentError: It is not a tensor.
+            ArgumentError: The value is not a tensor.
             AutogradError: Its dtype has no gradients.
         """
         if not hasattr(value, "_key"):
@@ -58,7 +58,7 @@ class Reverse(Transform):
         return as_leaf(self.wrap(value))
 
     def run(self, operator: Any, args: tuple[Any, ...]) -> Any:
-        """Record at this level, run below."""
+        """Record a call at this level and run it below."""
         self.check_mutation(operator, args)
         args = map_tensors(self.lift, args)
         recorded = False
@@ -75,17 +75,17 @@ class Reverse(Transform):
             return operator.recording(below, key_of(operator, args))(*args)
         result = below(*args)
         if operator.kind == "view" and result._base is not None:
-            # The base may become a part of the graph later, and its views with it.
+            # The base may become part of the graph later, and its views with it.
             note_view(result)
         return result
 
 
 class Pullback:
-    """The transposed derivative of a function at a point: what ``vjp`` returns.
+    """The transposed derivative of a function at a point: the result of ``vjp``.
 
     Args:
         transform: The level that recorded the function.
-        leaves: Its tensors that were differentiated, and the structure they have.
+        leaves: The differentiated tensors and their tree structure.
         outputs: Results of the function, tensors of the level or lower ones.
         spec: Structure of the results.
     """
@@ -97,15 +97,15 @@ class Pullback:
         self._spec = spec
 
     def __call__(self, cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        """Return the gradients of the arguments, in their structure; zeros where the result does not depend on them.
+        """Return the gradients of the arguments, in their structure; zeros if the result does not depend on them.
 
         Args:
             cotangents: Gradients of the results, in their structure.
-            retain_graph: Whether the function can be called again.
-            create_graph: Whether what it computes is recorded for surrounding graphs; default is the current mode.
+            retain_graph: Whether this object can be called again.
+            create_graph: Whether enclosing graphs record the computation; default is the current mode.
 
         Raises:
-            AutogradError: The structure of the cotangents is not that of the results.
+            AutogradError: The cotangents and the results differ in structure.
         """
         given, spec = tree_flatten(cotangents)
         if spec != self._spec:
@@ -117,7 +117,7 @@ class Pullback:
         return self._gradients(pairs, retain_graph, create_graph)
 
     def of(self, index: int, cotangent: Any) -> Any:
-        """Return the gradients of one result."""
+        """Return the gradients of one result, by its index."""
         return self._gradients([(self._outputs[index], cotangent)], True, None)
 
     def _gradients(self, pairs: list[tuple[Any, Any]], retain_graph: bool, create_graph: bool | None) -> Any:
@@ -152,12 +152,12 @@ def pull_back(name: str, func: Callable[..., Any], args: tuple[Any, ...], argnum
         name: Name of the transform in errors.
         func: The function.
         args: Its arguments, trees of tensors.
-        argnums: Positions of those that are differentiated, or None for all.
-        has_aux: Whether it returns a pair of the result and something else.
-        kwargs: Arguments by name, not differentiated.
+        argnums: Positions of the differentiated arguments, or None for all.
+        has_aux: Whether the function returns a pair of the result and auxiliary data.
+        kwargs: Keyword arguments, not differentiated.
 
     Returns:
-        The result, without the level; its pullback; the something else, without the level.
+        The result, without the level; its pullback; the auxiliary data, without the level.
     """
     call = _CALLS.get(name, "vjp(f, *primals)")
     transform = Reverse(name)
@@ -173,7 +173,7 @@ def pull_back(name: str, func: Callable[..., Any], args: tuple[Any, ...], argnum
         _check_number(result)
     check_outputs(call, outputs)
     for output in outputs:
-        # Operators have such results, too; those have no gradient.
+        # Only functions for users check this; operators may have such results, which have no gradient.
         if name in _PUBLIC and output.dtype.kind not in ("float", "complex"):
             raise AutogradError(name, "a function of discrete values", "vjp(f, ...): All outputs of f must be "
                                 f"floating-point or complex Tensors, got Tensor with dtype {output.dtype!r}",
@@ -187,15 +187,15 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     Args:
         func: A function of tensors, or trees of them, that returns a tree of tensors.
-        primals: Where.
-        has_aux: Whether ``func`` returns a pair of what is differentiated and something else.
+        primals: The point.
+        has_aux: Whether ``func`` returns a pair of the result to differentiate and auxiliary data.
 
     Returns:
         The result of ``func`` and a function of cotangents (a tree like the result) that returns the gradients of the
-        primals, a tuple with one for each. With ``has_aux``, the something else comes third.
+        primals, a tuple with one for each. With ``has_aux``, the auxiliary data comes third.
 
     Raises:
-        AutogradError: The function returns something else than tensors, or not a pair with ``has_aux``.
+        AutogradError: The function returns values other than tensors, or with ``has_aux`` not a pair.
     """
     result, pull, aux = pull_back("vjp", func, primals, None, has_aux)
 
@@ -207,15 +207,15 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 
 def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """Return a function that returns gradients and the value of ``func``, which returns one number.
+    """Return a function that computes gradients and the value of ``func``, which returns one number.
 
     Args:
-        func: Returns a tensor of one element and no dimensions.
+        func: A function that returns a tensor of one element and no dimensions.
         argnums: Position of the argument to differentiate, or a tuple of positions.
-        has_aux: Whether ``func`` returns a pair of that tensor and something else.
+        has_aux: Whether ``func`` returns a pair of that tensor and auxiliary data.
 
     Returns:
-        A function of the same arguments: ``(gradients, value)``, or ``(gradients, (value, something else))``.
+        A function of the same arguments: ``(gradients, value)``, or ``(gradients, (value, auxiliary data))``.
     """
 
     def compute(*args: Any, **kwargs: Any) -> Any:
@@ -239,7 +239,7 @@ def _check_number(value: Any) -> None:
 
 
 def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """Return a function that returns the gradients of ``func``, which returns one number; see ``grad_and_value``.
+    """Return a function that computes the gradients of ``func``, which returns one number; see ``grad_and_value``.
 
     >>> import tensocket_core as tc
     >>> grad(lambda x: x ** 3)(tc.tensor(2.0)).item()

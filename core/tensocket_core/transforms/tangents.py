@@ -1,7 +1,7 @@
 """Tangents of operators: by a rule for the operator or for its kind, else by transposing its gradient twice.
 
-The gradient is linear in the gradient of the result, and its gradient is the tangent. Operators register the rules that
-are cheaper when they are imported.
+The gradient function is linear in the gradient of the result, and its own gradient is the tangent. Operators register
+cheaper rules at import.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from .reverse import pull_back
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: ``rule(operator, args, tangents, result) -> tangent`` by operator name. ``tangents`` has the structure of ``args``,
-#: with None for what has none; at least one is there.
+#: with None for arguments without a tangent; at least one is not None.
 RULES: Final[dict[str, Callable[..., Any]]] = {}
-#: Rules of that form by kind of operator; a kind's rule holds for all operators of the class.
+#: The same rules by kind of operator; a kind's rule applies to all operators of the class.
 KINDS: Final[dict[type, Callable[..., Any]]] = {}
 #: ``rule(operator, args, tangents) -> tangent`` of the first argument after an in-place operator, by operator name.
 CHANGES: Final[dict[str, Callable[..., Any]]] = {}
-#: Rules of that form by kind of operator.
+#: The same rules by kind of operator.
 CHANGING_KINDS: Final[dict[type, Callable[..., Any]]] = {}
 
 
 def register_forward_rule(operator: Any, rule: Callable[..., Any]) -> None:
-    """Say what the tangent of an operator's result is.
+    """Register the tangent of an operator's result.
 
     Args:
         operator: An operator or its name.
@@ -67,7 +67,7 @@ def inplace_tangent(operator: Any, args: tuple[Any, ...], tangents: tuple[Any, .
     """Return the tangent of a tensor after an in-place operator, computed before it runs; None for zeros.
 
     Raises:
-        TransformError: It has no rule.
+        TransformError: The operator has no rule.
     """
     if args[0].dtype.kind not in ("float", "complex"):
         return None
@@ -78,9 +78,9 @@ def inplace_tangent(operator: Any, args: tuple[Any, ...], tangents: tuple[Any, .
                          "the operator has no rule for tangents of what it modifies", "use its out-of-place form")
 
 
-# Functions of the module, for one that refers to itself in a closure would be a cycle that keeps the tensors.
+# Module-level functions: a recursive closure would be a reference cycle, which keeps the tensors alive.
 def _moving(value: Any, tangent: Any) -> Iterator[tuple[Any, Any]]:
-    """Tensors that have a tangent, and their tangents."""
+    """Yield the tensors that have a tangent, and their tangents."""
     if isinstance(value, (tuple, list)) and tangent is not None:
         for item, direction in zip(value, tangent, strict=True):
             yield from _moving(item, direction)
@@ -89,7 +89,7 @@ def _moving(value: Any, tangent: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _rebuilt(value: Any, tangent: Any, new: Iterator[Any]) -> Any:
-    """Return the value with new tensors where there is a tangent."""
+    """Return the value with new tensors in place of those with a tangent."""
     if isinstance(value, (tuple, list)) and tangent is not None:
         return type(value)([_rebuilt(x, t, new) for x, t in zip(value, tangent, strict=True)])
     return next(new) if tangent is not None and hasattr(tangent, "_key") else value
@@ -109,7 +109,7 @@ def transposed_twice(operator: Any, args: tuple[Any, ...], tangents: tuple[Any, 
         found = call(operator, *[_rebuilt(x, t, given) for x, t in zip(args, tangents, strict=True)])
         results = tuple(found) if isinstance(found, (tuple, list)) else (found,)
         several, count = isinstance(found, (tuple, list)), len(results)
-        # Those of discrete dtypes have no tangents.
+        # Results of discrete dtypes have no tangents.
         places.extend(k for k, x in enumerate(results) if x.dtype.kind in ("float", "complex"))
         return tuple([results[k] for k in places])
 

@@ -1,4 +1,4 @@
-"""``vmap``: a function of one example as a function of many."""
+"""``vmap``: turns a function of one example into a function of a batch."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _IS_DIM = (int, type(None))
 
 def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *,
          chunk_size: int | None = None) -> Callable[..., Any]:
-    """Return a function of batches that gives what ``func`` gives for every example, by one call of each operator.
+    """Return a function of batches that computes ``func`` for every example, with one call of each operator.
 
     Args:
         func: A function of examples: trees of tensors in, a tree of tensors out.
-        in_dims: Which dimension of an argument counts examples; None for arguments that all share. An int for all, or
-            a tuple with one entry (or tree of entries) per positional argument. All examples share keyword arguments.
-        out_dims: Where results count examples; an int for all or a tree like the result. None for results that are
+        in_dims: The batch dimension of an argument; None for arguments that all examples share. An int for all, or a
+            tuple with one entry (or tree of entries) per positional argument. All examples share keyword arguments.
+        out_dims: The batch dimension of results; an int for all or a tree like the result. None for results that are
             the same for all examples.
         randomness: Whether examples draw ``different`` or the ``same`` random numbers, or whether drawing is an
             ``error``.
         chunk_size: Examples per call; None for all at once.
 
     Raises:
-        ArgumentError: ``randomness`` or ``chunk_size`` is not one of these. When the function is called: dims do not
-            fit the arguments or results, sizes differ, no argument is batched, or a result is not a tensor.
-        TransformError: When it is called: the function's control flow or shapes depend on data.
+        ArgumentError: ``randomness`` or ``chunk_size`` is invalid. When the function is called: dims do not fit the
+            arguments or results, sizes differ, no argument is batched, or a result is not a tensor.
+        TransformError: When the function is called: its control flow or shapes depend on data.
 
     >>> import tensocket_core as tc
     >>> vmap(lambda x, y: (x * y).sum(), in_dims=(0, None))(tc.ones(2, 3), tc.arange(3.0)).tolist()
@@ -56,7 +56,7 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
 
 def chunk_vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error",
                chunks: int = 2) -> Callable[..., Any]:
-    """As ``vmap``, with the examples divided into so many chunks, one after the other.
+    """Do the same as ``vmap``, in ``chunks`` parts of the batch, one after the other.
 
     >>> import tensocket_core as tc
     >>> chunk_vmap(lambda x: x * 2, chunks=2)(tc.arange(3)).tolist()
@@ -75,11 +75,11 @@ def chunk_vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, ra
 
 
 def restore_vmap(func: Callable[..., Any], in_dims: Any, batch_size: int, randomness: str) -> Callable[..., Any]:
-    """As ``vmap``, for any arguments and results, also without a batch among them.
+    """Do the same as ``vmap``, for any arguments and results, also without a batch among them.
 
     Returns:
-        A function that returns what ``func`` does, batches where their examples were, and a tree with the dimension
-        that counts examples of every leaf, or None.
+        A function that returns the results of ``func``, with batches in place of examples, and a tree with the batch
+        dimension of every leaf, or None.
     """
 
     def mapped(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
@@ -116,9 +116,9 @@ def _name(func: Any) -> str:
 class _Batch(NamedTuple):
     """Positional arguments of a batched call."""
 
-    #: Leaves, batches with the examples in front.
+    #: Leaves, batched ones with the batch in front.
     leaves: list[Any]
-    #: Of every leaf, which dimension counted examples, or None.
+    #: The original batch dimension of every leaf, or None.
     dims: list[Any]
     spec: TreeSpec
     #: Number of examples.
@@ -202,7 +202,7 @@ def _out_dims(func: Any, out_dims: Any, spec: TreeSpec) -> list[Any]:
         out_dims = out_dims[0]
     dims = broadcast_to_and_flatten(out_dims, spec, lambda x: isinstance(x, _IS_DIM))
     if dims is None and isinstance(out_dims, (tuple, list)):
-        # As PyTorch does, a list stands for a tuple here and the other way round.
+        # As in PyTorch, a list may stand for a tuple here, and the other way round.
         other = tuple(out_dims) if isinstance(out_dims, list) else list(out_dims)
         dims = broadcast_to_and_flatten(other, spec, lambda x: isinstance(x, _IS_DIM))
     if dims is None:
@@ -215,7 +215,7 @@ def _out_dims(func: Any, out_dims: Any, spec: TreeSpec) -> list[Any]:
 
 
 def _output(func: Any, transform: Batching, value: Any, dim: Any) -> Any:
-    """Return a result with its batch where it is wanted."""
+    """Return a result with its batch dimension in the wanted position."""
     if dim is None:
         if hasattr(value, "_key") and transform.owns(value):
             raise ArgumentError("vmap", f"out_dims=None for a result of {_name(func)}",
@@ -238,7 +238,7 @@ def _output(func: Any, transform: Batching, value: Any, dim: Any) -> Any:
 
 def _in_chunks(func: Callable[..., Any], batch: _Batch, kwargs: dict[str, Any], out_dims: Any, randomness: str,
                chunk_size: int) -> Any:
-    """One call per chunk, results joined; chunks that draw the same numbers begin where the first one did."""
+    """Call the function per chunk and join the results; with the same draws, each chunk restarts the generator."""
     parts: list[list[Any]] = []
     out_spec = batch.spec
     states = functions.rng_states() if randomness == "same" else {}
@@ -256,7 +256,7 @@ def _in_chunks(func: Callable[..., Any], batch: _Batch, kwargs: dict[str, Any], 
 
 
 def _batch_passes(func: Callable[..., Any]) -> Callable[..., Any]:
-    """As ``vmap``, of the runtime's own functions: gradients for many cotangents at once are a batch of passes."""
+    """Batch one of the runtime's own functions: gradients for many cotangents at once are a batch of passes."""
 
     def mapped(*args: Any) -> Any:
         return _run(func, _batched(func, 0, args, 0), {}, 0, "error", functional=False)

@@ -24,7 +24,7 @@ PROFILE = Profile(
 @hookimpl
 def tensocket_describe() -> Descriptor:
     """Return the name, the supported contract versions (first included, last excluded) and the claims."""
-    return Descriptor(NAME, ((1, 0), (2, 0)), PROFILE)
+    return Descriptor(NAME, ((1, 1), (2, 0)), PROFILE)
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""Common parts of factories: checks of sizes, dtypes and values, new arrays, and leaves on them."""
+"""Shared parts of factories: checks of sizes, dtypes and values, new arrays, and leaves on them."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def shape_of(operator: str, size: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def made_from(input: Any, tensor: Any) -> Any:
-    """Return a new tensor made after ``input``: of a transform that runs on many examples, with one copy for each."""
+    """Return a new tensor at the transform level of ``input``: a transform over many examples gets a copy for each."""
     stack = STATE.transforms
     while input._level and stack[input._level - 1:input._level] != (input._transform,):
-        input = input._value  # of a transform that has ended
+        input = input._value  # the transform has ended
     if not input._level:
         return tensor
     result = input._like(tensor._real if tensor._level else tensor)
@@ -54,7 +54,7 @@ def made_from(input: Any, tensor: Any) -> Any:
 
 
 def options(operator: str, dtype: Any, device: Any, default: DType | None = None) -> tuple[DType, DeviceEntry]:
-    """Return the dtype and device of a factory call, checked."""
+    """Return the checked dtype and device of a factory call."""
     chosen = (default or get_default_dtype()) if dtype is None else as_dtype(dtype)
     if chosen is None:
         raise ArgumentTypeError(
@@ -66,14 +66,14 @@ def options(operator: str, dtype: Any, device: Any, default: DType | None = None
 
 
 def uninitialized(shape: tuple[int, ...], dtype: DType, entry: DeviceEntry) -> Any:
-    """Return a new array; while results must be reproducible, filled with what shows that nobody wrote it."""
+    """Return a new array; if results must be reproducible, filled with a value that marks it as unwritten."""
     out = entry.runtime.empty(shape, dtype, entry.stream)
     mark_uninitialized(out, dtype, entry)
     return out
 
 
 def mark_uninitialized(out: Any, dtype: DType, entry: DeviceEntry) -> None:
-    """While results must be reproducible, fill a new array with what shows that nobody wrote it."""
+    """Fill a new array with a value that marks it as unwritten, if results must be reproducible."""
     if SETTING.filling:
         largest = (1 << (8 * dtype.itemsize - (dtype.kind == "int"))) - 1
         value = {"bool": True, "float": math.nan, "complex": complex(math.nan, 0)}.get(dtype.kind, largest)

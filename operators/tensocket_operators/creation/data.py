@@ -33,7 +33,7 @@ def is_storage(data: Any) -> bool:
 
 
 def _host_values(data: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], DType]:
-    """Nested lists, numbers or arrays as NumPy values, and the dtype they get."""
+    """Return nested lists, numbers or arrays as NumPy values, and the dtype of the tensor."""
     leaf = _first_leaf(data)
     try:
         plain = _plain(data)
@@ -42,7 +42,7 @@ def _host_values(data: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], DType]:
     try:
         values = np.asarray(plain)
         if dtype is dtypes.uint64 and type(leaf) is int and values.dtype.kind == "f":
-            values = np.asarray(plain, np.uint64)  # NumPy takes integers on both sides of 2 ** 63 for floats
+            values = np.asarray(plain, np.uint64)  # NumPy converts integers on both sides of 2 ** 63 to floats
     except OverflowError:
         raise ArgumentError("tensor", "an integer of more than 64 bits", "integers fit int64", "pass a float") from None
     except ValueError:
@@ -76,7 +76,7 @@ def _host_values(data: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], DType]:
 
 
 def _uneven(data: Any) -> TensocketError:
-    """Return the error for nested sequences that do not form an array, at the first part that differs."""
+    """Return the error for nested sequences that do not form an array; it names the first part that differs."""
     sizes: list[int] = []
     first = data
     while (count := _length(first)) is not None:
@@ -89,7 +89,7 @@ def _uneven(data: Any) -> TensocketError:
 
 
 def _misfit(data: Any, sizes: tuple[int, ...]) -> TensocketError | None:
-    """Return the error for the first part of nested sequences that has other lengths; None if all fit."""
+    """Return the error for the first part of nested sequences with a different length; None if all lengths match."""
     count = _length(data)
     if not sizes:
         return None if count is None else ArgumentTypeError(
@@ -105,7 +105,7 @@ def _misfit(data: Any, sizes: tuple[int, ...]) -> TensocketError | None:
 
 
 def _length(data: Any) -> int | None:
-    """Return the length of a sequence; None for numbers, texts and everything else."""
+    """Return the length of a sequence; None for numbers, strings and everything else."""
     if isinstance(data, np.ndarray):
         return len(data) if data.ndim else None
     kind = type(data)
@@ -115,10 +115,10 @@ def _length(data: Any) -> int | None:
 
 
 def _first_leaf(data: Any) -> Any:
-    """Return the first number, array or tensor of nested sequences: it tells whether these are plain Python.
+    """Return the first number, array or tensor of nested sequences, which tells whether they are plain Python.
 
     Raises:
-        ArgumentTypeError: There is none: sequences hold themselves.
+        ArgumentTypeError: The sequences contain themselves, so none exists.
     """
     for _ in range(DEEPEST):
         if not isinstance(data, (list, tuple)):
@@ -130,7 +130,7 @@ def _first_leaf(data: Any) -> Any:
 
 
 def _large_numbers(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """Numbers among which are integers beyond 64 bits, for a dtype that holds or rounds them; else as they are."""
+    """Convert numbers with integers beyond 64 bits for a dtype that holds or rounds them; return others unchanged."""
     if dtype.kind in ("int", "uint") or not all(isinstance(x, (int, float, complex)) for x in values.flat):
         return values
     kind = {"bool": np.bool_, "complex": np.complex128}.get(dtype.kind, np.float64)
@@ -138,7 +138,7 @@ def _large_numbers(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any
 
 
 def _plain(data: Any) -> Any:
-    """Nested sequences with tensors of one element, of whatever shape, replaced by their numbers.
+    """Replace tensors with one element, of any shape, in nested sequences by their numbers.
 
     Raises:
         ShapeError: A tensor has more elements, or none.
@@ -156,10 +156,10 @@ def _plain(data: Any) -> Any:
 
 
 def _bounded(data: Any) -> Any:
-    """Return an object as it is, after a look at how deep the sequence of its first elements goes.
+    """Return an object unchanged after a check of the depth of its first elements.
 
     Raises:
-        ArgumentError: It never ends; NumPy would visit all elements of 64 levels.
+        ArgumentError: The nesting never ends; NumPy would visit all elements of 64 levels.
     """
     first = data
     for _ in range(DEEPEST):
@@ -169,14 +169,14 @@ def _bounded(data: Any) -> Any:
             return data
         try:
             first = first[0] if len(first) else None
-        except Exception:  # not a sequence; NumPy says what it takes it for
+        except Exception:  # not a sequence; NumPy reports its own error
             return data
     raise ArgumentError("tensor", f"a {type(data).__name__}", f"too many dimensions {type(data).__name__!r}",
                         "pass nested sequences that end in numbers")
 
 
 def _typed_leaves(data: Any) -> bool:
-    """Whether some element of nested sequences has a dtype of its own, as tensors and NumPy's numbers have."""
+    """Whether an element of nested sequences has a dtype of its own, as tensors and NumPy's numbers have."""
     kinds = set(map(type, data))
     if not kinds.isdisjoint(_SEQUENCES):
         return any(_typed_leaves(x) if isinstance(x, (list, tuple)) else type(x) not in _PYTHON for x in data)
@@ -184,7 +184,7 @@ def _typed_leaves(data: Any) -> bool:
 
 
 def _common_type(data: Any) -> DType:
-    """Return the dtype that all elements of nested sequences promote to."""
+    """Return the dtype to which all elements of nested sequences promote."""
     found: DType | None = None
     for x in data:
         if isinstance(x, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Keywords of factories that few calls use: sizes by name, layout, pinned memory and ``out``."""
+"""Rarely used keywords of factories: sizes by name, layout, pinned memory and ``out``."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from tensocket_plugins.contract.errors import (
     DtypeError,
 )
 
-#: Factories that fill an ``out`` with as many elements, whatever its shape.
+#: Factories that fill an ``out`` with the same number of elements, whatever its shape.
 _RANGES: Final = frozenset({"arange", "linspace", "logspace", "range"})
-#: Factories that have other layouts.
+#: Factories that support other layouts.
 _ZEROS: Final = frozenset({"empty", "zeros", "empty_like", "zeros_like", "new_empty", "new_zeros"})
-#: Factories of other layouts: ``make(operator, args, keywords)``, with a method's tensor first among the arguments.
+#: Factories for other layouts: ``make(operator, args, keywords)``; the first argument of a method is its tensor.
 LAYOUTS: Final[dict[layout, Callable[..., Any]]] = {}
-#: Factories that say so when they change the shape of an ``out`` with elements.
+#: Factories that warn when they change the shape of an ``out`` with elements.
 _WARNING: Final = frozenset({"arange", "normal", "range"})
 
 
 def completed(make: Callable[..., Any], args: tuple[Any, ...], given: dict[str, Any], rest: dict[str, Any],
               known: frozenset[str]) -> Any:
-    """A factory's call again, with its rare keywords served.
+    """Repeat a factory's call after its rare keywords are applied.
 
     Args:
         make: The factory.
-        args: Positional arguments; after a method's tensor the sizes.
+        args: Positional arguments; in a method, the sizes follow the tensor.
         given: The keywords of its signature.
         rest: Other keywords: ``size``, ``layout``, ``pin_memory`` (accepted: copies to devices need none),
             ``out``.
-        known: Those of them that this factory has.
+        known: The keywords among these that this factory supports.
 
     Raises:
         ArgumentTypeError: The keyword is unknown, or its value has another type.
@@ -53,7 +53,7 @@ def completed(make: Callable[..., Any], args: tuple[Any, ...], given: dict[str, 
     if _check_layout(operator, rest.get("layout")):
         return LAYOUTS[rest["layout"]](operator, (*args, *([tuple(rest["size"])] if "size" in rest else ())), given)
     if rest.get("layout") is strided and args and hasattr(args[0], "_key") and args[0].layout is not strided:
-        args = (args[0].to_dense(), *args[1:])  # of which only the geometry matters
+        args = (args[0].to_dense(), *args[1:])  # only the geometry matters
     pinned = rest.get("pin_memory")
     if pinned is not None and not isinstance(pinned, bool):
         raise ArgumentTypeError(operator, f"pin_memory={pinned!r}", "pin_memory is True or False", "pass one of them")
@@ -64,7 +64,7 @@ def completed(make: Callable[..., Any], args: tuple[Any, ...], given: dict[str, 
 
 
 def _check_layout(operator: str, value: Any) -> bool:
-    """Whether the layout is another one than strided."""
+    """Whether the layout is not strided."""
     if value is None:
         return False
     if not isinstance(value, layout):
@@ -88,7 +88,7 @@ def _with_size(operator: str, args: tuple[Any, ...], size: Any) -> tuple[Any, ..
 
 
 def _into(operator: str, out: Any, make: Callable[..., Any], args: tuple[Any, ...], given: dict[str, Any]) -> Any:
-    """Return the result in the memory of ``out``, which also says its dtype and device."""
+    """Return the result in the memory of ``out``, which also determines its dtype and device."""
     if not hasattr(out, "_key"):
         raise ArgumentTypeError(operator, f"out of type {type(out).__name__}", "out is a tensor", "pass a tensor")
     if given.get("memory_format") is not None:

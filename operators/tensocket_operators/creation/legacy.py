@@ -15,10 +15,10 @@ from .sizes import empty
 
 
 def legacy_arguments(operator: str, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-    """Positional arguments, or the one that is named ``size`` or ``data``.
+    """Return the positional arguments, or the argument that is named ``size`` or ``data``.
 
     Raises:
-        ArgumentTypeError: There are others, or both kinds.
+        ArgumentTypeError: There are other keywords, or both kinds of arguments.
     """
     if not named:
         return given
@@ -29,10 +29,10 @@ def legacy_arguments(operator: str, given: tuple[Any, ...], named: dict[str, Any
 
 
 def is_size(operator: str, value: Any) -> bool:
-    """Whether the only argument of an old constructor is a size, or several, rather than values.
+    """Whether the only argument of an old constructor is a size or several, not values.
 
     Raises:
-        ArgumentTypeError: It is a number, but not an integer.
+        ArgumentTypeError: The argument is a number but not an integer.
     """
     if isinstance(value, (float, complex, np.inexact)):
         raise ArgumentTypeError(operator, f"the number {value}", "a single number is a size, which is an integer",
@@ -43,7 +43,7 @@ def is_size(operator: str, value: Any) -> bool:
 
 
 def legacy_made(operator: str, given: tuple[Any, ...], named: dict[str, Any], dtype: DType, device: Any) -> Any:
-    """Return the tensor of an old constructor: of sizes or values, or on the memory of a tensor or a storage.
+    """Return the tensor of an old constructor: from sizes or values, or on the memory of a tensor or a storage.
 
     Raises:
         ArgumentTypeError: A tensor has another dtype, or arguments are of unknown kinds.

@@ -1,4 +1,4 @@
-"""Tensors made after another one: of its shape, or only of its dtype and device."""
+"""Tensors modelled on another tensor: on its shape, or only on its dtype and device."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _like(input: Any, dtype: Any, device: Any) -> tuple[tuple[int, ...], DType, 
 
 
 def _array_like(input: Any, dtype: DType, entry: DeviceEntry, memory_format: Any) -> Any:
-    """Return a new array in the order of another tensor's dimensions in memory, or in a memory format."""
+    """Return a new array with another tensor's order of dimensions in memory, or in a memory format."""
     format = check_format("like", memory_format)
     if format is None or format is preserve_format:
         return empty_preserved(entry, input._array, dtype)
@@ -78,7 +78,7 @@ def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gra
 
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
               memory_format: Any = None, **rest: Any) -> Any:
-    """One value everywhere, with another tensor's shape, strides, dtype and device."""
+    """Return a tensor of one value, with another tensor's shape, strides, dtype and device."""
     if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and watched(input)):
         return seen(full_like, input, fill_value, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
@@ -124,7 +124,7 @@ def new_empty(input: Any, *size: Any, dtype: Any = None, device: Any = None, req
 
 def new_full(input: Any, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **rest: Any) -> Any:
-    """One value everywhere, of this tensor's dtype and device."""
+    """Return a tensor of one value, with this tensor's dtype and device."""
     if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
         return seen(new_full, input, size, fill_value, rest=rest, dtype=dtype, device=device,
                     requires_grad=requires_grad)
@@ -148,5 +148,5 @@ def new_tensor(input: Any, data: Any, *, dtype: Any = None, device: Any = None, 
 
 
 def new_arange(input: Any, start: int, end: int, step: int) -> Any:
-    """int64 positions on this tensor's device."""
+    """Return int64 positions on this tensor's device."""
     return arange(start, end, step, device=input.device)

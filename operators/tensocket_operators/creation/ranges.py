@@ -28,17 +28,17 @@ from tensocket_plugins.kit.host_memory import pooled
 from .base import options
 from .record import seen, watched
 
-#: Elements from which the host is asked for memory before it computes any.
+#: Number of elements from which the host first allocates memory, so that it fails before it computes any.
 _MANY: Final = 1 << 32
 
 
 def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
            requires_grad: bool = False, **rest: Any) -> Any:
-    """start, start + step, ... up to but without end; int64 for integers. With one number, that is the end.
+    """Return start, start + step, ... up to but without end; int64 for integers. A single number is the end.
 
     Raises:
-        ArgumentError: step is zero, or leads away from end, or a number is not finite.
-        ArgumentTypeError: Nothing is given.
+        ArgumentError: step is zero or leads away from end, or a number is not finite.
+        ArgumentTypeError: No number is given.
     """
     if rest or (ACTIVE and watched()):
         return seen(arange, start, end, step, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
@@ -63,7 +63,7 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = No
         if step == 0:
             raise ArgumentError("arange", f"a step between -1 and 1 for {chosen.name}",
                                 "a step of integers is a whole one, not zero", "use a float dtype")
-    # PyTorch counts with the given numbers for all dtypes but int64, and converts them then.
+    # For all dtypes but int64, PyTorch counts with the given numbers and then converts them.
     count = max(0, -((first - last) // step)) if whole else max(0, math.ceil((last - first) / step))
     if chosen.category < 2:
         first, step = int(first), int(step)
@@ -112,7 +112,7 @@ def _fill_range(entry: DeviceEntry, out: Any, first: Any, step: Any, dtype: DTyp
 
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **rest: Any) -> Any:
-    """``steps`` evenly spaced values from start to end, both included."""
+    """Return ``steps`` evenly spaced values from start to end, both included."""
     if rest or (ACTIVE and watched()):
         return seen(linspace, start, end, steps, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     start, end = (x.item() if hasattr(x, "_key") else x for x in (start, end))
@@ -129,11 +129,11 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
 
 
 def unmade(entry: DeviceEntry, count: int, dtype: DType) -> Any:
-    """Return an array without values on a device that holds none; None where the host is to compute ``count`` values.
+    """Return an array without values on a device that holds no data; None if the host must compute ``count`` values.
 
     Raises:
-        OutOfMemoryError: The memory does not suffice for them.
-        ShapeError: They are more than memory can hold.
+        OutOfMemoryError: The memory is too small for them.
+        ShapeError: No memory can hold that many.
     """
     if entry.holds_data and count < _MANY:
         return None
@@ -151,7 +151,7 @@ def _spaced(entry: DeviceEntry, start: Any, end: Any, steps: int, dtype: DType) 
 
 
 def _even_steps(start: Any, end: Any, steps: int) -> Any:
-    """Evenly spaced numbers, each counted from the nearer end, so that both ends are exact."""
+    """Return evenly spaced numbers, each counted from the nearer end, so that both ends are exact."""
     if steps < 2:
         return np.full(steps, start)
     ends = np.asarray([start, end], complex if isinstance(start + end, complex) else float)
@@ -162,7 +162,7 @@ def _even_steps(start: Any, end: Any, steps: int) -> Any:
 
 
 def _whole_steps(start: int, end: int, steps: int) -> Any:
-    """Evenly spaced values between integers, cut off; computed from the nearer end, so that both are exact."""
+    """Return truncated evenly spaced values between integers, counted from the nearer end, so that both are exact."""
     step = (end - start) / max(steps - 1, 1)
     places = np.arange(steps)
     return np.where(places < steps // 2, start + step * places, end - step * (steps - 1 - places)) if steps > 1 else (
@@ -171,9 +171,9 @@ def _whole_steps(start: int, end: int, steps: int) -> Any:
 
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **rest: Any) -> Any:
-    """``base`` to the power of ``steps`` evenly spaced exponents from start to end, both included.
+    """Return ``base`` to the power of ``steps`` evenly spaced exponents from start to end, both included.
 
-    Of an integer dtype, start and end are integers, too.
+    For an integer dtype, start and end are converted to integers.
 
     Raises:
         ArgumentError: ``steps`` is negative, or a bound is complex and the dtype is not.

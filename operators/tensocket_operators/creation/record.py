@@ -1,7 +1,7 @@
-"""Functions that make tensors, as modes and subclasses see them.
+"""Factories of tensors, as modes and subclasses see them.
 
-A factory is a plain function, not an operator. Its first statement asks ``watched`` where a thread mode is on or its
-tensor is not plain, and gives its call to ``seen``.
+A factory is a plain function, not an operator. Its first statement calls ``watched`` if a thread mode is on or its
+tensor is not plain, and hands a watched call to ``seen``.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .keywords import completed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Factories by name, as dispatch modes and classes get them.
+#: Factories by name, as dispatch modes and classes receive them.
 FACTORIES: Final[dict[str, Factory]] = {}
-#: Factories that take values, not sizes.
+#: Factories that take values instead of sizes.
 _VALUES: Final = frozenset({"tensor", "new_tensor", "as_tensor", "asarray"})
 _KINDS: Final = {
     "input": "Tensor", "dtype": "dtype?", "device": "device?", "requires_grad": "bool", "generator": "any?",
@@ -32,14 +32,14 @@ _KINDS: Final = {
 
 
 class Factory(Packet):
-    """A function that makes a tensor.
+    """The record of a function that makes a tensor.
 
     Attributes:
         function: The function.
-        collects: Whether it takes sizes one by one; records pass them as one argument.
-        rare: Keywords outside of its signature.
-        defaults: Of positional parameters.
-        dispatch_rules: As those of operators.
+        collects: Whether the function takes sizes one by one; records pass them as one argument.
+        rare: Keywords outside the function's signature.
+        defaults: Default values of the positional parameters.
+        dispatch_rules: The same as those of operators.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -58,7 +58,7 @@ class Factory(Packet):
         return f"<factory {self.schema.text}>"
 
     def trimmed(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Positional arguments without trailing defaults."""
+        """Return the positional arguments without trailing defaults."""
         count = len(args)
         while 0 < count <= len(self.defaults) and args[count - 1] is self.defaults[count - 1]:
             count -= 1
@@ -70,7 +70,7 @@ class Factory(Packet):
 
 
 def _rare(name: str, parameters: list[inspect.Parameter]) -> frozenset[str]:
-    """Keywords outside of a factory's signature."""
+    """Return the keywords outside a factory's signature."""
     if name in _VALUES:
         return frozenset({"pin_memory"} if name == "tensor" else ())
     sized = any(p.kind is p.VAR_POSITIONAL for p in parameters)
@@ -100,7 +100,7 @@ def factory(function: Callable[..., Any]) -> Factory:
 
 
 def watched(*given: Any) -> bool:
-    """Whether a mode is on, or one of these tensors is of a class that sees the call."""
+    """Whether a mode is on, or one of these tensors has a class that intercepts the call."""
     if STATE.function_modes or STATE.tracer is not None:
         return True
     if STATE.exclude & WRAPPER:
@@ -112,7 +112,7 @@ def watched(*given: Any) -> bool:
 
 
 def under_modes(function: F) -> F:
-    """Let function modes see the calls of a function that makes tensors of others."""
+    """Let function modes intercept the calls of a function that makes tensors from others."""
 
     @wraps(function)
     def run(*args: Any, **keywords: Any) -> Any:
@@ -124,7 +124,7 @@ def under_modes(function: F) -> F:
 
 
 def _traced(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Make the tensor, noted by the tracer; what the factory does inside is not noted."""
+    """Make the tensor and let the tracer note it, but not the steps inside the factory."""
     tracer = STATE.tracer
     if tracer is None:
         return function(*args, **keywords)
@@ -134,12 +134,12 @@ def _traced(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[
 
 
 def seen(function: Callable[..., Any], *args: Any, rest: dict[str, Any] | None = None, **keywords: Any) -> Any:
-    """A watched call: modes and classes are asked in the order of operators.
+    """Offer a watched call to modes and classes, in the same order as for operators.
 
     Args:
         function: The factory.
         args: Its positional arguments.
-        rest: Keywords outside of its signature; with them, the call is made again without.
+        rest: Keywords outside its signature; ``completed`` applies them and repeats the call without them.
         keywords: Its keyword arguments; None and False are defaults.
     """
     record = factory(function)

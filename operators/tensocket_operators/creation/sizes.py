@@ -22,16 +22,16 @@ from .base import mark_uninitialized, options, shape_of, uninitialized
 from .ranges import arange
 from .record import seen, watched
 
-#: Elements up to which NumPy makes a new array as fast as anything.
+#: Largest number of elements at which NumPy is as fast as any other path to a new array.
 _SMALL: Final = 4096
 _new = object.__new__
 _NO_FORM: Final = (None, 0)
-#: Category of the dtype that a Python number's type gives.
+#: Category of the dtype of a Python number, by type.
 CATEGORY: Final[dict[type, int]] = {bool: 0, int: 1, float: 2, complex: 3}
 
 
 def small_filled(size: tuple[Any, ...], dtype: Any, device: Any, value: int) -> Any:
-    """Return a small tensor of one value on a host-resident device; None sends the call on, also for errors."""
+    """Return a small tensor of one value on a host-resident device; None for any other call and for errors."""
     entry = default_entry() if device is None else open_entry(device)
     chosen = get_default_dtype() if dtype is None else dtype
     try:
@@ -61,7 +61,7 @@ def small_filled(size: tuple[Any, ...], dtype: Any, device: Any, value: int) -> 
 
 
 def _factory_form(entry: DeviceEntry, dtype: Any) -> tuple[Any, int]:
-    """NumPy's dtype and the key of new tensors; ``_NO_FORM`` for devices and dtypes that NumPy does not serve."""
+    """Return NumPy's dtype and the key of new tensors; ``_NO_FORM`` for devices and dtypes outside NumPy."""
     form: tuple[Any, int] = _NO_FORM
     if isinstance(dtype, DType) and entry.holds_data and entry.runtime.profile.host_resident and dtype.native:
         if dtype.name in entry.runtime.profile.dtypes:
@@ -90,7 +90,7 @@ def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
 
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
-    """Zeros."""
+    """Return a tensor of zeros."""
     if not (ACTIVE or requires_grad or rest):
         small = small_filled(size, dtype, device, 0)
         if small is not None:
@@ -102,7 +102,7 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
 
 
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
-    """Ones."""
+    """Return a tensor of ones."""
     if not (ACTIVE or requires_grad or rest):
         small = small_filled(size, dtype, device, 1)
         if small is not None:
@@ -115,7 +115,7 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
          **rest: Any) -> Any:
-    """One value everywhere; the dtype is the value's unless given."""
+    """Return a tensor of one value; its dtype is the value's unless given."""
     if rest or (ACTIVE and watched()):
         return seen(full, size, fill_value, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     value = fill_value.item() if hasattr(fill_value, "_key") or isinstance(fill_value, np.generic) else fill_value
@@ -129,7 +129,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
         **rest: Any) -> Any:
-    """Ones on the diagonal, zeros elsewhere; [n, m] (m defaults to n)."""
+    """Return a matrix with ones on the diagonal and zeros elsewhere: [n, m] (m defaults to n)."""
     if rest or (ACTIVE and watched()):
         return seen(eye, n, m, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     chosen, entry = options("eye", dtype, device)

@@ -1,4 +1,4 @@
-"""Factories of tensors whose elements lie in memory as the caller says."""
+"""Factories of tensors with a memory layout that the caller chooses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def new_empty_strided(input: Any, size: Any, stride: Any, *, dtype: Any = None, 
 
 def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, device: Any = None,
                    requires_grad: bool = False, **rest: Any) -> Any:
-    """Return an uninitialised tensor whose dimensions lie in memory in the given order, the slowest first.
+    """Return an uninitialised tensor whose dimensions are in the given order in memory, the slowest first.
 
     Raises:
         ShapeError: The order does not list every dimension once.

@@ -1,4 +1,4 @@
-"""Nodes that a program puts into the graph itself: one that refuses its gradients, one that has none to pass on."""
+"""Nodes that a program adds to the graph itself: one that raises in backward, one that passes no gradients on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _new = object.__new__
 
 
 def _put_behind(values: tuple[Any, ...], edges: tuple[Any, ...], derivative: Derivative) -> tuple[Any, ...]:
-    """Detached aliases of ``values``, all of which are outputs of one new node; None stays None."""
+    """Return detached aliases of ``values`` as the outputs of one new node; other values stay as they are."""
     results = tuple([value.detach() if hasattr(value, "_key") else value for value in values])
     node = _new(MultiNode)
     node.derivative = derivative
@@ -29,11 +29,11 @@ def _put_behind(values: tuple[Any, ...], edges: tuple[Any, ...], derivative: Der
 
 
 class DelayedError:
-    """Called with tensors, returns them with a node that refuses to compute gradients.
+    """Callable that returns its tensors with a node that raises an error in backward.
 
     Args:
         message: The error, as text or bytes.
-        num_inputs: How many tensors there will be.
+        num_inputs: Number of tensors.
     """
 
     def __init__(self, message: str | bytes, num_inputs: int) -> None:
@@ -41,7 +41,7 @@ class DelayedError:
         self.num_inputs = num_inputs
 
     def __call__(self, *values: Any) -> Any:
-        """Return ``values``: one as it is, several as a tuple."""
+        """Return the values with the node: one value as it is, several as a tuple."""
         edges = tuple([edge_of(value) for value in values])
         if STATE.grad_enabled and any(edge is not None for edge in edges):
             results = _put_behind(values, edges, _refusing(self._message))
@@ -69,7 +69,7 @@ def guarded(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def without_derivative(operator: str, value: Any, *sources: Any) -> Any:
-    """Return a result that depends on ``sources`` by an operator without derivative; a backward pass then fails."""
+    """Return a result of ``sources`` by an operator without derivative: a backward pass through its node fails."""
     edges = tuple([edge_of(source) for source in sources])
     if not STATE.grad_enabled or all(edge is None for edge in edges):
         return value
@@ -84,7 +84,7 @@ def _underivable(operator: str) -> Derivative:
 
 
 def underivable(operator: str) -> Callable[[Any], NoReturn]:
-    """Return the rule of an operator without derivative: a backward pass through it fails."""
+    """Return the gradient function of an operator without derivative: a backward pass through it fails."""
 
     def refuse(grad: Any) -> NoReturn:
         raise AutogradError("backward", f"a result of {operator}: the derivative for {operator} is not implemented",
@@ -95,7 +95,7 @@ def underivable(operator: str) -> Callable[[Any], NoReturn]:
 
 
 def without_way_back(operator: str, slope: float, value: Any) -> Any:
-    """Give an in-place result whose slope is below 0 a node that fails in backward: the input's sign is lost."""
+    """Give an in-place result with a negative slope a node that fails in backward, as the input's sign is lost."""
 
     def refuse(grads: tuple[Any, ...]) -> NoReturn:
         raise AutogradError(operator, f"a result with slope {slope} in place of the input",
@@ -109,10 +109,10 @@ def without_way_back(operator: str, slope: float, value: Any) -> Any:
 
 
 class UndefinedGrad:
-    """Called with tensors, returns them with a node that passes no gradients on."""
+    """Callable that returns its tensors with a node that passes no gradients on."""
 
     def __call__(self, *values: Any) -> Any:
-        """Return ``values``: one as it is, several as a tuple."""
+        """Return the values with the node: one value as it is, several as a tuple."""
         edges = tuple([edge_of(value) for value in values])
         if STATE.grad_enabled and any(edge is not None for edge in edges):
             results = _put_behind(values, edges, _UNDEFINED)

@@ -1,4 +1,4 @@
-"""Dual levels as a context: the interface of ``tensocket.autograd.forward_ad``."""
+"""Dual levels as context managers: the interface of ``tensocket.autograd.forward_ad``."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tensocket_plugins.contract.errors import AutogradError
 
 
 class LevelDual(DualTensor):
-    """A tensor of a dual level: it lies in the memory of its primal, and its graph is the primal's."""
+    """A tensor of a dual level. It shares the memory and the graph of its primal."""
 
     __slots__ = ()
 
     @property
     def recorded_dual(self) -> RecordedDual:
-        """The tensor as autograd sees it."""
+        """The dual tensor on which autograd records."""
         return RecordedDual(self._value, content(self) if self.is_dual else None, self._transform.dual)
 
     @property
     def is_dual(self) -> bool:
-        """Whether there is a tangent."""
+        """Whether the tensor has a tangent."""
         return self._transform.is_open and content(self) is not None
 
     @property
@@ -39,7 +39,7 @@ class LevelDual(DualTensor):
         return self._value.grad_fn
 
     def requires_grad_(self, requires_grad: bool = True) -> LevelDual:
-        """Set whether gradients are recorded, of this tensor and not of the one that it was made of."""
+        """Set whether gradients are recorded for this tensor, but not for the tensor from which it was made."""
         if requires_grad is not self.requires_grad and self.grad_fn is None:
             with lowered():
                 self._value = self._value.detach()
@@ -47,10 +47,10 @@ class LevelDual(DualTensor):
         return self
 
     def detach_(self) -> LevelDual:
-        """Cut this tensor off from the graph, in place; it has no tangent any more.
+        """Detach this tensor from the graph in place, and drop its tangent.
 
         Raises:
-            AutogradError: It is a view.
+            AutogradError: The tensor is a view.
         """
         super().detach_()  # type: ignore[misc]
         with lowered():
@@ -63,11 +63,11 @@ class LevelDual(DualTensor):
         return int(self._value.data_ptr())
 
     def untyped_storage(self) -> Any:
-        """The primal's."""
+        """Return the storage of the primal."""
         return self._value.untyped_storage()
 
     def storage(self) -> Any:
-        """The primal's."""
+        """Return the storage of the primal."""
         return self._value.storage()
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
@@ -76,10 +76,10 @@ class LevelDual(DualTensor):
 
 
 class DualLevel(Forward):
-    """Forward mode for the tensors that ``make_dual`` makes, and for what is computed of them.
+    """Forward mode for the tensors that ``make_dual`` makes, and for results computed from them.
 
-    As in PyTorch, an in-place operator writes into the tangent that there is, and a view of a dual tensor has a view of
-    its tangent.
+    As in PyTorch, an in-place operator writes into the existing tangent, and a view of a dual tensor has a view of its
+    tangent.
     """
 
     kind: ClassVar[type[DualTensor]] = LevelDual
@@ -92,22 +92,22 @@ class DualLevel(Forward):
 
     @property
     def is_open(self) -> bool:
-        """Whether tensors have tangents still."""
+        """Whether tensors still have tangents."""
         return self in _LEVELS.open
 
     def own(self, tangent: Any, given: list[Any]) -> Any:
-        """Return a result's tangent in memory of its own, so that writing into it changes no other tensor's."""
+        """Return a result's tangent in its own memory, so that writes into it do not change other tangents."""
         if isinstance(tangent, (tuple, list)):
             return type(tangent)([self.own(part, given) for part in tangent])
         if tangent is None:
             return None
-        # Tangents of levels below stand for memory that only these know.
+        # Only the levels below know the memory of their tangents.
         shared = tangent._level or 0 in tangent.stride() or any(
             x._level or memory_of(x._array) is memory_of(tangent._array) for x in given)
         return tangent.clone() if shared else tangent
 
     def move(self, target: Any, tangent: Any) -> None:
-        """Write another tangent into the one that there is, where that can be written."""
+        """Set the tangent of a tensor, by a write into its existing tangent if that is possible."""
         root, old = root_of(target), content(target)
         if (tangent is None or old is None or old._level or old.dtype is not tangent.dtype or tangent is old
                 or (old._key & AUTOGRAD and old._grad_fn is None)
@@ -118,9 +118,9 @@ class DualLevel(Forward):
         self.changed(target)
 
     def adopt(self, tensor: Any) -> None:
-        """Make a tensor without tangent, which is about to get one, a dual, together with its base and all views."""
+        """Turn a tensor that is about to get a tangent into a dual tensor, together with its base and all views."""
         base = tensor if tensor._base is None else tensor._base
-        # Nobody remembers views of plain tensors; the garbage collector knows whom the base is held by.
+        # No list holds the views of ordinary tensors, but the garbage collector knows the referrers of the base.
         views = [x for x in gc.get_referrers(base) if hasattr(type(x), "_grad_fn") and x._base is base]
         if not self.owns(base):
             self._make_dual(base)
@@ -132,7 +132,7 @@ class DualLevel(Forward):
 
     def _make_dual(self, tensor: Any) -> None:
         value = tensor._cut()
-        if tensor._key & AUTOGRAD:  # history goes on below
+        if tensor._key & AUTOGRAD:  # the history continues in the level below
             value._grad_fn, value._key = tensor._grad_fn, tensor._key
         tensor.__class__ = LevelDual
         dual = self.wrap(value)
@@ -157,19 +157,19 @@ INHERITED.append(_LEVELS)
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A primal and its tangent, None where it has none."""
+    """A primal and its tangent, or None if it has none."""
 
     primal: Any
     tangent: Any
 
 
 def current_level() -> int:
-    """Return the number of the open level; -1 where none is open."""
+    """Return the number of the open level, or -1 if none is open."""
     return len(_LEVELS.open) - 1
 
 
 def enter_dual_level() -> int:
-    """Open a level, 0: tensors can have tangents until it is closed.
+    """Open level 0 and return it: tensors can have tangents until it is closed.
 
     Raises:
         AutogradError: A level is open already; a second one is not possible.
@@ -186,7 +186,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     """Close the level; its tensors lose their tangents.
 
     Raises:
-        AutogradError: None is open, or another one than ``level``.
+        AutogradError: No level is open, or the open one is not ``level``.
     """
     if not _LEVELS.open or level not in (None, 0):
         raise AutogradError("exit_dual_level", f"level {level}, {len(_LEVELS.open)} open", "the open level is closed",
@@ -197,7 +197,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 
 class dual_level:
-    """``with dual_level():`` — tensors can have tangents in the block."""
+    """Context manager of a dual level: tensors can have tangents inside of the ``with`` block."""
 
     __slots__ = ()
 
@@ -211,12 +211,12 @@ class dual_level:
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     """Return a tensor with a tangent, on the memory of ``tensor``.
 
-    The tangent is used as it is where it has the layout of the tensor, so that views of the one are views of the
-    other; otherwise it is copied.
+    A tangent with the layout of the tensor is used as it is, so that views of the tensor have views of the tangent;
+    any other tangent is copied.
 
     Raises:
-        AutogradError: No level is open, or one of the two has a tangent.
-        ArgumentError: One is not a tensor, or its dtype has no derivatives.
+        AutogradError: No level is open, or ``tensor`` or ``tangent`` already has a tangent.
+        ArgumentError: An argument is not a tensor, or its dtype has no derivatives.
         ShapeError: The tangent has another shape.
     """
     if not _LEVELS.open:
@@ -233,7 +233,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
 
 
 def _extent(tensor: Any) -> int:
-    """Return the number of elements in the memory that a tensor lies in."""
+    """Return the number of elements in a tensor's storage."""
     return memory_nbytes(tensor._array) // int(tensor.dtype.itemsize)
 
 
@@ -264,7 +264,7 @@ def _laid_out(tangent: Any, primal: Any) -> Any:
 
 
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
-    """Primal, a new view, and tangent; the tangent is None where there is none."""
+    """Return a new view of the primal, and the tangent or None."""
     for opened in _LEVELS.open:
         if opened.owns(tensor):
             with lowered():
@@ -278,7 +278,7 @@ def is_forward_grad_enabled() -> bool:
 
 
 class set_forward_grad_enabled:
-    """Whether tangents are computed, from the call on, or as a context manager."""
+    """Setting that turns the computation of tangents on or off, from the call on, or as a context manager."""
 
     __slots__ = ("_before",)
 
@@ -287,19 +287,19 @@ class set_forward_grad_enabled:
         _ENABLED.value = mode
 
     def __enter__(self) -> None:
-        """Do nothing; the mode holds already."""
+        """Do nothing; the setting applies already."""
 
     def __exit__(self, *error: object) -> None:
         _ENABLED.value = self._before
 
 
 def pushed_along(function: Callable[..., Any], inputs: tuple[Any, ...], tangents: list[Any]) -> list[Any]:
-    """Primals and tangents of a function's results; of results that are not tensors, and where there is none, None.
+    """Return the primals and tangents of a function's results; None for results without, or that are not tensors.
 
     Args:
-        function: Takes the inputs, cut off from their graph, and returns a value or several.
+        function: Takes the inputs, detached from their graph, and returns a value or several.
         inputs: Tensors and other values.
-        tangents: For each input its tangent or None.
+        tangents: The tangent of each input, or None.
     """
     with dual_level():
         given = [x.detach() if hasattr(x, "_key") else x for x in inputs]

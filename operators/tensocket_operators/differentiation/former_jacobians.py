@@ -1,4 +1,4 @@
-"""Jacobians as tensors, which programs imported from ``gradcheck`` before they were deprecated."""
+"""The deprecated functions of ``gradcheck`` that return Jacobians as tensors."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def _begin(name: str, grad_out: float, tensors: tuple[Any, ...]) -> None:
 
 
 def _as_tensor(like: Any, matrix: Vector) -> Any:
-    """Rows are elements of the input, as in PyTorch."""
+    """Return a matrix as a tensor whose rows are elements of the input, as in PyTorch."""
     return like.detach().new_tensor(np.ascontiguousarray(matrix.T).tolist()).reshape(matrix.T.shape)
 
 
 def get_numerical_jacobian(fn: Callable[[Any], Any], inputs: Any, target: Any = None, eps: float = 1e-3,
                            grad_out: float = 1.0) -> tuple[Any, ...]:
-    """Jacobians of a function's first result by differences; deprecated.
+    """Return the Jacobians of a function's first result by differences; deprecated.
 
     Args:
         fn: Takes the tuple of inputs.
         inputs: The inputs.
-        target: One of them, or several; all that require grad by default.
+        target: One of the inputs, or several; by default all that require grad.
         eps: Step of the differences.
         grad_out: 1.0.
 
     Returns:
-        For each target a tensor of shape ``(elements of it, elements of the result)``.
+        For each target a tensor of shape ``(elements of the target, elements of the result)``.
 
     Raises:
         ArgumentError: ``grad_out`` is another number, or an input is complex.
@@ -55,7 +55,7 @@ def get_numerical_jacobian(fn: Callable[[Any], Any], inputs: Any, target: Any = 
 
 def get_analytical_jacobian(inputs: Any, output: Any, nondet_tol: float = 0.0,
                             grad_out: float = 1.0) -> tuple[tuple[Any, ...], bool, bool, bool]:
-    """Jacobians of a result by backward passes; deprecated.
+    """Return the Jacobians of a result by backward passes; deprecated.
 
     Args:
         inputs: Tensors that require grad.
@@ -64,8 +64,8 @@ def get_analytical_jacobian(inputs: Any, output: Any, nondet_tol: float = 0.0,
         grad_out: 1.0.
 
     Returns:
-        For each input a tensor of shape ``(elements of it, elements of the result)``, whether two passes agree, and
-        whether gradients have the shapes and the dtypes of the inputs.
+        For each input a tensor of shape ``(elements of the input, elements of the result)``, whether two passes agree,
+        and whether gradients have the shapes and the dtypes of the inputs.
 
     Raises:
         ArgumentError: ``grad_out`` is another number, or a tensor is complex.

@@ -1,10 +1,10 @@
-"""Functions with a backward of their own, written by users.
+"""Custom autograd functions, whose ``backward`` users write.
 
-``Function.apply`` runs ``forward`` without recording and puts one node behind its results, whose gradient is
-``backward``. Transforms take part through ``INTERCEPTORS``: while one of them runs, it puts a callable there that is
-given ``(function class, arguments)`` and returns the results, or ``NotImplemented`` for calls that are none of its
-business. It finds ``forward``, ``setup_context``, ``backward``, ``jvp``, ``vmap`` and ``generate_vmap_rule`` on the
-class; ``make_context`` gives it a context, and what ``save_for_forward`` was given is ``ctx.saved_for_forward``.
+``Function.apply`` runs ``forward`` without recording and gives its results one node, whose gradient is ``backward``.
+Transforms take part through ``INTERCEPTORS``: while one of them runs, it adds a callable that takes
+``(function class, arguments)`` and returns the results, or ``NotImplemented`` for calls that do not concern it. The
+callable finds ``forward``, ``setup_context``, ``backward``, ``jvp``, ``vmap`` and ``generate_vmap_rule`` on the class;
+``make_context`` returns a context, and ``ctx.saved_for_forward`` holds the arguments of ``save_for_forward``.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .function_node import FunctionNode, record_function
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Running transforms' ways to handle a call, the innermost last.
+#: The callables by which running transforms handle a call, the innermost last.
 INTERCEPTORS: Final[list[Callable[[type[Function], tuple[Any, ...]], Any]]] = []
 
 
 class FunctionCtx:
-    """Context that ``forward`` hands to ``backward``; takes any attribute.
+    """Context that ``forward`` passes to ``backward``; it takes any attribute.
 
     Attributes:
-        needs_input_grad: For each argument of ``apply`` whether its gradient is wanted.
-        saved_for_forward: The tensors that ``save_for_forward`` was given, for ``jvp``.
-        materialize_grads: Whether gradients that do not arrive come as zeros instead of None.
+        needs_input_grad: For each argument of ``apply``, whether its gradient is wanted.
+        saved_for_forward: The tensors passed to ``save_for_forward``, for ``jvp``.
+        materialize_grads: Whether ``backward`` gets zeros instead of None for undefined gradients.
         _materialize_non_diff_grads: The same for results that are marked as non-differentiable.
     """
 
@@ -45,46 +45,46 @@ class FunctionCtx:
     _to_save: tuple[Any, ...] = ()
     _dirty: tuple[Any, ...] = ()
     _non_differentiable: tuple[Any, ...] = ()
-    #: Which results are marked as non-differentiable, once the call was recorded.
+    #: Indices of the results that are marked as non-differentiable, once the call is recorded.
     _fixed: frozenset[int] = frozenset()
-    #: Whether ``jvp`` runs, which is given what was saved for it.
+    #: Whether ``jvp`` runs, so that ``saved_tensors`` returns the tensors saved for it.
     _pushes: bool = False
     _node: Callable[[], FunctionNode | None] | None = None
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keep tensors, or None, for ``saved_tensors``; changes in place are noticed.
+        """Save tensors, or None, for ``saved_tensors``, which detects later in-place changes.
 
         Raises:
-            ArgumentTypeError: Something is not a tensor.
+            ArgumentTypeError: A value is not a tensor.
         """
         self._to_save = _checked("save_for_backward", tensors)
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Keep tensors, or None, for ``jvp``.
+        """Save tensors, or None, for ``jvp``.
 
         Raises:
-            ArgumentTypeError: Something is not a tensor.
+            ArgumentTypeError: A value is not a tensor.
         """
         self.saved_for_forward = _checked("save_for_forward", tensors)
 
     def mark_dirty(self, *tensors: Any) -> None:
-        """Say which arguments ``forward`` modifies in place; it returns them."""
+        """Mark arguments that ``forward`` modifies in place; ``forward`` must return them."""
         self._dirty = tensors
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
-        """Say which results have no gradient."""
+        """Mark results that have no gradient."""
         self._non_differentiable = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Say whether gradients that do not arrive come as zeros, which is the default, or as None."""
+        """Set whether ``backward`` gets zeros (the default) or None for undefined gradients."""
         self.materialize_grads = value
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """The tensors that ``save_for_backward`` was given; in ``jvp``, those of ``save_for_forward``.
+        """The tensors passed to ``save_for_backward``; in ``jvp``, those passed to ``save_for_forward``.
 
         Raises:
-            AutogradError: The values were freed by an earlier backward, or modified in place since.
+            AutogradError: An earlier backward freed the values, or an operator modified them in place since.
         """
         if self._pushes:
             return self.saved_for_forward
@@ -93,7 +93,7 @@ class FunctionCtx:
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:
-        """``saved_tensors`` by its former name, with a warning."""
+        """The former name of ``saved_tensors``; it warns."""
         warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
         return self.saved_tensors
 
@@ -107,7 +107,7 @@ def _checked(operator: str, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class _NodeClass:
-    """The class of the nodes of a ``Function``, which is made at its first use."""
+    """Descriptor of the class of a ``Function``'s nodes, which it makes at the first use."""
 
     __slots__ = ()
 
@@ -116,12 +116,12 @@ class _NodeClass:
 
 
 class Function:
-    """Base of functions with a backward of their own.
+    """Base class of custom autograd functions.
 
     A subclass defines static methods: ``forward(ctx, *args)``, or ``forward(*args)`` with
     ``setup_context(ctx, inputs, output)``; ``backward(ctx, *grads)`` (also called ``vjp``), which returns one gradient
     or None for each argument; for transforms ``jvp(ctx, *tangents)`` and ``vmap(info, in_dims, *args)``, or
-    ``generate_vmap_rule = True`` where ``forward`` and ``backward`` are made of operators.
+    ``generate_vmap_rule = True`` if ``forward`` and ``backward`` are composed of operators.
 
     >>> import tensocket_core as torch
     >>> class Twice(Function):
@@ -138,7 +138,7 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Compute the function itself; defined by subclasses.
+        """Compute the function itself; subclasses define it.
 
         Raises:
             UnsupportedOperator: The subclass does not define it.
@@ -147,7 +147,7 @@ class Function:
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Store in ``ctx`` what a ``forward`` without ``ctx`` leaves for ``backward``; optional.
+        """Fill ``ctx`` for ``backward`` after a ``forward`` that does not take ``ctx``; optional.
 
         Raises:
             UnsupportedOperator: The subclass does not define it.
@@ -156,7 +156,7 @@ class Function:
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """Return gradients of the arguments from those of the results; defined by subclasses that are differentiated.
+        """Return gradients of the arguments from those of the results; differentiable subclasses define it.
 
         Raises:
             UnsupportedOperator: The subclass does not define it.
@@ -167,7 +167,7 @@ class Function:
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """Derivatives of the results along those of the arguments, for forward mode.
+        """Return tangents of the results from those of the arguments, for forward mode.
 
         Raises:
             UnsupportedOperator: The subclass does not define it.
@@ -176,7 +176,7 @@ class Function:
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
-        """The function over a batch: results and their batch dimensions.
+        """Run the function over a batch; return the results and their batch dimensions.
 
         Raises:
             UnsupportedOperator: The subclass does not define it.
@@ -184,7 +184,7 @@ class Function:
         _undefined("Function.vmap", "vmap, or generate_vmap_rule = True,")
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused: functions are called by ``apply``, without an instance.
+        """Refuse the call: functions are called by ``apply``, without an instance.
 
         Raises:
             AutogradError: Always.
@@ -197,11 +197,11 @@ class Function:
         """Run the function and record it.
 
         Args:
-            args: Arguments of ``forward``; ``apply`` brings keywords into its order.
+            args: Arguments of ``forward``; ``apply`` orders keywords by its signature.
             kwargs: Arguments by name.
 
         Returns:
-            What ``forward`` returns. An argument that is returned as it is becomes a view of it.
+            The results of ``forward``. An argument that ``forward`` returns unchanged becomes a view of itself.
 
         Raises:
             AutogradError: A tensor marked as modified is not returned, or is a leaf that requires grad.
@@ -217,7 +217,7 @@ class Function:
 
     @classmethod
     def _rule(cls) -> Callable[..., Any]:
-        """``backward`` or ``vjp``, whichever the subclass defines."""
+        """Return ``backward`` or ``vjp``, whichever the subclass defines."""
         own, alias = cls.backward is not Function.backward, cls.vjp is not Function.backward
         if own and alias:
             raise AutogradError(cls.__name__, "both backward and vjp", "they are two names of one method",
@@ -236,14 +236,14 @@ def has_setup(function: type[Function]) -> bool:
 
 
 def make_context(function: type[Function], args: tuple[Any, ...]) -> Any:
-    """Return a context for a call, of a class that is named after the function as PyTorch's is."""
+    """Return a context for a call; its class is named after the function, as in PyTorch."""
     ctx = _own(function, "_context_class", _context_class)()
     ctx.needs_input_grad = tuple([bool(getattr(a, "_key", 0) & AUTOGRAD) for a in args])
     return ctx
 
 
 def _own(function: type[Function], name: str, make: Callable[[type[Function]], Any]) -> Any:
-    """Return an object that is made once for each class and kept with it."""
+    """Return an object that is made once per function class and stored on it."""
     value = vars(function).get(name)
     if value is None:
         value = make(function)
@@ -252,7 +252,7 @@ def _own(function: type[Function], name: str, make: Callable[[type[Function]], A
 
 
 def call_with_context(function: type[Function], args: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Run and record a function; returns its result and the context of the call."""
+    """Run and record a function; return its result and the context of the call."""
     ctx = make_context(function, args)
     edges = tuple([(a._grad_fn or a) if getattr(a, "_key", 0) & AUTOGRAD else None for a in args])
     recording = STATE.grad_enabled and STATE.inference is None and any(edge is not None for edge in edges)
@@ -268,7 +268,7 @@ def call_with_context(function: type[Function], args: tuple[Any, ...]) -> tuple[
 
 
 def node_class(function: type[Function]) -> Any:
-    """Return the class of the nodes behind calls of a function: ``MyFunctionBackward``."""
+    """Return the class of the nodes of a function's calls: ``MyFunctionBackward``."""
     return _own(function, "_node_class", _node_class)
 
 
@@ -286,7 +286,7 @@ def _signature(function: type[Function]) -> inspect.Signature:
 
 
 def _bound(function: type[Function], separate: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """All arguments of ``forward`` by position, with defaults."""
+    """Return all arguments of ``forward`` by position, with defaults."""
     lead = () if separate else (None,)
     bound = _own(function, "_signature", _signature).bind(*lead, *args, **kwargs)
     bound.apply_defaults()
@@ -298,7 +298,7 @@ def _bound(function: type[Function], separate: bool, args: tuple[Any, ...], kwar
 
 
 def once_differentiable(function: F) -> F:
-    """Mark a ``backward`` that is not made of recorded operators: its results cannot be differentiated again."""
+    """Mark a ``backward`` that is not composed of recorded operators: its results cannot be differentiated again."""
 
     @wraps(function)
     def backward(ctx: Any, *grads: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The node behind a call of a user's ``Function``."""
+"""The node of a recorded call of a user's ``Function``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .function import Function, FunctionCtx
 
 _new = object.__new__
-#: In the place of a rule: the function's class has one.
+#: Placeholder of a derivative: the function's class defines it.
 _OWN: Final = Derivative()
 
 
@@ -33,29 +33,29 @@ class FunctionNode(MultiNode):
     """One recorded call.
 
     Attributes:
-        ctx: Context that ``forward`` left for ``backward``; its attributes can be read from the node.
+        ctx: Context that ``forward`` filled for ``backward``; its attributes can be read from the node.
         tensors: Whether each argument is a tensor.
-        templates: Shape and options of all results that are tensors, with gradient or not.
-        results: For each saved value, which differentiable result it is, -1 for others.
+        templates: Shape and options of each result; None for a result that is not a tensor.
+        results: For each saved value, the index of the differentiable result that it is, or -1.
     """
 
     __slots__ = ("ctx", "results", "templates", "tensors")
 
     runs_without: ClassVar[bool] = True
     ctx: FunctionCtx
-    #: Set by the subclass of each function.
+    #: The function; the subclass made for each function sets it.
     function: ClassVar[type[Function]]
     results: tuple[int, ...]
     templates: tuple[tuple[tuple[int, ...], int] | None, ...]
     tensors: tuple[bool, ...]
 
     def name(self) -> str:
-        """``MyFunctionBackward``."""
+        """Return the name of the node, such as ``MyFunctionBackward``."""
         return f"{self.function.__name__}Backward"
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """The nodes that this one passes gradients to, for each argument that is a tensor."""
+        """The nodes to which this one passes gradients, for each argument that is a tensor."""
         return tuple([gradient_place(edge) for edge, there in zip(self.edges, self.tensors, strict=True) if there])
 
     def __getattr__(self, name: str) -> Any:
@@ -65,12 +65,12 @@ class FunctionNode(MultiNode):
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """The tensors that ``save_for_backward`` was given."""
+        """The tensors passed to ``save_for_backward``."""
         return self.unpack(STATE.grad_enabled)
 
     @property
     def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
-        """The tensors that ``save_for_backward`` was given, before they are unpacked."""
+        """The tensors passed to ``save_for_backward``, before they are unpacked."""
         if self.saved is None:
             raise_freed(self)
         return tuple([SavedTensor.of(self, k) for k in range(len(self.saved))])
@@ -80,7 +80,7 @@ class FunctionNode(MultiNode):
                       for value, index in zip(saved, self.results, strict=True)])
 
     def apply(self, grad: Any, edges: tuple[Any, ...], differentiable: bool) -> list[Any]:
-        """Return the gradients of the function's ``backward`` after checks."""
+        """Run the function's ``backward``, check its gradients and return them."""
         ctx = self.ctx
         grads = self._materialized(grad) if ctx.materialize_grads else grad
         ctx.needs_input_grad = tuple([edge is not None for edge in edges])
@@ -88,7 +88,7 @@ class FunctionNode(MultiNode):
         return _checked(self.name(), returned if isinstance(returned, tuple) else (returned,), edges)
 
     def _materialized(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the gradients with zeros for those that do not arrive."""
+        """Return the gradients with zeros in place of undefined ones."""
         some = next((g for g in grads if g is not None), None)
         left = () if self.ctx._materialize_non_diff_grads else self.ctx._fixed
         return tuple([g if g is not None or template is None or k in left else _zeros(some, *template)
@@ -96,7 +96,7 @@ class FunctionNode(MultiNode):
 
 
 def _zeros(some: Any, shape: tuple[int, ...], options: int) -> Any:
-    """Return zeros of a shape and options, in the transforms of another gradient where there is one."""
+    """Return zeros of a shape and options, under the transforms of another gradient if there is one."""
     dtype, entry = DTYPE_OF[options & DTYPE_MASK], BY_KEY[options & DEVICE_MASK]
     if some is None:
         return filled("zeros", shape, 0, dtype, entry)
@@ -104,11 +104,11 @@ def _zeros(some: Any, shape: tuple[int, ...], options: int) -> Any:
 
 
 def _checked(name: str, returned: tuple[Any, ...], edges: tuple[Any, ...]) -> list[Any]:
-    """Gradients as the engine takes them, one per argument.
+    """Return gradients as the engine takes them, one per argument.
 
     Raises:
-        AutogradError: There is another number of gradients than arguments.
-        ArgumentTypeError: Something is not a tensor.
+        AutogradError: The number of gradients is not that of the arguments.
+        ArgumentTypeError: A gradient is not a tensor.
         ShapeError, DeviceMismatch: A gradient does not fit its argument.
     """
     if len(returned) < len(edges) or any(value is not None for value in returned[len(edges):]):
@@ -142,7 +142,7 @@ def _checked(name: str, returned: tuple[Any, ...], edges: tuple[Any, ...]) -> li
 
 def record_function(function: type[Function], ctx: FunctionCtx, args: tuple[Any, ...], edges: tuple[Any, ...],
                     raw: tuple[Any, ...], recording: bool) -> tuple[Any, ...]:
-    """Return the results of ``apply``: those of ``forward``, with a node behind them where gradients are recorded.
+    """Return the results of ``apply``: those of ``forward``, with a node if gradients are recorded.
 
     Raises:
         AutogradError: A tensor marked as modified is not returned, or is a leaf that requires grad.
@@ -164,7 +164,7 @@ def record_function(function: type[Function], ctx: FunctionCtx, args: tuple[Any,
                 adopt_views(base, value)
     fixed = {id(tensor) for tensor in ctx._non_differentiable}
     _check_dirty_views(function.__name__, dirty, fixed, raw)
-    ctx._dirty = ctx._non_differentiable = ()  # results that the context holds would be reference cycles
+    ctx._dirty = ctx._non_differentiable = ()  # a context that held its results would be in a reference cycle
     node = _make_node(function, ctx, args, edges, raw)
     outputs = tuple([_output(node, index, value, id(value) in inputs, id(value) in dirty, id(value) in fixed)
                      for index, value in enumerate(raw)])
@@ -175,7 +175,7 @@ def record_function(function: type[Function], ctx: FunctionCtx, args: tuple[Any,
 
 
 def places_of(tensors: tuple[Any, ...], results: tuple[Any, ...]) -> frozenset[int]:
-    """Which of the results are among ``tensors``."""
+    """Return the indices of the results that are among ``tensors``."""
     if not tensors:
         return frozenset()
     known = {id(tensor) for tensor in tensors}
@@ -183,10 +183,10 @@ def places_of(tensors: tuple[Any, ...], results: tuple[Any, ...]) -> frozenset[i
 
 
 def _check_dirty(operator: str, dirty: set[int], inputs: set[int], raw: tuple[Any, ...]) -> None:
-    """Check what was marked as modified.
+    """Check the tensors that are marked as modified.
 
     Raises:
-        AutogradError: It is not returned.
+        AutogradError: One of them is not returned.
     """
     if dirty - {id(value) for value in raw}:
         raise AutogradError(operator, "a tensor marked as modified that is not returned",
@@ -198,10 +198,10 @@ def _check_dirty(operator: str, dirty: set[int], inputs: set[int], raw: tuple[An
 
 
 def _check_dirty_views(operator: str, dirty: set[int], fixed: set[int], raw: tuple[Any, ...]) -> None:
-    """Refuse modified views beside other results: the base's history would have to lead through one of them only.
+    """Refuse a modified view among several results, because the history of its base can include only one result.
 
     Raises:
-        AutogradError: There is one.
+        AutogradError: There is such a view.
     """
     for value in raw if dirty else ():
         if id(value) in dirty and value._base is not None and len(
@@ -227,7 +227,7 @@ def _make_node(function: type[Function], ctx: FunctionCtx, args: tuple[Any, ...]
 
 
 def _output(node: FunctionNode, index: int, value: Any, is_input: bool, is_dirty: bool, is_fixed: bool) -> Any:
-    """Return a result with its place in the graph."""
+    """Return a result, connected to its node."""
     if not hasattr(value, "_key"):
         return value
     if is_fixed or not value._key & DIFFERENTIABLE:
@@ -242,9 +242,9 @@ def _output(node: FunctionNode, index: int, value: Any, is_input: bool, is_dirty
 
 
 def _unrecorded_output(value: Any, is_input: bool, part: bool) -> Any:
-    """Return a result where nothing is recorded, though arguments may be ``part`` of a graph.
+    """Return a result of a call that is not recorded, although arguments may be ``part`` of a graph.
 
-    A view is not modified later with what requires a gradient.
+    A view must not be modified later with a tensor that requires a gradient.
     """
     if not hasattr(value, "_key"):
         return value
@@ -256,17 +256,17 @@ def _unrecorded_output(value: Any, is_input: bool, part: bool) -> Any:
 
 
 def _alias(value: Any) -> Any:
-    """Return a view of all of a tensor, as PyTorch returns for arguments that are returned as they are."""
+    """Return a view of the whole tensor, as PyTorch does for an argument that ``forward`` returns unchanged."""
     return value.view_as(value)
 
 
 def _save(node: FunctionNode, ctx: FunctionCtx, raw: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
-    """Let the node keep the arguments of ``save_for_backward``; it detaches results to avoid a cycle."""
+    """Store the arguments of ``save_for_backward`` in the node; results are detached to avoid a cycle."""
     places = {id(value): index for index, value in enumerate(raw) if hasattr(value, "_key")}
     saved, results = [], []
     for value in ctx._to_save:
         index = places.get(id(value), -1)
-        # An argument that is returned as it is has become a view; it is saved as an argument.
+        # An argument that is returned unchanged has become a view; it is saved as an argument.
         made = index >= 0 and outputs[index] is value and gradient_place(value._grad_fn)[0] is node
         results.append(index if made else -1)
         saved.append(value._cut() if made else value)

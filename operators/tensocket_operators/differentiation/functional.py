@@ -1,7 +1,7 @@
-"""Derivatives of functions as functions: products with Jacobians and Hessians, and the matrices themselves.
+"""Derivatives of functions: products with Jacobians and Hessians, and the matrices themselves.
 
-A row of a Jacobian is one backward pass. Products with the Jacobian from the right use that v -> J^T v is linear: its
-own gradient along a vector is the product (the "double backward trick").
+One backward pass computes one row of a Jacobian. The product of a Jacobian with a vector uses that v -> J^T v is
+linear: the gradient of this map along the vector is the product (the "double backward trick").
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Tensors = tuple[Any, ...]
 
 
 def _tuple(operator: str, values: Any, what: str) -> tuple[bool, Tensors]:
-    """Whether there are several, and all as a tuple.
+    """Return whether ``values`` is a sequence, and the values as a tuple.
 
     Raises:
-        ArgumentTypeError: Something is not a tensor.
+        ArgumentTypeError: A value is not a tensor.
     """
     several = isinstance(values, tuple)
     items = values if several else (values,)
@@ -37,7 +37,7 @@ def _tuple(operator: str, values: Any, what: str) -> tuple[bool, Tensors]:
 
 
 def _leaves(inputs: Tensors, create_graph: bool) -> Tensors:
-    """Return the inputs to differentiate with respect to; part of the caller's graph where that is to be continued."""
+    """Return the inputs as leaves to differentiate; with ``create_graph``, as views in the caller's graph."""
     return tuple([x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_() for x in inputs])
 
 
@@ -61,10 +61,10 @@ def _strict_outputs(operator: str, outputs: Tensors, strict: bool) -> None:
 
 def _gradients(operator: str, outputs: Tensors, inputs: Tensors, vectors: Any, create_graph: bool,
                strict: bool) -> Tensors:
-    """Return the gradients of those outputs that have any; zeros where there are none.
+    """Return the gradients of the outputs that are part of a graph; zeros for inputs that get none.
 
     Raises:
-        AutogradError: ``strict`` is set, and there is none, or one that is to be differentiated and cannot.
+        AutogradError: ``strict`` is set, and a gradient is missing, or cannot be differentiated as wanted.
     """
     pairs = [(y, None if vectors is None else v)
              for y, v in zip(outputs, vectors or outputs, strict=True) if y.requires_grad]
@@ -82,11 +82,11 @@ def _gradients(operator: str, outputs: Tensors, inputs: Tensors, vectors: Any, c
 
 
 def _vectors(operator: str, v: Any, like: Tensors) -> Tensors:
-    """Return the vectors of a product, checked against what they are multiplied with.
+    """Return the vectors of a product, checked against the tensors that they multiply.
 
     Raises:
-        ArgumentError: There is none, and more than one element.
-        ShapeError: Their number or shapes differ.
+        ArgumentError: No vector is given, and there is more than one element.
+        ShapeError: The number of vectors or their shapes differ from those of the tensors.
     """
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
@@ -107,12 +107,12 @@ def _one_value(operator: str, outputs: Tensors) -> None:
 
 def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
         strict: bool = False) -> tuple[Any, Any]:
-    """Return a vector times the Jacobian.
+    """Return the product of a vector and the Jacobian.
 
     Args:
         func: Takes and returns tensors, or tuples of them.
         inputs: A tensor or a tuple.
-        v: A vector with the shapes of the outputs; may be left out for one element.
+        v: A vector with the shapes of the outputs; it may be omitted for an output of one element.
         create_graph: Whether the results can be differentiated.
         strict: Whether an output that does not depend on an input is an error.
 
@@ -132,7 +132,7 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
         strict: bool = False) -> tuple[Any, Any]:
-    """Return the Jacobian times a vector; arguments as in ``vjp``, ``v`` has the shapes of the inputs.
+    """Return the product of the Jacobian and a vector; arguments as in ``vjp``, but ``v`` has the inputs' shapes.
 
     Raises:
         AutogradError: With ``strict``, an output does not depend on an input.
@@ -149,8 +149,9 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
         strict: bool = False) -> tuple[Any, Any]:
-    """Return a vector times the Hessian of a function of one value; arguments as in ``vjp``, ``v`` has the inputs'
-    shapes.
+    """Return the product of a vector and the Hessian of a scalar function.
+
+    The arguments are those of ``vjp``, but ``v`` has the shapes of the inputs.
 
     Raises:
         ShapeError: The function returns more than one element.
@@ -168,7 +169,7 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
         strict: bool = False) -> tuple[Any, Any]:
-    """Return the Hessian of a function of one value times a vector; arguments as in ``vhp``, which is faster.
+    """Return the product of the Hessian of a scalar function and a vector; arguments as in ``vhp``, which is faster.
 
     Raises:
         ShapeError: The function returns more than one element.
@@ -188,15 +189,15 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False,
              vectorize: bool = False, strategy: str = "reverse-mode") -> Any:
-    """All derivatives of the outputs: a tensor of shape ``output.shape + input.shape``, nested for several of them.
+    """Return the Jacobian: a tensor of shape ``output.shape + input.shape``, nested tuples for several of either.
 
     Args:
         func: Takes and returns tensors, or tuples of them.
         inputs: A tensor or a tuple.
         create_graph: Whether the result can be differentiated.
         strict: Whether an output that does not depend on an input is an error.
-        vectorize: Whether all elements of an output (or of an input, forward) are a batch for one pass.
-        strategy: ``reverse-mode``, or ``forward-mode`` with ``vectorize``, which computes column by column.
+        vectorize: Whether all elements of an output (in forward mode, of an input) are a batch for one pass.
+        strategy: ``reverse-mode``, or with ``vectorize`` also ``forward-mode``, which computes columns.
 
     Raises:
         AutogradError: With ``strict``, an output does not depend on an input.
@@ -225,7 +226,7 @@ def _nested(several_out: bool, several_in: bool, blocks: Any, create_graph: bool
 
 
 def _rows(output: Any, leaves: Tensors, create_graph: bool, strict: bool) -> list[Any]:
-    """Return the derivatives of one output, one element after the other."""
+    """Return the derivatives of one output, by one backward pass per element."""
     shapes = [(*output.shape, *x.shape) for x in leaves]
     elements = output.reshape(-1)
     if not elements.numel():
@@ -236,7 +237,7 @@ def _rows(output: Any, leaves: Tensors, create_graph: bool, strict: bool) -> lis
 
 
 def _units(tensor: Any) -> Any:
-    """All tensors of a shape that are 1 at one place and 0 elsewhere, stacked."""
+    """Return the unit tensors of a shape, which are 1 at one position and 0 elsewhere, stacked."""
     count = tensor.numel()
     units = tensor.detach().new_zeros((count, count))
     units.diagonal().fill_(1)
@@ -244,7 +245,7 @@ def _units(tensor: Any) -> Any:
 
 
 def _rows_at_once(output: Any, leaves: Tensors, create_graph: bool) -> list[Any]:
-    """Return the derivatives of one output, all its elements in one batch."""
+    """Return the derivatives of one output, by one batched pass for all its elements."""
     found: Tensors = (None,) * len(leaves)
     if output.requires_grad and output.numel():
         found = gradients([output], leaves, [_units(output)], retain_graph=True, create_graph=create_graph,
@@ -254,7 +255,7 @@ def _rows_at_once(output: Any, leaves: Tensors, create_graph: bool) -> list[Any]
 
 
 def _by_columns(func: Callable[..., Any], inputs: Any, create_graph: bool) -> Any:
-    """Return the derivatives along all elements of an input in one batch."""
+    """Return the derivatives of all outputs, by one batched product of Jacobian and unit vectors per input."""
     several_in, items = _tuple("jacobian", inputs, "an input")
     columns: list[list[Any]] = []
     for position, x in enumerate(items):
@@ -270,7 +271,7 @@ def _by_columns(func: Callable[..., Any], inputs: Any, create_graph: bool) -> An
 
 def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False,
             vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode") -> Any:
-    """All second derivatives of a function of one value: ``input.shape + input.shape``, nested for several inputs.
+    """Return the Hessian of a scalar function: ``input.shape + input.shape``, nested tuples for several inputs.
 
     Args:
         func: Takes tensors and returns one element.
@@ -278,7 +279,7 @@ def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, s
         create_graph: Whether the result can be differentiated.
         strict: Whether a gradient that does not depend on an input is an error.
         vectorize: As in ``jacobian``.
-        outer_jacobian_strategy: As ``strategy`` of ``jacobian``.
+        outer_jacobian_strategy: Like ``strategy`` of ``jacobian``.
 
     Raises:
         ShapeError: The function returns more than one element.

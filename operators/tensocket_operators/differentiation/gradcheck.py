@@ -1,4 +1,4 @@
-"""Gradients against differences; as real matrices, see ``jacobians``."""
+"""Checks of gradients against differences, which compare the real matrices of ``jacobians``."""
 
 from __future__ import annotations
 
@@ -38,17 +38,18 @@ from .jacobians import (
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 
-#: Makes a function of sparse tensors one of plain ones, and its inputs; filled by the package of sparse tensors.
+#: Functions that turn a function of sparse tensors and its inputs into those of dense tensors; the package of sparse
+#: tensors fills it.
 SPARSE: Final[list[Callable[..., tuple[Callable[..., Any], tuple[Any, ...]]]]] = []
 
 
 class GradcheckError(AutogradError):
-    """Gradients and differences disagree."""
+    """Error: gradients and differences disagree."""
 
 
 @dataclass(frozen=True)
 class _Settings:
-    """How to compare; see ``gradcheck``."""
+    """Settings of a comparison; see ``gradcheck``."""
 
     eps: float
     atol: float
@@ -88,7 +89,7 @@ def _check_inputs(inputs: tuple[Any, ...]) -> list[Any]:
 
 def _compare(function: Callable[..., Any], inputs: tuple[Any, ...], wanted: list[Any], settings: _Settings) -> None:
     differences = [numerical(function, inputs, x, settings.eps) for x in wanted]
-    outputs = outputs_of(function, inputs)  # after the inputs were changed for the last time
+    outputs = outputs_of(function, inputs)  # after the last change of the inputs
     for j, output in enumerate(outputs):
         backward = analytical(output, wanted)
         for i, matrix in enumerate(backward):
@@ -108,7 +109,7 @@ def _check_repeated(again: list[Vector], before: list[Vector], j: int, settings:
 
 def _compare_projected(function: Callable[..., Any], inputs: tuple[Any, ...], wanted: list[Any],
                        settings: _Settings) -> None:
-    """One random direction of every input and output instead of all."""
+    """Compare gradients and differences along one random direction per input and output."""
     random = np.random.default_rng(0)
     outputs = outputs_of(function, inputs)
     seeds = [random.uniform(0.1, 1, count(y)) for y in outputs]
@@ -135,7 +136,7 @@ def _compare_projected(function: Callable[..., Any], inputs: tuple[Any, ...], wa
 
 
 def _check_undefined(function: Callable[..., Any], inputs: tuple[Any, ...], wanted: list[Any]) -> None:
-    """Where no gradient arrives, or zeros do, nothing or zeros go on."""
+    """Check that an undefined or zero output gradient yields undefined or zero input gradients."""
     outputs = [y for y in outputs_of(function, inputs) if y.requires_grad]
     nothing = [UndefinedGrad()(y) for y in outputs]
     chosen = [nothing, *[[*outputs[:k], nothing[k], *outputs[k + 1:]] for k in range(len(outputs)) if len(outputs) > 1]]
@@ -156,7 +157,7 @@ def _check_undefined(function: Callable[..., Any], inputs: tuple[Any, ...], want
 
 
 def _check_batched(function: Callable[..., Any], inputs: tuple[Any, ...], wanted: list[Any]) -> None:
-    """Batched output gradients give the gradients of each."""
+    """Check that batched output gradients yield the gradients of each."""
     random = np.random.default_rng(1)
     for output in [y for y in outputs_of(function, inputs) if y.requires_grad]:
         seeds = [random.standard_normal(count(output)) for _ in range(2)]
@@ -181,7 +182,7 @@ def _check_dtypes(function: Callable[..., Any], inputs: tuple[Any, ...], wanted:
 
 def _check_forward(function: Callable[..., Any], inputs: tuple[Any, ...], wanted: list[Any],
                    settings: _Settings) -> None:
-    """Tangents agree with differences."""
+    """Check that tangents agree with differences."""
     places = places_of_outputs(function, inputs)
     moving = [k for k, x in enumerate(inputs) if any(x is y for y in wanted)]
     for i, at in enumerate(moving):
@@ -199,7 +200,7 @@ def _check_forward(function: Callable[..., Any], inputs: tuple[Any, ...], wanted
 
 def _check_undefined_forward(function: Callable[..., Any], inputs: tuple[Any, ...], moving: list[int],
                              places: list[int]) -> None:
-    """An input without tangent is like one whose tangent is zero."""
+    """Check that an input without a tangent is equivalent to one whose tangent is zero."""
     random = np.random.default_rng(4)
     given = {k: shaped_like(inputs[k], random.uniform(0.1, 1, count(inputs[k]))) for k in moving}
     for at in moving:
@@ -217,7 +218,7 @@ def _check_undefined_forward(function: Callable[..., Any], inputs: tuple[Any, ..
 
 def _check_batched_forward(function: Callable[..., Any], inputs: tuple[Any, ...], moving: list[int],
                            places: list[int]) -> None:
-    """Batched tangents give the tangents of each."""
+    """Check that batched tangents yield the tangents of each."""
     random = np.random.default_rng(3)
     for at in moving:
         rows = [random.standard_normal(count(inputs[at])) for _ in range(2)]
@@ -244,7 +245,7 @@ def _run(function: Callable[..., Any], inputs: tuple[Any, ...], settings: _Setti
 
 
 class GradcheckRequestError(ArgumentError, AssertionError):
-    """Checks that do not go together; PyTorch asserts that they do."""
+    """Error: the requested checks contradict each other. PyTorch raises AssertionError for them."""
 
 
 def _check_request(backward: bool, forward: bool, batched: bool, batched_forward: bool) -> None:
@@ -267,7 +268,7 @@ def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol:
 
     Args:
         func: Takes the inputs and returns a tensor or several.
-        inputs: A tensor or several, of float64 or complex128 where they require grad.
+        inputs: A tensor or several, of float64 or complex128 if they require grad.
         eps: Step of the differences.
         atol: Absolute tolerance.
         rtol: Relative tolerance.
@@ -279,16 +280,16 @@ def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol:
         check_batched_forward_grad: Whether to check batched tangents.
         check_forward_ad: Whether to compare the tangents of forward mode, element by element.
         check_backward_ad: Whether to check backward at all.
-        fast_mode: Compare along one random direction instead of element by element.
-        masked: Of sparse inputs, whether only stored elements change; by default all do.
+        fast_mode: Whether to compare along one random direction instead of element by element.
+        masked: Whether only stored elements of sparse inputs vary; by default all do.
 
     Returns:
-        Whether they agree.
+        Whether gradients and differences agree.
 
     Raises:
-        GradcheckError: They do not.
+        GradcheckError: They do not agree.
         ArgumentError: No input requires grad.
-        GradcheckRequestError: Neither mode is checked, or batches in a mode that is not.
+        GradcheckRequestError: Neither mode is checked, or batches are to be checked in a mode that is not.
         InconstantFunction: Shapes or dtypes of results depend on the values of the inputs.
     """
     _check_request(check_backward_ad, check_forward_ad, check_batched_grad, check_batched_forward_grad)
@@ -312,16 +313,16 @@ def gradgradcheck(func: Callable[..., Any], inputs: Any, grad_outputs: Any = Non
                   raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True,
                   check_grad_dtypes: bool = False, check_batched_grad: bool = False, check_fwd_over_rev: bool = False,
                   check_rev_over_rev: bool = True, fast_mode: bool = False, masked: bool = False) -> bool:
-    """Compare gradients of gradients with central differences; arguments as in ``gradcheck``.
+    """Compare gradients of gradients with central differences; other arguments are those of ``gradcheck``.
 
     Args:
         func: Takes the inputs and returns a tensor or several.
         inputs: A tensor or several.
-        grad_outputs: Gradients to start from; random ones if not given.
+        grad_outputs: Gradients of the outputs; by default random.
         eps: Step of the differences.
         atol: Absolute tolerance.
         rtol: Relative tolerance.
-        gen_non_contig_grad_outputs: Whether the random ones lie in memory with gaps.
+        gen_non_contig_grad_outputs: Whether the random gradients are not contiguous.
         raise_exception: Whether to raise, or to return False.
         nondet_tol: How much two backward passes may differ.
         check_undefined_grad: Whether to check that zero gradients give zero gradients.
@@ -329,7 +330,7 @@ def gradgradcheck(func: Callable[..., Any], inputs: Any, grad_outputs: Any = Non
         check_batched_grad: Whether to check batched gradients.
         check_fwd_over_rev: Whether to compare the tangents of gradients.
         check_rev_over_rev: Whether to compare the gradients of gradients.
-        fast_mode: Compare along one random direction.
+        fast_mode: Whether to compare along one random direction.
         masked: As in ``gradcheck``.
 
     Raises:
@@ -347,7 +348,7 @@ def gradgradcheck(func: Callable[..., Any], inputs: Any, grad_outputs: Any = Non
         given, weights = arguments[:len(items)], arguments[len(items):]
         wanted = [x for x, asked in zip(given, recorded, strict=True) if asked]
         for x in wanted:
-            x.requires_grad_()  # forward mode cuts its inputs off
+            x.requires_grad_()  # forward mode detaches its inputs
         outputs = [y for y in outputs_of(func, given) if y.requires_grad]
         found = gradients(outputs, wanted, list(weights), create_graph=True, allow_unused=True)
         return tuple([g for g in found if g is not None])

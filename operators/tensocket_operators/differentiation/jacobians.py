@@ -1,8 +1,9 @@
-"""Jacobians as real matrices: by differences, backward passes and forward mode, for ``gradcheck`` to compare.
+"""Jacobians as real matrices, by differences, backward passes and forward mode, for ``gradcheck`` to compare.
 
-A complex number is a pair of real ones here. With PyTorch's convention, the gradient of an output element for the seed
-1 holds the derivatives of its real part, for the seed 1j those of its imaginary part, with respect to the real (real
-part) and imaginary (imaginary part) parts of the inputs. So one real matrix per input and output is compared.
+A complex number counts as a pair of real numbers. With PyTorch's convention, the gradient of an output element for the
+seed 1 holds the derivatives of its real part, and for the seed 1j those of its imaginary part; the real part of the
+gradient is the derivative with respect to the real part of the input, and the imaginary part that with respect to its
+imaginary part. So ``gradcheck`` compares one real matrix per input and output.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ from .dual_levels import pushed_along
 
 
 class InconstantFunction(ArgumentError, AssertionError):
-    """A function whose differences cannot be taken, because what it returns depends on values in its form."""
+    """Error: differences of a function cannot be taken, as shapes or dtypes of its results depend on values."""
 
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def tensors_in(values: Any) -> tuple[Any, ...]:
-    """One value or several, as a tuple."""
+    """Return one value or several as a tuple."""
     return tuple(values) if isinstance(values, (tuple, list)) else (values,)
 
 
 def reals(tensor: Any) -> Vector:
     """Return a tensor's values as a real vector."""
     plain = tensor.detach()
-    if without_memory(plain):  # only the operators of its class read it
+    if without_memory(plain):  # only the operators of its class can read it
         flat = plain.reshape(-1)
         values = np.array([flat[k].item() for k in range(flat.numel())],
                           np.complex128 if tensor.dtype.kind == "complex" else np.float64)
@@ -47,12 +48,12 @@ def reals(tensor: Any) -> Vector:
 
 
 def count(tensor: Any) -> int:
-    """Real numbers in a tensor."""
+    """Return the number of real numbers in a tensor."""
     return int(tensor.numel()) * (2 if tensor.dtype.kind == "complex" else 1)
 
 
 def _set(tensor: Any, index: int, values: Vector) -> None:
-    """Write one element of a tensor, past autograd; ``values`` is the whole as a real vector."""
+    """Write one element of a tensor, bypassing autograd; ``values`` is the whole tensor as a real vector."""
     place = np.unravel_index(index, tuple(tensor.shape)) if tensor.ndim else ()
     at = tuple(int(k) for k in place)
     number = complex(*values[2 * index:2 * index + 2]) if tensor.dtype.kind == "complex" else float(values[index])
@@ -60,13 +61,13 @@ def _set(tensor: Any, index: int, values: Vector) -> None:
 
 
 def write(tensor: Any, values: Vector) -> None:
-    """Write all elements of a tensor, past autograd."""
+    """Write all elements of a tensor, bypassing autograd."""
     for index in range(tensor.numel()):
         _set(tensor, index, values)
 
 
 def outputs_of(function: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the results that have gradients; where none has, those that could, whose differences are then zero."""
+    """Return the results that have gradients; if none has, those whose dtype could, as their differences are zero."""
     return _chosen(tensors_in(function(*inputs)))
 
 
@@ -92,7 +93,7 @@ def evaluate(function: Callable[..., Any], inputs: tuple[Any, ...], places: list
     """Return the results that have gradients, as real vectors.
 
     Raises:
-        InconstantFunction: Their shapes and dtypes are not ``places``.
+        InconstantFunction: Their shapes and dtypes are not those in ``places``.
     """
     outputs = outputs_of(function, inputs)
     for y, (shape, dtype) in zip(outputs, places, strict=True):
@@ -105,7 +106,7 @@ def evaluate(function: Callable[..., Any], inputs: tuple[Any, ...], places: list
 
 
 def numerical(function: Callable[..., Any], inputs: tuple[Any, ...], x: Any, eps: float) -> list[Vector]:
-    """By output, the real Jacobian with respect to one input: rows are outputs."""
+    """Return by output the real Jacobian with respect to one input, by differences; rows are output elements."""
     values, columns = reals(x), []
     places = [(tuple(y.shape), y.dtype) for y in outputs_of(function, inputs)]
     parts = 2 if x.dtype.kind == "complex" else 1
@@ -132,7 +133,7 @@ def seeded(output: Any, wanted: Sequence[Any], seed: Vector) -> list[Vector]:
 
 
 def analytical(output: Any, wanted: Sequence[Any]) -> list[Vector]:
-    """By input, the real Jacobian of one output by backward passes."""
+    """Return by input the real Jacobian of one output, by backward passes."""
     rows = []
     for k in range(count(output)):
         seed = np.zeros(count(output))
@@ -147,14 +148,14 @@ def analytical(output: Any, wanted: Sequence[Any]) -> list[Vector]:
 
 
 def places_of_outputs(function: Callable[..., Any], inputs: tuple[Any, ...]) -> list[int]:
-    """Which results ``outputs_of`` chooses."""
+    """Return the indices of the results that ``outputs_of`` selects."""
     found = tensors_in(function(*inputs))
     chosen = {id(y) for y in _chosen(found)}
     return [k for k, y in enumerate(found) if id(y) in chosen]
 
 
 def _tangents(inputs: tuple[Any, ...], wanted: list[int], moving: dict[int, Any]) -> list[Any]:
-    """Return a tangent for each input: of the wanted ones, what is given or zeros."""
+    """Return a tangent for each input: for the wanted inputs, the given tangent or zeros; for others None."""
     return [(moving[k] if k in moving else zeros_like(x)) if k in wanted else None for k, x in enumerate(inputs)]
 
 
@@ -172,14 +173,14 @@ def pushed_once(function: Callable[..., Any], inputs: tuple[Any, ...], places: l
 
 def pushed(function: Callable[..., Any], inputs: tuple[Any, ...], wanted: list[int], places: list[int],
            at: int) -> list[Vector]:
-    """By output, the real Jacobian with respect to one input by forward mode.
+    """Return by output the real Jacobian with respect to one input, by forward mode.
 
     Args:
         function: Takes the inputs.
         inputs: Tensors and other values.
-        wanted: Which inputs have tangents.
-        places: Which results are looked at.
-        at: Which input moves.
+        wanted: Indices of the inputs that have tangents.
+        places: Indices of the results to compare.
+        at: Index of the input whose tangent is not zero.
     """
     x = inputs[at]
     columns = [[reals(y) for y in pushed_once(function, inputs, places, _tangents(
@@ -191,7 +192,7 @@ def pushed(function: Callable[..., Any], inputs: tuple[Any, ...], wanted: list[i
 
 def pushed_in_batch(function: Callable[..., Any], inputs: tuple[Any, ...], places: list[int], at: int,
                     rows: list[Vector]) -> tuple[list[list[Vector]], list[Vector]]:
-    """By output, tangents for several tangents of one input: computed one by one, and at once."""
+    """Return by output the tangents for several tangents of one input: computed one by one, and in one batch."""
     x = inputs[at]
     tangents = x.detach().new_zeros((len(rows), *x.shape))
     for k, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""PyTorch's switch for threads of the engine."""
+"""PyTorch's switch for threads of the autograd engine."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _THREAD: Final = _Thread()
 
 
 def is_multithreading_enabled() -> bool:
-    """Whether multithreading is on in this thread, by the last ``set_multithreading_enabled``."""
+    """Whether the last ``set_multithreading_enabled`` turned multithreading on in this thread."""
     return _THREAD.enabled
 
 
 class set_multithreading_enabled:
-    """Whether backward may use threads of its own, from the call on, or as a context manager or decorator.
+    """Setting that lets backward use its own threads, from the call on, or as a context manager or decorator.
 
-    The engine runs every backward pass in the thread that called it, so that either setting gives the same.
+    The engine runs every backward pass in the calling thread, so that the setting changes nothing.
 
     Args:
         mode: The setting.
@@ -40,12 +40,12 @@ class set_multithreading_enabled:
         _THREAD.enabled = mode
 
     def __enter__(self) -> None:
-        """Do nothing; the setting holds already."""
+        """Do nothing; the setting applies already."""
 
     def __exit__(self, *error: object) -> None:
         _THREAD.enabled = self._before
 
     def __call__(self, function: F) -> F:
-        """Decorate ``function``; the setting then holds in its calls only."""
+        """Decorate ``function``; the setting then applies only during its calls."""
         _THREAD.enabled, mode = self._before, self.mode
         return decorate(lambda: set_multithreading_enabled(mode), function)  # type: ignore[no-any-return]

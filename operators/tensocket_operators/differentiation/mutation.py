@@ -1,4 +1,4 @@
-"""In-place changes of tensors that the graph has saved: the graph keeps a copy of the value from before."""
+"""In-place changes of tensors that the graph has saved: the graph keeps a copy of the earlier value."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tensocket_core.dispatch.protocol import TorchDispatchMode
 from tensocket_core.geometry import element_strides, memory_of, memory_offset
 from tensocket_plugins.contract.errors import AutogradError
 
-#: Identifies what a tensor shows: its memory, version, key bits and geometry.
+#: Identity of a tensor's value: its memory, version, key bits and layout.
 _Key = tuple[Any, ...]
 
 
 class LeftContextError(AutogradError, AssertionError):
-    """A backward pass outside of the context that saved the tensors; PyTorch asserts that it is inside."""
+    """Error: a backward pass runs outside of the context that saved its tensors. PyTorch raises AssertionError."""
 
 
 class _Handle:
@@ -33,12 +33,12 @@ class _Handle:
 
 
 class SavedForMutation:
-    """The tensors saved inside one ``allow_mutation_on_saved_tensors``, by the memory that they lie in.
+    """The tensors saved inside one ``allow_mutation_on_saved_tensors``, by their memory.
 
     Attributes:
         cloned: Handles of tensors whose memory was about to change, with their copies.
-        original: Handles of the others, with the tensors.
-        tid_to_weakhandle: By what a tensor shows, the handle that stands for all that were saved of it.
+        original: Handles of the other tensors, with the tensors.
+        tid_to_weakhandle: By the identity of a tensor's value, the handle that replaces all saved tensors with it.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class SavedForMutation:
             return handle
         handle = self.tid_to_weakhandle[key] = _Handle(self, tensor, key)
         self.original[handle] = tensor
-        # The handle keeps the memory alive, and so its identity; sets of handles that are gone are empty.
+        # The handle keeps the memory alive, and so its identity valid; a set whose handles are gone is empty.
         self._by_memory.setdefault(memory, weakref.WeakSet()).add(handle)
         return handle
 
@@ -66,7 +66,7 @@ class SavedForMutation:
         """Return the tensor as it was when it was saved.
 
         Raises:
-            LeftContextError: The context that saved it was left.
+            LeftContextError: The context that saved it has ended.
         """
         if not self._open:
             raise LeftContextError("allow_mutation_on_saved_tensors", "Trying to backward outside of the "
@@ -75,7 +75,7 @@ class SavedForMutation:
         return handle.value
 
     def before_change(self, tensor: Any) -> None:
-        """Copy what is saved in a tensor's memory, which is about to change."""
+        """Copy the saved tensors in a tensor's memory, which is about to change."""
         for handle in tuple(self._by_memory.pop(id(memory_of(tensor._array)), ())):
             self.tid_to_weakhandle.pop(handle.key, None)
             handle.value = handle.value.clone()
@@ -83,7 +83,7 @@ class SavedForMutation:
             self.original.pop(handle, None)
 
     def clear(self) -> None:
-        """Forget everything; what was saved cannot be used any more."""
+        """Drop all saved tensors, which can no longer be used."""
         self._open = False
         self._by_memory.clear()
         self.tid_to_weakhandle.clear()
@@ -92,7 +92,7 @@ class SavedForMutation:
 
 
 class _CopyBeforeChange(TorchDispatchMode):
-    """Sees operators that write to their arguments before they do."""
+    """Mode that copies saved tensors before operators write to their memory."""
 
     def __init__(self, context: SavedForMutation) -> None:
         super().__init__()
@@ -118,12 +118,12 @@ _THREAD: Final = _Thread()
 
 @contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[SavedForMutation]:
-    """While entered, tensors that the graph has saved may be changed in place: the graph keeps copies from before.
+    """Allow in-place changes of tensors that the graph has saved: the graph keeps copies of the earlier values.
 
     Backward has to run inside of the context, too.
 
     Raises:
-        AutogradError: It is entered already.
+        AutogradError: The context is entered already.
     """
     if _THREAD.entered:
         raise AutogradError("allow_mutation_on_saved_tensors", "a second context", "the context does not nest",

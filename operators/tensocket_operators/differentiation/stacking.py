@@ -1,4 +1,4 @@
-"""Stacking for autograd itself, which is imported before the generated functions are."""
+"""``stack`` for autograd, which is imported before the generated functions."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from tensocket_core.dispatch.registry import OPERATORS
 
 
 def stack(tensors: Sequence[Any]) -> Any:
-    """Return tensors of one shape along a new first dimension."""
+    """Stack tensors of one shape along a new first dimension."""
     return call(OPERATORS["cat"], [tensor.unsqueeze(0) for tensor in tensors], 0)

@@ -1,8 +1,8 @@
-"""Functions with a backward of their own under transforms.
+"""Custom autograd functions under transforms.
 
 A call goes down the stack of transforms as an operator's does: a reverse level records the function's ``backward``, a
-forward level uses its ``jvp``, a batch its ``vmap`` (or a rule made of ``forward`` and ``backward``), other levels see
-what ``forward`` calls.
+forward level uses its ``jvp``, a batch its ``vmap`` (or a rule derived from ``forward`` and ``backward``), and other
+levels run the operators that ``forward`` calls.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _forward(transform: Forward, function: type[Function], args: tuple[Any, ...]
 
 
 def _context(transform: Forward, function: type[Function], primals: tuple[Any, ...], result: Any) -> Any:
-    """Return the context that the function leaves for ``jvp`` where its call went through further transforms."""
+    """Return the function's context for ``jvp`` after a call that went through further transforms."""
     _needs_setup(function, transform)
     ctx = make_context(function, primals)
     function.setup_context(ctx, primals, result)
@@ -99,7 +99,7 @@ def _pushed(function: type[Function], ctx: Any, primals: tuple[Any, ...], tangen
     """Return the tangents of the results by the function's ``jvp``.
 
     Raises:
-        TransformError: There is one for a result that has no derivative, or another number than results.
+        TransformError: A result without a derivative has a tangent, or the number of tangents is not that of results.
     """
     given = [x.new_zeros(tuple(x.shape)) if t is None and getattr(x, "_key", 0) & DIFFERENTIABLE
              and ctx.materialize_grads else t for x, t in zip(primals, tangents, strict=True)]
@@ -122,10 +122,11 @@ def _pushed(function: type[Function], ctx: Any, primals: tuple[Any, ...], tangen
 
 def _joined(transform: Forward, function: type[Function], args: tuple[Any, ...], tangents: list[Any],
             changed: list[bool], result: Any, tangent: Any) -> Any:
-    """Return a result with its tangent: an argument that was modified, a view of one, or a new tensor.
+    """Return a result with its tangent. The result is a modified argument, a view of an argument, or a new tensor.
 
     Raises:
-        TransformError: The tangent is not to that of the argument what the result is to the argument.
+        TransformError: ``jvp`` does not treat the argument's tangent, in place or as a view, as ``forward`` does the
+            argument.
     """
     if not hasattr(result, "_key"):
         return result
@@ -201,7 +202,7 @@ def _checked_pair(function: type[Function], returned: Any) -> tuple[Any, Any]:
     """Return the results of a function's ``vmap`` and their dims.
 
     Raises:
-        TransformError: It is not a pair of these, or the dims have not the structure of the results.
+        TransformError: ``vmap`` does not return such a pair, or the dims do not have the structure of the results.
     """
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise TransformError(function.__name__, f"{type(returned).__name__} from vmap", "Expected the vmap "
@@ -217,7 +218,7 @@ def _checked_pair(function: type[Function], returned: Any) -> tuple[Any, Any]:
 
 
 def _generated(transform: Batching, function: type[Function], dims: tuple[Any, ...]) -> type[Function]:
-    """Return the function over a batch in dimension 0 of all results, from its ``forward`` and ``backward`` for one."""
+    """Derive the function over a batch, in dimension 0 of all results, from its ``forward`` and ``backward``."""
 
     def inside(values: Any, batched: Any) -> Any:
         return tuple([transform.wrap(x) if there else x for x, there in zip(values, batched, strict=True)])
@@ -266,5 +267,5 @@ def _generated(transform: Batching, function: type[Function], dims: tuple[Any, .
 
 
 def _shared(gradient: Any, dim: Any) -> Any:
-    """Return the gradient of an argument: of one that all examples share, the sum."""
+    """Return the gradient of an argument; an argument that all examples share gets the sum over the batch."""
     return gradient if gradient is None or dim is not None else gradient.sum(0)

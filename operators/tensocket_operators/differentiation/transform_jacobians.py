@@ -1,4 +1,4 @@
-"""Whole derivatives: Jacobians by one batch of pullbacks or pushforwards, Hessians by both."""
+"""Jacobians by one batch of pullbacks or pushforwards, and Hessians by both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..creation import eye
 
 
 def _units(tensor: Any) -> Any:
-    """All tensors of a shape that are 1 at one place and 0 elsewhere, stacked."""
+    """Return the unit tensors of a shape, which are 1 at one position and 0 elsewhere, stacked."""
     count = tensor.numel()
     with untransformed():
         return eye(count, dtype=tensor.dtype, device=tensor.device).reshape((count, *tensor.shape))
@@ -30,12 +30,13 @@ def jacrev(func: Callable[..., Any], argnums: Any = 0, *, has_aux: bool = False,
     Args:
         func: A function of trees of tensors that returns a tree of tensors.
         argnums: Position of the argument to differentiate, or a tuple of positions.
-        has_aux: Whether ``func`` returns a pair of what is differentiated and something else, which is returned too.
-        chunk_size: Pullbacks at once; None for all.
+        has_aux: Whether ``func`` returns a pair: the value to differentiate, and an auxiliary value to return as well.
+        chunk_size: Pullbacks per batch; None for all.
 
     Returns:
-        A function of the same arguments. In the structure of the result, it has for every result of shape R the
-        structure of the differentiated arguments, with a tensor of shape [*R, *X] for one of shape X.
+        A function of the same arguments. It returns the structure of the result, with the structure of the
+        differentiated arguments in place of each tensor of shape R, and a tensor of shape [*R, *X] for each argument of
+        shape X.
 
     >>> import tensocket_core as tc
     >>> jacrev(lambda x: x ** 2)(tc.tensor([1.0, 2.0])).tolist()
@@ -63,18 +64,17 @@ def jacrev(func: Callable[..., Any], argnums: Any = 0, *, has_aux: bool = False,
 
 def jacfwd(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error",
            chunk_size: int | None = None) -> Callable[..., Any]:
-    """Return a function that returns the Jacobian of ``func`` in forward mode: one pushforward per element of the
-    arguments.
+    """Return a function that returns the Jacobian of ``func`` in forward mode: one pushforward per argument element.
 
     Args:
         func: A function of trees of tensors that returns a tree of tensors.
         argnums: Position of the argument to differentiate, or a tuple of positions.
-        has_aux: Whether ``func`` returns a pair of what is differentiated and something else, which is returned too.
+        has_aux: Whether ``func`` returns a pair: the value to differentiate, and an auxiliary value to return as well.
         randomness: Behaviour of draws in ``func``; see ``vmap``.
-        chunk_size: Pushforwards at once; None for all.
+        chunk_size: Pushforwards per batch; None for all.
 
     Returns:
-        As that of ``jacrev``.
+        A function like that of ``jacrev``.
     """
 
     def compute(*args: Any) -> Any:
@@ -82,7 +82,7 @@ def jacfwd(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *,
         check_real("jacfwd", "inputs", args)
         leaves, spec = tree_flatten(picked(args, argnums))
         slots = [object() for _ in leaves]
-        # Other arguments are the level's as well, so that the function may modify them.
+        # The level wraps the other arguments as well, so that the function may modify them.
         places = tree_leaves(replaced(args, argnums, tree_unflatten(slots, spec)))
         seen: list[Any] = []
 
@@ -128,10 +128,10 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
 
     Args:
         func: A function of trees of tensors that returns a tree of floating-point tensors.
-        primals: Where.
+        primals: The arguments at which to linearize.
 
     Returns:
-        The result, and a function of a direction (one tree per primal) that returns the derivative in it.
+        The result, and a function of a direction (one tree per primal) that returns the derivative in this direction.
     """
     result, pull, _ = pull_back("linearize", func, primals, None, False)
     leaves, spec = tree_flatten(primals)

@@ -1,4 +1,4 @@
-"""Advanced indexing: positions of what is not zero, masks, and several index tensors at once."""
+"""Advanced indexing: positions of nonzero elements, masks, and several index tensors at once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .kernel import scatter_arrays
 
 @composite("nonzero(Tensor input, *, bool as_tuple=False) -> any")
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
-    """Positions of elements that are not zero, one row each, in row-major order; how many depends on the data."""
+    """Return the positions of nonzero elements, one row each, in row-major order; their number depends on the data."""
     if as_tuple and input.ndim == 0:
         input = input.reshape(1)
     if not input._entry.holds_data:
@@ -51,7 +51,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
 
 
 def _true_positions(mask: Any) -> Any:
-    """Return the positions of true elements of a vector, in order: every one is written where a running count says."""
+    """Return the positions of true elements of a vector in order; a running count gives the place of each."""
     size, count = mask.numel(), _running_count(mask)
     total = int(count.select(0, size - 1).item()) if size else 0
     # Elements that are not true all go to one spare place at the end.
@@ -61,9 +61,7 @@ def _true_positions(mask: Any) -> Any:
 
 
 def _running_count(mask: Any) -> Any:
-    """Return the number of true elements up to each one; without a code generator, in passes that double what is
-    counted.
-    """
+    """Return the number of true elements up to each one; without a code generator, in passes that double the range."""
     count = mask.to(dtypes.int64)
     if mask._entry.runtime.target is not None:
         return functions.cumsum(count, 0)
@@ -77,7 +75,7 @@ def _running_count(mask: Any) -> Any:
 
 
 def _coordinates(position: Any, shape: tuple[int, ...]) -> Any:
-    """Row-major positions as one row of indices each."""
+    """Return row-major positions as one row of indices each."""
     if not shape:
         return position.new_zeros(position.shape[0], 0)
     columns = []
@@ -88,10 +86,10 @@ def _coordinates(position: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _beside(input: Any, index: Any) -> Any:
-    """Return an index tensor on the input's device; only those on the host are moved.
+    """Return an index tensor on the input's device; only index tensors on the host are moved.
 
     Raises:
-        DeviceMismatch: It is on another device.
+        DeviceMismatch: The index tensor is on another device.
     """
     if index._entry is not input._entry and not index._entry.runtime.profile.host_resident:
         raise DeviceMismatch(
@@ -122,7 +120,7 @@ class _Selection:
         self.sizes = tuple(input._array.shape[k] for k in used)
         self.rest = tuple(input._array.shape[k] for k in rest)
         adjacent = used == list(range(used[0], used[-1] + 1))
-        #: Where the broadcast index dimensions stand in the result: in place of adjacent ones, else in front.
+        #: Position of the broadcast index dimensions in the result: that of adjacent ones, else the front.
         self.place = used[0] if adjacent else 0
         self.position = self._linear(input, [indices[k] for k in used])
 
@@ -141,28 +139,28 @@ class _Selection:
         return input.permute(self.order).reshape((math.prod(self.sizes), math.prod(self.rest)))
 
     def unrows(self, rows: Any) -> Any:
-        """Return the inverse of ``rows``."""
+        """Return the tensor from its rows: the inverse of ``rows``."""
         inverse = [0] * len(self.order)
         for k, dim in enumerate(self.order):
             inverse[dim] = k
         return rows.reshape((*self.sizes, *self.rest)).permute(inverse)
 
     def _axes(self) -> tuple[int, ...]:
-        """Permutation from [index dims, rest] to the result's order."""
+        """Return the permutation from [index dims, rest] to the result's order."""
         count = len(self.shape)
         rest = tuple(range(count, count + len(self.rest)))
         return (*rest[:self.place], *range(count), *rest[self.place:])
 
     def result(self, rows: Any) -> Any:
-        """Selected rows in the shape of the result."""
+        """Return selected rows in the shape of the result."""
         axes, front = self._axes(), (*self.shape, *self.rest)
         if sorted(moved := [k for k in axes if front[k] != 1]) == moved:
-            # Only dimensions of size 1 change places: a new shape gives them the strides of a new tensor.
+            # Only dimensions of size 1 move: a reshape gives them the strides of a new tensor.
             return rows.reshape(tuple(front[k] for k in axes))
         return rows.reshape(front).permute(axes)
 
     def values(self, value: Any) -> Any:
-        """A value to write, as selected rows."""
+        """Return a value to write, as selected rows."""
         axes = self._axes()
         front = (*self.shape, *self.rest)
         wide = trimmed(value, len(axes)).expand(tuple(front[k] for k in axes))
@@ -173,13 +171,13 @@ class _Selection:
 
 
 def trimmed(value: Any, rank: int) -> Any:
-    """Return a value without leading dimensions of size 1 that its place does not have."""
+    """Return a value without the leading dimensions of size 1 that exceed ``rank``."""
     lead = value.ndim - rank
     return value.reshape(tuple(value.shape[lead:])) if lead > 0 and all(n == 1 for n in value.shape[:lead]) else value
 
 
 def _expanded(input: Any, indices: Any) -> tuple[Any, ...]:
-    """Index tensors per dimension, bool masks replaced by positions, filled up with None."""
+    """Return one index tensor or None per dimension; positions replace bool masks."""
     result: list[Any] = []
     for index in indices:
         if index is not None and index.dtype in (dtypes.bool_, dtypes.uint8):
@@ -204,7 +202,7 @@ def _expanded(input: Any, indices: Any) -> tuple[Any, ...]:
 
 
 def _flattened(input: Any, indices: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return the same selection with masks of several dimensions as masks of one, where positions are found faster."""
+    """Return the same selection with flattened masks of several dimensions, whose positions are found faster."""
     result: list[Any] = []
     for index in indices:
         last = len(result) + (0 if index is None else index.ndim)
@@ -217,25 +215,25 @@ def _flattened(input: Any, indices: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def index_tensors(input: Any, indices: Any) -> Any:
-    """Return the elements at index tensors (None takes a whole dimension)."""
+    """Return the elements at index tensors (None selects a whole dimension)."""
     input, indices = _flattened(input, indices)
     selection = _Selection(input, _expanded(input, indices))
     rows = selection.rows(input)
     chosen = call(gather_valid, rows, 0, rows_index(selection.position, tuple(rows.shape), 0))
     result = selection.result(chosen).contiguous()
-    result._base = result._fixed_view = None  # nobody else has what was gathered
+    result._base = result._fixed_view = None  # nothing else holds the gathered copy
     return result
 
 
 @composite("index_put(Tensor input, any indices, Operand values, bool accumulate=False) -> Tensor")
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """A copy of input with values written (or added) at index tensors."""
+    """Return a copy of input with values written (or added) at index tensors."""
     selection, value, position = _placed(input, indices, values)
     return selection.unrows(call(scatter_valid, selection.rows(input), 0, position, value, accumulate))
 
 
 def _placed(input: Any, indices: Any, values: Any) -> tuple[_Selection, Any, Any]:
-    """Return the selection of index tensors, values as its rows, and an index tensor of their shape."""
+    """Return the selection of index tensors, the values as its rows, and an index tensor of their shape."""
     values = values if hasattr(values, "_key") else input.new_full((), values)
     if values.ndim == 0:
         values = values.to(input.dtype)
@@ -249,9 +247,9 @@ def _placed(input: Any, indices: Any, values: Any) -> tuple[_Selection, Any, Any
 
 
 def write_indices(input: Any, indices: Any, values: Any) -> None:
-    """``index_put_`` without a copy of the tensor where its rows are views of it; nothing is recorded.
+    """Apply ``index_put_`` unrecorded, and without a copy of the tensor if its rows are views of it.
 
-    Indices and values may be lazily conjugated or negated, the tensor is not.
+    Indices and values may be lazily conjugated or negated; the tensor must not be.
     """
     values, *indices = [lazy.resolved(x) if getattr(x, "_key", 0) & LAZY else x for x in (values, *indices)]
     check_writable("index_put_", input)
@@ -264,7 +262,7 @@ def write_indices(input: Any, indices: Any, values: Any) -> None:
     rows, position, value = (own("index_put_", x) for x in (rows, position, value.detach()))
     if value.numel():
         check_reach("index_put_", 0, position, rows._array.shape, value)
-        shared = owner_of(value._array) is owner_of(rows._array)  # rows go to other places than they come from
+        shared = owner_of(value._array) is owner_of(rows._array)  # written and read positions differ
         source = value.clone()._array if shared else value._array
         scatter_arrays(input._entry, rows._array, position._array, source, 0, rows.dtype, add=False)
     bump(input)

@@ -1,4 +1,4 @@
-"""Products and choices of elements, and estimates of derivatives."""
+"""Products and combinations of elements, and estimates of derivatives."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 from ..kinds.composite import composite
 from .selection import positions
 
-#: Elements of a result that take a while to find.
+#: Number of elements from which finding a result takes long, so that its memory is allocated first.
 _MANY: Final = 1 << 32
 
 
 @composite("cartesian_prod(any tensors) -> Tensor~", method=False)
 def cartesian_prod(*tensors: Any) -> Any:
-    """All choices of one element of each vector: (product of sizes, number of vectors); the vector itself for one.
+    """Return all choices of one element of each vector: (product of sizes, number of vectors); one vector as it is.
 
     Raises:
         ArgumentTypeError: An argument is not a tensor.
         DtypeError: The vectors have different dtypes.
-        ShapeError: No tensor is given, or one is not a vector.
+        ShapeError: No tensor is given, or a tensor is not a vector.
     """
     if not tensors:
         raise ShapeError("cartesian_prod", "no tensors", "there is at least one", "pass vectors")
@@ -43,7 +43,7 @@ def cartesian_prod(*tensors: Any) -> Any:
 
 
 def _choices(like: Any, size: int, count: int, repeated: bool) -> Any:
-    """Increasing indices: (choices, count), in lexicographic order."""
+    """Return increasing indices: (choices, count), in lexicographic order."""
     chosen = positions(like, size).unsqueeze(1)
     for _ in range(count - 1):
         rows = chosen.shape[0]
@@ -57,7 +57,7 @@ def _choices(like: Any, size: int, count: int, repeated: bool) -> Any:
 
 @composite("combinations(Tensor input, int r=2, bool with_replacement=False) -> Tensor", method=False)
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
-    """All choices of r elements of a vector in their order: (choices, r).
+    """Return all choices of r elements of a vector in their order: (choices, r).
 
     Args:
         input: A vector.
@@ -78,7 +78,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     size = input.shape[0] + (r - 1 if with_replacement and input.shape[0] else 0)
     rows = math.comb(size, r) if min(r, size - r) < 64 else 1 << 62  # or more
     if rows * r > _MANY:
-        input.new_empty((rows, r))  # no memory for the result, no search for it
+        input.new_empty((rows, r))  # fail here if memory cannot hold the result
     return input[_choices(input, input.shape[0], r, with_replacement)]
 
 
@@ -86,10 +86,10 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
 
 
 def _spacings(input: Any, spacing: Any, dim: Any) -> tuple[tuple[int, ...], list[Any]]:
-    """Dimensions, and for each the distance of its points, or their coordinates.
+    """Return the dimensions, and for each of them the distance of its points or their coordinates.
 
     Raises:
-        ArgumentError: There is not one spacing for each dimension.
+        ArgumentError: The number of spacings differs from that of dimensions.
         ArgumentTypeError: Numbers and vectors are mixed.
     """
     if dim is None:
@@ -115,7 +115,7 @@ def _at(values: Any, axis: int, start: int, length: int) -> Any:
 
 
 def _even_slope(input: Any, axis: int, distance: Any, order: int) -> Any:
-    """Central differences of points of one distance, and one-sided ones of an order at the ends."""
+    """Return central differences of equidistant points, and one-sided differences of an order at the ends."""
     size = input.shape[axis]
     inner = (_at(input, axis, 2, size - 2) - _at(input, axis, 0, size - 2)) / 2
     if order == 1:
@@ -129,7 +129,7 @@ def _even_slope(input: Any, axis: int, distance: Any, order: int) -> Any:
 
 
 def _slope(input: Any, axis: int, places: Any, order: int) -> Any:
-    """Differences of points at coordinates; second order ones are slopes of parabolas through three points."""
+    """Return differences of points at coordinates; second-order ones are slopes of parabolas through three points."""
     size, dtype = input.shape[axis], result_type((input, places))
     if dtype.kind in ("float", "complex"):
         input = input.to(dtype)  # differences are rounded as quotients are
@@ -148,20 +148,20 @@ def _slope(input: Any, axis: int, places: Any, order: int) -> Any:
 
 @composite("gradient(Tensor input, *, any spacing=1, any dim=None, int edge_order=1) -> any", method=False)
 def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> list[Any]:
-    """Estimates of partial derivatives of a function that is sampled on a grid, one for each dimension.
+    """Estimate the partial derivatives of a function that is sampled on a grid, one tensor for each dimension.
 
-    Inside, the error is of second order in the distance of points; at the ends of ``edge_order``.
+    Inside, the error is of second order in the distance of points; at the ends, of order ``edge_order``.
 
     Args:
         input: Values on a grid.
         spacing: The distance of points, one for each dimension, or vectors of the points' coordinates.
-        dim: Dimensions; by default all.
+        dim: Dimensions; all by default.
         edge_order: 1 or 2.
 
     Raises:
-        ArgumentError: The order is another, or there is not one spacing for each dimension.
+        ArgumentError: The order is neither 1 nor 2, or the number of spacings differs from that of dimensions.
         DtypeError: The elements are bools.
-        ShapeError: A dimension has too few points, or not as many as coordinates.
+        ShapeError: A dimension has too few points, or their number differs from that of the coordinates.
     """
     if edge_order not in (1, 2):
         raise ArgumentError("gradient", f"edge_order={edge_order}", "the order is 1 or 2", "pass one of them")

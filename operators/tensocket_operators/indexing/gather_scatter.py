@@ -1,4 +1,4 @@
-"""Indexing by one tensor along a dimension: gathering, scattering, selecting."""
+"""Indexing by one tensor along a dimension: gather, scatter, select."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tensocket_core.geometry import normalize_axis
 from tensocket_core.keys import AUTOGRAD, DIM0, WRAPPER, dtype_bit
 from tensocket_core.launch.copies import converted
 from tensocket_core.launch.pointwise_plan import run_generated
-from tensocket_core.launch.replay import assume_range, note_guarded
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import (
@@ -24,6 +23,7 @@ from tensocket_plugins.contract.errors import (
     IndexOutOfRange,
     ShapeError,
 )
+from tensocket_plugins.contract.launch_recorder import note_range
 from tensocket_plugins.ir.build.math import arithmetic_dtype
 
 from ..deterministic import SETTING
@@ -35,11 +35,11 @@ from .kernel import gather_arrays, scatter_arrays
 
 
 def checked_index(operator: str, index: Any, size: int, *, negative: bool = False) -> Any:
-    """``index`` as int64, checked against a size; with ``negative``, negative indices count from the end.
+    """Return ``index`` as int64, checked against a size; with ``negative``, negative indices count from the end.
 
     Raises:
-        DtypeError: The index is not of integers.
-        IndexOutOfRange: An index is outside of the dimension.
+        DtypeError: The index does not have an integer dtype.
+        IndexOutOfRange: An index is outside the dimension.
     """
     if index.dtype.kind not in ("int", "uint"):
         raise DtypeError(
@@ -58,7 +58,7 @@ def checked_index(operator: str, index: Any, size: int, *, negative: bool = Fals
         )
     if low < 0:
         return functions.where(index < 0, index + size, index)
-    note_guarded(index._entry, index._array, 0, size)
+    note_range(index._array, 0, size)
     return index
 
 
@@ -66,7 +66,7 @@ def check_long(operator: str, index: Any) -> None:
     """Check that positions are int64.
 
     Raises:
-        DtypeError: They have another dtype.
+        DtypeError: The positions have another dtype.
     """
     if index.dtype is not dtypes.int64:
         raise DtypeError(operator, f"an index of dtype {index.dtype.name}", "positions are int64",
@@ -74,10 +74,10 @@ def check_long(operator: str, index: Any) -> None:
 
 
 def check_reach(operator: str, axis: int, index: Any, indexed: tuple[int, ...], *others: Any) -> None:
-    """Check what kernels rely on, again: another thread may have exchanged a tensor since the indices were checked.
+    """Repeat the checks that kernels rely on: another thread may have replaced a tensor since the indices were checked.
 
     Raises:
-        ShapeError: The index reaches beyond a tensor: one of shape ``indexed``, or another one, also along the axis.
+        ShapeError: The index exceeds a tensor: one of shape ``indexed``, or another one, also along the axis.
     """
     sizes = index._array.shape
     for number, shape in enumerate((indexed, *[x._array.shape for x in others])):
@@ -98,7 +98,7 @@ def _gather(entry: Any, input: Any, axis: int, index: Any) -> Any:
 
 
 def _added_as(dtype: Any) -> Any:
-    """Return the dtype in which elements are added to memory atomically, which no device does for less than 32 bits."""
+    """Return the dtype of atomic additions, which no device supports for less than 32 bits."""
     return arithmetic_dtype(dtype) if dtype.category > 1 or dtype.itemsize >= 4 else dtypes.int32
 
 
@@ -118,7 +118,7 @@ def _cut(value: Any, shape: tuple[int, ...]) -> Any:
     return value if tuple(value.shape) == shape else value.basic_index(tuple(slice(0, n) for n in shape))
 
 
-# Both take valid int64 indices of the input's rank; the public forms check.
+# Both take valid int64 indices of the input's rank; the public operators check them.
 gather_valid: Final[Custom] = Custom(
     "gather_valid(Tensor input, int axis, Tensor index) -> Tensor",
     "Elements of input at positions along an axis.",
@@ -147,7 +147,7 @@ scatter_valid: Final[Custom] = Custom(
 def _sum_at(entry: Any, grad: Any, index: Any, axis: int, shape: tuple[int, ...], ordered: bool) -> Any:
     check_reach("scatter_add", axis, index, shape, grad)
     dtype = grad.dtype
-    assume_range(entry, index._array, 0, shape[axis])
+    note_range(index._array, 0, shape[axis], checked=False)
     work = _added_as(dtype)
     out = entry.runtime.empty(shape, work, entry.stream)
     run_generated(entry, ("zeros",), lambda zero: zero, [(0.0, work)], shape, [(out, work)])
@@ -156,7 +156,7 @@ def _sum_at(entry: Any, grad: Any, index: Any, axis: int, shape: tuple[int, ...]
     return wrap(out if work is dtype else converted(entry, out, work, dtype), entry.key | dtype_bit(dtype))
 
 
-#: ``ordered`` is what the process asks for, by which kernels differ.
+#: ``ordered`` is the process's setting of determinism, which selects the kernel.
 sum_at: Final = Custom(
     "sum_at(Tensor grad, Tensor index, int axis, int[] shape, bool ordered) -> Tensor",
     "Zeros with grad added at positions along an axis, of which there are at least two.",
@@ -168,9 +168,7 @@ sum_at: Final = Custom(
 
 
 def added_at(grad: Any, axis: int, index: Any, shape: tuple[int, ...]) -> Any:
-    """Return zeros of a shape with ``grad`` added at valid positions along an axis; the index has the rank of the
-    shape.
-    """
+    """Return zeros with ``grad`` added at valid positions along an axis; the index has the rank of ``shape``."""
     entry = grad._entry
     if (ACTIVE or (grad._key | index._key) & (AUTOGRAD | WRAPPER) or entry.runtime.target is None or shape[axis] < 2
             or not grad._array.size or 0 in shape or grad.dtype.kind == "complex" or grad.ndim != len(shape)):
@@ -183,10 +181,10 @@ def _padded(grad: Any, shape: tuple[int, ...]) -> Any:
 
 
 def same_rank(operator: str, input: Any, index: Any, axis: int, *others: Any) -> None:
-    """Check shapes of an index tensor and of what it is applied to.
+    """Check the shapes of an index tensor and of the tensors that it indexes.
 
     Raises:
-        ShapeError: The ranks differ, or the index is larger than one of the others.
+        ShapeError: The ranks differ, or the index is larger than another tensor.
     """
     fits = input.ndim == index.ndim and all(
         n <= x._array.shape[k] for x in (input, *others) for k, n in enumerate(index._array.shape)
@@ -201,12 +199,12 @@ def same_rank(operator: str, input: Any, index: Any, axis: int, *others: Any) ->
 
 
 def lifted(value: Any) -> Any:
-    """Return a tensor of at least one dimension: a number is a vector of one element where positions are concerned."""
+    """Return a tensor of at least one dimension: for positions, a number is a vector of one element."""
     return value if value.ndim else value.reshape(1)
 
 
 def _sparse_at(grad: Any, index: Any, axis: int, shape: tuple[int, ...]) -> Any:
-    """``grad`` at positions along an axis, as a sparse tensor of a shape that is not coalesced."""
+    """Return ``grad`` at positions along an axis, as a sparse tensor of a shape that is not coalesced."""
     sizes = tuple(index.shape)
     rows = [
         (index if k == axis else index.new_arange(0, n, 1).reshape((-1, *(1,) * (len(sizes) - k - 1))).expand(sizes))
@@ -222,13 +220,13 @@ def _sparse_at(grad: Any, index: Any, axis: int, shape: tuple[int, ...]) -> Any:
         grad, lifted(index), axis, input_shape)),
 )
 def gather_sparsely(input: Any, axis: int, index: Any) -> Any:
-    """``gather`` at checked positions, with a sparse gradient."""
+    """Apply ``gather`` at checked positions, with a sparse gradient."""
     return call(gather_valid, lifted(input), axis, lifted(index)).reshape(tuple(index.shape))
 
 
 @composite("gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor")
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
-    """out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks.
+    """Return out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks.
 
     With ``sparse_grad``, the gradient of input is a sparse tensor.
     """
@@ -247,16 +245,16 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
 
 
 def emptied(input: Any, index: Any, src: Any) -> tuple[Any, Any]:
-    """No positions, and nothing to write there, of the input's rank: empty ones may have any other shape."""
+    """Return an empty index and an empty source of the input's rank; empty ones may have any other shape."""
     none = (0,) * max(input.ndim, 1)
     return index.reshape(none).to(dtypes.int64), src.reshape(-1).narrow(0, 0, 0).reshape(none)
 
 
 def same_dtype(operator: str, input: Any, src: Any) -> None:
-    """Check that what is written has the dtype of what it is written to.
+    """Check that the source has the dtype of the input.
 
     Raises:
-        DtypeError: It has another one.
+        DtypeError: The dtypes differ.
     """
     if src.dtype is not input.dtype:
         raise DtypeError(
@@ -285,7 +283,7 @@ def _scattered(operator: str, input: Any, dim: int, index: Any, src: Any, add: b
 @composite("scatter(Tensor input, int dim, Tensor index, Operand? src=None, *, Operand? value=None, str? reduce=None)"
            " -> Tensor")
 def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
-    """A copy of input with out[index[i, j], j] = src[i, j] for dim=0, and likewise for other dims and ranks.
+    """Return a copy of input with out[index[i, j], j] = src[i, j] for dim=0, and likewise for other dims and ranks.
 
     ``value`` is ``src`` as one number. With ``reduce``, ``add`` or ``multiply``, values are combined with input.
     """
@@ -304,7 +302,7 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
 
 @composite("scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor")
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
-    """A copy of input with out[index[i, j], j] += src[i, j] for dim=0, and likewise for other dims and ranks."""
+    """Return a copy of input with out[index[i, j], j] += src[i, j] for dim=0, and likewise for other dims and ranks."""
     return _scattered("scatter_add", input, dim, index, src, True)
 
 
@@ -314,7 +312,7 @@ def rows_index(index: Any, shape: tuple[int, ...], axis: int) -> Any:
     return index.reshape(lead).expand((*shape[:axis], index._array.size, *shape[axis + 1:]))
 
 
-#: Elements of a result up to which NumPy takes them.
+#: Largest number of elements of a result that NumPy gathers.
 SMALL: Final = 1 << 18
 
 
@@ -324,7 +322,7 @@ def _index_select_direct(key: int, entry: Any, general: Any) -> Any:
 
 @composite("index_select(Tensor input, int dim, Tensor index) -> Tensor", direct=_index_select_direct)
 def index_select(input: Any, dim: int, index: Any) -> Any:
-    """Positions of a dimension, in the order of a vector of indices."""
+    """Return positions of a dimension, in the order of a vector of indices."""
     axis = normalize_axis("index_select", dim, input.ndim)
     if index.ndim > 1:
         raise DimensionError("index_select", f"index {list(index.shape)}", "the index is a vector", "flatten it")

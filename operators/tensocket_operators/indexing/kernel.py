@@ -1,4 +1,4 @@
-"""Reading and writing at positions held in a tensor: gather and scatter along a dimension."""
+"""Kernels of gather and scatter along a dimension: reading and writing at positions that a tensor holds."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from ..kinds.programs import Programs
 
 #: Columns that a thread writes at a time, of rows that share an index.
 _STRIP: Final = 256
-#: Functions that combine values that meet at a position, by name.
+#: Functions that combine the values at one position, by name.
 _MEETING: Final[dict[str, Callable[..., Any]]] = {
     "sum": lambda m, x, y: x + y, "prod": lambda m, x, y: x * y,
     "amax": lambda m, x, y: m.maximum(x, y), "amin": lambda m, x, y: m.minimum(x, y)}
 _RUNS: Final = Programs("gather and scatter of runs", cpu=True, simt=False)
-#: Elements that share an index from which they are copied in a loop of their own.
+#: Smallest number of elements with a shared index that a loop of its own copies.
 _FEWEST: Final = 8
 
 
 def _walk(nest: Nest, rank: int, axis: int, unit: bool = False) -> tuple[list[Var], list[Var], Expr, list[Expr]]:
-    """Loops over the index tensor: variables, sizes, the loaded index, the position with it in place of ``axis``."""
+    """Return the loops over the index tensor: variables, sizes, the loaded index, and the indexed position."""
     sizes, variables = nest.sizes("n", rank), nest.variables("i", rank)
     position = _position(nest, dot(variables, _strides(nest, "index", rank, unit)))
     return variables, sizes, position, [position if k == axis else v for k, v in enumerate(variables)]
 
 
 def _position(nest: Nest, place: Expr) -> Expr:
-    """Return the index at a place, within the size of the dimension, which becomes the next size parameter.
+    """Return the index at a place, clamped to the size of the dimension, which becomes the next size parameter.
 
     Indices are valid when a kernel starts, but other threads may change them while it runs.
     """
@@ -50,13 +50,13 @@ def _position(nest: Nest, place: Expr) -> Expr:
 
 
 def _strides(nest: Nest, array: str, rank: int, unit: bool) -> list[Expr]:
-    """Return the strides of an array, the last one 1 where that is known."""
+    """Return the strides of an array; with ``unit``, the last one is 1."""
     strides: list[Expr] = [*nest.strides(array, rank)]
     return [*strides[:-1], const(1, nest.index)] if unit else strides
 
 
 def gather_nest(dtype: DType, rank: int, axis: int, index: DType, unit: bool = False) -> Program:
-    """``out0[i...] = in0[i... with index[i...] at axis]``; with ``unit``, all last strides are 1."""
+    """Return the nest ``out0[i...] = in0[i... with index[i...] at axis]``; with ``unit``, all last strides are 1."""
     nest = Nest("gather", index)
     nest.buffer("out0", MOVED_AS.get(dtype, dtype), writable=True)
     nest.buffer("in0", MOVED_AS.get(dtype, dtype))
@@ -68,14 +68,14 @@ def gather_nest(dtype: DType, rank: int, axis: int, index: DType, unit: bool = F
 
 
 def rows_nest(dtype: DType, ranks: tuple[int, int], unit: bool, index: DType) -> Program:
-    """``out0[i..., j...] = in0[i... with index[i...] added, j...]``, for processors: runs of memory are copied.
+    """Return the nest ``out0[i..., j...] = in0[i... with index[i...] added, j...]``, which copies runs on CPUs.
 
-    Sizes are those of i and j, and of the input's axis; strides those of the index over i, then of the input over i, j
-    and its axis, then of the result over i and j.
+    The sizes are those of i and j, and of the input's axis. The strides are those of the index over i, then of the
+    input over i, j and its axis, then of the result over i and j.
 
     Args:
         dtype: Element type.
-        ranks: Dimensions over which the index varies, and over which it does not.
+        ranks: Number of dimensions over which the index varies, and over which it is constant.
         unit: Whether the last strides of input and result are 1.
         index: Integer type of index arithmetic.
     """
@@ -100,10 +100,10 @@ def rows_nest(dtype: DType, ranks: tuple[int, int], unit: bool, index: DType) ->
 
 
 def scatter_nest(dtype: DType, rank: int, axis: int, index: DType, *, add: bool, unit: bool = False) -> Program:
-    """``out0[i... with index[i...] at axis] = (or +=) in0[i...]``; with ``unit``, all last strides are 1.
+    """Return the nest ``out0[i... with index[i...] at axis] = (or +=) in0[i...]``.
 
-    Then, on a processor, elements of the last dimension are written one by one: processors write vectors of elements
-    to places of their own more slowly.
+    With ``unit``, all last strides are 1. Then a CPU writes elements of the last dimension one by one, because it
+    writes vectors of elements to separate places more slowly.
     """
     nest = Nest("scatter_add" if add else "scatter", index)
     held = dtype if add else MOVED_AS.get(dtype, dtype)
@@ -120,7 +120,7 @@ def scatter_nest(dtype: DType, rank: int, axis: int, index: DType, *, add: bool,
 
 
 def _additions(target: Expr, source: Expr, dtype: DType) -> list[Stmt]:
-    """Atomic additions of an element; the parts of a complex one are added each by itself."""
+    """Return atomic additions of an element; real and imaginary parts are added separately."""
     value = load("in0", source, dtype)
     if isinstance(value, Complex):
         return [Atomic("add", "out0", target * 2, value.re), Atomic("add", "out0", target * 2 + 1, value.im)]
@@ -128,10 +128,10 @@ def _additions(target: Expr, source: Expr, dtype: DType) -> list[Stmt]:
 
 
 def ordered_scatter_nest(dtype: DType, rank: int, axis: int, index: DType, mode: str = "sum") -> Program:
-    """``scatter_nest`` that combines in the order of the index tensor: one iteration walks along the whole axis.
+    """Return a ``scatter_nest`` that combines in the order of the index tensor: one iteration covers the whole axis.
 
-    Positions that are written differ between iterations, so it needs no atomics and rounds the same way every time.
-    Behind the axis, an iteration walks through a strip of neighbours at each of its positions.
+    Iterations write to disjoint positions, so the nest needs no atomics and rounds the same way every time. For
+    dimensions after the axis, an iteration covers a strip of neighbours at each of its positions.
     """
     nest = Nest(f"scatter_{mode}_ordered", index)
     nest.buffer("out0", storage_dtype(dtype), writable=True)
@@ -157,11 +157,11 @@ def ordered_scatter_nest(dtype: DType, rank: int, axis: int, index: DType, mode:
 
 
 def scatter_rows_nest(dtype: DType, rank: int, add: bool, index: DType) -> Program:
-    """``out0[i... with index[i...] in place of the axis, j] = (or +=) in0[i..., j]``, for processors.
+    """Return the nest ``out0[i... with index[i...] in place of the axis, j] = (or +=) in0[i..., j]``, for CPUs.
 
-    Threads share the columns j and go through the indices in order, so that the result does not depend on how many they
-    are. Sizes are those of i and j, and of the result's axis; strides those over i of the index, the input and the
-    result, where the axis has 0, and the result's along the axis; all have stride 1 over j.
+    Threads share the columns j and process the indices in order, so the result does not depend on the number of
+    threads. The sizes are those of i and j, and of the result's axis. The strides are those over i of the index, the
+    input and the result, where the axis has 0, and the result's along the axis; all have stride 1 over j.
     """
     nest = Nest("scatter_rows", index)
     held = storage_dtype(dtype) if add else MOVED_AS.get(dtype, dtype)
@@ -187,7 +187,7 @@ def scatter_rows_nest(dtype: DType, rank: int, add: bool, index: DType) -> Progr
 
 def _scatter_rows(entry: DeviceEntry, out: Any, index: Any, source: Any, axis: int, dtype: DType, add: bool,
                   width: DType) -> bool:
-    """Scatter runs of elements that share an index; whether this is a case for it."""
+    """Scatter runs of elements that share an index; return whether the kernel applies."""
     inner = _shared(index, axis)
     if not _RUNS.of(entry) or not inner:
         return False
@@ -206,9 +206,7 @@ def _scatter_rows(entry: DeviceEntry, out: Any, index: Any, source: Any, axis: i
 
 
 def _arguments(bound: int, index: Any, *arrays: Any) -> list[int]:
-    """Return the sizes of the index tensor and of the dimension that is indexed, then strides as the nests declare
-    them.
-    """
+    """Return the sizes of the index tensor and of the indexed dimension, then the strides as the nests declare them."""
     return [*index.shape, bound, *(s for x in (index, *arrays) for s in element_strides(x))]
 
 
@@ -233,7 +231,7 @@ def gather_arrays(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: i
 
 
 def _shared(index: Any, axis: int) -> int:
-    """How many of the last dimensions share their indices; 0 where these are too few elements for a loop."""
+    """Return the number of last dimensions that share their indices; 0 if they have too few elements for a loop."""
     count, together = 0, 1
     for k, step in reversed(list(enumerate(element_strides(index)))):
         if k == axis or step:
@@ -255,9 +253,7 @@ def _gather_rows(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: in
 
 
 def table_rows(entry: DeviceEntry, table: Any, positions: Any, dtype: DType) -> Any:
-    """Return the rows of a matrix at valid positions, an array of int64 without gaps, by one generated kernel of a
-    processor.
-    """
+    """Return the rows of a matrix at valid positions, a contiguous int64 array, by one generated CPU kernel."""
     count, columns = positions.size, table.shape[1]
     out = entry.runtime.empty((*positions.shape, columns), dtype, entry.stream)
     index = as_strided(positions, (count, columns), (1, 0), 0)
@@ -283,7 +279,7 @@ def _launch_rows(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: in
 
 
 def _words(dtype: DType) -> int:
-    """Return the positions of a buffer that an element takes, at most."""
+    """Return the largest number of buffer positions that an element takes."""
     return 2 if dtype.kind == "complex" else 1
 
 
@@ -304,7 +300,7 @@ def scatter_arrays(
     if _scatter_rows(entry, out, index, source, axis, dtype, add, width):
         return
     processor = _RUNS.of(entry)
-    # Integers are added in order in less time than atomically, even if one thread adds them all.
+    # Ordered additions of integers take less time than atomic ones, even if one thread adds them all.
     ordered = ordered or (add and processor and dtype.kind in ("int", "uint"))
     unit = processor and all(element_strides(x)[-1:] == (1,) for x in (index, out, source))
     launch(

@@ -1,4 +1,4 @@
-"""Writing and adding at positions, and selection by masks."""
+"""Writes and additions at positions, and selection by masks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .gather_scatter import check_long, checked_index, rows_index, scatter_valid
 
 
 def vector_index(operator: str, input: Any, dim: int, index: Any, source: Any = None) -> tuple[int, Any, Any]:
-    """Axis, checked positions and a source along them.
+    """Return the axis, the checked positions and a source along them.
 
     Raises:
         ShapeError: The index is not a vector, or the source's shape is not the input's with the index's size.
@@ -35,7 +35,7 @@ def vector_index(operator: str, input: Any, dim: int, index: Any, source: Any = 
     if source.dtype is not input.dtype:
         raise DtypeError(operator, f"source of {source.dtype.name} for input of {input.dtype.name}",
                          "source and input have one dtype", "convert source with .to(dtype)")
-    if operator == "index_copy" and len(shape) < 2:  # alone in taking numbers for vectors
+    if operator == "index_copy" and len(shape) < 2:  # only index_copy takes numbers for vectors
         source = source.reshape(-1 if shape or places.numel() != 1 else ())
     wanted = (*shape[:axis], places.numel(), *shape[axis + 1:]) if shape else (places.numel(),)
     if not shape and (operator != "index_copy" or places.numel() == 1):
@@ -57,7 +57,7 @@ def _along(input: Any, axis: int, places: Any, source: Any, add: bool) -> Any:
 
 @composite("index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor")
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
-    """A copy of the tensor with ``alpha * source`` added at positions of a dimension."""
+    """Return a copy of the tensor with ``alpha * source`` added at positions of a dimension."""
     axis, places, source = vector_index("index_add", input, dim, index, source)
     if input.dtype.kind in ("int", "uint"):
         alpha = int(alpha)
@@ -66,7 +66,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
 
 @composite("index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor")
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
-    """A copy of the tensor with ``source`` at positions of a dimension."""
+    """Return a copy of the tensor with ``source`` at positions of a dimension."""
     check_long("index_copy", index)
     axis, places, source = vector_index("index_copy", input, dim, index, source)
     return _along(input, axis, places, source, False)
@@ -74,7 +74,7 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
 
 @composite("index_fill(Tensor input, int dim, Tensor index, Operand value) -> Tensor")
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
-    """A copy of the tensor with one value at positions of a dimension; negative ones count from the end."""
+    """Return a copy of the tensor with one value at positions of a dimension; negative ones count from the end."""
     axis = normalize_axis("index_fill", dim, input.ndim)
     if index.ndim > 1:
         raise ShapeError("index_fill", f"index {list(index.shape)}", "the index is a vector", "flatten it")
@@ -103,7 +103,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
 
 @composite("put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor")
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
-    """A copy of the tensor with elements of ``source`` at positions of the flattened tensor."""
+    """Return a copy of the tensor with elements of ``source`` at positions of the flattened tensor."""
     if source.dtype is not input.dtype:
         raise DtypeError("put", f"source of {source.dtype.name} for input of {input.dtype.name}",
                          "source and input have one dtype", "convert source with .to(dtype)")
@@ -129,7 +129,7 @@ def _mask(operator: str, mask: Any) -> Any:
 
 @composite("masked_select(Tensor input, Tensor mask) -> Tensor")
 def masked_select(input: Any, mask: Any) -> Any:
-    """The elements where a mask holds, as a vector; tensor and mask broadcast together."""
+    """Return the elements where a mask is true, as a vector; tensor and mask broadcast together."""
     shape = broadcast_shapes("masked_select", [input._array.shape, _mask("masked_select", mask)._array.shape])
     if not shape:
         return input.reshape(1).masked_select(mask)
@@ -138,10 +138,10 @@ def masked_select(input: Any, mask: Any) -> Any:
 
 @composite("masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor")
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
-    """A copy of the tensor with elements of ``source``, in order, where a mask holds.
+    """Return a copy of the tensor with elements of ``source``, in order, where a mask is true.
 
     Raises:
-        ShapeError: ``source`` has fewer elements than the mask holds.
+        ShapeError: ``source`` has fewer elements than the mask selects.
         DtypeError: ``source`` has another dtype, or the mask is not of bools.
     """
     if mask.dtype is not dtypes.bool_:
@@ -153,7 +153,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     if mask._level:
         return _masked_scatter_of_examples(input, mask, source)
     shape = broadcast_shapes("masked_scatter", [input._array.shape, _mask("masked_scatter", mask)._array.shape])
-    # Without data: no places, which gives the same shapes and the same graph.
+    # Without data, the mask selects nothing, which gives the same shapes and the same graph.
     places = (mask.expand(shape).reshape(-1).nonzero().reshape(-1) if mask._entry.holds_data
               else mask.new_empty((0,), dtype=dtypes.int64))
     if places.numel() > source.numel():
@@ -164,7 +164,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
 
 
 def _masked_scatter_of_examples(input: Any, mask: Any, source: Any) -> Any:
-    """As ``masked_scatter``, by shapes that do not depend on the mask: every place looks up its own element."""
+    """Apply ``masked_scatter`` with shapes that do not depend on the mask: every position looks up its own element."""
     mask, input = functions.broadcast_tensors(mask, input)
     rank = mask.reshape(-1).cumsum(0) - 1
     most = extremes(rank)[1] + 1 if rank.numel() else 0
@@ -179,7 +179,7 @@ def _masked_scatter_of_examples(input: Any, mask: Any, source: Any) -> Any:
 
 @composite("argwhere(Tensor input) -> Tensor")
 def argwhere(input: Any) -> Any:
-    """Positions of elements that are not zero, one row each."""
+    """Return the positions of nonzero elements, one row each."""
     return input.nonzero()
 
 
@@ -189,34 +189,34 @@ def argwhere(input: Any) -> Any:
 @composite("index_add_(Tensor! input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
            function=False)
 def index_add_(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
-    """``index_add`` in place."""
+    """Apply ``index_add`` in place."""
     check_separate("index_add_", input, index, source)
     return input.copy_(input.index_add(dim, index, source, alpha=alpha))
 
 
 @composite("index_copy_(Tensor! input, int dim, Tensor index, Tensor source) -> Tensor", function=False)
 def index_copy_(input: Any, dim: int, index: Any, source: Any) -> Any:
-    """``index_copy`` in place."""
+    """Apply ``index_copy`` in place."""
     check_separate("index_copy_", input, index, source)
     return input.copy_(input.index_copy(dim, index, source))
 
 
 @composite("index_fill_(Tensor! input, int dim, Tensor index, Operand value) -> Tensor", function=False)
 def index_fill_(input: Any, dim: int, index: Any, value: Any) -> Any:
-    """``index_fill`` in place."""
+    """Apply ``index_fill`` in place."""
     check_separate("index_fill_", input, index)
     return input.copy_(input.index_fill(dim, index, value))
 
 
 @composite("put_(Tensor! input, Tensor index, Tensor source, bool accumulate=False) -> Tensor", function=False)
 def put_(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
-    """``put`` in place."""
+    """Apply ``put`` in place."""
     check_separate("put_", input, index, source)
     return input.copy_(input.put(index, source, accumulate))
 
 
 @composite("masked_scatter_(Tensor! input, Tensor mask, Tensor source) -> Tensor", function=False)
 def masked_scatter_(input: Any, mask: Any, source: Any) -> Any:
-    """``masked_scatter`` in place; the mask broadcasts to the tensor."""
+    """Apply ``masked_scatter`` in place; the mask broadcasts to the tensor."""
     check_separate("masked_scatter_", input, mask, source)
     return input.copy_(input.masked_scatter(mask, source))

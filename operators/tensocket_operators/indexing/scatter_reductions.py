@@ -1,4 +1,4 @@
-"""Reductions of values that meet at one position."""
+"""Reductions of the values that share one position."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _check_kind(operator: str, mode: str, dtype: Any) -> None:
     """Check that values of a dtype can be reduced.
 
     Raises:
-        UndefinedDtype: Truth values have no mean, and no reductions along one index for all; complex numbers no order.
+        UndefinedDtype: ``mean`` and ``index_reduce`` do not take truth values; complex numbers have no order.
     """
     if dtype is dtypes.bool_ and (mode == "mean" or operator == "index_reduce"):
         raise UndefinedDtype(operator, f"reduce={mode!r} of dtype bool",
@@ -70,7 +70,7 @@ def _check_kind(operator: str, mode: str, dtype: Any) -> None:
 
 
 def _in_order(out: Any, index: Any, src: Any) -> bool:
-    """Whether a generated kernel serves: for numbers on a device with a code generator, where nothing watches."""
+    """Whether a generated kernel serves the call: numbers, a code generator, and no mode or recording."""
     key, entry = out._key | index._key | src._key, out._entry
     watched = key & WRAPPER or STATE.transforms or STATE.dispatch_modes or (key & AUTOGRAD and is_grad_enabled())
     return not watched and entry.runtime.target is not None and entry.holds_data and out.dtype is src.dtype and (
@@ -88,22 +88,21 @@ def _ordered(mode: str, out: Any, axis: int, index: Any, src: Any) -> Any:
 
 
 def _combined(mode: str, out: Any, axis: int, index: Any, src: Any) -> Any:
-    """Return the values that meet at one place, combined in order, or round by round: in each, one value per place is
-    taken.
+    """Combine the values that share a position, in order or in rounds that take one value per position.
 
-    Which one it is does not matter; devices need nothing but to write and read at positions.
+    It does not matter which value a round takes; a device only needs to write and read at positions.
     """
     if _in_order(out, index, src):
         return _ordered(mode, out, axis, index, src)
     flat = src.numel()
     number = src.new_arange(0, flat, 1).reshape(tuple(src.shape))
     spare = out.shape[axis]
-    # Values that are done are written to a spare place behind the others.
+    # Values that are done go to a spare position after the others.
     target = index
     widened = [*out.shape]
     widened[axis] = spare + 1
     rounds = flat if src._entry.holds_data else min(flat, 1)
-    out = functions.clone(out)  # for there may be nothing to combine
+    out = functions.clone(out)  # there may be no value to combine
     for _ in range(rounds):
         claims = call(scatter_valid, number.new_full(widened, -1), axis, target, number, False)
         taken = (call(gather_valid, claims, axis, target) == number) & (target != spare)
@@ -132,7 +131,7 @@ def _reduced(input: Any, dim: int, index: Any, src: Any, reduce: str, include_se
 
 
 def _counts(input: Any, dim: int, index: Any, include_self: bool) -> Any:
-    """Count the values that meet at every place, in a dtype that holds any such number."""
+    """Count the values that share each position, in a dtype that holds any such number."""
     ones = input.new_ones(tuple(input.shape), dtype=dtypes.int64)
     base = ones if include_self else call(scatter_valid, ones, dim, index, ones.new_zeros(tuple(index.shape)), False)
     return call(scatter_valid, base, dim, index, ones.new_ones(tuple(index.shape)), True)
@@ -164,16 +163,16 @@ def _gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, index: An
 
 
 def _is_hole(value: Any) -> Any:
-    """Where a product cannot be divided by a factor to leave it out."""
+    """Return the mask of the factors that a division cannot remove from a product."""
     return (value == 0) | (value != value)
 
 
 def _prod_gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, index: Any) -> tuple[Any, Any]:
-    """Return the product of all other values at a place.
+    """Return the gradients of a product: for each value, the product of all other values at its position.
 
-    For zeros and NaN it is that of the values that are neither, unless several of them meet. Quotients of the result
-    follow it where it is zero, so that the second derivative is right there as well. Where several zeros meet, a
-    second derivative is refused.
+    For a zero or NaN, this is the product of the values that are neither, unless several of them share the position.
+    A quotient of the result follows it where it is zero, so the second derivative is right there as well. Where
+    several zeros share a position, a second derivative raises an error.
     """
     def count(mine: Any, theirs: Any) -> Any:
         return call(scatter_valid, mine.to(grad.dtype), dim, index, theirs.to(grad.dtype), True)
@@ -210,7 +209,7 @@ def _prod_gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, inde
     ),
 )
 def scatter_reduce_valid(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> Any:
-    """``scatter_reduce`` for checked positions and a source of their shape."""
+    """Apply ``scatter_reduce`` to checked positions and a source of their shape."""
     return _reduced(input, dim, index, src, reduce, include_self)
 
 
@@ -218,15 +217,15 @@ def scatter_reduce_valid(input: Any, dim: int, index: Any, src: Any, reduce: str
     "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"
 )
 def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
-    """A copy of the tensor where values of ``src`` that meet at a position are reduced.
+    """Return a copy of the tensor with the values of ``src`` that share a position reduced.
 
     Args:
         input: [..].
-        dim: Dimension that positions count along.
+        dim: Dimension along which positions count.
         index: Positions, of the input's rank.
         src: Values, at least as large as ``index``.
         reduce: ``sum``, ``prod``, ``mean``, ``amax`` or ``amin``.
-        include_self: Whether the input's own values take part.
+        include_self: Whether the input's own values are included.
 
     Raises:
         ArgumentError: The reduction is unknown.
@@ -253,7 +252,7 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     "index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"
 )
 def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
-    """A copy of the tensor where slices of ``source`` that meet at a position of a dimension are reduced.
+    """Return a copy of the tensor with the slices of ``source`` that share a position of a dimension reduced.
 
     Raises:
         ArgumentError: The reduction is unknown; a sum is ``index_add``.
@@ -273,7 +272,7 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
 
 
 def _before(input: Any) -> Any:
-    """Return the tensor as it is before it is modified, for a gradient that needs that."""
+    """Return the tensor as it is before the in-place change, for a gradient that needs it."""
     return input.clone() if input._key & AUTOGRAD else input
 
 
@@ -283,7 +282,7 @@ def _before(input: Any) -> Any:
     function=False,
 )
 def scatter_reduce_(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
-    """``scatter_reduce`` in place."""
+    """Apply ``scatter_reduce`` in place."""
     check_separate("scatter_reduce_", input, index, src)
     return input.copy_(_before(input).scatter_reduce(dim, index, src, reduce, include_self=include_self))
 
@@ -294,6 +293,6 @@ def scatter_reduce_(input: Any, dim: int, index: Any, src: Any, reduce: str, *, 
     function=False,
 )
 def index_reduce_(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
-    """``index_reduce`` in place."""
+    """Apply ``index_reduce`` in place."""
     check_separate("index_reduce_", input, index, source)
     return input.copy_(_before(input).index_reduce(dim, index, source, reduce, include_self=include_self))

@@ -39,12 +39,12 @@ from .gather_scatter import check_long, checked_index, gather_valid
 
 
 def positions(like: Any, size: int) -> Any:
-    """0, 1, ..., size - 1 on another tensor's device."""
+    """Return 0, 1, ..., size - 1 on another tensor's device."""
     return like.new_arange(0, size, 1)
 
 
 def _places(operator: str, input: Any, diagonal: int) -> tuple[Any, Any]:
-    """Return the column of each element of a matrix, and that of the diagonal in its row, as tensors that broadcast."""
+    """Return the column of each element of a matrix and the diagonal's column in its row, as broadcastable tensors."""
     if input.ndim < 2:
         raise ShapeError(operator, f"a tensor of shape {list(input.shape)}", "matrices have at least 2 dimensions",
                          "unsqueeze it first")
@@ -54,14 +54,14 @@ def _places(operator: str, input: Any, diagonal: int) -> tuple[Any, Any]:
 
 @composite("tril(Tensor input, int diagonal=0) -> Tensor")
 def tril(input: Any, diagonal: int = 0) -> Any:
-    """The lower triangles of matrices, up to a diagonal; zeros elsewhere."""
+    """Return the lower triangles of matrices, up to a diagonal; zeros elsewhere."""
     column, limit = _places("tril", input, diagonal)
     return input.masked_fill(column > limit, 0)
 
 
 @composite("triu(Tensor input, int diagonal=0) -> Tensor")
 def triu(input: Any, diagonal: int = 0) -> Any:
-    """The upper triangles of matrices, from a diagonal on; zeros elsewhere."""
+    """Return the upper triangles of matrices, from a diagonal on; zeros elsewhere."""
     column, limit = _places("triu", input, diagonal)
     return input.masked_fill(column < limit, 0)
 
@@ -103,7 +103,7 @@ diagonal: Final = View(
 
 @composite("trace(Tensor input) -> Tensor")
 def trace(input: Any) -> Any:
-    """Sum of a matrix's diagonal."""
+    """Sum the diagonal of a matrix."""
     if input.ndim != 2:
         raise ShapeError("trace", f"a tensor of shape {list(input.shape)}", "a trace is that of one matrix",
                          "sum input.diagonal(0, -2, -1) over its last dimension")
@@ -115,10 +115,10 @@ def trace(input: Any) -> Any:
 
 @composite("roll(Tensor input, int[] shifts, any dims=None) -> Tensor")
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
-    """Elements moved along dimensions, those beyond the end to the start; without dims, in row-major order.
+    """Move elements along dimensions, those beyond the end to the start; without dims, in row-major order.
 
     Raises:
-        ShapeError: No shift is given, or not as many dims as shifts.
+        ShapeError: No shift is given, or the numbers of dims and shifts differ.
     """
     steps = (shifts,) if is_integer(shifts) else tuple(shifts)
     chosen = () if dims is None else (dims,) if is_integer(dims) else tuple(dims)
@@ -143,7 +143,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
 
 @composite("meshgrid(any tensors, *, str indexing='ij') -> any~", method=False)
 def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
-    """Coordinates of a grid: each vector expanded along the dimensions of the others.
+    """Return the coordinates of a grid: each vector expanded along the dimensions of the others.
 
     Args:
         tensors: Vectors or numbers (or one list of these).
@@ -178,20 +178,20 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
 
 @composite("tile(Tensor input, int... dims) -> Tensor")
 def tile(input: Any, *dims: Any) -> Any:
-    """Copies of the tensor along its last dimensions (or new leading ones)."""
+    """Return copies of the tensor along its last dimensions (or new leading ones)."""
     counts = sizes(dims)
     return input.repeat((1,) * max(input.ndim - len(counts), 0) + counts)
 
 
 def _repeated(repeats: Any) -> Any:
-    """Each result searches its place among the running sums of the counts."""
+    """Return each position repeated by its count; each result searches for its place in the running sums."""
     sums = repeats.to(dtypes.int64).cumsum(0)
     size = repeats.shape[0]
     total = int(sums.select(0, size - 1).item()) if size else 0
     return functions.searchsorted(sums, positions(repeats, total), right=True)
 
 
-#: Position k as often as ``repeats[k]`` says.
+#: Position k, repeated ``repeats[k]`` times.
 repeated: Final[SequenceOperator] = SequenceOperator(
     "repeat_interleave(Tensor repeats) -> Tensor", "Every position as often as its count says.",
     lambda repeats: np.repeat(np.arange(len(repeats), dtype=np.int64), repeats), _repeated, shape=None, kinds="i",
@@ -201,11 +201,11 @@ repeated: Final[SequenceOperator] = SequenceOperator(
 @composite("repeat_interleave(Tensor input, any repeats=None, int? dim=None, *, int? output_size=None) -> Tensor")
 def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *,
                       output_size: int | None = None) -> Any:
-    """Every element (or slice along a dimension) repeated; with counts alone, their positions repeated.
+    """Repeat every element (or slice along a dimension); with counts alone, repeat their positions.
 
     Raises:
         ArgumentError: A count is negative.
-        ShapeError: There is not one count for every element.
+        ShapeError: The number of counts differs from that of elements.
     """
     if repeats is None:
         return call(repeated, _counts(input, input.numel()))
@@ -226,7 +226,7 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
 
 
 def _counts(repeats: Any, size: int) -> Any:
-    """Checked counts."""
+    """Return counts after a check."""
     if repeats.ndim != 1 or repeats.shape[0] != size:
         raise ShapeError("repeat_interleave", f"counts of shape {list(repeats.shape)} for {size} slices",
                          "there is one count for every slice, in a vector", "pass one number, or a vector of that size")
@@ -240,20 +240,20 @@ def _counts(repeats: Any, size: int) -> Any:
 
 @composite("take(Tensor input, Tensor index) -> Tensor")
 def take(input: Any, index: Any) -> Any:
-    """Elements at row-major positions; the result has the index's shape."""
+    """Return the elements at row-major positions, in the index's shape."""
     check_long("take", index)
     return input.reshape(-1)[index.reshape(-1)].reshape(tuple(index.shape))
 
 
 @composite("take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor")
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
-    """Elements at positions along a dimension, one position for each element of ``indices``; the rest broadcasts.
+    """Return the elements at positions along a dimension, one for each element of ``indices``; the rest broadcasts.
 
     Negative positions count from the end of ``dim``.
 
     Raises:
-        IndexOutOfRange: A position lies outside of the dimension.
-        ShapeError: Both have different numbers of dimensions.
+        IndexOutOfRange: A position is outside the dimension.
+        ShapeError: The tensors have different numbers of dimensions.
     """
     check_long("take_along_dim", indices)
     if dim is None:
@@ -271,17 +271,17 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
 
 @composite("count_nonzero(Tensor input, any dim=None) -> Tensor")
 def count_nonzero(input: Any, dim: Any = None) -> Any:
-    """Number of elements that are not zero."""
+    """Count the nonzero elements."""
     counted = input if input.dtype is dtypes.bool_ else input != 0
     return counted.sum(normalize_axes("count_nonzero", dim, input.ndim))
 
 
 @composite("positive(Tensor input) -> Tensor~")
 def positive(input: Any) -> Any:
-    """The tensor itself.
+    """Return the tensor itself.
 
     Raises:
-        UndefinedDtype: It is of bools.
+        UndefinedDtype: The tensor has dtype bool.
     """
     if input.dtype.kind == "bool":
         raise UndefinedDtype("positive", "dtype bool", "positive is defined for numbers",
@@ -294,7 +294,7 @@ def positive(input: Any) -> Any:
 
 @composite("outer(Tensor input, Tensor vec2) -> Tensor", aliases=("ger",))
 def outer(input: Any, vec2: Any) -> Any:
-    """Products of all pairs of elements of two vectors."""
+    """Return the products of all pairs of elements of two vectors."""
     for x in (input, vec2):
         if x.ndim != 1:
             raise ShapeError("outer", f"a tensor of shape {list(x.shape)}", "both are vectors", "flatten it")
@@ -303,17 +303,17 @@ def outer(input: Any, vec2: Any) -> Any:
 
 @composite("cross(Tensor input, Tensor other, int? dim=None) -> Tensor")
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
-    """Vector product along a dimension of size 3, by default the first one."""
+    """Return the vector product along a dimension of size 3, by default the first one."""
     if dim is None:
         dim = next((k for k, n in enumerate(input.shape) if n == 3), -1)
     return crossed("cross", input, other, dim)
 
 
 def crossed(operator: str, input: Any, other: Any, dim: int) -> Any:
-    """Vector product.
+    """Return the vector product.
 
     Raises:
-        ShapeError: The dimension has another size than 3, or the operands have different numbers of dimensions.
+        ShapeError: The dimension does not have size 3, or the operands have different numbers of dimensions.
     """
     if input.ndim != other.ndim:
         raise ShapeError(operator, f"shapes {list(input.shape)} and {list(other.shape)}",
@@ -328,7 +328,7 @@ def crossed(operator: str, input: Any, other: Any, dim: int) -> Any:
 
 
 def _contracted(input: Any, other: Any, dims: Any) -> tuple[list[int], list[int]]:
-    """Return the dimensions of both that are summed over."""
+    """Return the dimensions of both operands that the product sums over."""
     if isinstance(dims, int):
         if not 0 <= dims <= min(input.ndim, other.ndim):
             raise ArgumentError("tensordot", f"dims={dims}", "both operands have that many dimensions",
@@ -341,14 +341,14 @@ def _contracted(input: Any, other: Any, dims: Any) -> tuple[list[int], list[int]
 
 @composite("tensordot(Tensor a, Tensor b, any dims=2) -> Tensor", method=False)
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
-    """Sum of products over dimensions of both: the last n of a with the first n of b, or two lists of dims.
+    """Sum products over dimensions of both: the last n of a with the first n of b, or two lists of dims.
 
     Raises:
         ArgumentError: dims is out of range.
         ShapeError: The dimensions have different sizes.
     """
     first, second = _contracted(a, b, dims)
-    # As broadcasting has it: a dimension of size 1 meets the sum over the other's.
+    # As in broadcasting, a dimension of size 1 meets the sum over the other operand's dimension.
     for k, m in zip(first, second, strict=True):
         if a.shape[k] != b.shape[m]:
             a, b = (a.sum(k, True, dtype=a.dtype) if b.shape[m] == 1 else a,

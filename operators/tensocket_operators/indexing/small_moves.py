@@ -1,4 +1,4 @@
-"""Shortcuts for small arrays that move elements: joining arrays, taking rows at indices (see ``direct``)."""
+"""Host paths for small arrays that move elements: joining arrays, taking rows at indices (see ``direct``)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tensocket_plugins.kit.host_kernels import undispatched
 _new = object.__new__
 _Array = np.ndarray
 
-#: Bytes of a row from which a device's kernel copies rows at once.
+#: Bytes of a row from which the device's kernel copies rows at once.
 _ROW_BYTES: Final = 512
 
 
 def join(key: int, limit: int, general: Closure) -> Closure:
-    """``cat`` of tensors of one dtype."""
+    """Return a closure of ``cat`` for tensors of one dtype."""
     concatenate = undispatched(np.concatenate)
 
     def direct_join(items: Any, dim: int = 0) -> Any:
-        if len(items) == 2:  # the most common case; a comprehension costs as much as a field of a dozen
+        if len(items) == 2:  # the most common case; a comprehension costs as much as a dozen attribute reads
             first, second = items
             array = first._array
             arrays: Any = (array, second._array)
@@ -51,7 +51,7 @@ def join(key: int, limit: int, general: Closure) -> Closure:
 
 
 def stacked(key: int, limit: int, empty: Closure, general: Closure) -> Closure:
-    """``stack`` of tensors of one dtype; ``empty(shape)`` gives memory for the result."""
+    """Return a closure of ``stack`` for tensors of one dtype; ``empty(shape)`` allocates the result."""
     concatenate = undispatched(np.concatenate)
     key &= ~DIM0
 
@@ -63,7 +63,7 @@ def stacked(key: int, limit: int, empty: Closure, general: Closure) -> Closure:
             return general(items, dim)
         r = empty((*shape[:dim], len(arrays), *shape[dim:]))
         if rank:
-            # Along an axis that splits into the new dimension and the old one.
+            # Join along an axis that splits into the new dimension and the old one.
             concatenate(arrays, dim, r.reshape((*shape[:dim], len(arrays) * shape[dim], *shape[dim + 1:])))
         else:
             r[...] = arrays
@@ -77,7 +77,7 @@ def stacked(key: int, limit: int, empty: Closure, general: Closure) -> Closure:
 
 
 def taken(x: Any, positions: Any, limit: int) -> Any:
-    """Return the rows of an array; None where the general closure has to decide, or is faster."""
+    """Return the rows of an array; None if the general closure must decide, or is faster."""
     shape = x.shape
     if not shape or positions.size * x.size > limit * shape[0]:
         return None
@@ -90,7 +90,7 @@ def taken(x: Any, positions: Any, limit: int) -> Any:
 
 
 def many_rows(x: Any, positions: Any, dtype: DType, entry: DeviceEntry) -> Any:
-    """Return the rows of a large array by the device's kernel for that; None where the general closure must decide."""
+    """Return the rows of a large array by the device's gather kernel; None if the general closure must decide."""
     kernel = entry.runtime.kernels.find("gather", dtype.name, direct=False)
     shape = x.shape
     if kernel is None or len(shape) < 2 or not positions.size or not (
@@ -105,7 +105,7 @@ def many_rows(x: Any, positions: Any, dtype: DType, entry: DeviceEntry) -> Any:
 
 
 def rows_along(limit: int, entry: DeviceEntry, general: Closure) -> Closure:
-    """``index_select`` of a vector of int64 along the first dimension."""
+    """Return a closure of ``index_select`` for int64 vectors along the first dimension."""
     integers = dtype_bit(dtypes.int64)
 
     def direct_rows(a: Any, dim: int, index: Any) -> Any:

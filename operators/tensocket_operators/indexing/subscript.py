@@ -1,4 +1,4 @@
-"""``[]`` in full: ints, slices, None and Ellipsis make a view, index tensors and masks gather and scatter."""
+"""``[]`` in full: ints, slices, None and Ellipsis make a view; index tensors and masks gather and scatter."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from .gather_scatter import SMALL
 from .small_moves import many_rows, taken
 
 _new = object.__new__
-#: A list of at least so many parts is always one index tensor.
+#: A list of at least this many parts is always one index tensor.
 _MOST_DIMS: Final = 32
 
 
 def _items(input: Any, index: Any) -> list[Any]:
-    """Return the parts of an index, one Ellipsis expanded to slices, index tensors on the input's device."""
+    """Return the parts of an index: Ellipsis expanded to slices, and index tensors on the input's device."""
     if isinstance(index, list) and len(index) < _MOST_DIMS and any(_is_structural(x) for x in index):
         index = tuple(index)  # as NumPy once did, and PyTorch does
     items = [_item(input, item) for item in (index if isinstance(index, tuple) else (index,))]
@@ -57,14 +57,14 @@ def _is_mask(index: Any) -> bool:
 
 
 def _consumed(item: Any) -> int:
-    """Return the dimensions of the tensor that a part of an index takes."""
+    """Return the number of tensor dimensions that a part of an index consumes."""
     if hasattr(item, "_key") and _is_mask(item):
         return int(item.ndim)
     return item is not None
 
 
 def _parsed(input: Any, index: Any) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
-    """Basic index, and index tensors over the dimensions that it leaves (None without any)."""
+    """Return the basic index, and the index tensors over the dimensions that it leaves (None without any)."""
     items = _items(input, index)
     if not any(hasattr(item, "_key") for item in items):
         return tuple(items), None
@@ -75,7 +75,7 @@ def _parsed(input: Any, index: Any) -> tuple[tuple[Any, ...], tuple[Any, ...] | 
             basic.append(item)
             advanced += [] if type(item) is int else [None]
         elif item.ndim == 0 and _is_mask(item):
-            # True or False: a new dimension of size 1 that is kept or dropped.
+            # True keeps and False drops a new dimension of size 1.
             basic.append(None)
             advanced.append((item if item.dtype is dtypes.bool_ else item != 0).reshape(1))
         else:
@@ -112,7 +112,7 @@ def _int_slice(item: slice) -> slice:
 
 
 def _like_values(values: Any, like: Any) -> Any:
-    """Host values as a tensor on another tensor's device."""
+    """Return host values as a tensor on another tensor's device."""
     array = np.asarray(values)
     if array.size == 0:
         array = array.astype(np.int64)
@@ -120,7 +120,7 @@ def _like_values(values: Any, like: Any) -> Any:
 
 
 def overrides_calls(values: tuple[Any, ...]) -> bool:
-    """Whether an index or value, or a part of one, is asked before the tensor is looked at."""
+    """Whether an index or a value, or a part of one, overrides the call before the tensor does."""
     return bool(collected_key(values)) and overridden(*values)
 
 
@@ -130,7 +130,7 @@ _BASIC: Final = frozenset({int, slice, type(None), type(Ellipsis)})
 def _getitem_host(array: Any, index: Any) -> Any:
     """Return a NumPy array at a basic index within its bounds whose parts need no conversion.
 
-    The result is None for every other index.
+    Return None for every other index.
     """
     try:
         if type(index) is int:
@@ -145,7 +145,7 @@ def _getitem_host(array: Any, index: Any) -> Any:
         result = array[index]
     except IndexError:
         return None
-    # With an int for every dimension, NumPy gives a number unless it is asked for an array.
+    # With an int for every dimension, NumPy returns a number unless the index has an Ellipsis.
     return result if type(result) is np.ndarray else array[(*index, ...)]
 
 
@@ -180,7 +180,7 @@ def _getitem_direct(key: int, entry: Any, body: Any) -> Any:
 @composite("getitem(Tensor input, any index) -> Tensor~", method=False, function=False, dunder=("__getitem__",),
            direct=_getitem_direct)
 def getitem(input: Any, index: Any) -> Any:
-    """``input[index]``: ints, slices, None and Ellipsis make a view, index tensors and masks gather."""
+    """Return ``input[index]``: ints, slices, None and Ellipsis make a view; index tensors and masks gather."""
     if type(index) is int:
         return input.basic_index((index,))
     if overrides_calls((index,)):
@@ -199,20 +199,20 @@ def _whole_mask(view: Any, advanced: tuple[Any, ...]) -> bool:
 
 
 def _beside(value: Any, view: Any) -> Any:
-    """Return a value that is broadcast, outside of the memory that it is written to: ``x[:] = x[0]`` is defined."""
+    """Return a value, copied if it broadcasts into its own memory, so that ``x[:] = x[0]`` is defined."""
     if value._key & WRAPPER or view._key & WRAPPER or value._array.shape == view._array.shape:
         return value
     return value.clone() if overlapping(value._array, view._array) else value
 
 
-#: Elements up to which NumPy writes them, and numbers that every element type of a kind holds.
+#: Largest number of elements that NumPy writes, and the numbers that every element type of a kind can hold.
 _FEW: Final = 1 << 14
 _HELD: Final = {dtypes.float32: ((int, float), 1e30), dtypes.float64: ((int, float), 1e30),
                 dtypes.int64: ((int,), 2**31 - 1), dtypes.int32: ((int,), 2**31 - 1), dtypes.bool_: ((bool,), 1)}
 
 
 def _setitem_direct(key: int, entry: Any, body: Any) -> Any:
-    """Few elements at a basic index are written by NumPy."""
+    """Return a closure in which NumPy writes few elements at a basic index."""
     held = None if key & (AUTOGRAD | DIM0) else _HELD.get(DTYPE_OF[key & DTYPE_MASK])
     if held is None:
         return None
@@ -234,7 +234,7 @@ def _setitem_direct(key: int, entry: Any, body: Any) -> Any:
                     given is not value and given.base is not None and np.may_share_memory(given, array)):
                 return body(a, index, value)
             array[...] = given
-        except ValueError:  # the general way says what is wrong
+        except ValueError:  # the general closure raises the error
             return body(a, index, value)
         bump(a)
         return None
@@ -245,7 +245,7 @@ def _setitem_direct(key: int, entry: Any, body: Any) -> Any:
 @composite("setitem(Tensor input, any index, any value) -> any", method=False, function=False,
            dunder=("__setitem__",), direct=_setitem_direct, lazy=True)
 def setitem(input: Any, index: Any, value: Any) -> None:
-    """``input[index] = value``."""
+    """Perform ``input[index] = value``."""
     if overrides_calls((index, value)):
         handle("setitem", vars(Tensor)["__setitem__"], (index, value), (input, index, value), {})
         return
@@ -262,7 +262,7 @@ def setitem(input: Any, index: Any, value: Any) -> None:
         if arithmetic_dtype(input.dtype) is input.dtype:
             check_range("setitem", value, input.dtype)
         elif type(value) is not complex:
-            value = rounded(value, input.dtype)  # infinity in the place of what is beyond narrow floats
+            value = rounded(value, input.dtype)  # values beyond the range of narrow floats become infinity
     key = input._key | (0 if number else value._key)
     recording = (is_grad_enabled() and key & AUTOGRAD) or key & WRAPPER or STATE.transforms
     with nullcontext() if recording else no_grad():
@@ -279,7 +279,7 @@ def setitem(input: Any, index: Any, value: Any) -> None:
                     value = _beside(value, view)
                 check_separate("index_put_", view, *advanced, value)
             value = view.new_tensor(value) if number else value
-            if not (recording or STATE.dispatch_modes or view._key & LAZY):  # modes see what is written
+            if not (recording or STATE.dispatch_modes or view._key & LAZY):  # modes see every write
                 if number and _whole_mask(view, advanced):
                     view.masked_fill_(advanced[0], value)
                     return
@@ -287,7 +287,7 @@ def setitem(input: Any, index: Any, value: Any) -> None:
                 return
             value = view.index_put(advanced, value)
         if recording:
-            del view  # so that nobody takes it for one that the program holds
+            del view  # so that no check takes it for a view that the program holds
             call(basic_put_, input, basic, value)
         else:
             view.copy_(value)

@@ -1,1 +1,1 @@
-"""Exchange with the rest of Python: NumPy, DLPack, pickle and copy."""
+"""Exchange with other Python libraries: NumPy, DLPack, pickle and copy."""

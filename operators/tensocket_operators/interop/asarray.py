@@ -35,14 +35,14 @@ def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Any:
 
 def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None,
             requires_grad: bool | None = None) -> Any:
-    """``obj`` as a tensor: a tensor, a NumPy array or scalar, a DLPack capsule or producer, a buffer, or numbers.
+    """Return ``obj`` as a tensor: a tensor, NumPy array or scalar, DLPack capsule or producer, buffer, or numbers.
 
     Args:
         obj: The data. The bytes of a buffer are read as ``dtype``, the default dtype unless given.
-        dtype: Of the result; by default that of the data.
-        device: Of the result; by default that of the data, or the default device if one was set.
+        dtype: The dtype of the result; by default that of the data.
+        device: The device of the result; by default that of the data, or the default device if one was set.
         copy: True always copies, False never; None copies where it is needed.
-        requires_grad: Whether the result is a leaf that requires grad; None keeps what ``obj`` has.
+        requires_grad: Whether the result is a leaf that requires grad; None keeps the state of ``obj``.
 
     Raises:
         ArgumentError: ``copy`` is False and a copy is needed.
@@ -66,10 +66,10 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
 
 
 def _aliased(obj: Any, dtype: Any) -> Any:
-    """Return a tensor on the memory of ``obj``; None where it has none that can be shared."""
+    """Return a tensor on the memory of ``obj``; None if it has no memory to share."""
     if hasattr(obj, "_key"):
         return obj
-    if hasattr(obj, "_bytes"):  # A storage, read as the dtype.
+    if hasattr(obj, "_bytes"):  # a storage, whose bytes have the requested dtype
         return obj._bytes.view(obj._bytes.dtype if dtype is None else dtype)
     if isinstance(obj, np.ndarray):
         return from_numpy(obj)

@@ -3,13 +3,13 @@
 A capsule is a ``PyCapsule`` that points to a ``DLManagedTensor`` (named ``dltensor``; from version 1.0 on
 ``dltensor_versioned``). The consumer renames the capsule to ``used_...`` and later calls the structure's deleter;
 a capsule without a consumer calls it when it is destroyed. Both may happen in any thread, and while an exception
-propagates, so neither can be Python code behind a ctypes callback. NumPy, which core needs anyway, has them in C:
+propagates, so neither can be Python code behind a ctypes callback. NumPy, which core needs anyway, has both in C:
 
-- To export, a NumPy array of the wanted geometry makes the capsule. For memory that is not the host's it is an array
-  that NumPy never looks into. Code here writes into the structure what NumPy does not know
+- To export, a NumPy array of the wanted geometry makes the capsule. For memory off the host, NumPy never reads
+  this array. This module writes into the structure the values that NumPy does not know
   (the device, bfloat16 and float8).
-- To import, these fields are replaced by ones that NumPy accepts for as long as NumPy takes the capsule. The resulting
-  array owns the memory: when it goes, NumPy calls the producer's deleter.
+- To import, values that NumPy accepts replace these fields while NumPy takes the capsule. The resulting
+  array owns the memory: when it is destroyed, NumPy calls the producer's deleter.
 
 The layout of the structures is that of ``dlpack.h``, version 1; it is fixed within a major version.
 """
@@ -25,7 +25,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ExchangeError
 
-#: ``kDLCPU``, and ``kDLCUDAHost``: pinned memory, which is the host's too.
+#: ``kDLCPU``, and ``kDLCUDAHost``: pinned memory, which is also host memory.
 CPU: Final = 1
 HOST_TYPES: Final = frozenset({CPU, 3})
 _READ_ONLY: Final = 1
@@ -37,7 +37,7 @@ _SPECIAL: Final = {dtypes.bfloat16: 4, dtypes.complex32: 5, dtypes.float8_e4m3fn
 
 
 class _Tensor(ctypes.Structure):
-    """``DLTensor``, with ``DLDevice`` and ``DLDataType`` in place."""
+    """The structure ``DLTensor``, with ``DLDevice`` and ``DLDataType`` inlined."""
 
     _fields_ = (
         ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
@@ -47,13 +47,13 @@ class _Tensor(ctypes.Structure):
 
 
 class _Managed(ctypes.Structure):
-    """``DLManagedTensor``."""
+    """The structure ``DLManagedTensor``."""
 
     _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
 
 
 class _Versioned(ctypes.Structure):
-    """``DLManagedTensorVersioned``."""
+    """The structure ``DLManagedTensorVersioned``."""
 
     _fields_ = (("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
                 ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _Tensor))
@@ -69,15 +69,15 @@ _pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, 
 
 
 def is_capsule(value: object) -> bool:
-    """Whether ``value`` is a PyCapsule of whatever content."""
+    """Whether ``value`` is a PyCapsule with any content."""
     return type(value).__name__ == "PyCapsule"
 
 
 def _managed(capsule: Any) -> Any:
-    """Return the structure behind a capsule that nobody has taken.
+    """Return the structure of a capsule that no consumer has taken.
 
     Raises:
-        ExchangeError: It is not such a capsule.
+        ExchangeError: ``capsule`` is not such a capsule.
     """
     name = _name_of(capsule) if is_capsule(capsule) else None
     if name not in _LAYOUTS:
@@ -88,24 +88,24 @@ def _managed(capsule: Any) -> Any:
 
 
 def device_of(capsule: Any) -> tuple[int, int]:
-    """DLPack's type and number of the device that a capsule's memory is on.
+    """Return DLPack's type and number of the device with a capsule's memory.
 
     Raises:
-        ExchangeError: It is not a capsule, or was consumed already.
+        ExchangeError: ``capsule`` is not a capsule, or a consumer has taken it.
     """
     tensor = _managed(capsule).tensor
     return int(tensor.device_type), int(tensor.device_id)
 
 
 class _Foreign:
-    """An object that NumPy accepts as an array: an address on some device, and the owner of its memory.
+    """An object that NumPy accepts as an array: an address on a device, and the owner of its memory.
 
     Args:
-        address: Of the first element.
+        address: Address of the first element.
         bits: NumPy's dtype of the stored bits.
         shape: Sizes.
         strides: In elements.
-        owner: Kept as long as the array.
+        owner: An object that lives as long as the array.
     """
 
     def __init__(self, address: int, bits: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...],
@@ -129,11 +129,11 @@ def export(array: np.ndarray[Any, Any], dtype: DType, device: tuple[int, int], *
         array: Stored bits.
         dtype: Their element type.
         device: DLPack's type and number of the device.
-        versioned: Whether the consumer knows version 1, which can say that memory is read-only or a copy.
-        copied: Whether nobody else uses the memory.
+        versioned: Whether the consumer supports version 1, which can mark memory as read-only or as a copy.
+        copied: Whether nothing else uses the memory.
 
     Raises:
-        ExchangeError: The memory is read-only and the consumer cannot be told.
+        ExchangeError: The memory is read-only and the capsule cannot express that.
     """
     try:
         capsule = array.__dlpack__(max_version=(1, 0) if versioned else None)
@@ -152,7 +152,7 @@ def _dtype_of(tensor: _Tensor) -> DType:
     """Return the element type of a structure.
 
     Raises:
-        ExchangeError: There is none.
+        ExchangeError: No dtype matches.
     """
     for dtype in dtypes.ALL:
         code = _SPECIAL.get(dtype, _CODES[dtype.kind])
@@ -163,7 +163,7 @@ def _dtype_of(tensor: _Tensor) -> DType:
 
 
 class _Once:
-    """Hands a capsule to NumPy."""
+    """A producer that hands one capsule to NumPy."""
 
     def __init__(self, capsule: Any) -> None:
         self._capsule = capsule
@@ -178,10 +178,10 @@ class _Once:
 def take(capsule: Any) -> tuple[np.ndarray[Any, Any], DType, tuple[int, int]]:
     """Return the memory of a capsule, as an array of stored bits that owns it, its element type and its device.
 
-    Where the device is not the host's, the array serves to tell address, shape and strides, and to own the memory.
+    If the device is not the host, the array only carries address, shape and strides, and owns the memory.
 
     Raises:
-        ExchangeError: The capsule was taken already, or its content is not what tensors can hold.
+        ExchangeError: The capsule was taken already, or tensors cannot hold its content.
     """
     managed = _managed(capsule)
     tensor = managed.tensor
@@ -202,7 +202,7 @@ def take(capsule: Any) -> tuple[np.ndarray[Any, Any], DType, tuple[int, int]]:
         tensor.device_type, tensor.device_id = device
         tensor.code = code
     if isinstance(managed, _Managed):
-        # Such a capsule cannot tell, so NumPy takes the memory for read-only; the protocol meant it to be written, too.
+        # This structure has no flags, so NumPy assumes read-only memory; the protocol allows writes.
         steps = tuple(s // dtype.itemsize for s in array.strides)
         array = foreign_array(int(array.__array_interface__["data"][0]), dtype, array.shape, steps, array)
     return array, dtype, device

@@ -1,4 +1,4 @@
-"""Tensors through DLPack, in and out, without a copy."""
+"""Import and export of tensors through DLPack, without a copy."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tensocket_plugins.contract.registry import registry
 
 from . import capsules
 
-#: With which a consumer says that it waits for the producer itself.
+#: The stream by which a consumer says that it synchronises with the producer itself.
 _NO_WAIT: Final = -1
 _VERSION: Final = (1, 0)
 
 
 def dlpack_device(operator: str, entry: DeviceEntry) -> tuple[int, int]:
-    """DLPack's type and number of a device.
+    """Return DLPack's type and number of a device.
 
     Raises:
         ArgumentError: The device shares no memory.
@@ -38,10 +38,10 @@ def dlpack_device(operator: str, entry: DeviceEntry) -> tuple[int, int]:
 
 
 def entry_of(operator: str, device: tuple[int, int]) -> DeviceEntry:
-    """Return the device that DLPack numbers so.
+    """Return the device with DLPack's type and number.
 
     Raises:
-        ExchangeError: No usable backend has it.
+        ExchangeError: No usable backend has the device.
     """
     if device[0] in capsules.HOST_TYPES:
         return open_entry(HOST_DEVICE)
@@ -60,7 +60,7 @@ def entry_of(operator: str, device: tuple[int, int]) -> DeviceEntry:
 
 def export(tensor: Any, stream: Any, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None,
            copy: bool | None) -> Any:
-    """``Tensor.__dlpack__``."""
+    """Return the capsule of ``Tensor.__dlpack__``."""
     if tensor._key & AUTOGRAD:
         raise ExchangeError("__dlpack__", "a tensor that requires grad", "other libraries record no gradients for it",
                             "call .detach() first")
@@ -88,7 +88,7 @@ def _wait(entry: DeviceEntry, stream: Any) -> None:
     """Make the consumer's stream wait for this thread's.
 
     Raises:
-        ArgumentError: The device has no streams, and one is given.
+        ArgumentError: A stream is given, but the device has no streams.
         ArgumentTypeError: The stream is not a number.
     """
     if stream is not None and (not isinstance(stream, int) or isinstance(stream, bool)):
@@ -116,12 +116,12 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     """Return a tensor on the memory of another library's array.
 
     Args:
-        ext_tensor: An object with ``__dlpack__``, or a capsule, which is taken.
-        device: Where the tensor is to be; by default where the memory is.
-        copy: True always copies, False never; None copies only to get to ``device``.
+        ext_tensor: An object with ``__dlpack__``, or a capsule, which is consumed.
+        device: The device of the result; by default that of the memory.
+        copy: True always copies, False never; None copies only to reach ``device``.
 
     Raises:
-        ExchangeError: It is neither, the memory cannot be shared, or ``copy`` is False and a copy is needed.
+        ExchangeError: ``ext_tensor`` is neither, its memory cannot be shared, or ``copy`` is False but required.
     """
     target = None if device is None else open_entry(device)
     capsule = ext_tensor
@@ -137,10 +137,10 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 
 def _ask(producer: Any, copy: bool | None) -> Any:
-    """Return a capsule of an object, whose stream this thread's stream waits for.
+    """Return a capsule of a producer, after this thread's stream waits for the producer's.
 
     Raises:
-        ExchangeError: It is on a device that no backend shares memory with, and may not be copied.
+        ExchangeError: No backend shares memory with the producer's device, and a copy is not allowed.
     """
     kind, number = producer.__dlpack_device__()
     where = (int(kind), int(number))
@@ -157,13 +157,13 @@ def _ask(producer: Any, copy: bool | None) -> Any:
             options["stream"] = stream
     try:
         return producer.__dlpack__(max_version=_VERSION, **options)
-    except TypeError:  # a producer that was written before version 1
+    except TypeError:  # a producer from before version 1
         options.pop("dl_device", None)
         return producer.__dlpack__(**options)
 
 
 def _wrap(array: np.ndarray[Any, Any], dtype: Any, device: tuple[int, int]) -> Any:
-    """Return the tensor on a capsule's memory."""
+    """Return a tensor on a capsule's memory."""
     entry = entry_of("from_dlpack", device)
     strides = element_strides(array)
     if any(s < 0 for s in strides):
@@ -177,5 +177,5 @@ def _wrap(array: np.ndarray[Any, Any], dtype: Any, device: tuple[int, int]) -> A
 
 
 def to_dlpack(tensor: Any) -> Any:
-    """Return an unversioned capsule with a tensor's memory, as ``torch.utils.dlpack.to_dlpack``."""
+    """Return an unversioned capsule with a tensor's memory, as ``torch.utils.dlpack.to_dlpack`` does."""
     return tensor.__dlpack__()

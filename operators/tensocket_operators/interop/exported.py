@@ -1,4 +1,4 @@
-"""Memory that objects outside of the runtime have, too: its size does not change."""
+"""Memory of fixed size, because objects outside the runtime hold it, too."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from tensocket_core.geometry import memory_of
 
-#: Such memory by its identity, until it goes, and the file that it is written to.
+#: The fixed memory by its identity while it lives, and the file that holds it.
 _FIXED: Final[dict[int, tuple[Any, str | None]]] = {}
 
 
 def fix_size(array: Any, file: str | None = None) -> None:
-    """Note that the memory of a handle was given to, or taken from, an array, buffer or file of a program."""
+    """Record that an array, buffer or file of a program shares the memory of a handle."""
     memory = memory_of(array)
     key = id(memory)
     if type(memory) is np.ndarray and (key not in _FIXED or file is not None):
@@ -27,6 +27,6 @@ def has_fixed_size(memory: Any) -> bool:
 
 
 def file_of(memory: Any) -> str | None:
-    """Return the file that memory is written to, if any."""
+    """Return the file to which memory is written; None for other memory."""
     known = _FIXED.get(id(memory))
     return None if known is None else known[1]

@@ -1,4 +1,4 @@
-"""Memory of files: tensors and storages whose elements are read when they are used."""
+"""Memory of files: tensors and storages whose elements are read on first use."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def mapped(operator: str, filename: Any, shared: bool | None, nbytes: int) -> An
     """Return the first bytes of a file, as a tensor of dtype uint8.
 
     Args:
-        operator: Whose arguments these are.
+        operator: The operator that errors name.
         filename: The file.
         shared: Whether changes are written to the file, which is made or extended where needed.
-        nbytes: How many bytes.
+        nbytes: Number of bytes.
 
     Raises:
-        ArgumentError: The file is not there, or smaller, and not shared.
+        ArgumentError: The file does not exist or is smaller, and is not shared.
     """
     path = Path(filename)
     held = path.stat().st_size if path.is_file() else -1
@@ -55,7 +55,7 @@ def storage_from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> U
         nbytes: Number of bytes from its start.
 
     Raises:
-        ArgumentError: The file is not there, or smaller, and not shared.
+        ArgumentError: The file does not exist or is smaller, and is not shared.
     """
     return storage_of(mapped("from_file", filename, shared, nbytes))
 
@@ -68,14 +68,14 @@ def from_file(filename: Any, shared: bool | None = None, size: int = 0, *, dtype
         filename: The file.
         shared: Whether changes are written to the file; otherwise it does not change.
         size: Number of elements from its start.
-        dtype: Of the elements; the default dtype by default.
+        dtype: The dtype of the elements; the default dtype if not given.
         layout: Strided, as all tensors on files are.
-        device: The host.
+        device: The host, or None.
         pin_memory: Accepted as in PyTorch.
         requires_grad: Whether the tensor is a leaf that requires grad.
 
     Raises:
-        ArgumentError: The file is not there, or smaller, and not shared; or the device is not the host.
+        ArgumentError: The file does not exist or is smaller, and is not shared; or the device is not the host.
     """
     if device is not None and open_entry(device) is not open_entry(HOST_DEVICE):
         raise ArgumentError("from_file", f"device {device}", "files are mapped into the host's memory",

@@ -1,4 +1,4 @@
-"""The array API standard's entry: which namespace the functions over tensors live in.
+"""The array API standard's entry point: the namespace of the functions over tensors.
 
 Core has no such namespace; the front end sets one here.
 """
@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, UnsupportedOperator
 
-#: Versions of the standard that the namespace follows; an older version is a part of a newer one.
+#: Versions of the standard that the namespace follows; an older version is a subset of a newer one.
 VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12")
 _LOADERS: Final[list[Callable[[], Any]]] = []
 
 
 def set_array_namespace(load: Callable[[], Any]) -> None:
-    """Say where the namespace is; ``load`` is called when a tensor is first asked for it."""
+    """Set the function that loads the namespace; it runs when a program first requests the namespace of a tensor."""
     _LOADERS[:] = [load]
 
 

@@ -30,7 +30,7 @@ def array_dtype(operator: str, array: np.ndarray[Any, Any]) -> DType:
     """Return the element type of a NumPy array.
 
     Raises:
-        ArgumentTypeError: There is none.
+        ArgumentTypeError: NumPy's dtype has no counterpart.
         ArgumentError: The bytes of its elements are not in the machine's order.
     """
     dtype = dtypes.FROM_NUMPY.get(array.dtype)
@@ -44,11 +44,11 @@ def array_dtype(operator: str, array: np.ndarray[Any, Any]) -> DType:
 
 
 def from_numpy(array: Any) -> Any:
-    """Return a tensor on the host that shares memory with a NumPy array; of a read-only one, with a warning.
+    """Return a host tensor that shares memory with a NumPy array; a read-only array causes a warning.
 
     Raises:
-        ArgumentTypeError: It is not an array, or its dtype has no counterpart.
-        ArgumentError: Its strides are negative or no multiples of the element size, or its byte order is foreign.
+        ArgumentTypeError: ``array`` is not an array, or its dtype has no counterpart.
+        ArgumentError: The strides are negative or not multiples of the element size, or the byte order is foreign.
     """
     if ACTIVE and watched():
         return seen(from_numpy, array)
@@ -69,7 +69,7 @@ def _shared(operator: str, array: np.ndarray[Any, Any]) -> Any:
     if any(s % dtype.itemsize for s in array.strides):
         raise ArgumentError(operator, f"an array of {dtype.name} with strides of {array.strides} bytes",
                             "strides are multiples of the element size", "pass array.copy()")
-    # Handles are plain arrays: a subclass (np.matrix, np.memmap) has operators of its own.
+    # Handles are plain arrays: subclasses (np.matrix, np.memmap) override operators.
     plain = array if type(array) is np.ndarray else array.view(np.ndarray)
     if type(plain.base) is np.ndarray and plain.size != memory_of(plain).size:
         plain = _alone(plain)
@@ -90,7 +90,7 @@ class _Elements:
 
 
 def _alone(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return a part of an array without the rest of it: the storage of the tensor starts at the first element."""
+    """Return an array that views only its own part of the memory, so that the storage starts at the first element."""
     memory = np.asarray(_Elements(array))
     return np.ndarray(array.shape, array.dtype, memory, 0, array.strides)
 
@@ -99,14 +99,14 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     """Return a vector on the host that shares memory with an object of Python's buffer protocol.
 
     Args:
-        buffer: bytearray, memoryview, array.array, mmap ...; of read-only ones (bytes) with a warning.
-        dtype: How to read the bytes.
+        buffer: bytearray, memoryview, array.array, mmap ...; a read-only buffer (bytes) causes a warning.
+        dtype: The dtype of the elements.
         count: Elements to take; -1 takes all.
         offset: Bytes to skip.
         requires_grad: Whether gradients are recorded.
 
     Raises:
-        ArgumentError: The buffer has no elements, or not so many, or ``buffer`` is none.
+        ArgumentError: The buffer has no elements or too few, or ``buffer`` does not support the buffer protocol.
         ArgumentTypeError: ``dtype`` is not a dtype.
     """
     if not isinstance(dtype, DType):
@@ -129,7 +129,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 
 
 def _elements(length: int, size: int, count: int, offset: int) -> int:
-    """How many elements to take of a buffer of ``length`` bytes."""
+    """Return the number of elements to take of a buffer of ``length`` bytes."""
     rest = length - offset
     if length == 0 or count == 0:
         fault = "a buffer and a count are not empty"
@@ -149,10 +149,10 @@ def _elements(length: int, size: int, count: int, offset: int) -> int:
 
 
 def check_resolved(tensor: Any) -> None:
-    """Refuse conjugated and negated views, whose elements are not in memory.
+    """Reject conjugated and negated views, whose elements are not in memory.
 
     Raises:
-        ExchangeError: It is one.
+        ExchangeError: The tensor is such a view.
     """
     kind, method = ("conjugate", "resolve_conj") if tensor._key & CONJ else ("negative", "resolve_neg")
     if tensor._key & LAZY:
@@ -161,7 +161,7 @@ def check_resolved(tensor: Any) -> None:
 
 
 def to_array(tensor: Any, dtype: Any, copy: bool | None) -> np.ndarray[Any, Any]:
-    """``Tensor.__array__``, with NumPy 2's meaning of ``copy``.
+    """Return the array of ``Tensor.__array__``, with NumPy 2's meaning of ``copy``.
 
     Raises:
         ArgumentError: ``copy`` is False and ``dtype`` needs a conversion.
@@ -178,6 +178,6 @@ def to_array(tensor: Any, dtype: Any, copy: bool | None) -> np.ndarray[Any, Any]
 def from_ufunc(array: Any) -> Any:
     """Return the result of a NumPy function on a tensor as a host tensor: ``Tensor.__array_wrap__``.
 
-    Unlike in PyTorch, comparisons give bools here too, as they do in every other notation.
+    Unlike in PyTorch, comparisons return bools here as well, as in every other notation.
     """
     return _shared("__array_wrap__", np.ascontiguousarray(array) if min(array.strides, default=0) < 0 else array)

@@ -1,9 +1,9 @@
-"""Pickling and copying tensors, with what they share.
+"""Pickling and copying tensors, including the memory that they share.
 
-A tensor is taken apart into its place (dtype, shape, strides, offset) and its memory. The memory of all tensors on one
-storage is one ``Memory`` object while somebody holds it, as the memos of ``pickle`` and ``copy.deepcopy`` do; so views
-that are pickled or copied together share memory again. The whole storage is kept, as in PyTorch: ``clone()`` a small
-view of a large tensor first.
+A tensor is split into its place (dtype, shape, strides, offset) and its memory. All tensors on one storage refer to
+one ``Memory`` object while anything holds it, as the memos of ``pickle`` and ``copy.deepcopy`` do. Views that are
+pickled or copied together therefore share memory again. The whole storage is stored, as in PyTorch: ``clone()`` a
+small view of a large tensor first.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Memory:
     """The bytes of one storage.
 
     Attributes:
-        entry: Where they are.
+        entry: The device of the bytes.
         handle: A vector of uint8.
-        version: Counter of in-place changes for all tensors made on it.
+        version: Counter of in-place changes for all tensors that share the memory.
     """
 
     __slots__ = ("__weakref__", "entry", "handle", "version")
@@ -74,7 +74,7 @@ class Memory:
 
 
 def _load_memory(device: str, data: Any) -> Memory:
-    """Pickled memory, on its device."""
+    """Return pickled memory on its device."""
     entry = open_entry(device)
     if not entry.holds_data:
         return Memory(entry, entry.runtime.empty((data,), uint8, entry.stream))
@@ -85,7 +85,7 @@ def _load_memory(device: str, data: Any) -> Memory:
 
 
 def place_of(tensor: Any) -> tuple[Memory, int]:
-    """Return the memory that a tensor is on, and where in it the tensor starts, in bytes."""
+    """Return the memory of a tensor, and the byte offset of the tensor in it."""
     array, entry = plain_handle(tensor._array), tensor._entry
     if type(array) is DeviceArray:
         storage = array.storage
@@ -100,7 +100,7 @@ def place_of(tensor: Any) -> tuple[Memory, int]:
 
 
 def _bytes_of(root: np.ndarray[Any, Any], low: int, high: int) -> np.ndarray[Any, Any]:
-    """All bytes between the first and the last element of an array."""
+    """Return all bytes between the first and the last element of an array."""
     if root.flags.c_contiguous or root.flags.f_contiguous:
         return root.reshape(-1, order="A").view(np.uint8)
     first = np.lib.stride_tricks.as_strided(root, (), ()) if 0 not in root.shape else root.reshape(-1)
@@ -138,7 +138,7 @@ def _parts(operator: str, tensor: Any) -> tuple[Any, ...]:
     """Return the arguments of ``build`` for a tensor like this one.
 
     Raises:
-        ArgumentTypeError: It has no memory: it belongs to a transform, or its class knows its elements.
+        ArgumentTypeError: The tensor has no memory: it belongs to a transform, or its class holds its elements.
     """
     if tensor._level or not hasattr(tensor, "_array") or without_memory(tensor):
         raise ArgumentTypeError(operator, f"a {type(tensor).__name__} without memory of its own",
@@ -152,7 +152,7 @@ def _parts(operator: str, tensor: Any) -> tuple[Any, ...]:
 
 
 def attributes(tensor: Any) -> dict[str, Any]:
-    """Return the attributes that programs have set on a tensor."""
+    """Return the attributes that programs set on a tensor."""
     return {name: value for name, value in tensor.__dict__.items() if name not in _TRANSIENT}
 
 
@@ -181,12 +181,12 @@ def slots_of(tensor: Any) -> dict[str, Any]:
 
 
 def own_slots(cls: type) -> set[str]:
-    """Slots that a class adds to those of tensors."""
+    """Return the slots that a class adds to those of tensors."""
     return set(copyreg._slotnames(cls)) - set(copyreg._slotnames(Tensor))  # type: ignore[attr-defined]
 
 
 def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
-    """``Tensor.__reduce_ex__``: memory, place, whether it requires grad, class and attributes; the gradient stays."""
+    """Return ``Tensor.__reduce_ex__``: memory, place, requires_grad, class and attributes, but not the gradient."""
     if is_wrapper(tensor):
         made: tuple[Any, ...] = (build_wrapper, wrapper_parts(tensor))
     else:
@@ -196,14 +196,14 @@ def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
 
 
 def copy_tensor(tensor: Any) -> Any:
-    """``copy.copy``: a leaf on the same memory, with the same attributes."""
+    """Return ``copy.copy`` of a tensor: a leaf on the same memory, with the same attributes."""
     alias = Tensor._make_subclass.__func__(type(tensor), tensor.detach(), tensor.requires_grad)  # type: ignore[attr-defined]
     alias.__dict__.update(attributes(tensor))
     return alias
 
 
 def deepcopy_tensor(tensor: Any, memo: dict[int, Any]) -> Any:
-    """``copy.deepcopy``: gradient and attributes are copied, too.
+    """Return ``copy.deepcopy`` of a tensor, with copies of its gradient and attributes.
 
     Raises:
         AutogradError: An operator made the tensor.

@@ -1,4 +1,4 @@
-"""Taking host tensors apart for another process, and putting them together there on memory that is shared."""
+"""Splitting host tensors into parts for another process, and rebuilding them there on shared memory."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .shared import Segment
 
 
 def on_host(tensor: Any) -> bool:
-    """Whether a tensor has memory of its own that is host memory.
+    """Whether a tensor has memory of its own in host memory.
 
     Raises:
-        AutogradError: An operator made it, with a graph that stays behind.
+        AutogradError: An operator made the tensor; its graph cannot be sent.
     """
     if tensor._level or type(getattr(tensor, "_array", None)) is not np.ndarray or without_memory(tensor):
         return False
@@ -33,9 +33,9 @@ def on_host(tensor: Any) -> bool:
 
 
 def packed_parts(tensor: Any) -> tuple[Any, ...] | None:
-    """Return the parts that ``pickle`` stores of a host tensor, with its elements as one buffer; None for others.
+    """Return the parts of a host tensor that ``pickle`` stores, with its elements as one buffer; None for others.
 
-    They hold only the tensor's own elements, not the rest of its storage.
+    The parts contain only the tensor's own elements, not the rest of its storage.
     """
     if not on_host(tensor):
         return None
@@ -60,20 +60,20 @@ def on_buffer(cls: Any, buffer: Any, device: str, dtype: DType, shape: tuple[int
 
 
 def segment_of(tensor: Any) -> tuple[Segment, int]:
-    """Return the segment that a shared tensor lies in and where its memory starts there."""
+    """Return the segment of a shared tensor, and the offset of its memory in the segment."""
     token = memory_of(tensor._array).base
     return token.segment, token.start
 
 
 def place_parts(tensor: Any) -> tuple[Any, ...]:
-    """Device, dtype, shape, strides and, in its memory, the first byte of a tensor."""
+    """Return device, dtype, shape, strides and the offset of the first byte of a tensor in its memory."""
     _, start = place_of(tensor)
     array = tensor._array
     return str(tensor.device), tensor.dtype, tuple(array.shape), tuple(element_strides(array)), start
 
 
 def on_memory(cls: Any, memory: Any, place: tuple[Any, ...], requires_grad: bool) -> Any:
-    """Return a leaf at a place in memory, which is a vector of bytes."""
+    """Return a leaf at a place in memory, a vector of bytes."""
     device, dtype, shape, strides, start = place
     return build(cls, Memory(open_entry(device), memory), dtype, shape, strides, start, requires_grad)
 

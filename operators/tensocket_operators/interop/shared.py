@@ -1,8 +1,8 @@
-"""Memory that several processes see: anonymous segments, mapped into each of them.
+"""Memory that several processes share: anonymous segments, mapped into each of them.
 
-A segment has no name. It lives while a process has it mapped or holds its descriptor, so nothing remains when
-processes end, however they end. As pooled memory does, an array on a segment refers to a token that is not an array:
-all views of the array keep the token, and the token keeps the segment mapped.
+A segment has no name. It lives while a process maps it or holds its descriptor, so nothing remains when the
+processes end, however they end. As with pooled memory, an array on a segment refers to a token that is not an
+array: all views of the array hold the token, and the token keeps the segment mapped.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 from tensocket_core.geometry import memory_of
 from tensocket_plugins.contract.errors import OutOfMemoryError
 
-#: ``mmap`` returns this for an error.
+#: The result of ``mmap`` after an error.
 _FAILED: Final = ctypes.c_void_p(-1).value
-#: Fills the page table at once, where the system can, instead of at the first touch of every page.
+#: Fills the page table at once if the system can, instead of at the first access to every page.
 _SHARED: Final = getattr(mmap, "MAP_SHARED", 0) | getattr(mmap, "MAP_POPULATE", 0)
-#: Segments start on pages, pieces of them on cache lines.
+#: Segments start on pages, and arrays in them on cache lines.
 ALIGNMENT: Final = 64
 
 
 @cache
 def _system() -> Any:
-    """Return the C library. Python's ``mmap`` would keep a descriptor for every mapping."""
+    """Return the C library. Python's ``mmap`` would hold a descriptor for every mapping."""
     library = ctypes.CDLL(None, use_errno=True)
     library.mmap.restype = ctypes.c_void_p
     library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
@@ -38,7 +38,7 @@ def _system() -> Any:
 
 
 def _anonymous_file() -> int:
-    """Return the descriptor of a file in memory, or of one without a name where the system has no files in memory."""
+    """Return the descriptor of an anonymous file: in memory if the system supports that, else an unlinked file."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("tensocket", os.MFD_CLOEXEC)
     path = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"tensocket-{os.urandom(8).hex()}")
@@ -52,8 +52,8 @@ class Segment:
 
     Attributes:
         nbytes: Size.
-        address: Where it is mapped.
-        descriptor: Of the memory, for other processes to map it; -1 when it is closed.
+        address: Address of the mapping.
+        descriptor: File descriptor by which other processes map the memory; -1 when it is closed.
     """
 
     __slots__ = ("__weakref__", "_unmap", "address", "descriptor", "nbytes")
@@ -71,10 +71,10 @@ class Segment:
 
     @classmethod
     def create(cls, nbytes: int) -> Segment:
-        """New memory, all zero.
+        """Return new memory, filled with zeros.
 
         Raises:
-            OutOfMemoryError: The system has none.
+            OutOfMemoryError: The system has no memory left.
         """
         nbytes = max(1, nbytes)
         try:
@@ -91,7 +91,7 @@ class Segment:
             raise
 
     def close(self) -> None:
-        """Close the descriptor; the mapping stays, but no further process can have it."""
+        """Close the descriptor; the mapping stays, but no further process can map the memory."""
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -109,7 +109,7 @@ class Segment:
 
 
 class _Token(ctypes.c_char * (1 << 46)):  # type: ignore[misc]  # ctypes makes array types at run time
-    """Owner that arrays on a segment refer to; one long type for all, because ctypes never frees its types."""
+    """The owner to which arrays on a segment refer; one long type for all, because ctypes never frees its types."""
 
     segment: Segment
     start: int
@@ -122,9 +122,9 @@ def _exhausted(nbytes: int, reason: str) -> OutOfMemoryError:
 
 
 def place_in_segment(array: Any) -> tuple[Segment, int] | None:
-    """Return the segment that an array lies in and where its memory starts there.
+    """Return the segment of an array, and the offset of its memory in the segment.
 
-    The result is None for memory of this process alone.
+    Return None for memory that only this process uses.
     """
     if type(array) is not np.ndarray:
         return None

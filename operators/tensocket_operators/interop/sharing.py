@@ -1,4 +1,4 @@
-"""Moving the memory of tensors to segments that several processes see."""
+"""Moving the memory of tensors to segments that several processes share."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ..tensor_methods.subclasses import without_memory
 from . import storage as storages
 from .shared import Segment, place_in_segment
 
-#: Types of handles.
+#: Handle types.
 _HANDLES: Final = frozenset({np.ndarray, DeviceArray})
 
 
 def share_memory(tensor: Any) -> Any:
-    """``Tensor.share_memory_``. Memory of devices stays where it is.
+    """Apply ``Tensor.share_memory_``; memory of devices stays in place.
 
     Raises:
         ArgumentTypeError: The tensor has no memory of its own.
@@ -37,18 +37,18 @@ def share_memory(tensor: Any) -> Any:
     array = plain_handle(tensor._array)
     if type(array) is np.ndarray and place_in_segment(array) is None:
         memory = memory_of(array)
-        # What refers to one tensor's array: the tensor, the name here and the argument; and to memory that is not
-        # that array: the array, the name and the argument.
+        # References to the array of one tensor: the tensor, the local name and the argument. References to memory
+        # that is not that array: the array, the local name and the argument.
         alone = sys.getrefcount(memory) <= 3 + (array is memory) and sys.getrefcount(array) <= 3 + (array is memory)
         _move([tensor] if alone else [tensor, *_others_on(memory, tensor)], memory)
     return tensor
 
 
 def _others_on(memory: Any, known: Any) -> list[Any]:
-    """All tensors on some memory but the known one. Python knows all objects; tensors do not know their views."""
+    """Return all other tensors on some memory, found among all Python objects; tensors do not know their views."""
     found = []
     for each in gc.get_objects():
-        if issubclass(type(each), Tensor):  # isinstance would ask proxies what they stand for
+        if issubclass(type(each), Tensor):  # isinstance would resolve proxies
             array = plain_handle(getattr(each, "_array", None))
             if type(array) in _HANDLES and memory_of(array) is memory and each is not known:
                 found.append(each)
@@ -56,10 +56,10 @@ def _others_on(memory: Any, known: Any) -> list[Any]:
 
 
 def resize(storage: Any, size: int) -> Any:
-    """``UntypedStorage.resize_``: all tensors move to new memory, with the same geometry.
+    """Apply ``UntypedStorage.resize_``: all tensors move to new memory, with the same geometry.
 
     Raises:
-        ArgumentError: A tensor reaches beyond the new size, or the memory belongs to others, too.
+        ArgumentError: A tensor reaches beyond the new size, or other objects hold the memory.
     """
     held = storage.nbytes()
     if size == held:
@@ -92,7 +92,7 @@ def _check_reach(holders: list[Any], size: int) -> None:
 
 
 def _move(holders: list[Any], memory: Any) -> None:
-    """Copy memory to a segment of its own and give its tensors the same places there."""
+    """Copy memory to a segment of its own and move its tensors there with the same geometry."""
     whole = storages.bytes_of(memory)
     moved = Segment.create(whole.size).array(0, whole.size)
     moved[...] = whole

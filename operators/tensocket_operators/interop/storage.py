@@ -1,4 +1,4 @@
-"""Storages: the memory that a tensor and its views share, as objects."""
+"""Storages: objects for the memory that a tensor and its views share."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ from . import sharing
 from .exported import file_of, has_fixed_size
 from .numpy import from_numpy
 
-#: Storage objects by the memory's identity: while one is alive, all views of its memory give the same object.
+#: Storage objects by the memory's identity: while one lives, all views of its memory return the same object.
 _KNOWN: Final[weakref.WeakValueDictionary[int, UntypedStorage]] = weakref.WeakValueDictionary()
 
 
 class UntypedStorage:
-    """The bytes of the memory that one or more tensors lie in.
+    """The bytes of the memory of one or more tensors.
 
     Args:
         size: Number of bytes of a new storage, or their values.
-        device: Where a new storage is; the host by default.
+        device: The device of a new storage; the host by default.
 
     Raises:
         ArgumentTypeError: ``size`` is neither a number nor a sequence.
     """
 
     is_sparse: ClassVar[bool] = False
-    #: Makes a storage on the memory of a file; filled by the module of files, which stands on this one.
+    #: Makes a storage on the memory of a file; set by ``files``, which imports this module.
     from_file: ClassVar[Callable[..., UntypedStorage]]
     _bytes: Any
     _memory: Any
@@ -73,7 +73,7 @@ class UntypedStorage:
 
     @property
     def device(self) -> Device:
-        """Where it is."""
+        """The device."""
         return self._bytes.device  # type: ignore[no-any-return]
 
     def get_device(self) -> int:
@@ -82,17 +82,17 @@ class UntypedStorage:
 
     @property
     def is_cuda(self) -> bool:
-        """Whether it is on a device called ``cuda``."""
+        """Whether the storage is on a device called ``cuda``."""
         return self.device.type == "cuda"
 
     @property
     def holds_data(self) -> bool:
-        """Whether there is any memory: not on the device ``meta``."""
+        """Whether the storage has memory: not on the device ``meta``."""
         return self._bytes._entry.holds_data  # type: ignore[no-any-return]
 
     @property
     def filename(self) -> str | None:
-        """The file that the memory is mapped from and written to; None for other memory."""
+        """The file that is mapped to the memory and that receives writes; None for other memory."""
         return file_of(self._memory)
 
     @property
@@ -100,7 +100,7 @@ class UntypedStorage:
         return id(self._memory)
 
     def data_ptr(self) -> int:
-        """Return a number that identifies the place of the first byte in memory."""
+        """Return a number that identifies the memory address of the first byte."""
         return self._bytes.data_ptr()  # type: ignore[no-any-return]
 
     def nbytes(self) -> int:
@@ -111,22 +111,22 @@ class UntypedStorage:
     __len__ = nbytes
 
     def untyped(self) -> UntypedStorage:
-        """This storage."""
+        """Return this storage."""
         return self
 
     def element_size(self) -> int:
-        """1: elements are bytes."""
+        """Return 1: elements are bytes."""
         return 1
 
     def resizable(self) -> bool:
-        """Whether ``resize_`` can change the size: no other object has the memory, it is not shared and no file's."""
+        """Whether ``resize_`` can change the size: no other object, process or file shares the memory."""
         return not has_fixed_size(self._memory) and not self.is_shared()
 
     def resize_(self, size: int) -> UntypedStorage:
-        """Change the number of bytes, for all tensors on the storage; bytes that are added are uninitialised.
+        """Change the number of bytes, for all tensors on the storage; new bytes are uninitialised.
 
         Raises:
-            ArgumentError: A tensor reaches beyond the new size, or the memory is not the storage's own.
+            ArgumentError: A tensor reaches beyond the new size, or other objects hold the memory.
         """
         return sharing.resize(self, int(size))  # type: ignore[no-any-return]
 
@@ -150,7 +150,7 @@ class UntypedStorage:
         return iter(self.tolist())
 
     def tolist(self) -> list[int]:
-        """All bytes."""
+        """Return all bytes."""
         self._check_data()
         return self._bytes.tolist()  # type: ignore[no-any-return]
 
@@ -170,7 +170,7 @@ class UntypedStorage:
         return self
 
     def byteswap(self, dtype: DType) -> None:
-        """Reverse the bytes of every element of ``dtype``; of complex numbers, of each part."""
+        """Reverse the bytes of every element of ``dtype``; for complex numbers, those of each part."""
         unit = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
         whole = self._bytes[:self.nbytes() // unit * unit].view(-1, unit)
         whole.copy_(whole.flip(1))
@@ -193,21 +193,21 @@ class UntypedStorage:
         return super().__sizeof__() + self.nbytes()
 
     def cpu(self) -> UntypedStorage:
-        """This storage, or a copy of it in host memory."""
+        """Return this storage, or a copy of it in host memory."""
         moved = self._bytes.cpu()
         return self if moved is self._bytes else storage_of(moved)
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
-        """This storage, or a copy of it on a device called ``cuda``, by number."""
+        """Return this storage, or a copy of it on a device called ``cuda``, by number."""
         return self.to(device=f"cuda:{device}" if isinstance(device, int) else device or "cuda")
 
     def to(self, *, device: Any, non_blocking: bool = False) -> UntypedStorage:
-        """This storage, or a copy of it on another device."""
+        """Return this storage, or a copy of it on another device."""
         moved = self._bytes.to(device)
         return self if moved is self._bytes else storage_of(moved)
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
-        """Return the name of this class; with another class of storages, a copy as one of these."""
+        """Return the name of this class; with another storage class, a copy of that class."""
         if dtype is None:
             return f"{package_name()}.storage.{type(self).__name__}"
         if dtype is type(self):
@@ -215,14 +215,14 @@ class UntypedStorage:
         return dtype(self.nbytes()).copy_(self, non_blocking)
 
     def is_shared(self) -> bool:
-        """Whether the memory is shared with the processes that the storage is sent to."""
+        """Whether the memory is shared with the processes that receive the storage."""
         return self._bytes.is_shared()  # type: ignore[no-any-return]
 
     def share_memory_(self) -> UntypedStorage:
-        """Move the bytes, with all tensors on them, to where other processes see them, too.
+        """Move the bytes, with all tensors on them, to memory that other processes share.
 
         Raises:
-            ArgumentError: It is on the device ``meta``.
+            ArgumentError: The storage is on the device ``meta``.
         """
         if not self.holds_data:
             raise ArgumentError("share_memory_", "a storage on meta", "sharing is only available on CPU",
@@ -231,7 +231,7 @@ class UntypedStorage:
         return self
 
     def is_pinned(self, device: Any = None) -> bool:
-        """False: host memory is pageable."""
+        """Return False: host memory is pageable."""
         return False
 
     def pin_memory(self, device: Any = None) -> UntypedStorage:
@@ -241,17 +241,17 @@ class UntypedStorage:
     @classmethod
     def from_buffer(cls, buffer: Any, byte_order: Any = None, count: Any = -1, offset: Any = 0, *, dtype: Any = None,
                     ) -> UntypedStorage:
-        """Return a storage with a copy of the elements that bytes hold.
+        """Return a storage with a copy of the elements in a buffer.
 
         Args:
             buffer: Bytes.
-            byte_order: ``native``, ``little`` or ``big``; needed where elements have several bytes.
+            byte_order: ``native``, ``little`` or ``big``; required for elements of several bytes.
             count: Number of elements; all by default.
             offset: Bytes before the first one.
-            dtype: Of the elements; the default dtype unless given.
+            dtype: The dtype of the elements; the default dtype if not given.
 
         Raises:
-            ArgumentError: The order is none of these, or the number of bytes is not a multiple of the elements' size.
+            ArgumentError: The byte order is unknown, or the number of bytes is not a multiple of the elements' size.
             ArgumentTypeError: ``buffer`` has no bytes.
         """
         return bytes_in(buffer, byte_order, count, offset, get_default_dtype() if dtype is None else dtype)
@@ -268,10 +268,10 @@ class UntypedStorage:
 
 
 def bytes_in(buffer: Any, byte_order: Any, count: int, offset: int, dtype: DType) -> UntypedStorage:
-    """Return a storage with a copy of elements in a buffer, brought to the machine's order of bytes.
+    """Return a storage with a copy of elements in a buffer, converted to the machine's byte order.
 
     Raises:
-        ArgumentError: The order is unknown, or offset or count do not fit the buffer.
+        ArgumentError: The byte order is unknown, or offset or count do not fit the buffer.
         ArgumentTypeError: ``buffer`` has no bytes.
     """
     if byte_order not in ("native", "little", "big") and (byte_order is not None or dtype.itemsize > 1):
@@ -296,7 +296,7 @@ def bytes_in(buffer: Any, byte_order: Any, count: int, offset: int, dtype: DType
 
 
 def storage_of(tensor: Any) -> UntypedStorage:
-    """Return the storage of a tensor; the same object for all tensors on its memory, as long as somebody has it."""
+    """Return the storage of a tensor; the same object for all tensors on its memory, as long as it lives."""
     memory = memory_of(tensor._array)
     known = _KNOWN.get(id(memory))
     if known is not None:
@@ -309,7 +309,7 @@ def storage_of(tensor: Any) -> UntypedStorage:
 
 
 def renew(memory: Any, moved: Any) -> None:
-    """Note that all tensors on ``memory`` are on ``moved`` now."""
+    """Record that all tensors on ``memory`` have moved to ``moved``."""
     storage = _KNOWN.pop(id(memory), None)
     if storage is not None:
         storage._memory = moved
@@ -317,7 +317,7 @@ def renew(memory: Any, moved: Any) -> None:
 
 
 def moved(array: Any, target: Any) -> Any:
-    """Return a handle's geometry on other memory, of bytes."""
+    """Return a handle with the same geometry on other memory, of bytes."""
     if type(array) is Lazy:
         return Lazy(moved(array.plain, target))
     offset = memory_offset(array) if 0 not in array.shape else 0
@@ -343,7 +343,7 @@ def array_in(storage: UntypedStorage, dtype: DType, offset: int, size: tuple[int
     """Return a handle on a storage; offset and strides in elements of ``dtype``.
 
     Raises:
-        ArgumentError: It reaches beyond the storage.
+        ArgumentError: The handle reaches beyond the storage.
     """
     held = storage.nbytes() // dtype.itemsize
     if offset < 0 or (0 not in size and offset + reach(size, stride) > held):
@@ -357,7 +357,7 @@ def array_in(storage: UntypedStorage, dtype: DType, offset: int, size: tuple[int
 
 
 def placed(tensor: Any, source: Any, offset: int, size: Any, stride: Any) -> Any:
-    """``Tensor.set_``."""
+    """Apply ``Tensor.set_``."""
     dtype = tensor.dtype
     if source is None:
         source = empty(0, dtype=dtype, device=tensor.device)
@@ -383,10 +383,10 @@ def placed(tensor: Any, source: Any, offset: int, size: Any, stride: Any) -> Any
 
 
 def check_kind(operator: str, storage: Any, dtype: DType) -> None:
-    """Refuse a typed storage of another dtype.
+    """Reject a typed storage of another dtype.
 
     Raises:
-        ArgumentError: It is one.
+        ArgumentError: The storage has another dtype.
     """
     kind = getattr(storage, "dtype", dtype)
     if kind is not dtype:
@@ -405,10 +405,10 @@ def is_storage(obj: object) -> bool:
 
 
 def untyped(source: Any, operator: str = "storage") -> UntypedStorage:
-    """Return the bytes of either kind of storage, for an operator that errors name.
+    """Return the bytes of either kind of storage; errors name ``operator``.
 
     Raises:
-        ArgumentTypeError: It is not a storage.
+        ArgumentTypeError: ``source`` is not a storage.
     """
     if not is_storage(source):
         raise ArgumentTypeError(operator, f"a {type(source).__name__}", "the source is a tensor or a storage",

@@ -1,4 +1,4 @@
-"""Classes of typed storages by dtype, which old programs use: ``FloatStorage`` and the others."""
+"""Classes of typed storages by dtype, for old programs: ``FloatStorage`` and the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .typed_storages import NAME_OF, TypedStorage, check_wrapping, typed, warn_d
 
 
 class StorageKind(type):
-    """Classes of which typed storages of one dtype on one kind of device are instances, although none is made of them.
+    """The metaclass of classes whose instances are typed storages of one dtype and device type, by instance check only.
 
     Attributes:
         place: The kind of device.
@@ -35,7 +35,7 @@ class StorageKind(type):
 
     def __call__(cls, *data: Any, wrap_storage: Any = None, dtype: Any = None, device: Any = None,
                  _internal: bool = False) -> TypedStorage:
-        """Return a storage of a number of elements, of values, or on ``wrap_storage``.
+        """Return a storage with a number of elements, with values, or on ``wrap_storage``.
 
         Raises:
             ArgumentError: Arguments exclude each other, or the class has no dtype.
@@ -68,18 +68,18 @@ class _LegacyStorage(TypedStorage, metaclass=StorageKind):
     @classmethod
     def from_buffer(cls, buffer: Any = None, byte_order: Any = None, count: Any = -1, offset: Any = 0,
                     **rest: Any) -> TypedStorage:
-        """Return a storage with a copy of the elements that bytes hold.
+        """Return a storage with a copy of the elements in a buffer.
 
         Args:
             buffer: Bytes.
-            byte_order: ``native``, ``little`` or ``big``; needed where elements have several bytes.
+            byte_order: ``native``, ``little`` or ``big``; required for elements of several bytes.
             count: Number of elements; all by default.
             offset: Bytes before the first one.
-            **rest: Nothing: dtype and device are the class's.
+            **rest: Not supported: the class determines dtype and device.
 
         Raises:
-            ArgumentError: The order is none of these, or the class is of another device.
-            IndexOutOfRange: Offset or count lie outside of the buffer.
+            ArgumentError: The byte order is unknown, or the class is of another device.
+            IndexOutOfRange: Offset or count are outside the buffer.
         """
         warn_deprecated()
         if cls.place != HOST_DEVICE:
@@ -97,11 +97,11 @@ class _LegacyStorage(TypedStorage, metaclass=StorageKind):
 
         Args:
             filename: The file.
-            shared: Whether changes are written to the file, which is made or extended where needed.
+            shared: Whether changes are written to the file, which is created or extended as needed.
             size: Number of elements.
 
         Raises:
-            ArgumentError: The file is not there, or smaller, and not shared.
+            ArgumentError: The file does not exist or is smaller, and is not shared.
         """
         warn_deprecated()
         return typed(UntypedStorage.from_file(filename, shared, size * cls._dtype.itemsize), cls._dtype)
@@ -109,7 +109,7 @@ class _LegacyStorage(TypedStorage, metaclass=StorageKind):
 
 @functools.cache
 def storage_kind(dtype: DType, place: str) -> Any:
-    """Return the class ``FloatStorage`` and so on of a dtype and a kind of device."""
+    """Return the class of a dtype and a kind of device, such as ``FloatStorage``."""
     module = "tensocket" if place == HOST_DEVICE else f"tensocket.{place}"
     return StorageKind(NAME_OF[dtype], (_LegacyStorage,), {
         "_dtype": dtype, "place": place, "__module__": module,

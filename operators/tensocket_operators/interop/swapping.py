@@ -1,4 +1,4 @@
-"""Exchange of what two tensors are: ``utils.swap_tensors``."""
+"""Exchange of the contents of two tensors: ``utils.swap_tensors``."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from tensocket_plugins.contract.errors import AutogradError
 
 
 def swap_tensors(t1: Any, t2: Any) -> None:
-    """Exchange values, class, attributes, gradient and history of two tensors; each stays the object that it is.
+    """Exchange values, class, attributes, gradient and history of two tensors, which keep their identities.
 
-    A backward pass through what was recorded with a leaf before is refused: its gradient belongs to the old values.
+    A backward pass through operators that were recorded with a leaf before raises an error, because its gradient
+    belongs to the old values.
 
     Args:
         t1: A tensor.
@@ -56,7 +57,7 @@ def _swap_slot(t1: Any, t2: Any, name: str) -> None:
 
 
 def _outdate(t1: Any, t2: Any) -> None:
-    """Let graphs that saved or lead to either tensor notice."""
+    """Invalidate graphs that saved either tensor or lead to it."""
     if not (is_inference(t1) or is_inference(t2)):
         version = max(t1._version, t2._version) + 1
         for tensor in (t1, t2):
@@ -64,7 +65,7 @@ def _outdate(t1: Any, t2: Any) -> None:
                 tensor._version_counter = [0]
             tensor._version_counter[0] = version
     for tensor in (t1, t2):
-        # What stands for the leaf in graphs refers to the object, not to what it is now.
+        # The leaf's node in graphs refers to the object, not to its new contents.
         tensor.__dict__.pop("_accumulator", None)
         if tensor._grad_fn is None and (t1._key | t2._key) & AUTOGRAD:
             extras_of(tensor, "_extras").swapped = next(SEQUENCE)

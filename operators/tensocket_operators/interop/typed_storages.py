@@ -1,4 +1,4 @@
-"""Storages seen as elements of one dtype; PyTorch deprecates them, and so every use of them warns, once a process."""
+"""Storages viewed as elements of one dtype; PyTorch deprecates them, so their use warns once per process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tensocket_plugins.contract.naming import package_name
 from .. import creation
 from .storage import UntypedStorage, bytes_in, storage_of
 
-#: Names of the storage classes by dtype, as files have them. Newer dtypes have none.
+#: Names of the storage classes by dtype, as in files. Newer dtypes have no name.
 NAME_OF: Final[dict[DType, str]] = {
     dtypes.float64: "DoubleStorage", dtypes.float32: "FloatStorage", dtypes.float16: "HalfStorage",
     dtypes.int64: "LongStorage", dtypes.int32: "IntStorage", dtypes.int16: "ShortStorage", dtypes.int8: "CharStorage",
@@ -29,11 +29,11 @@ NAME_OF: Final[dict[DType, str]] = {
 
 
 class Deprecation:
-    """Whether the process was warned of typed storages.
+    """The state of the warning for typed storages.
 
     Attributes:
-        warned: Whether it was.
-        always: Whether it is warned every time.
+        warned: Whether the process was warned.
+        always: Whether every use warns.
     """
 
     warned = False
@@ -41,7 +41,7 @@ class Deprecation:
 
 
 def warn_deprecated(stacklevel: int = 2) -> None:
-    """Warn that typed storages are deprecated, once a process."""
+    """Warn that typed storages are deprecated, once per process."""
     if Deprecation.always or not Deprecation.warned:
         Deprecation.warned = True
         warnings.warn("TypedStorage is deprecated in PyTorch: use Tensor.untyped_storage() instead of Tensor.storage()",
@@ -49,13 +49,13 @@ def warn_deprecated(stacklevel: int = 2) -> None:
 
 
 class TypedStorage:
-    """A storage seen as elements of one dtype.
+    """A storage viewed as elements of one dtype.
 
     Args:
         data: Nothing, a number of elements, or a sequence of values.
-        wrap_storage: The storage; ``data`` and ``device`` are left out then.
-        dtype: Of the elements; the default dtype unless ``wrap_storage`` is given.
-        device: Where a new storage is; the host by default.
+        wrap_storage: The storage; excludes ``data`` and ``device``.
+        dtype: The dtype of the elements; the default dtype unless ``wrap_storage`` is given.
+        device: The device of a new storage; the host by default.
 
     Attributes:
         dtype: The dtype.
@@ -84,7 +84,7 @@ class TypedStorage:
 
     @property
     def device(self) -> Device:
-        """Where it is."""
+        """The device."""
         warn_deprecated()
         return self._untyped_storage.device
 
@@ -95,13 +95,13 @@ class TypedStorage:
 
     @property
     def is_cuda(self) -> bool:
-        """Whether it is on a device called ``cuda``."""
+        """Whether the storage is on a device called ``cuda``."""
         warn_deprecated()
         return self._untyped_storage.is_cuda
 
     @property
     def filename(self) -> str | None:
-        """The file that the memory is mapped from and written to; None for other memory."""
+        """The file that is mapped to the memory and that receives writes; None for other memory."""
         return self._untyped_storage.filename
 
     def untyped(self) -> UntypedStorage:
@@ -114,7 +114,7 @@ class TypedStorage:
         return self._untyped_storage._cdata
 
     def data_ptr(self) -> int:
-        """Return a number that identifies the place of the first element in memory."""
+        """Return a number that identifies the memory address of the first element."""
         warn_deprecated()
         return self._data_ptr()
 
@@ -186,7 +186,7 @@ class TypedStorage:
         return iter(self.tolist())
 
     def tolist(self) -> list[Any]:
-        """All elements."""
+        """Return all elements."""
         warn_deprecated()
         if not self._untyped_storage.holds_data:
             raise _no_values()
@@ -240,22 +240,22 @@ class TypedStorage:
         return typed, (self._untyped_storage, self.dtype)
 
     def cpu(self) -> TypedStorage:
-        """This storage, or a copy of it in host memory."""
+        """Return this storage, or a copy of it in host memory."""
         warn_deprecated()
         return self._wrap(self._untyped_storage.cpu())
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
-        """This storage, or a copy of it on a device called ``cuda``, by number."""
+        """Return this storage, or a copy of it on a device called ``cuda``, by number."""
         warn_deprecated()
         return self._wrap(self._untyped_storage.cuda(device, non_blocking))
 
     def to(self, *, device: Any, non_blocking: bool = False) -> TypedStorage:
-        """This storage, or a copy of it on another device."""
+        """Return this storage, or a copy of it on another device."""
         warn_deprecated()
         return self._wrap(self._untyped_storage.to(device=device, non_blocking=non_blocking))
 
     def is_shared(self) -> bool:
-        """Whether the memory is shared with the processes that the storage is sent to."""
+        """Whether the memory is shared with the processes that receive the storage."""
         warn_deprecated()
         return self._is_shared()
 
@@ -263,7 +263,7 @@ class TypedStorage:
         return self._untyped_storage.is_shared()
 
     def share_memory_(self) -> TypedStorage:
-        """Move the memory, with all tensors on it, to where other processes see it, too."""
+        """Move the memory, with all tensors on it, to memory that other processes share."""
         warn_deprecated()
         return self._share_memory_()
 
@@ -272,7 +272,7 @@ class TypedStorage:
         return self
 
     def is_pinned(self, device: Any = None) -> bool:
-        """False: host memory is pageable."""
+        """Return False: host memory is pageable."""
         warn_deprecated()
         return self._untyped_storage.is_pinned(device)
 
@@ -284,7 +284,7 @@ class TypedStorage:
     # ------------------------------------------------------------------------------------------ kinds
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
-        """Return the name of this kind of storages, ``tensocket.FloatStorage``; with a class, a copy of that kind."""
+        """Return the storage's type name, ``tensocket.FloatStorage``; with a class, a copy of that class."""
         warn_deprecated()
         if dtype is not None:
             return self._untyped_storage.type(dtype, non_blocking)
@@ -294,10 +294,10 @@ class TypedStorage:
         return f"{package_name()}.{'' if place == HOST_DEVICE else place + '.'}{name}"
 
     def pickle_storage_type(self) -> str:
-        """Return the name of the class that files have for this dtype.
+        """Return the name of the class for this dtype in files.
 
         Raises:
-            KeyError: There is none.
+            KeyError: The dtype has no name.
         """
         warn_deprecated()
         return self._pickle_storage_type()
@@ -370,7 +370,7 @@ class TypedStorage:
     @classmethod
     def from_buffer(cls, buffer: Any, byte_order: Any = None, count: Any = -1, offset: Any = 0, *, dtype: Any = None,
                     device: Any = None) -> TypedStorage:
-        """Return a storage with a copy of the elements that bytes hold; see ``UntypedStorage.from_buffer``."""
+        """Return a storage with a copy of the elements in a buffer; see ``UntypedStorage.from_buffer``."""
         warn_deprecated()
         if device is not None and parse_device(device).type != HOST_DEVICE:
             raise ArgumentError("from_buffer", f"device {device}", "buffers are copied to the host",
@@ -380,7 +380,7 @@ class TypedStorage:
 
     @classmethod
     def from_file(cls, filename: Any, shared: Any = False, size: Any = 0) -> TypedStorage:
-        """A storage on the memory of a file: of the classes for one dtype.
+        """Return a storage on the memory of a file; for the classes of one dtype.
 
         Raises:
             ArgumentError: The class has no dtype.
@@ -404,7 +404,7 @@ class TypedStorage:
 
 
 def typed(storage: UntypedStorage, dtype: DType) -> TypedStorage:
-    """Return a storage seen as elements of ``dtype``, without the warning that programs get."""
+    """Return a storage viewed as elements of ``dtype``, without a warning."""
     return TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
 
 
@@ -414,11 +414,11 @@ def _no_values() -> MissingDataError:
 
 
 def check_wrapping(data: tuple[Any, ...], storage: Any, dtype: Any, device: Any) -> None:
-    """Refuse arguments that do not belong beside ``wrap_storage``.
+    """Reject arguments that ``wrap_storage`` excludes.
 
     Raises:
-        ArgumentError: There are some, or the dtype is missing.
-        ArgumentTypeError: Dtype or storage is none.
+        ArgumentError: There are such arguments, or the dtype is missing.
+        ArgumentTypeError: The dtype is not a dtype, or the storage is not a storage.
     """
     given = None
     if data:
@@ -439,7 +439,7 @@ def check_wrapping(data: tuple[Any, ...], storage: Any, dtype: Any, device: Any)
 
 
 def _new_storage(data: tuple[Any, ...], dtype: DType, device: Any) -> UntypedStorage:
-    """Return the storage of a number of elements, or of values."""
+    """Return a new storage with a number of elements, or with values."""
     if len(data) > 1:
         raise ArgumentError("TypedStorage", "Too many positional arguments",
                             "a storage takes a size, values, or wrap_storage and dtype", "pass a number or a sequence")

@@ -1,4 +1,4 @@
-"""Old names of kinds of tensors: ``FloatTensor`` and the others."""
+"""Old names of tensor types: ``FloatTensor`` and the others."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _NAME_OF: Final = {dtype: name for name, dtype in _NAMES.items()}
 
 
 class _Kind(type):
-    """Classes of which tensors of one dtype on one kind of device are instances, although none is made of them."""
+    """The metaclass of classes whose instances are tensors of one dtype and device type, by instance check only."""
 
     dtype: DType
     place: str
 
     def __new__(mcs, name: str, bases: tuple[type, ...], content: dict[str, Any]) -> Any:
-        """A kind of tensors; programs derive classes from ``Tensor`` instead.
+        """Return a new class of this kind; programs derive from ``Tensor`` instead.
 
         Raises:
-            ArgumentTypeError: There are bases.
+            ArgumentTypeError: The class has bases.
         """
         if bases:
             raise ArgumentTypeError("class", f"{name} of {bases[0].__name__}",
@@ -53,11 +53,11 @@ class _Kind(type):
 
     @property
     def is_cuda(cls) -> bool:
-        """Whether these are tensors on the devices that programs call ``cuda``."""
+        """Whether the class is for tensors on a device called ``cuda``."""
         return cls.place == NUMBERED
 
     def __call__(cls, *given: Any, device: Any = None, **named: Any) -> Any:
-        """Return a tensor of sizes, values, or another tensor's values."""
+        """Return a tensor with sizes, values, or another tensor's values."""
         return creation.legacy_made(cls.__name__, given, named, cls.dtype, cls.place if device is None else device)
 
 
@@ -70,7 +70,7 @@ def _kind(name: str, place: str = HOST_DEVICE) -> Any:
 
 
 def kinds_on(place: str) -> dict[str, Any]:
-    """Return the classes ``FloatTensor`` and ``FloatStorage`` and so on of a kind of device, by name."""
+    """Return the classes of a kind of device by name, such as ``FloatTensor`` and ``FloatStorage``."""
     storage_kinds = (storage_kind(dtype, place) for dtype in NAME_OF)
     return {**{f"{name}Tensor": _kind(name, place) for name in _NAMES if not name.startswith("Complex")},
             **{kind.__name__: kind for kind in storage_kinds}}
@@ -89,14 +89,14 @@ BoolTensor: Final = _kind("Bool")
 
 
 def type_name(tensor: Any) -> str:
-    """``tensocket.FloatTensor``, ``tensocket.opencl.LongTensor``."""
+    """Return the type name of a tensor: ``tensocket.FloatTensor``, ``tensocket.opencl.LongTensor``."""
     name = _NAME_OF.get(tensor.dtype, tensor.dtype.name)
     place = "" if tensor.device.type == HOST_DEVICE else f"{tensor.device.type}."
     return f"{package_name()}.{place}{name}Tensor"
 
 
 def _named(wanted: str) -> tuple[str, DType]:
-    """Return the device and dtype of a name of tensors; the device is empty for those on the host.
+    """Return the device and dtype of a type name; the device is empty for the host.
 
     Raises:
         ArgumentError: The name is unknown.
@@ -110,10 +110,10 @@ def _named(wanted: str) -> tuple[str, DType]:
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Set the default dtype and device by a class of tensors or its name, as programs did before there were dtypes.
+    """Set the default dtype and device by a tensor class or its name, as programs did before dtypes existed.
 
     Raises:
-        ArgumentTypeError: It is none of these, or its dtype is not a real floating-point one.
+        ArgumentTypeError: ``t`` is not a class or name of tensors, or its dtype is not a real floating-point dtype.
     """
     warnings.warn("set_default_tensor_type is deprecated as of PyTorch 2.1, please use set_default_dtype() and "
                   "set_default_device() as alternatives", UserWarning, stacklevel=2)
@@ -126,13 +126,13 @@ def set_default_tensor_type(t: Any) -> None:
 
 
 def converted(tensor: Any, wanted: Any) -> Any:
-    """Return a tensor as another dtype, given as such, as a class or as a name.
+    """Return a tensor converted to another dtype, given as a dtype, a class or a name.
 
-    ``Tensor`` itself, or its name, stands for the default dtype in host memory, which is what ``Tensor(2)`` makes.
+    ``Tensor`` itself, or its name, stands for the default dtype in host memory, as in ``Tensor(2)``.
 
     Raises:
         ArgumentError: The name is unknown.
-        ArgumentTypeError: It is none of these.
+        ArgumentTypeError: ``wanted`` is none of these.
     """
     if isinstance(wanted, DType):
         return tensor.to(wanted)
@@ -148,7 +148,7 @@ def converted(tensor: Any, wanted: Any) -> Any:
 
 
 def typename(obj: Any) -> str:
-    """Return the name of a tensor's kind, of a class, function or module, or of an object's class."""
+    """Return the type name of a tensor, the name of a class, function or module, or that of an object's class."""
     if isinstance(obj, Tensor):
         return type_name(obj)
     named = obj if hasattr(obj, "__qualname__") or hasattr(obj, "__name__") else type(obj)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_core.keys import DIM0, dtype_bit
+from tensocket_core.launch.entries import ArrayEntry
 from tensocket_core.launch.host_kernels import REFUSED, Closure, number_cache, size_limit
 from tensocket_core.launch.numbers import Convert
 from tensocket_core.tensor import Tensor
@@ -209,7 +210,7 @@ def inplace(kernel: Kernel, dtype: DType, convert: Convert, with_number: bool, u
 _ALL: Final = tuple(tuple(range(rank)) for rank in range(65))
 
 
-def reduction(kernel: Kernel, everything: Kernel | None, last: Kernel | None, key: int, positional: bool,
+def reduction(kernel: Kernel, everything: Kernel | None, last: ArrayEntry | None, key: int, positional: bool,
               next_path: Closure) -> Closure:
     """``kernel(x, axes, keepdim)`` over all dimensions or one.
 
@@ -223,8 +224,15 @@ def reduction(kernel: Kernel, everything: Kernel | None, last: Kernel | None, ke
     """
     run, limit = quiet(kernel.run, 3), size_limit(kernel)
     total = None if everything is None else quiet(everything.run, 1)
-    along = None if last is None else quiet(last.run, 1)
+    along: Closure | None = None
     most = limit if last is None else max(limit, size_limit(last))
+
+    def use(better: Closure) -> None:
+        nonlocal along
+        along = quiet(better, 1)
+
+    if last is not None:
+        last.follow(use)
 
     def host_reduction(a: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
         x = a._array
@@ -256,10 +264,17 @@ def reduction(kernel: Kernel, everything: Kernel | None, last: Kernel | None, ke
     return host_reduction
 
 
-def row(kernel: Kernel, last: Kernel, key: int, next_path: Closure) -> Closure:
+def row(kernel: Kernel, last: ArrayEntry, key: int, next_path: Closure) -> Closure:
     """``kernel(x, axis)`` for ``name(input, dim, *, dtype)``; ``last(x)`` along the last dimension."""
-    run, along = quiet(kernel.run, 2), quiet(last.run, 1)
+    run = quiet(kernel.run, 2)
+    along: Closure = last.run
     limit, along_limit = size_limit(kernel), size_limit(last)
+
+    def use(better: Closure) -> None:
+        nonlocal along
+        along = quiet(better, 1)
+
+    last.follow(use)
 
     def host_row(a: Any, dim: int, dtype: Any = None) -> Any:
         x = a._array

@@ -24,9 +24,8 @@ from tensocket_core.launch.private import own
 from tensocket_core.promotion import can_cast, result_type
 from tensocket_plugins.contract.errors import DtypeError, ShapeError
 from tensocket_plugins.contract.kernels import Kernel
-from tensocket_plugins.contract.native import NativeForm
+from tensocket_plugins.contract.plans import EntryPlan
 from tensocket_plugins.ir.build.math import arithmetic_dtype
-from tensocket_plugins.ir.nodes import Program
 
 from . import host_paths, planned_paths
 from .pointwise import Pointwise
@@ -156,11 +155,10 @@ class InPlace(InPlaceOperator, LadderOperator):
             return None
         dtype, number = DTYPE_OF[call.key & DTYPE_MASK], bool(call.key & SCALAR_MASK)
 
-        def form() -> tuple[Program, NativeForm]:
-            program, found = self.origin.native_form(dtype, dtype, number)
-            return program, replace(found, shape="into")
+        def build() -> EntryPlan:
+            return replace(self.origin.entry_plan(dtype, dtype, number), shape="into")
 
-        return EntrySpec((dtype, number), call.entry.key | dtype_bit(dtype), form, call.kernel.limit,
+        return EntrySpec((dtype, number), call.entry.key | dtype_bit(dtype), build, call.kernel.limit,
                          counted=True) if entries.served(dtype) else None
 
     def _host_kernel(self, key: int, entry: DeviceEntry) -> Kernel | None:

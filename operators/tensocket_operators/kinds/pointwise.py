@@ -46,12 +46,11 @@ from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
-from tensocket_plugins.contract.native import NativeForm
+from tensocket_plugins.contract.plans import EntryPlan
 from tensocket_plugins.contract.primitives import PRIMITIVES
 from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
 from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
 from tensocket_plugins.ir.complex import COMPONENT
-from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.kit.host_kernels_math import ArrayMath
 
 from . import host_paths, planned_paths
@@ -263,7 +262,7 @@ class Pointwise(LadderOperator):
         counted = call.kernel is not None and entries.exact(self.name)
         limit = self._limit(entry, compute) if call.kernel is None else call.kernel.limit
         return EntrySpec((compute, call.number, call.zero_dim), call.result_key,
-                         partial(self.native_form, compute, result, call.number), limit, counted)
+                         partial(self.entry_plan, compute, result, call.number), limit, counted)
 
     def _served_by_key(self, call: Signature) -> bool:
         """Whether closures for small arrays have nothing to decide: the key settles dtypes, and operands are all."""
@@ -281,15 +280,15 @@ class Pointwise(LadderOperator):
             return False
         return not (number and compute.kind == "complex") and entries.served(compute, result, pointwise=True)
 
-    def native_form(self, compute: DType, result: DType, number: bool) -> tuple[Program, NativeForm]:
-        """Return the operator on dense operands as a program; with a Python number, the second operand is one."""
+    def entry_plan(self, compute: DType, result: DType, number: bool) -> EntryPlan:
+        """Return the plan for dense operands; with ``number``, the second operand is a Python number."""
         kinds = tuple(dtypes.bool_ if self.condition and k == 0 else compute for k in range(self.count))
         formula, _, _ = self._bind(compute, ())
         specs = [Operand("number" if number and k else "flat", dtype) for k, dtype in enumerate(kinds)]
         nest = pointwise_nest(self.name, formula, specs, [Operand("flat", result)], 1, dtypes.int64)
         numbers = frozenset({1}) if number else frozenset()
         scalars = ("size", "number1") if number else ("size",)
-        return nest, NativeForm(kinds, result, "same", scalars, numbers)
+        return EntryPlan(nest, kinds, result, "same", scalars, numbers)
 
     def direct_kernel(self, entry: DeviceEntry, compute: DType, result: DType) -> Kernel | None:
         """Return the kernel for small arrays on a host-resident device: registered, else the formula read as NumPy.

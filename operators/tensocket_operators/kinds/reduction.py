@@ -25,11 +25,10 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType, as_dtype
 from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, DtypeError, ShapeError, UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
-from tensocket_plugins.contract.native import NativeForm
+from tensocket_plugins.contract.plans import EntryPlan
 from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
 from tensocket_plugins.ir.build.nest import Fold, reduction_nest
 from tensocket_plugins.ir.complex import COMPONENT
-from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.schedule import pick_strategy
 from tensocket_plugins.kit.bounded import BoundedCache
 
@@ -121,36 +120,35 @@ class Reduction(LadderOperator):
         if not self._has_entry(call):
             return host_paths.reduction(kernel, everything, None, call.result_key, positional, next_path)
         along = Kernel(lambda x: kernel.run(x, (x.ndim - 1,), False), True, kernel.limit)
-        last = entries.native_kernel(self, call.key, entry, (call.dtype,), along,
-                                     partial(self._native_form, entry, call.compute, ()), lambda: along)
-        return host_paths.reduction(kernel, everything, None if last is along else last, call.result_key, positional,
-                                      next_path)
+        last = entries.array_entry(self, entry, (call.dtype,), along,
+                                   partial(self._entry_plan, entry, call.compute, ()), lambda: along)
+        return host_paths.reduction(kernel, everything, None if last.run is along.run else last, call.result_key,
+                                    positional, next_path)
 
     def entry(self, call: Signature) -> EntrySpec | None:
         """Return an entry for calls over all dimensions."""
         if call.kernel is None or call.compute is None or not self._has_entry(call):
             return None
         rest = (None, False, None)[:len(self.schema.names) - 1]
-        return EntrySpec((call.dtype,), call.result_key, partial(self._native_form, call.entry, call.compute, rest))
+        return EntrySpec((call.dtype,), call.result_key, partial(self._entry_plan, call.entry, call.compute, rest))
 
     def _has_entry(self, call: Signature) -> bool:
         assert call.compute is not None
         assert call.result is not None
         return entries.served(call.compute, call.result) and call.compute is call.dtype and self.result == "same"
 
-    def _native_form(self, entry: DeviceEntry, dtype: DType, rest: tuple[Any, ...]) -> tuple[Program, NativeForm]:
-        """Return the operator on a dense operand as a program: over all dimensions where arguments follow, else the
-        last.
-        """
+    def _entry_plan(self, entry: DeviceEntry, dtype: DType, trailing: tuple[Any, ...]) -> EntryPlan:
+        """Return the plan for a dense operand: over all dimensions where arguments follow, else over the last."""
         accumulator = self._accumulator(entry, dtype)
-        ranks = (0, 1) if rest else (1, 1)
+        ranks = (0, 1) if trailing else (1, 1)
         nest = reduction_nest(self.name, self.fold, ExprMath, dtype, accumulator, [dtype], ranks, (False, True),
                               dtypes.int64)
-        size = "size" if rest else "columns"
+        size = "size" if trailing else "columns"
         count: str | int = f"float_{size}" if accumulator.kind == "float" else 1
-        scalars: tuple[str | int, ...] = ("size", 1, count) if rest else ("rows", "columns", "columns", 1, count)
-        limit = _FEW if rest else _FEW_IN_ROWS
-        return nest, NativeForm((dtype,), dtype, "scalar" if rest else "rows", scalars, limit=limit, rest=rest)
+        scalars: tuple[str | int, ...] = ("size", 1, count) if trailing else ("rows", "columns", "columns", 1, count)
+        limit = _FEW if trailing else _FEW_IN_ROWS
+        shape: Literal["scalar", "rows"] = "scalar" if trailing else "rows"
+        return EntryPlan(nest, (dtype,), dtype, shape, scalars, limit=limit, trailing=trailing)
 
     def planned_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the closure for calls over all dimensions or one, where nothing but one generated kernel runs."""

@@ -15,7 +15,7 @@ from tensocket_core.dispatch.operator import check_dtype
 from tensocket_core.geometry import coalesce, contiguous_strides, element_strides, normalize_axis
 from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
 from tensocket_core.launch import entries, host_kernels
-from tensocket_core.launch.entries import EntrySpec
+from tensocket_core.launch.entries import ArrayEntry, EntrySpec
 from tensocket_core.launch.path import LadderOperator, Signature
 from tensocket_core.launch.private import own, private
 from tensocket_core.launch.programs import compiled, index_dtype, program
@@ -25,9 +25,8 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
-from tensocket_plugins.contract.native import LAST, NativeForm
+from tensocket_plugins.contract.plans import LAST_DIM, EntryPlan
 from tensocket_plugins.ir.build.math import ExprMath
-from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.schedule import Strategy, pick_strategy
 from tensocket_plugins.kit.bounded import BoundedCache
 
@@ -113,21 +112,22 @@ class Row(LadderOperator):
             return None
         dtype = DTYPE_OF[bits]
         kernel = entry.runtime.kernels.find(self.name, dtype.name, direct=True)
-        if kernel is None or not entries.served(dtype):
-            return None if kernel is None else host_paths.row(kernel, _along_last(kernel), key, general)
-
+        if kernel is None:
+            return None
+        along = _along_last(kernel)
+        if not entries.served(dtype):
+            return host_paths.row(kernel, ArrayEntry(along.run, along.limit), key, general)
         accumulator = accumulation_dtype(entry, dtype)
 
-        def build() -> tuple[Program, NativeForm]:
+        def build() -> EntryPlan:
             nest = row_nest(self.name, self.formula, ExprMath, [dtype], dtype, accumulator, 1, True, dtypes.int64)
             scalars = ("rows", "columns", "columns", 1, "columns", 1)
-            return nest, NativeForm((dtype,), dtype, "same", scalars, limit=_FEW)
+            return EntryPlan(nest, (dtype,), dtype, "same", scalars, limit=_FEW)
 
-        along = _along_last(kernel)
-        last = entries.native_kernel(self, key, entry, (dtype,), along, build, partial(
+        last = entries.array_entry(self, entry, (dtype,), along, build, partial(
             _compiled, entry, along, (self.name, dtype, accumulator, 1, True, False, dtypes.int64), build))
         slower = host_paths.row(kernel, last, key, general)
-        spec = EntrySpec((dtype,), key, lambda: _on_last(*build()))
+        spec = EntrySpec((dtype,), key, lambda: replace(build(), trailing=(LAST_DIM, None)))
         return entries.build_entry(self, key, entry, spec, slower) or slower
 
     def planned_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -222,11 +222,11 @@ def _compiled(entry: DeviceEntry, kernel: Kernel, key: Hashable, build: entries.
     """
     if entry.runtime.target is None:
         return kernel
-    program, form = build()
-    run = compiled(entry, key, lambda: program, Strategy.SMALL)
+    plan = build()
+    run = compiled(entry, key, lambda: plan.program, Strategy.SMALL)
     if run is None:  # NumPy serves as well
         return kernel
-    otherwise, empty, dtype = kernel.run, np.empty, form.result.numpy
+    otherwise, empty, dtype = kernel.run, np.empty, plan.result.numpy
     stream = entry.runtime.default_stream
 
     def along(x: Any) -> Any:
@@ -239,11 +239,6 @@ def _compiled(entry: DeviceEntry, kernel: Kernel, key: Hashable, build: entries.
         return out
 
     return Kernel(along, True, kernel.limit)
-
-
-def _on_last(program: Program, form: NativeForm) -> tuple[Program, NativeForm]:
-    """Return the form for calls with the last dimension and no dtype."""
-    return program, replace(form, rest=(LAST, None))
 
 
 def _same(value: Any, position: Any) -> Any:

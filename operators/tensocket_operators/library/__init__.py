@@ -1,4 +1,4 @@
-"""Operators, kernels, gradients and decompositions from outside, with the rights of built-in ones."""
+"""Operators, kernels, gradients and decompositions from outside, with the same rights as built-in ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``opcheck``: whether what is registered for an operator fits together."""
+"""``opcheck``: checks that the registrations of an operator agree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .operators import LibraryOperator
 
 
 class OpCheckError(AutogradError):
-    """Error for registrations of an operator that contradict each other."""
+    """An error for registrations of an operator that contradict each other."""
 
 
 def _fail(operator: LibraryOperator, given: str, rule: str, advice: str) -> OpCheckError:
@@ -37,7 +37,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _check_schema(operator: LibraryOperator, args: tuple[Any, ...]) -> None:
-    """Only what the schema says is written to, and results are as many as it says, and new."""
+    """Check that only arguments that the schema marks change, and that results are new and match the schema."""
     given, before = tree_map(_fresh, args), tree_map(_fresh, args)
     before, plain = (tree_map(lambda x: x.detach() if hasattr(x, "_key") else x, tree) for tree in (before, given))
     result = operator(*plain)
@@ -64,7 +64,7 @@ def _check_schema(operator: LibraryOperator, args: tuple[Any, ...]) -> None:
 
 
 def _check_autograd(operator: LibraryOperator, args: tuple[Any, ...]) -> str | None:
-    """Something is registered for gradients where an argument requires one."""
+    """Check that a gradient is registered if an argument requires one."""
     if operator.mutated or not any(x._key & AUTOGRAD for x in tensors_in(args)):
         return "SKIPPED"
     layered = any(place.startswith("Autograd") for place in operator.overrides)
@@ -75,7 +75,7 @@ def _check_autograd(operator: LibraryOperator, args: tuple[Any, ...]) -> str | N
 
 
 def _check_fake(operator: LibraryOperator, args: tuple[Any, ...]) -> None:
-    """On meta, results have the shapes, strides and dtypes of real ones."""
+    """Check that results on meta have the shapes, strides and dtypes of real ones."""
     plain = tree_map(lambda x: x.detach().clone() if hasattr(x, "_key") else x, args)
     real, real_spec = tree_flatten(operator(*plain))
     try:
@@ -94,7 +94,7 @@ def _check_fake(operator: LibraryOperator, args: tuple[Any, ...]) -> None:
 
 
 def _check_gradient(operator: LibraryOperator, args: tuple[Any, ...]) -> str | None:
-    """Gradients are those of differences, where arguments are of float64 and require grad."""
+    """Check gradients against finite differences, for float64 arguments that require grad."""
     if operator.mutated or not any(x._key & AUTOGRAD and x.dtype.name == "float64" for x in tensors_in(args)):
         return "SKIPPED"
     fresh = tree_map(_fresh, args)
@@ -117,16 +117,16 @@ def opcheck(op: Any, args: Any, kwargs: Any = None, *, test_utils: Any = tuple(_
         op: The operator.
         args: Positional arguments.
         kwargs: Keyword arguments.
-        test_utils: Names of checks: ``test_schema``: what is written to and returned. ``test_autograd_registration``:
+        test_utils: Names of checks: ``test_schema``: mutated arguments and results. ``test_autograd_registration``:
             a gradient is registered. ``test_faketensor``: results on meta. ``test_gradcheck``: gradients against
-            differences, for float64.
-        raise_exception: Whether to raise, or to return errors.
+            finite differences, for float64.
+        raise_exception: Whether to raise errors or to return them.
 
     Returns:
-        For each check ``SUCCESS``, ``SKIPPED`` or the error.
+        For each check, ``SUCCESS``, ``SKIPPED`` or the error.
 
     Raises:
-        OpCheckError: Something does not fit.
+        OpCheckError: A check fails.
         ArgumentError: A check or the operator does not exist.
     """
     operator = find_operator(op)

@@ -21,7 +21,7 @@ Function = Callable[..., Any]
 
 
 class CustomOpDef:
-    """An operator made of a Python function; call it like the function.
+    """An operator that a Python function defines; call it like the function.
 
     Attributes:
         operator: Its record.
@@ -41,7 +41,7 @@ class CustomOpDef:
         return self.operator(*args, **kwargs)
 
     def register_kernel(self, device_types: str | Iterable[str] | None, func: Function | None = None, /) -> Function:
-        """Register the function for devices, in place of the one for all; also a decorator.
+        """Register the function for devices, in place of the function for all devices; also a decorator.
 
         Args:
             device_types: Names of devices; None means all.
@@ -55,7 +55,7 @@ class CustomOpDef:
         return register if func is None else register(func)
 
     def register_fake(self, func: Function, /) -> Function:
-        """Register what makes results on meta: their shapes, strides and dtypes."""
+        """Register the function that makes results on meta, with their shapes, strides and dtypes."""
         return registering.register_fake(self.operator, func)  # type: ignore[no-any-return]
 
     def register_autograd(self, backward: Function, /, *, setup_context: Function | None = None) -> None:
@@ -63,30 +63,30 @@ class CustomOpDef:
         registering.register_autograd(self.operator, backward, setup_context=setup_context)
 
     def register_autocast(self, device_type: str, cast_inputs: DType) -> None:
-        """Register what inputs are converted to; see ``tensocket.library.register_autocast``."""
+        """Register the dtype to which inputs are converted; see ``tensocket.library.register_autocast``."""
         registering.register_autocast(self.operator, device_type, cast_inputs)
 
     def register_vmap(self, func: Function | None = None, /) -> Function:
-        """Register how a batch is computed; see ``tensocket.library.register_vmap``."""
+        """Register the rule for a batch; see ``tensocket.library.register_vmap``."""
         return registering.register_vmap(self.operator, func)  # type: ignore[no-any-return]
 
     def register_torch_dispatch(self, torch_dispatch_class: type, func: Function | None = None, /) -> Function:
-        """Register what runs for a class or mode; see ``tensocket.library.register_torch_dispatch``."""
+        """Register the function for a class or mode; see ``tensocket.library.register_torch_dispatch``."""
         return registering.register_torch_dispatch(  # type: ignore[no-any-return]
             self.operator, torch_dispatch_class, func)
 
 
 def custom_op(name: str, fn: Function | None = None, /, *, mutates_args: str | Iterable[str],
               device_types: str | Iterable[str] | None = None, schema: str | None = None, tags: Any = ()) -> Any:
-    """Make an operator of a function, which layers and transforms do not look into; also a decorator.
+    """Make an operator from a function, which layers and transforms treat as opaque; also a decorator.
 
     Args:
         name: ``ns::name``.
         fn: The function. It returns new tensors.
-        mutates_args: Names of arguments that it writes to; ``"unknown"`` means all tensors.
-        device_types: Devices that it is for; None means all.
+        mutates_args: Names of the arguments that the function writes to; ``"unknown"`` means all tensors.
+        device_types: Devices that the function supports; None means all.
         schema: ``(Tensor x, int n) -> Tensor``; inferred from annotations if not given.
-        tags: For users.
+        tags: Tags for users.
 
     Raises:
         ArgumentError: The name has no namespace, no schema follows from the annotations, or ``mutates_args`` and the
@@ -122,10 +122,10 @@ def custom_op(name: str, fn: Function | None = None, /, *, mutates_args: str | I
 
 
 def _check_custom(operator: LibraryOperator, mutated: set[str], *, checked: bool) -> None:
-    """Check what a function as an operator may look like.
+    """Check the schema of a function that becomes an operator.
 
     Raises:
-        ArgumentError: The schema and ``mutates_args`` do not agree on the arguments that it writes to.
+        ArgumentError: The schema and ``mutates_args`` do not agree on the mutated arguments.
         UnsupportedOperator: A tensor is passed by name only.
     """
     check_positional("custom_op", operator)
@@ -137,10 +137,10 @@ def _check_custom(operator: LibraryOperator, mutated: set[str], *, checked: bool
 
 
 def unaliased(operator: LibraryOperator, function: Function) -> Function:
-    """Return a function whose results are checked to be new tensors.
+    """Return a function that checks that its results are new tensors.
 
     Raises:
-        ArgumentError: One shares memory with an argument.
+        ArgumentError: A result shares memory with an argument.
     """
     def run(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)

@@ -14,7 +14,7 @@ from tensocket_plugins.contract.errors import ArgumentError
 
 _SCALARS: Final[dict[Any, str]] = {Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool", str: "str",
                                    DType: "ScalarType", Device: "Device"}
-#: Numbers of any kind.
+#: Number types.
 _NUMBERS: Final = frozenset({int, float, bool})
 
 
@@ -24,8 +24,8 @@ def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: str
 
     Args:
         prototype_function: The function.
-        mutates_args: Names of arguments that it writes to; ``"unknown"`` means all tensors.
-        op_name: Put in front.
+        mutates_args: Names of the arguments that the function writes to; ``"unknown"`` means all tensors.
+        op_name: Operator name at the start of the schema.
 
     Returns:
         ``(Tensor x, SymInt n=1) -> Tensor``.
@@ -66,7 +66,7 @@ def _written(name: str, text: str, position: int) -> str:
 
 
 def _type(name: str, hint: Any) -> str:
-    """Return the type of a schema that an annotation stands for."""
+    """Return the schema type for an annotation."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint in _SCALARS:
         return _SCALARS[hint]

@@ -30,10 +30,10 @@ Undo = Callable[[], Any]
 
 
 def place_of(key: str) -> str:
-    """Where a kernel goes in ``overrides``, by PyTorch's name of a key: ``CPU``, ``Meta``, ``AutogradCPU``.
+    """Return a kernel's key in ``overrides`` from PyTorch's key: ``CPU``, ``Meta``, ``AutogradCPU``.
 
     Raises:
-        ArgumentError: It is neither a layer, a device nor both.
+        ArgumentError: The key is neither a layer, a device nor both.
     """
     for layer in _LAYERS:
         if key.startswith(layer):
@@ -49,10 +49,10 @@ def place_of(key: str) -> str:
 
 
 def find_operator(name: Any) -> Any:
-    """Return a record by the record itself, by ``ns::name`` or by a built-in name.
+    """Return a record, given the record itself, ``ns::name`` or a built-in name.
 
     Raises:
-        ArgumentError: There is none.
+        ArgumentError: The operator does not exist.
     """
     if isinstance(name, Operator):
         return name
@@ -72,10 +72,10 @@ def find_operator(name: Any) -> Any:
 
 
 def add_kernel(operator: Operator, place: str, function: Callable[..., Any], *, override: bool = False) -> Undo:
-    """Register a kernel; returns what takes it away again.
+    """Register a kernel and return the function that removes it.
 
     Raises:
-        ArgumentError: There is one, and it is not to be replaced.
+        ArgumentError: The operator has a kernel, and ``override`` is False.
     """
     kernel = function
     if place == "meta":
@@ -101,21 +101,19 @@ def add_kernel(operator: Operator, place: str, function: Callable[..., Any], *, 
 
 
 class _Replacement:
-    """An entry of ``REPLACED`` until its end."""
+    """An entry of ``REPLACED``, until ``end``."""
 
     def __init__(self) -> None:
         REPLACED.append(self)
 
     def end(self) -> None:
-        """Remove the entry; again, nothing happens."""
+        """Remove the entry; a second call does nothing."""
         if self in REPLACED:
             REPLACED.remove(self)
 
 
 def _as_closure(operator: Operator, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a kernel of a built-in operator as closures are called: composites like their function, others by
-    position.
-    """
+    """Return a kernel of a built-in operator as a closure; only composites take keyword arguments."""
     names = [p.name for p in operator.schema.parameters if p.keyword_only]
     if isinstance(operator, Composite) or not names:
         return function
@@ -124,7 +122,7 @@ def _as_closure(operator: Operator, function: Callable[..., Any]) -> Callable[..
 
 
 def _restore(table: dict[str, Any], key: str, own: Any, before: Any, closures: dict[int, Any] | None = None) -> None:
-    """Put back what was under a key, unless somebody replaced it since."""
+    """Restore the previous value of a key, unless another registration replaced it since."""
     if table.get(key) is own:
         if before is None:
             del table[key]
@@ -151,7 +149,7 @@ def add_fallback(key: str, function: Callable[..., Any]) -> Undo:
 
 
 def add_decomposition(operator: Operator, function: Callable[..., Any]) -> Undo:
-    """Register what devices use that do not run an operator."""
+    """Register the decomposition for devices that do not run an operator."""
     own = isinstance(operator, LibraryOperator)
     closure = operator.positional(function) if own else _as_closure(operator, function)
     before = DECOMPOSITIONS.get(operator.name)
@@ -168,7 +166,7 @@ def decompositions() -> dict[Operator, Callable[..., Any]]:
 
 
 def define_operator(schema: str, tags: Any = (), *, custom: bool = False) -> LibraryOperator:
-    """Return a new operator; its name in the schema has a namespace.
+    """Return a new operator; the name in its schema has a namespace.
 
     Raises:
         ArgumentError: The text is not a schema.
@@ -187,23 +185,23 @@ def define_operator(schema: str, tags: Any = (), *, custom: bool = False) -> Lib
 
 
 def remove_operator(operator: Operator) -> None:
-    """Forget an operator."""
+    """Remove an operator."""
     OPERATORS.pop(operator.name, None)
     operator.table.clear()
     DECOMPOSITIONS.pop(operator.name, None)
 
 
 class Library:
-    """Operators and kernels of a namespace; they go when the object does.
+    """Operators and kernels of a namespace, which live as long as the object.
 
     Args:
-        ns: The namespace; ``aten`` is that of built-in operators, for which kernels can be registered.
-        kind: ``DEF``: this library owns the namespace. ``FRAGMENT``: it adds to it. ``IMPL``: it registers kernels
-            only.
-        dispatch_key: Key of ``impl`` where none is given.
+        ns: The namespace; ``aten`` is that of built-in operators, for which only kernels can be registered.
+        kind: ``DEF``: the library owns the namespace. ``FRAGMENT``: it extends the namespace. ``IMPL``: it
+            only registers kernels.
+        dispatch_key: The default key of ``impl``.
 
     Raises:
-        ArgumentError: The kind is another one, or the namespace has an owner, or is that of built-in operators.
+        ArgumentError: The kind is unknown, or the namespace has an owner, or is that of built-in operators.
     """
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
@@ -232,7 +230,7 @@ class Library:
         """Define an operator by its schema, without namespace: ``f(Tensor x, int n=1) -> Tensor``.
 
         Returns:
-            Its name.
+            The operator's name.
 
         Raises:
             ArgumentError: The library only registers kernels, the operator exists, or the text is not a schema.
@@ -257,14 +255,14 @@ class Library:
 
         Args:
             op_name: Name in this namespace, or the record.
-            fn: Takes the arguments of the schema; ``fallthrough_kernel`` skips a layer.
+            fn: A function of the schema's arguments; ``fallthrough_kernel`` skips a layer.
             dispatch_key: A device (``CPU``, ``Meta``, any name), a layer (``Autograd``), both (``AutogradCPU``),
                 ``CompositeImplicitAutograd`` (the default) or ``CompositeExplicitAutograd``.
-            with_keyset: Not available: this runtime has no set of keys to hand on.
-            allow_override: Whether it may replace a kernel that is registered.
+            with_keyset: Not available: this runtime passes no set of keys to kernels.
+            allow_override: Whether the kernel may replace a registered one.
 
         Raises:
-            ArgumentError: The operator or the key does not exist, the library has another key, or there is a kernel.
+            ArgumentError: The operator or the key does not exist, the library has another key, or a kernel exists.
             ArgumentTypeError: ``fn`` is not a function.
         """
         if not callable(fn):
@@ -284,12 +282,12 @@ class Library:
         """Register ``fn(operator, *args)`` for a layer, or for all operators that a device lacks.
 
         Raises:
-            ArgumentError: No key is given, it does not exist, or the library has another one.
+            ArgumentError: No key is given, the key does not exist, or the library has another one.
         """
         self._undo.append(add_fallback(self._key("fallback", dispatch_key), fn))
 
     def _key(self, operator: str, given: str) -> str:
-        """Return the key of a registration: the library's own, where it has one."""
+        """Return the key of a registration: the given one, else the library's own."""
         if given and self.dispatch_key and given != self.dispatch_key:
             raise ArgumentError(operator, f"dispatch key {given} in {self!r}", "it is inconsistent with the dispatch "
                                 "key of the library, which is for that one only", "make a library for this key")
@@ -302,7 +300,7 @@ class Library:
         self._undo.append(add_kernel(find_operator(self._full(op_name)), "meta", fn, override=True))
 
     def _destroy(self) -> None:
-        """Take back everything at once."""
+        """Undo all registrations at once."""
         _undo_all(self._undo)
 
 
@@ -312,7 +310,7 @@ def _undo_all(undo: list[Undo]) -> None:
 
 
 def _add_composite(operator: Operator, implicit: bool, function: Callable[..., Any], override: bool) -> Undo:
-    """Return a kernel for all devices: over other operators and seen through by all layers, or opaque to them."""
+    """Add a kernel for all devices: composed of operators and transparent to all layers, or opaque to them."""
     if not isinstance(operator, LibraryOperator):
         raise ArgumentError("impl", f"a kernel of {operator.name} for all devices",
                             "built-in operators run on all devices already", "pass a device or a layer")

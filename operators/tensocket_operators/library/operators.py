@@ -1,4 +1,4 @@
-"""Operators that are added from outside: records without a formula, run by what is registered for them."""
+"""Operators that are added from outside: records without a formula, which run registered kernels."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, 
 from ..differentiation.function import Function, make_context
 from ..differentiation.function_node import record_function
 
-#: Stands in the place of a derivative, whose rule is a function with a context.
+#: A placeholder for the derivative; the rule is a function with a context.
 _RULE: Final = Derivative(lambda grad: grad)
 
 
 class LibraryOperator(Operator):
-    """An operator of a library.
+    """The record of an operator of a library.
 
     Attributes:
         explicit: The kernel for devices without one of their own.
-        body: A function over other operators, seen by all layers instead of this operator.
-        rule: Its gradient: a ``Function`` with ``setup_context`` and ``backward``; None without one.
-        tags: For users.
-        custom: Whether its kernels are any Python code: they may write to arguments by other means than operators, and
-            do not run on meta.
+        body: A function composed of other operators, which all layers see instead of this operator.
+        rule: The gradient: a ``Function`` with ``setup_context`` and ``backward``; None without one.
+        tags: Tags for users.
+        custom: Whether the kernels are arbitrary Python code: they may write to arguments other than by operators,
+            and do not run on meta.
     """
 
     kind = "library"
@@ -57,10 +57,10 @@ class LibraryOperator(Operator):
         return super().__getattr__(name) if overload is None else overload
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """Call the operator; arguments as in the schema.
+        """Call the operator; the arguments follow the schema.
 
         Raises:
-            ArgumentTypeError: An argument that the schema calls a tensor is none.
+            ArgumentTypeError: An argument that the schema declares as a tensor is not a tensor.
         """
         try:
             given = bound(self.schema, args, keywords)
@@ -78,7 +78,7 @@ class LibraryOperator(Operator):
         return call(self, *given)
 
     def _overload_for(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Operator | None:
-        """Another operator of this name that takes such arguments."""
+        """Return another overload of this operator that takes such arguments."""
         for name, other in OPERATORS.items():
             if name.startswith(f"{self.name}."):
                 try:
@@ -89,7 +89,7 @@ class LibraryOperator(Operator):
         return None
 
     def positional(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a kernel as closures are called: with all arguments by position."""
+        """Return a kernel as a closure, which takes all arguments by position."""
         names, count = self.schema.names, sum(not p.keyword_only for p in self.schema.parameters)
         mutated = self.mutated if self.custom else ()
         if count == len(names) and not mutated:
@@ -106,13 +106,13 @@ class LibraryOperator(Operator):
     # ------------------------------------------------------------------------------------------ resolution
 
     def recorded(self, key: int) -> Callable[..., Any]:
-        """The function over others is recorded by these; kernels have a gradient of their own, or none."""
+        """Return the closure of the composed function, whose operators are recorded; otherwise, that of the kernels."""
         if self.body is not None:
             return self.below(key & ~AUTOGRAD)
         return super().recorded(key)
 
     def recording(self, below: Callable[..., Any], key: int) -> Callable[..., Any]:
-        """``below`` with one node that runs the registered backward."""
+        """Return ``below`` with one node that runs the registered backward."""
         rule = self.rule or _without_rule(self)
 
         def record(*args: Any) -> Any:
@@ -123,7 +123,7 @@ class LibraryOperator(Operator):
         return record
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
-        """Return the kernel for all devices, the function over others, or a reason why there is none."""
+        """Return the kernel for all devices, the composed function, or alternatives; raise an error if none exists."""
         if self.body is not None:
             return self.body
         entry = BY_KEY.get(key & DEVICE_MASK)
@@ -135,7 +135,7 @@ class LibraryOperator(Operator):
         return with_alternatives(self, device, lambda: self._missing(device or "tensors of several devices"))
 
     def _on_default(self, *args: Any) -> Any:
-        """A call without tensors runs on the default device."""
+        """Run a call without tensors on the default device."""
         device = default_entry().device.type
         return (self.overrides.get(device) or self._missing(device))(*args)
 
@@ -149,19 +149,19 @@ class LibraryOperator(Operator):
                                   "register one with register_kernel, or a decomposition")
 
     def how(self, entry: Any, dtype: Any) -> str:
-        """``registered``, ``composite`` or ``none``."""
+        """Return ``registered``, ``composite`` or ``none``."""
         if self.body is not None:
             return "composite"
         return "registered" if self.explicit or entry.device.type in self.overrides else "none"
 
 
 def _as_list(value: Any) -> Any:
-    """Return a sequence of any class as the list that kernels are given; numbers and None as they are."""
+    """Return a sequence of any class as a list for kernels; return other values unchanged."""
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
 
 
 def count_change(value: Any) -> None:
-    """Count a change in place of a tensor or several."""
+    """Count an in-place change of one tensor or several."""
     for tensor in value if isinstance(value, (tuple, list)) else (value,):
         if hasattr(tensor, "_key"):
             bump(tensor)
@@ -171,10 +171,10 @@ def count_change(value: Any) -> None:
 
 
 def check_positional(what: str, operator: LibraryOperator) -> None:
-    """Refuse tensors that are passed by name only: gradients belong to positions.
+    """Reject tensors that are passed by name only: gradients belong to positions.
 
     Raises:
-        UnsupportedOperator: There is one.
+        UnsupportedOperator: The operator has such a tensor.
     """
     named = [p.name for p in operator.schema.parameters if p.keyword_only and p.is_tensor]
     if named:
@@ -183,10 +183,10 @@ def check_positional(what: str, operator: LibraryOperator) -> None:
 
 
 def check_unrecorded(operator: LibraryOperator, name: str, value: Any) -> None:
-    """Refuse to write to what requires a gradient.
+    """Reject writes to tensors that require a gradient.
 
     Raises:
-        AutogradError: A tensor requires one.
+        AutogradError: A tensor requires a gradient.
     """
     if any(getattr(x, "_key", 0) & AUTOGRAD for x in (value if isinstance(value, (tuple, list)) else (value,))):
         raise AutogradError(operator.name, f"an argument {name!r} that requires grad",
@@ -195,7 +195,7 @@ def check_unrecorded(operator: LibraryOperator, name: str, value: Any) -> None:
 
 
 def recorded_call(rule: type[Function], below: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Run ``below`` unrecorded and put a node with the rule's backward behind its results."""
+    """Run ``below`` unrecorded and attach a node with the rule's backward to its results."""
     flat, spec = tree_flatten(args)
     ctx: Any = make_context(rule, tuple(flat))
     ctx._spec = spec
@@ -218,7 +218,7 @@ def make_rule(operator: LibraryOperator, backward: Callable[..., Any],
     extra = [p.name for p in parameters if p.keyword_only]
 
     def setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        # The dispatcher of PyTorch leaves out trailing defaults, so that backward need not know of them.
+        # As in PyTorch's dispatcher, backward may omit gradients of trailing arguments that have their defaults.
         ctx._needed = len(packed(operator, inputs, spread=False)[0])
         if setup_context is None:
             return
@@ -260,7 +260,7 @@ def _flat_gradients(given: tuple[Any, ...], spec: Any) -> tuple[Any, ...]:
 
 
 def _without_rule(operator: LibraryOperator) -> type[Function]:
-    """Return the rule of an operator without a gradient: going back through it is an error."""
+    """Return the rule of an operator without a gradient: backward through it raises an error."""
 
     def backward(ctx: Any, *grads: Any) -> Any:
         raise AutogradError("backward", f"a result of {operator.name}", "it has no autograd formula",
@@ -273,16 +273,16 @@ def _without_rule(operator: LibraryOperator) -> type[Function]:
 
 
 class FakeContext:
-    """Services for a function of shapes."""
+    """Services for a shape function."""
 
     def __init__(self, operator: str) -> None:
         self._operator = operator
 
     def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> int:
-        """The size of a result that depends on values.
+        """Return the size of a result that depends on values.
 
         Raises:
-            MissingDataError: Tensors on meta have sizes that are known.
+            MissingDataError: Tensors on meta need known sizes.
         """
         raise MissingDataError(self._operator, "a size that depends on data", "sizes of meta tensors are known",
                                "run the operator on a device that holds data")
@@ -296,10 +296,10 @@ _RUNNING: Final = _Running()
 
 
 def get_ctx() -> FakeContext:
-    """Return the context of the running function of shapes.
+    """Return the context of the running shape function.
 
     Raises:
-        ArgumentTypeError: None is running.
+        ArgumentTypeError: No shape function is running.
     """
     if _RUNNING.context is None:
         raise ArgumentTypeError("get_ctx", "a call outside of a fake function",
@@ -308,7 +308,7 @@ def get_ctx() -> FakeContext:
 
 
 def fake_kernel(operator: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of shapes as a kernel: with a context while it runs."""
+    """Return a shape function as a kernel, with a context while it runs."""
 
     def run(*args: Any, **keywords: Any) -> Any:
         before, _RUNNING.context = _RUNNING.context, FakeContext(operator)

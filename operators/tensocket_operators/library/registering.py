@@ -1,7 +1,7 @@
-"""Registering for one operator: kernels, functions of shapes, gradients, batching, decompositions.
+"""Registrations for one operator: kernels, shape functions, gradients, batching, decompositions.
 
-Callers name an operator by its record, by the result of ``custom_op``, or as ``ns::name``. A registration stays, unless
-it goes through a ``Library`` (``lib=``).
+Callers name an operator by its record, by the result of ``custom_op``, or as ``ns::name``. A registration is
+permanent unless it belongs to a ``Library`` (``lib=``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .libraries import (
 from .operators import LibraryOperator, check_positional, make_rule
 
 Function = Callable[..., Any]
-#: Registered for a layer: go on to the layer below.
+#: Registered for a layer: skip to the layer below.
 fallthrough_kernel: Final = FALLTHROUGH
 
 
@@ -46,7 +46,7 @@ def _own(operator: Any, what: str) -> LibraryOperator:
     """Return an operator of a library.
 
     Raises:
-        ArgumentError: It is a built-in one.
+        ArgumentError: The operator is built in.
     """
     found = find_operator(operator)
     if not isinstance(found, LibraryOperator):
@@ -58,14 +58,14 @@ def _own(operator: Any, what: str) -> LibraryOperator:
 def define(
     qualname: Any, schema: str, alias_analysis: str = "", *, lib: Library | None = None, tags: Any = ()
 ) -> Any:
-    """Define an operator; given a library first, a decorator for its kernel, as PyTorch's former form.
+    """Define an operator; with a library first, return a decorator for its kernel, as in PyTorch's former interface.
 
     Args:
         qualname: ``ns::name``; or a library, with the name in ``schema``.
         schema: ``(Tensor x, int n=1) -> Tensor``.
-        lib: Library with which the registration ends.
-        alias_analysis: Of the form with a library; accepted as in PyTorch.
-        tags: For users.
+        lib: Library whose lifetime bounds the registration.
+        alias_analysis: Belongs to the form with a library; accepted as in PyTorch.
+        tags: Tags for users.
 
     Raises:
         ArgumentError: The name has no namespace, or the text is not a schema.
@@ -106,8 +106,8 @@ def register_kernel(op: Any, device_types: str | Iterable[str] | None, func: Fun
     Args:
         op: The operator.
         device_types: Names of devices; None means all.
-        func: Takes the arguments of the schema.
-        lib: Library with which the registration ends.
+        func: A function of the schema's arguments.
+        lib: Library whose lifetime bounds the registration.
     """
     if func is None:
         return lambda function: register_kernel(op, device_types, function, lib=lib)
@@ -123,7 +123,7 @@ def register_kernel(op: Any, device_types: str | Iterable[str] | None, func: Fun
 def impl(qualname: Any, types: str | Iterable[str], func: Any = None, *, lib: Library | None = None) -> Any:
     """Register a function for devices (``cpu``, several, or ``default`` for all); also a decorator.
 
-    PyTorch's former form is ``impl(library, name, key)``, a decorator for a kernel of that library.
+    PyTorch's former interface is ``impl(library, name, key)``, a decorator for a kernel of that library.
     """
     if isinstance(qualname, Library):
         owner, name, key = qualname, types, func or ""
@@ -137,10 +137,10 @@ def impl(qualname: Any, types: str | Iterable[str], func: Any = None, *, lib: Li
 
 
 def register_fake(op: Any, func: Function | None = None, /, *, lib: Library | None = None) -> Any:
-    """Register what makes results on meta: their shapes, strides and dtypes; also a decorator.
+    """Register the function that makes results on meta, with their shapes, strides and dtypes; also a decorator.
 
     Raises:
-        ArgumentError: The operator is a built-in one, or a function over others.
+        ArgumentError: The operator is built in, or is composed of other operators.
     """
     if func is None:
         return lambda function: register_fake(op, function, lib=lib)
@@ -153,7 +153,7 @@ def register_fake(op: Any, func: Function | None = None, /, *, lib: Library | No
 
 
 def impl_abstract(qualname: Any, func: Function | None = None, *, lib: Library | None = None) -> Any:
-    """``register_fake`` by its former name."""
+    """Register a fake kernel: ``register_fake`` under its former name."""
     warnings.warn("impl_abstract has become register_fake — `torch.library.impl_abstract` was renamed to "
                   "`torch.library.register_fake`", FutureWarning, stacklevel=2)
     return register_fake(qualname, func, lib=lib)
@@ -165,14 +165,14 @@ def register_autograd(op: Any, backward: Function, /, *, setup_context: Function
 
     Args:
         op: The operator.
-        backward: ``backward(ctx, *grads)`` returns a gradient or None for each argument of the schema that has a
-            position; a list of them for a list of tensors.
+        backward: ``backward(ctx, *grads)`` returns a gradient or None for each positional argument of the schema; a
+            list of gradients for a list of tensors.
         setup_context: ``setup_context(ctx, inputs, output)`` saves what ``backward`` needs. If the schema has
             keyword-only arguments, ``setup_context(ctx, inputs, keyword_only_inputs, output)``.
-        lib: Library with which the registration ends.
+        lib: Library whose lifetime bounds the registration.
 
     Raises:
-        ArgumentError: The operator is a built-in one, or writes to an argument.
+        ArgumentError: The operator is built in, or writes to an argument.
         UnsupportedOperator: A tensor is passed by name only.
     """
     operator = _own(op, "register_autograd")
@@ -192,13 +192,13 @@ def register_autograd(op: Any, backward: Function, /, *, setup_context: Function
 
 
 def register_autocast(op: Any, device_type: str, cast_inputs: DType, /, *, lib: Library | None = None) -> None:
-    """Under ``autocast``, convert the floating-point tensors that an operator is given to a dtype.
+    """Convert an operator's floating-point tensors to a dtype under ``autocast``.
 
     Args:
         op: The operator.
-        device_type: The device type that this is about.
+        device_type: The device type of the rule.
         cast_inputs: The dtype.
-        lib: Library with which the registration ends.
+        lib: Library whose lifetime bounds the registration.
     """
     operator: Operator = find_operator(op)
     before = dict(REGISTERED.get(operator, {}))
@@ -213,13 +213,13 @@ def register_autocast(op: Any, device_type: str, cast_inputs: DType, /, *, lib: 
 
 
 def register_vmap(op: Any, func: Function | None = None, /, *, lib: Library | None = None) -> Any:
-    """Register how ``vmap`` runs an operator; also a decorator. Without a rule, it runs example by example.
+    """Register an operator's rule for ``vmap``; also a decorator. Without a rule, ``vmap`` runs example by example.
 
     Args:
         op: The operator.
-        func: ``func(info, in_dims, *args)`` returns the results and their batch dimensions. ``in_dims`` has for each
-            argument its batch dimension or None; ``info.batch_size`` and ``info.randomness`` are those of ``vmap``.
-        lib: Library with which the registration ends.
+        func: ``func(info, in_dims, *args)`` returns the results and their batch dimensions. For each argument,
+            ``in_dims`` has the batch dimension or None; ``info`` has ``batch_size`` and ``randomness`` of ``vmap``.
+        lib: Library whose lifetime bounds the registration.
     """
     if func is None:
         return lambda function: register_vmap(op, function, lib=lib)
@@ -239,13 +239,13 @@ def register_vmap(op: Any, func: Function | None = None, /, *, lib: Library | No
 
 def register_torch_dispatch(op: Any, torch_dispatch_class: type, func: Function | None = None, /, *,
                             lib: Library | None = None) -> Any:
-    """Register what runs in place of ``__torch_dispatch__`` of a class or mode; also a decorator.
+    """Register a function that replaces ``__torch_dispatch__`` of a class or mode; also a decorator.
 
     Args:
         op: The operator.
         torch_dispatch_class: The class of tensors or modes.
         func: ``func(class_or_mode, op, types, args, kwargs)``.
-        lib: Library with which the registration ends.
+        lib: Library whose lifetime bounds the registration.
     """
     if func is None:
         return lambda function: register_torch_dispatch(op, torch_dispatch_class, function, lib=lib)
@@ -264,7 +264,7 @@ def register_fallback(key: str, func: Function | None = None, /, *, lib: Library
 
 
 def register_decomposition(op: Any, func: Function | None = None, /, *, lib: Library | None = None) -> Any:
-    """Register a function over other operators for devices that do not run this one; also a decorator."""
+    """Register a composition of other operators for devices that do not run this one; also a decorator."""
     if func is None:
         return lambda function: register_decomposition(op, function, lib=lib)
     _keep(lib, add_decomposition(find_operator(op), func))

@@ -1,4 +1,4 @@
-"""Tags: properties of operators that users state where they define one."""
+"""Tags: properties of operators that users declare with a definition."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Matrix decompositions and their derivatives.
 
-Those with several results are one record each, whose result holds all of them side by side (``packed``), so that one
-node of the graph has one gradient; the public functions take it apart. The formulas of the derivatives are those of
+A decomposition with several results is one record, whose result holds all of them in one array (``packed``), so that
+one node of the graph has one gradient; the public functions unpack it. The formulas of the derivatives are those of
 S. F. Walter and L. Lehmann ("Algorithmic differentiation of linear algebra functions", 2010) and M. Giles ("An extended
 collection of matrix derivative results", 2008), for real matrices.
 """
@@ -25,16 +25,16 @@ from ..indexing.selection import positions
 from ..kinds.host_library import HostOperator, same_shape
 from ..reductions.value_checks import true_somewhere
 
-#: Derivatives by a phase up to which a loss counts as independent of it.
+#: Derivatives by a phase up to which a loss counts as independent of the phase.
 _PHASES: Final = 1e-2
 Shapes = Sequence[tuple[int, ...]]
-#: Where composites with names of linear algebra are found.
+#: Record options of composites in the namespace of linear algebra.
 LINALG: Final[dict[str, Any]] = {"method": False, "namespace": "linalg"}
 MATRIX: Final[dict[str, Any]] = {"kinds": "fc", "halves": False, "method": False, "function": False}
 
 
 def guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` with NumPy's complaints in the house form."""
+    """Return ``function`` with NumPy's errors raised as the library's own."""
 
     def run(*args: Any) -> Any:
         try:
@@ -50,10 +50,10 @@ def guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check_matrix(name: str, matrix: Any, *, square: bool = False) -> None:
-    """Refuse what is no (square) matrix.
+    """Refuse a tensor that is not a (square) matrix.
 
     Raises:
-        ShapeError: Fewer than two dimensions, or two different last sizes.
+        ShapeError: It has fewer than two dimensions, or two different last sizes.
     """
     if matrix.ndim < 2 or (square and matrix.shape[-1] != matrix.shape[-2]):
         raise ShapeError(f"linalg.{name}", f"a tensor of shape {list(matrix.shape)}",
@@ -62,10 +62,10 @@ def check_matrix(name: str, matrix: Any, *, square: bool = False) -> None:
 
 
 def check_floating(operator: str, matrix: Any) -> None:
-    """Refuse what is made of integers.
+    """Refuse an integer matrix.
 
     Raises:
-        DtypeError: It is.
+        DtypeError: The dtype is an integer one.
     """
     if matrix.dtype.category < 2:
         raise DtypeError(operator, f"dtype {matrix.dtype.name}", "elements are floats or complex numbers",
@@ -78,7 +78,7 @@ def adjoint(matrix: Any) -> Any:
 
 
 def diagonal_matrix(values: Any) -> Any:
-    """Square matrices with the last dimension on their diagonals."""
+    """Return square matrices with the last dimension on their diagonals."""
     places = positions(values, values.shape[-1])
     return values.unsqueeze(-1).expand((*values.shape, values.shape[-1])).masked_fill(places.unsqueeze(1) != places, 0)
 
@@ -87,7 +87,7 @@ def diagonal_matrix(values: Any) -> Any:
 
 
 def packed(parts: Sequence[Any], lead: int) -> Any:
-    """Return arrays with equal leading sizes as one, flattened behind these, in the widest of their dtypes."""
+    """Join arrays with equal leading sizes to one, with the other dimensions flattened, in their widest dtype."""
     batch = parts[0].shape[:lead]
     return np.concatenate([np.asarray(p).reshape((*batch, math.prod(p.shape[lead:]))) for p in parts], -1)
 
@@ -138,7 +138,7 @@ def qr_shapes(rows: int, columns: int, mode: str) -> Shapes:
 
 
 def _qr(matrix: Any, mode: str) -> Any:
-    # numpy.linalg.qr fails on batches without matrices and on empty matrices in some versions.
+    # Some versions of numpy.linalg.qr fail on empty batches and on empty matrices.
     q, r = host_linalg.qr(matrix, "complete" if mode == "complete" else "reduced")
     return packed((q, r), matrix.ndim - 2)
 
@@ -193,14 +193,14 @@ def _real(value: Any) -> Any:
 
 
 def _check_phases(operator: str, phases: Any) -> None:
-    """Check that a loss does not change when vectors of a decomposition turn by phases, which nothing determines.
+    """Check that a loss does not change when vectors of a decomposition rotate by their arbitrary phases.
 
     Args:
-        operator: Its name.
+        operator: The operator's name.
         phases: Derivatives of the loss by these phases.
 
     Raises:
-        AutogradError: It does, so that it has no derivative.
+        AutogradError: The loss changes, so it has no derivative.
     """
     if phases._entry.holds_data and true_somewhere(phases.abs() > _PHASES):
         raise AutogradError(operator, "a loss that depends on the phases of its vectors",
@@ -209,7 +209,7 @@ def _check_phases(operator: str, phases: Any) -> None:
 
 
 def _differences(values: Any) -> Any:
-    """values[j] - values[i], and 1 on the diagonal."""
+    """Return values[j] - values[i], and 1 on the diagonal."""
     gaps = values.unsqueeze(-2) - values.unsqueeze(-1)
     places = positions(values, values.shape[-1])
     return gaps.masked_fill(places.unsqueeze(1) == places, 1)
@@ -240,7 +240,7 @@ def _svd_gradient(grad: Any, shape: tuple[int, ...], result: Any, full: bool) ->
 
 
 def _fixed_phases(core: Any, turned: Any, s: Any) -> Any:
-    """Return the part of phases, which only complex matrices have."""
+    """Return ``core`` with the contribution of the phases, which only complex matrices have."""
     if not core.dtype.is_complex:
         return core
     places = positions(core, core.shape[-1])
@@ -258,7 +258,7 @@ svd: Final[HostOperator] = HostOperator(
 
 
 def parts_of_svd(matrix: Any, full: bool) -> tuple[Any, Any, Any]:
-    """U, S and Vh."""
+    """Return U, S and Vh."""
     rows, columns = matrix.shape[-2:]
     u, s, vh = unpacked(call(svd, matrix, full), svd_shapes(rows, columns, full))
     return u, _real(s), vh
@@ -288,7 +288,7 @@ def _eigh_gradient(grad: Any, result: Any, size: int) -> Any:
     turned = adjoint(vectors) @ grad_vectors
     if turned.dtype.is_complex:
         _check_phases("linalg.eigh", turned.diagonal(0, -2, -1).imag)
-    turned = (turned - adjoint(turned)) * 0.5  # a Hermitian gradient, of all that have the same effect
+    turned = (turned - adjoint(turned)) * 0.5  # the Hermitian one of all gradients with the same effect
     places = positions(turned, size)
     core = (turned / _differences(_real(values))).masked_fill(places.unsqueeze(1) == places, 0)
     return vectors @ (core + diagonal_matrix(_real(grad_values))) @ adjoint(vectors)
@@ -302,7 +302,7 @@ eigh: Final[HostOperator] = HostOperator(
 
 
 def parts_of_eigh(matrix: Any, triangle: str) -> tuple[Any, Any]:
-    """Eigenvalues and eigenvectors."""
+    """Return eigenvalues and eigenvectors."""
     values, vectors = unpacked(call(eigh, matrix, triangle), eigh_shapes(matrix.shape[-1]))
     return _real(values), vectors
 

@@ -1,4 +1,4 @@
-"""Distances and similarities of vectors, and the losses over them."""
+"""Distances and similarities of vectors, and their losses."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from ..reductions.value_checks import widened
 
 _MATRIX_PRODUCT: Final = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
                           "donot_use_mm_for_euclid_dist")
-#: Rows from which Euclidean distances are computed through a matrix product, if nothing else is asked for.
+#: Rows above which Euclidean distances go through a matrix product by default.
 _MANY_ROWS: Final = 25
-#: Added to squared lengths, so that the cosine of a zero vector is zero.
+#: Added to squared lengths so that the cosine of a zero vector is zero.
 _COSINE_EPS: Final = 1e-12
 
 
 def lengths(x: Any, p: float, dim: Any, keepdim: bool = False) -> Any:
-    """Return the p-norm along dimensions; its gradient is 0 where it is 0, and 0 for zeros where ``p`` is below 1."""
+    """Return the p-norm along dimensions; its gradient is 0 at norm 0, and at zeros if ``p`` is below 1."""
     if p == 2 and x.dtype.is_floating_point:
         return call(length, x, (dim,) if is_integer(dim) else dim, keepdim)
     dtype, size = widened(x.abs())
     if p == 0:
-        return size.masked_fill(x != 0, 1).sum(dim, keepdim).to(dtype)  # with a gradient, of zeros
+        return size.masked_fill(x != 0, 1).sum(dim, keepdim).to(dtype)  # keeps a gradient of zeros
     if p == 1:
         return size.sum(dim, keepdim).to(dtype)
     if math.isinf(p):
@@ -72,7 +72,7 @@ def _exponent(operator: str, p: float) -> None:
 @composite("normalize(Tensor input, float p=2.0, any dim=1, float eps=1e-12) -> Tensor", method=False,
            namespace="nn.functional")
 def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
-    """Input / max(‖input‖, eps), with p-norms along ``dim`` (one dimension or several)."""
+    """Return input / max(‖input‖, eps), with p-norms along ``dim`` (one dimension or several)."""
     with blame("normalize"):
         dtype, input = widened(input)
         return (input / lengths(input, p, dim, True).clamp_min(eps)).to(dtype)
@@ -80,10 +80,10 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> A
 
 @composite("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", method=False)
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
-    """x1 · x2 / (max(‖x1‖, eps) * max(‖x2‖, eps)) along ``dim``, of broadcast operands.
+    """Return x1 · x2 / (max(‖x1‖, eps) * max(‖x2‖, eps)) along ``dim``, with broadcasting.
 
     Raises:
-        DtypeError: No operand is of floats.
+        DtypeError: No operand has a floating-point dtype.
     """
     if not (x1.dtype.is_floating_point or x2.dtype.is_floating_point):
         _floats("cosine_similarity", x1)
@@ -95,7 +95,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
 
 
 def _unit(x: Any, dim: int, eps: float) -> Any:
-    """Vectors of length one; short ones are divided by ``eps``, with the gradient of the true length."""
+    """Return vectors of length one; short ones are divided by ``eps``, with the gradient of the true length."""
     size = lengths(x, 2, dim, True)
     given = size.detach()
     return x / functions.where(given < eps, size + (eps - given), size)
@@ -104,17 +104,17 @@ def _unit(x: Any, dim: int, eps: float) -> Any:
 @composite("pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor",
            method=False)
 def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
-    """p-norms of x1 - x2 + eps along the last dimension."""
+    """Return the p-norms of x1 - x2 + eps along the last dimension."""
     with blame("pairwise_distance"):
         return lengths(x1 - x2 + eps, p, -1, keepdim)
 
 
 @composite("dist(Tensor input, Tensor other, Scalar p=2) -> Tensor")
 def dist(input: Any, other: Any, p: float = 2) -> Any:
-    """The p-norm of all elements of input - other.
+    """Return the p-norm of all elements of input - other.
 
     Raises:
-        DtypeError: The difference is neither of floats nor complex.
+        DtypeError: The difference is neither floating-point nor complex.
     """
     with blame("dist"):
         difference = input - other
@@ -125,11 +125,11 @@ def dist(input: Any, other: Any, p: float = 2) -> Any:
 
 @composite("pdist(Tensor input, float p=2.0) -> Tensor", method=False)
 def pdist(input: Any, p: float = 2.0) -> Any:
-    """p-norms of the differences of all pairs of rows i < j of a matrix, in row-major order of the pairs.
+    """Return the p-norms of the differences of all pairs of rows i < j of a matrix, in row-major order of the pairs.
 
     Raises:
         ShapeError: The input is not a matrix.
-        DtypeError: It is not of floats.
+        DtypeError: The input does not have a floating-point dtype.
         ArgumentError: The exponent is negative.
     """
     if input.ndim != 2:
@@ -144,18 +144,18 @@ def pdist(input: Any, p: float = 2.0) -> Any:
 
 @composite("cdist(Tensor x1, Tensor x2, float p=2.0, any compute_mode=None) -> Tensor", method=False)
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
-    """p-norms of the differences of all pairs of rows: [..., P, D] and [..., R, D] give [..., P, R].
+    """Return the p-norms of the differences of all pairs of rows: [..., P, D] and [..., R, D] give [..., P, R].
 
     Args:
-        x1: Rows; leading dimensions are batches and broadcast.
+        x1: Rows; leading dimensions are batch dimensions and broadcast.
         x2: Rows.
         p: Exponent, 0 to inf.
-        compute_mode: ``use_mm_for_euclid_dist_if_necessary`` (through a matrix product where a factor has more than 25
+        compute_mode: ``use_mm_for_euclid_dist_if_necessary`` (through a matrix product if an operand has more than 25
             rows; the default), ``use_mm_for_euclid_dist`` or ``donot_use_mm_for_euclid_dist``.
 
     Raises:
         ShapeError: An operand has fewer than two dimensions, or the numbers of columns differ.
-        DtypeError: An operand is not of floats.
+        DtypeError: An operand does not have a floating-point dtype.
         ArgumentError: The exponent is negative, or the mode is unknown.
     """
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
@@ -181,7 +181,7 @@ def _through_product(x1: Any, x2: Any, mode: Any) -> bool:
 
 
 def _euclidean(x1: Any, x2: Any) -> Any:
-    """Distances from squared lengths and inner products; those that rounding makes negative are 0."""
+    """Return distances from squared lengths and inner products; squares that rounding makes negative count as 0."""
     squares = (x1 * x1).sum(-1, True) + (x2 * x2).sum(-1).unsqueeze(-2) - 2 * x1.matmul(x2.transpose(-2, -1))
     nothing = squares <= 0
     return squares.masked_fill(nothing, 1).sqrt().masked_fill(nothing, 0)
@@ -189,10 +189,10 @@ def _euclidean(x1: Any, x2: Any) -> Any:
 
 @composite("bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", method=False)
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
-    """Sum over i and j of input1[..., i] * weight[k, i, j] * input2[..., j], plus bias[k].
+    """Sum input1[..., i] * weight[k, i, j] * input2[..., j] over i and j, and add bias[k].
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
     lead = tuple(input1.shape[:-1])
     fits = weight.ndim == 3 and input1.ndim >= 1 and tuple(input2.shape[:-1]) == lead and (
@@ -219,17 +219,17 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     method=False,
 )
 def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: Any = "mean") -> Any:
-    """1 - cos where the target is 1, max(0, cos - margin) where it is -1; cos is that of the angle between inputs.
+    """Return 1 - cos where the target is 1, max(0, cos - margin) where it is -1; cos is that of the inputs' angle.
 
     Args:
         input1: Vectors, [N, D] or [D].
-        input2: Vectors, likewise.
+        input2: Vectors, [N, D] or [D].
         target: 1 or -1 for each pair, [N] or [].
-        margin: Cosine up to which unlike pairs cost nothing.
+        margin: Cosine up to which dissimilar pairs cost nothing.
         reduction: ``none``, ``mean`` or ``sum``.
 
     Raises:
-        ShapeError: The numbers of dimensions do not fit.
+        ShapeError: The numbers of dimensions do not fit each other.
     """
     if target.ndim > 1 or not input1.ndim == input2.ndim == target.ndim + 1:
         raise ShapeError("cosine_embedding_loss",
@@ -251,21 +251,21 @@ def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float =
 )
 def triplet_margin_loss(anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2.0,
                         eps: float = 1e-6, swap: bool = False, reduction: Any = "mean") -> Any:
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with the pairwise distance d.
+    """Return max(0, d(anchor, positive) - d(anchor, negative) + margin) with the pairwise distance d.
 
     Args:
         anchor: Vectors along the last dimension.
-        positive: Like ones.
-        negative: Unlike ones.
-        margin: How much farther the negative should be; positive.
+        positive: Vectors that should be near the anchor.
+        negative: Vectors that should be far from the anchor.
+        margin: The distance by which the negative should be farther; positive.
         p: Exponent of the distance.
         eps: Added to differences.
-        swap: Whether the distance from positive to negative counts where it is the smaller one.
+        swap: Whether the distance from positive to negative replaces the larger one from the anchor.
         reduction: ``none``, ``mean`` or ``sum``.
 
     Raises:
         ArgumentError: The margin is not positive.
-        ShapeError: The three have different numbers of dimensions.
+        ShapeError: The operands have different numbers of dimensions.
     """
     with blame("triplet_margin_loss"):
         return triplet_margin_with_distance_loss(
@@ -280,20 +280,20 @@ def triplet_margin_loss(anchor: Any, positive: Any, negative: Any, margin: float
 )
 def triplet_margin_with_distance_loss(anchor: Any, positive: Any, negative: Any, *, distance_function: Any = None,
                                       margin: float = 1.0, swap: bool = False, reduction: Any = "mean") -> Any:
-    """The triplet loss with any distance.
+    """Return the triplet loss with any distance.
 
     Args:
         anchor: Vectors.
-        positive: Like ones.
-        negative: Unlike ones.
+        positive: Vectors that should be near the anchor.
+        negative: Vectors that should be far from the anchor.
         distance_function: ``distance(x, y)`` of two tensors; pairwise_distance by default.
-        margin: How much farther the negative should be; positive.
-        swap: Whether the distance from positive to negative counts where it is the smaller one.
+        margin: The distance by which the negative should be farther; positive.
+        swap: Whether the distance from positive to negative replaces the larger one from the anchor.
         reduction: ``none``, ``mean`` or ``sum``.
 
     Raises:
         ArgumentError: The margin is not positive.
-        ShapeError: The three have different numbers of dimensions.
+        ShapeError: The operands have different numbers of dimensions.
     """
     operator, distance = "triplet_margin_with_distance_loss", distance_function or pairwise_distance
     if not margin > 0:

@@ -1,4 +1,4 @@
-"""Sums of products by Einstein's convention, as products of matrices."""
+"""Einstein summation as products of matrices."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _listed(sublist: Any) -> list[Label]:
 
 
 def _parsed(arguments: Sequence[Any]) -> tuple[list[Any], list[list[Label]], list[Label] | None]:
-    """Operands, their labels, and those of the result where they are given."""
+    """Return operands, their labels, and those of the result, if given."""
     if not arguments or (isinstance(arguments[0], str) and len(arguments) < 2):
         raise _bad("no operands", "an equation comes first, or every operand is followed by its subscripts",
                    "pass at least one operand")
@@ -65,7 +65,7 @@ def _parsed(arguments: Sequence[Any]) -> tuple[list[Any], list[list[Label]], lis
 
 
 def _numbered(operands: Sequence[Any], labels: list[list[Label]]) -> int:
-    """Replace every ellipsis by the numbers of its dimensions; returns how many there are at most."""
+    """Replace every ellipsis by the numbers of its dimensions; return the largest number of dimensions."""
     if len(operands) != len(labels):
         raise _bad(f"{len(operands)} operands for {len(labels)} lists of subscripts",
                    "there is one list of subscripts for every operand", "separate them with commas")
@@ -108,7 +108,7 @@ def _check_sizes(terms: Sequence[Term]) -> None:
 
 
 def _diagonals(tensor: Any, labels: list[Label]) -> Term:
-    """Every label once: dimensions of the same one become their diagonal."""
+    """Return a term that has every label once: dimensions with the same label become their diagonal."""
     for label, count in Counter(labels).items():
         for _ in range(count - 1):
             first = labels.index(label)
@@ -122,14 +122,14 @@ def _diagonals(tensor: Any, labels: list[Label]) -> Term:
 
 
 def _summed(term: Term, keep: set[Label]) -> Term:
-    """Without the dimensions that nothing else needs."""
+    """Return a term summed over the dimensions that neither the result nor another term needs."""
     tensor, labels = term
     gone = [k for k, label in enumerate(labels) if label not in keep]
     return (tensor.sum(gone) if gone else tensor), [label for label in labels if label in keep]
 
 
 def _unbroadcast(term: Term, other: Term) -> Term:
-    """Without dimensions of size 1 that the other term has with another size."""
+    """Return a term without dimensions of size 1 that have another size in the other term."""
     tensor, labels = term
     sizes = dict(zip(other[1], other[0].shape, strict=True))
     gone = [k for k, label in enumerate(labels) if tensor.shape[k] == 1 and sizes.get(label, 1) != 1]
@@ -145,7 +145,7 @@ def _arranged(term: Term, groups: Sequence[Sequence[Label]]) -> tuple[Any, list[
 
 
 def _pair(first: Term, second: Term, keep: set[Label]) -> Term:
-    """Return the product of two terms, summed over the labels that nothing else needs."""
+    """Return the product of two terms, summed over the labels that neither the result nor another term needs."""
     first, second = _unbroadcast(first, second), _unbroadcast(second, first)
     first, second = _summed(first, keep | set(second[1])), _summed(second, keep | set(first[1]))
     shared = [x for x in first[1] if x in second[1]]
@@ -180,11 +180,11 @@ def _cheapest(terms: Sequence[Term], out: Sequence[Label]) -> tuple[int, int]:
 @lru_cache(maxsize=4096)
 def _plan(equation: str, first: tuple[int, ...], second: tuple[int, ...]
           ) -> Callable[[Any, Any], Any] | None:
-    """Return the function for the usual case: two operands and one product of matrices, by equation and shapes.
+    """Return a function for the usual case, by equation and shapes: two operands and one product of matrices.
 
     Returns:
-        The function; None where subscripts repeat in an operand, have several sizes, or are summed in one operand
-        alone, for equations without a sum or with an ellipsis, and for all wrong ones.
+        The function, or None if subscripts repeat in an operand, have several sizes, or are summed in one operand only;
+        also for equations without a sum, with an ellipsis, or with an error.
     """
     left_part, arrow, out_part = equation.replace(" ", "").partition("->")
     x, comma, y = left_part.partition(",")
@@ -217,7 +217,7 @@ def _plan(equation: str, first: tuple[int, ...], second: tuple[int, ...]
 
 
 def _mover(labels: str, groups: Sequence[Sequence[str]], sizes: dict[str, int]) -> Callable[[Any], Any]:
-    """Makes an operand a batch of matrices: the first group's dimensions, then one for each of the others."""
+    """Return a function that makes a batch of matrices: the first group's dimensions, then one for each other group."""
     wanted = [label for group in groups for label in group]
     order = None if wanted == list(labels) else tuple(labels.index(label) for label in wanted)
     shape = None if len(groups[1]) == 1 == len(groups[2]) else (
@@ -233,20 +233,20 @@ def _mover(labels: str, groups: Sequence[Sequence[str]], sizes: dict[str, int]) 
 
 @composite("einsum(any args) -> Tensor~", method=False)
 def einsum(*args: Any) -> Any:
-    """Sum of products of operands' elements, over the subscripts that the result has not.
+    """Sum products of the operands' elements over the subscripts that the result does not have.
 
     Two operands at a time are multiplied as matrices, the cheapest pair first.
 
     Args:
         args: An equation such as ``"bij,bjk->bik"`` and its operands (or one list of them), or operands that are each
             followed by a list of numbers for their subscripts, with the result's at the end. ``...`` stands for
-            dimensions that broadcast. Without a result, it has the subscripts that appear once, in alphabetical order.
+            broadcast dimensions. By default, the result has the subscripts that appear once, in alphabetical order.
 
     Returns:
         A tensor with one dimension for every subscript of the result.
 
     Raises:
-        ArgumentError: The subscripts are wrong.
+        ArgumentError: The subscripts are invalid.
         ShapeError: Dimensions of one subscript have different sizes.
     """
     if len(args) == 3 and type(args[0]) is str and hasattr(args[1], "_key") and hasattr(args[2], "_key"):

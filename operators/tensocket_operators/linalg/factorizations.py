@@ -1,7 +1,7 @@
-"""Factorisations that also say how they failed: Cholesky, LU, LDL; and products of reflectors.
+"""Factorisations that report how they failed: Cholesky, LU and LDL; and products of reflectors.
 
-Derivatives of LU follow from those of its square block and the equations of what is left or below of it; those of
-reflectors from the recurrence R = H_0 (H_1 (... (H_k X))), H_i = 1 - tau_i v_i v_i^H.
+Derivatives of LU follow from those of its square block and the equations of the rows or columns outside it; those of
+reflectors follow from the recurrence R = H_0 (H_1 (... (H_k X))), H_i = 1 - tau_i v_i v_i^H.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ QRFactors: Final = named_result("geqrf", ("a", "tau"))
 
 
 def check_info(operator: str, info: Any, what: str) -> None:
-    """Refuse a factorisation that failed somewhere.
+    """Refuse a batch with a failed factorisation.
 
     Raises:
         LinAlgError: An element of ``info`` is not 0.
@@ -55,7 +55,7 @@ def check_info(operator: str, info: Any, what: str) -> None:
 
 
 def triangular(matrix: Any, right: Any, *, upper: bool, left: bool = True, unit: bool = False) -> Any:
-    """``linalg.solve_triangular`` in short."""
+    """Call ``linalg.solve_triangular`` with short arguments."""
     return functions.linalg_solve_triangular(matrix, right, upper=upper, left=left, unitriangular=unit)
 
 
@@ -69,7 +69,7 @@ cholesky_ex: Final[HostOperator] = HostOperator(
 
 @composite("linalg_cholesky_ex(Tensor A, *, bool upper=False, bool check_errors=False) -> any", **LINALG)
 def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
-    """``linalg.cholesky`` without an error: info is 0, or the order of the minor that is not positive definite.
+    """Return ``linalg.cholesky`` without raising: info is 0, or the order of the minor that is not positive definite.
 
     Raises:
         LinAlgError: With ``check_errors``, a matrix is not positive definite.
@@ -85,7 +85,7 @@ def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = Fals
 
 
 def _permuted(swaps: Any, rows: int, dtype: Any) -> Any:
-    """P with A == P @ L @ U."""
+    """Return P with A == P @ L @ U."""
     order = call(lu_permutation, swaps, rows)
     return (positions(order, rows).unsqueeze(1) == order.unsqueeze(-2)).to(dtype)
 
@@ -132,7 +132,7 @@ lu_permutation: Final[HostOperator] = HostOperator(
 
 @composite("linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> any", **LINALG)
 def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
-    """``linalg.lu_factor`` without an error: info is 0, or the place of the first zero on the diagonal of U.
+    """Return ``linalg.lu_factor`` without raising: info is 0, or the position of the first zero on U's diagonal.
 
     Raises:
         LinAlgError: With ``check_errors``, a matrix is singular.
@@ -146,7 +146,7 @@ def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = Fals
 
 @composite("linalg_lu_factor(Tensor A, *, bool pivot=True) -> any", **LINALG)
 def linalg_lu_factor(A: Any, *, pivot: bool = True) -> Any:
-    """L (without its diagonal of ones) and U in one matrix, and the row that each row was exchanged with, from 1.
+    """Return L (without its diagonal of ones) and U in one matrix, and each row's exchange partner, from 1.
 
     Raises:
         LinAlgError: A matrix is singular.
@@ -167,7 +167,7 @@ def _unpacked_lu(factors: Any) -> tuple[Any, Any]:
 
 @composite("linalg_lu(Tensor A, *, bool pivot=True) -> any", **LINALG)
 def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
-    """P, L and U with A == P @ L @ U; without pivoting, P is empty.
+    """Return P, L and U with A == P @ L @ U; without pivoting, P is empty.
 
     Args:
         A: [..., m, n].
@@ -182,7 +182,7 @@ def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
 @composite("lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> any",
            method=False)
 def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
-    """P, L and U from the results of ``linalg.lu_factor``; what is not asked for is empty."""
+    """Return P, L and U from the results of ``linalg.lu_factor``; parts that are not requested are empty."""
     check_matrix("lu_unpack", LU_data)
     if unpack_pivots and LU_pivots.dtype is not int32:
         raise DtypeError("lu_unpack", f"pivots of dtype {LU_pivots.dtype.name}", "pivots have torch.int32 dtype",
@@ -197,7 +197,7 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_piv
 
 @composite("lu(Tensor A, bool pivot=True, bool get_infos=False) -> any")
 def lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
-    """``linalg.lu_factor``, with ``get_infos`` ``linalg.lu_factor_ex``, as tuples."""
+    """Return ``linalg.lu_factor``, or with ``get_infos`` ``linalg.lu_factor_ex``, as a tuple."""
     check_matrix("lu", A)
     factors, swaps, info = call(lu_factors, A, pivot)
     return (factors, swaps, info) if get_infos else (factors, swaps)
@@ -213,7 +213,7 @@ ldl_factors: Final[HostOperator] = HostOperator(
 
 @composite("linalg_ldl_factor_ex(Tensor A, *, bool hermitian=False, bool check_errors=False) -> any", **LINALG)
 def linalg_ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False) -> Any:
-    """Factors of symmetric (or Hermitian) matrices for ``linalg.ldl_solve``; info is 0, or the place of a zero block.
+    """Factor symmetric (or Hermitian) matrices for ``linalg.ldl_solve``; info is 0, or the position of a zero block.
 
     Raises:
         LinAlgError: With ``check_errors``, a matrix is singular.
@@ -227,7 +227,7 @@ def linalg_ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool 
 
 @composite("linalg_ldl_factor(Tensor A, *, bool hermitian=False) -> any", **LINALG)
 def linalg_ldl_factor(A: Any, *, hermitian: bool = False) -> Any:
-    """Factors of symmetric (or Hermitian) matrices, of which the lower triangle is read, for ``linalg.ldl_solve``.
+    """Factor symmetric (or Hermitian) matrices for ``linalg.ldl_solve``, reading only the lower triangle.
 
     Raises:
         LinAlgError: A matrix is singular.
@@ -242,7 +242,7 @@ def linalg_ldl_factor(A: Any, *, hermitian: bool = False) -> Any:
 
 
 def _reflector(matrix: Any, k: int) -> Any:
-    """v_k: zeros, a one, and what column k holds below the diagonal, as a column."""
+    """Return v_k as a column: zeros, a one, and the part of column k below the diagonal."""
     places = positions(matrix, matrix.shape[-2]).unsqueeze(1)
     column = matrix.narrow(-1, k, 1)
     return column.masked_fill(places < k, 0).masked_fill(places == k, 1)
@@ -303,14 +303,14 @@ def _check_reflectors(operator: str, vectors: Any, factors: Any) -> None:
 
 @composite("linalg_householder_product(Tensor input, Tensor tau) -> Tensor", **LINALG)
 def householder_product(input: Any, tau: Any) -> Any:
-    """The first columns of a product of reflectors, as ``geqrf`` returns them.
+    """Return the first columns of a product of reflectors in the form of ``geqrf``.
 
     Args:
-        input: Below the diagonal, vectors v_k that start with a one; [..., m, n] with m >= n.
+        input: [..., m, n] with m >= n; column k holds v_k, which starts with a one, below the diagonal.
         tau: Factors: reflector k is 1 - tau_k v_k v_k^H; [..., k] with k <= n.
 
     Raises:
-        ShapeError: The sizes are others.
+        ShapeError: The sizes do not satisfy this.
     """
     check_matrix("householder_product", input)
     _check_reflectors("linalg.householder_product", input, tau)
@@ -324,13 +324,13 @@ def householder_product(input: Any, tau: Any) -> Any:
 
 @composite("orgqr(Tensor input, Tensor input2) -> Tensor")
 def orgqr(input: Any, input2: Any) -> Any:
-    """``linalg.householder_product``."""
+    """Return ``linalg.householder_product``."""
     return householder_product(input, input2)
 
 
 @composite("ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, bool transpose=False) -> Tensor")
 def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
-    """A product of reflectors (``transpose``: its adjoint) times a matrix, from the left or from the right."""
+    """Multiply a matrix by a product of reflectors (``transpose``: its adjoint), from the left or from the right."""
     check_matrix("ormqr", input)
     check_matrix("ormqr", other)
     _check_reflectors("ormqr", input, tau)
@@ -355,9 +355,9 @@ geqrf_parts: Final[HostOperator] = HostOperator(
 
 @composite("geqrf(Tensor input) -> any")
 def geqrf(input: Any) -> Any:
-    """R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` before Q is multiplied out.
+    """Return R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` with factored Q.
 
-    The matrix is stored by columns, as LAPACK makes it.
+    The matrix is stored by columns, as in LAPACK.
     """
     check_matrix("geqrf", input)
     turned, scales = call(geqrf_parts, input.detach())

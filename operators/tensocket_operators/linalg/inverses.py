@@ -1,4 +1,4 @@
-"""Inverses of matrices, linear equations and determinants."""
+"""Inverses of matrices, solutions of linear equations, and determinants."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ triangular: Final[HostOperator] = HostOperator(
 
 @composite("linalg_inv(Tensor A) -> Tensor", **LINALG)
 def inv(A: Any) -> Any:
-    """Inverses of square matrices.
+    """Return the inverses of square matrices.
 
     Raises:
         LinAlgError: A matrix is singular.
@@ -77,17 +77,17 @@ def inv(A: Any) -> Any:
 
 @composite("inverse(Tensor input) -> Tensor")
 def inverse_of(input: Any) -> Any:
-    """Inverses of square matrices: ``linalg.inv``."""
+    """Return the inverses of square matrices: ``linalg.inv``."""
     return inv(input)
 
 
 @composite("linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", **LINALG)
 def solve(A: Any, B: Any, *, left: bool = True) -> Any:
-    """X with A @ X == B; with ``left=False``, X @ A == B. B is a vector where it has A's shape without its last size.
+    """Solve A @ X == B; with ``left=False``, X @ A == B. B is a vector if it has A's shape without the last size.
 
     Raises:
         LinAlgError: A matrix is singular.
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
     check_matrix("solve", A, square=True)
     vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and tuple(B.shape) == tuple(A.shape[:-1]))
@@ -103,7 +103,7 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
 @composite("linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) "
            "-> Tensor", **LINALG)
 def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
-    """X with A @ X == B (or X @ A == B) for triangular A, of which one triangle is read."""
+    """Return X with A @ X == B (or X @ A == B) for triangular A; only one triangle is read."""
     check_matrix("solve_triangular", A, square=True)
     if left:
         return call(triangular, A, B, upper, unitriangular)
@@ -120,7 +120,7 @@ def _pinv(matrix: Any, absolute: Any, relative: Any, hermitian: bool) -> Any:
 
 
 def _pinv_gradient(grad: Any, matrix: Any, inverse: Any) -> Any:
-    """G. Golub and V. Pereyra, 1973: the change of the pseudoinverse while the rank stays."""
+    """Return the gradient of the pseudoinverse at constant rank (G. Golub and V. Pereyra, 1973)."""
     back, up = adjoint(inverse), adjoint(grad)
     through = up @ inverse
     along = inverse @ up
@@ -136,10 +136,10 @@ pseudoinverse: Final[HostOperator] = HostOperator(
 
 
 def _cuts(operator: str, A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
-    """Absolute and relative tolerance below which singular values count as 0, as NumPy values.
+    """Return the absolute and relative tolerance below which singular values count as 0, as NumPy values.
 
     Raises:
-        DtypeError: One is complex.
+        DtypeError: A tolerance is complex.
     """
     for name, x in (("atol", atol), ("rtol", rtol)):
         if getattr(x, "is_complex", bool)():
@@ -155,7 +155,7 @@ def _cuts(operator: str, A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
 @composite("linalg_pinv(Tensor A, any rcond=None, bool hermitian=False, *, any atol=None, any rtol=None) -> Tensor",
            **LINALG)
 def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
-    """Pseudoinverses; singular values up to max(atol, rtol * largest) count as 0; ``rcond`` is ``rtol``."""
+    """Return pseudoinverses; singular values up to max(atol, rtol * largest) count as 0; ``rcond`` is ``rtol``."""
     check_matrix("pinv", A, square=hermitian)
     rtol = rcond if rtol is None else rtol
     return call(pseudoinverse, A, *_cuts("linalg.pinv", A, atol, rtol), hermitian)
@@ -164,7 +164,7 @@ def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None
 @composite("linalg_matrix_rank(Tensor A, any tol=None, bool hermitian=False, *, any atol=None, any rtol=None) "
            "-> Tensor", **LINALG)
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
-    """Number of singular values above max(atol, rtol * largest); ``tol`` is ``atol``."""
+    """Return the number of singular values above max(atol, rtol * largest); ``tol`` is ``atol``."""
     check_matrix("matrix_rank", A, square=hermitian)
     atol = tol if atol is None else atol
     s = call(parts.eigvalsh, A.detach(), "L").abs() if hermitian else call(parts.singular_values, A.detach())
@@ -181,9 +181,9 @@ def _condition(matrix: Any, inverted: Any) -> Any:
 
 
 def _det_gradient(grad: Any, matrix: Any, result: Any) -> Any:
-    """det(A) * inv(A).mH; of matrices that are singular, or nearly so, the cofactors, made of singular vectors.
+    """Return det(A) * inv(A).mH, or for nearly singular matrices the cofactors, computed from singular vectors.
 
-    The derivative of this would lose all digits to the inverse of a nearly singular matrix.
+    Differentiated again, the first form would lose all digits to the inverse of a nearly singular matrix.
     """
     if not matrix.numel():
         return matrix * 0
@@ -208,9 +208,9 @@ determinant: Final[HostOperator] = HostOperator(
 
 
 def _slogdet_gradient(grad: Any, matrix: Any, result: Any) -> Any:
-    """Of the logarithm, grad * inv(A).mH; the sign of complex matrices turns with the imaginary part.
+    """Return the gradient: of the logarithm, grad * inv(A).mH; a complex sign rotates with the imaginary part.
 
-    The gradient of a singular matrix is NaN, and does not disturb the others of a batch.
+    The gradient of a singular matrix is NaN and does not affect the other matrices of a batch.
     """
     scale = grad.select(-1, 1)
     if grad.dtype.is_complex:
@@ -231,20 +231,20 @@ signed_logarithm: Final[HostOperator] = HostOperator(
 
 @composite("linalg_det(Tensor A) -> Tensor", **LINALG)
 def det(A: Any) -> Any:
-    """Determinants of square matrices."""
+    """Return the determinants of square matrices."""
     check_matrix("det", A, square=True)
     return call(determinant, A)
 
 
 @composite("det(Tensor input) -> Tensor")
 def det_of(input: Any) -> Any:
-    """Determinants of square matrices: ``linalg.det``."""
+    """Return the determinants of square matrices: ``linalg.det``."""
     return det(input)
 
 
 @composite("linalg_slogdet(Tensor A) -> any", **LINALG)
 def slogdet(A: Any) -> Any:
-    """Sign (or direction) and logarithm of the absolute value of determinants."""
+    """Return the sign (or direction) and the logarithm of the absolute value of determinants."""
     check_matrix("slogdet", A, square=True)
     both = call(signed_logarithm, A)
     size = both.select(-1, 1)

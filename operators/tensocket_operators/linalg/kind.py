@@ -1,4 +1,4 @@
-"""Matrix products: the vendor's kernel where there is one, else a generated or primitive one."""
+"""Matrix products: the vendor's kernel if there is one, else a generated or primitive one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensocket_core.dispatch.operator import Operator, check_dtype
 from tensocket_core.geometry import Shape, broadcast_shapes, coalesce, element_strides, expand
 from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
 from tensocket_core.launch import host_kernels as direct
-from tensocket_core.launch.entries import native_product
+from tensocket_core.launch.entries import build_product
 from tensocket_core.launch.primitives import primitive
 from tensocket_core.launch.private import private
 from tensocket_core.launch.programs import index_dtype, launch
@@ -23,27 +23,27 @@ from tensocket_plugins.ir.build.nest import matmul_nest
 from tensocket_plugins.ir.schedule import Strategy
 from tensocket_plugins.kit.host_memory import call_pooled
 
-#: Elements of both operands up to which the product is small.
+#: Elements of both operands up to which a product is small.
 _FEW: Final = 4096
 
-#: Dtypes that have native products, by their keys.
+#: Dtypes with native products, by their keys.
 NATIVE: Final[dict[int, DType]] = {dtype_bit(dtype): dtype for dtype in (float32, float64)}
 
 
 class MatMul(Operator):
-    """``name(Tensor input, Tensor other)`` on operands of at least two dimensions; leading ones are batches."""
+    """Record of ``name(Tensor input, Tensor other)`` in at least two dimensions; leading ones are batches."""
 
     kind = "matmul"
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
-        """Return the general closure, behind a native one for small matrices of the dtypes that have one."""
+        """Return the general closure, or for a dtype with native products an entry that falls back to it."""
         slow = private(self.name, partial(self.run, entry))
         dtype = NATIVE.get(key & (DTYPE_MASK | AUTOGRAD | DIM0))
-        return slow if dtype is None or not entry.runtime.profile.host_resident else native_product(
+        return slow if dtype is None or not entry.runtime.profile.host_resident else build_product(
             "product", entry, dtype, key, slow)
 
     def run(self, entry: DeviceEntry, input: Any, other: Any) -> Any:
-        """Check, run, wrap."""
+        """Check the operands, compute and wrap the product."""
         dtype = input.dtype
         if other.dtype is not dtype:
             raise DtypeError(self.name, f"{dtype.name} and {other.dtype.name}", "both operands have one dtype",
@@ -82,7 +82,7 @@ class MatMul(Operator):
         return wrap(out, key)
 
     def _by_parts(self, entry: DeviceEntry, input: Any, other: Any, out: Any) -> Any:
-        """A complex product as four real ones."""
+        """Compute a complex product as four real ones."""
         (a, b), (c, d) = ((x.real.contiguous(), x.imag.contiguous()) for x in (input, other))
         out.real.copy_(self.run(entry, a, c) - self.run(entry, b, d))
         out.imag.copy_(self.run(entry, a, d) + self.run(entry, b, c))

@@ -1,4 +1,4 @@
-"""LAPACK's factorisations of batches, as functions of NumPy arrays that the records of host operators run."""
+"""LAPACK's factorisations of batches, as functions of NumPy arrays for the records of host operators."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Output = tuple[tuple[int, ...], Any]
 
 
 def over_batch(run: Callable[..., Any], outputs: Sequence[Output], *arrays: tuple[Array, int]) -> tuple[Array, ...]:
-    """``run`` on every element of a batch.
+    """Call ``run`` on every element of a batch.
 
     Args:
-        run: Takes one element of every array, returns one array (or number) for each output.
-        outputs: Shapes and dtypes for one element. Where an element is empty, ``run`` is not called: results are 0.
-        arrays: Arrays with their numbers of last dimensions that belong to an element; the others broadcast.
+        run: Takes one element of every array and returns one array (or number) for each output.
+        outputs: Shapes and dtypes for one element. An empty element is skipped: its results are 0.
+        arrays: Arrays with the number of their last dimensions that belong to an element; the others broadcast.
     """
     lead = np.broadcast_shapes(*(x.shape[:x.ndim - rank] for x, rank in arrays))
     count = math.prod(lead)
@@ -38,12 +38,12 @@ def over_batch(run: Callable[..., Any], outputs: Sequence[Output], *arrays: tupl
 
 
 def routines(names: Sequence[str], like: Array) -> Any:
-    """LAPACK's routines for a dtype; SciPy is imported when they are first needed."""
+    """Return LAPACK's routines for a dtype; the first call imports SciPy."""
     return require("scipy.linalg", f"LAPACK's {names[0]}").get_lapack_funcs(names, dtype=like.dtype)
 
 
 def cholesky(matrix: Array) -> tuple[Array, ...]:
-    """Lower triangle, and 0 or the order of the leading minor that is not positive definite."""
+    """Return the lower triangle, and 0 or the order of the leading minor that is not positive definite."""
     (potrf,) = routines(("potrf",), matrix)
     shape = matrix.shape[-2:]
     return over_batch(lambda a: potrf(a, lower=1, clean=1), [(shape, matrix.dtype), ((), np.int32)], (matrix, 2))
@@ -57,7 +57,7 @@ def solve_triangular(matrix: Array, right: Array, upper: bool, unit: bool) -> Ar
 
 
 def _unpivoted(a: Array) -> tuple[Array, int]:
-    """L and U in one matrix, without exchanges of rows, by columns."""
+    """Return L and U in one matrix, without row exchanges, stored by columns."""
     a, info = a.copy(), 0
     for k in range(min(a.shape)):
         if a[k, k] == 0:
@@ -69,7 +69,7 @@ def _unpivoted(a: Array) -> tuple[Array, int]:
 
 
 def lu(matrix: Array, pivot: bool) -> tuple[Array, ...]:
-    """L and U in one matrix, the row that each row was exchanged with (from 1), and the first zero of U's diagonal."""
+    """Return L and U in one matrix, each row's exchange partner (from 1), and the first zero of U's diagonal."""
     rows, columns = matrix.shape[-2:]
     inner = min(rows, columns)
     outputs = [((rows, columns), matrix.dtype), ((inner,), np.int32), ((), np.int32)]
@@ -91,10 +91,10 @@ def lu(matrix: Array, pivot: bool) -> tuple[Array, ...]:
 
 
 def _check_swaps(operator: str, swaps: Array, rows: int, *, blocks: bool) -> None:
-    """Refuse what no factorisation returns: LAPACK would read and write beyond its arrays.
+    """Refuse row exchanges that no factorisation returns: LAPACK would read and write outside its arrays.
 
     Raises:
-        ArgumentError: A number is not a row, or negative ones (of ``blocks``) do not come in pairs.
+        ArgumentError: A number is not a row, or negative numbers (of ``blocks``) are not in pairs.
     """
     sizes = np.abs(swaps) if blocks else swaps
     if not swaps.size:
@@ -107,7 +107,7 @@ def _check_swaps(operator: str, swaps: Array, rows: int, *, blocks: bool) -> Non
 
 
 def _in_pairs(swaps: list[int]) -> bool:
-    """Whether negative numbers stand for blocks of two rows."""
+    """Whether negative numbers are in pairs, each for a block of two rows."""
     k = 0
     while k < len(swaps):
         if swaps[k] < 0 and (k + 1 == len(swaps) or swaps[k + 1] != swaps[k]):
@@ -117,7 +117,7 @@ def _in_pairs(swaps: list[int]) -> bool:
 
 
 def permutation(swaps: Array, rows: int) -> Array:
-    """Return the rows of the original matrix in the order of the factors', from exchanges of rows."""
+    """Return the original matrix's row numbers in the order of the factors, computed from the row exchanges."""
     _check_swaps("lu_unpack", swaps, rows, blocks=False)
 
     flat = swaps.reshape((math.prod(swaps.shape[:-1]), swaps.shape[-1]))
@@ -128,7 +128,7 @@ def permutation(swaps: Array, rows: int) -> Array:
 
 
 def ldl(matrix: Array, hermitian: bool) -> tuple[Array, ...]:
-    """L and the block-diagonal D in one lower triangle, exchanges of rows, and the first zero block."""
+    """Return L and the block-diagonal D in one lower triangle, the row exchanges, and the first zero block."""
     factor = routines(("hetrf" if hermitian and matrix.dtype.kind == "c" else "sytrf",), matrix)[0]
     size = matrix.shape[-1]
 
@@ -140,7 +140,7 @@ def ldl(matrix: Array, hermitian: bool) -> tuple[Array, ...]:
 
 
 def ldl_solve(factors: Array, swaps: Array, right: Array, hermitian: bool) -> Array:
-    """Solutions from the results of ``ldl``."""
+    """Return solutions from the results of ``ldl``."""
     _check_swaps("linalg.ldl_solve", swaps, factors.shape[-1], blocks=True)
     solver = routines(("hetrs" if hermitian and factors.dtype.kind == "c" else "sytrs",), factors)[0]
     return over_batch(lambda a, p, b: solver(a, p, b, lower=1)[:1], [(right.shape[-2:], factors.dtype)],
@@ -148,7 +148,7 @@ def ldl_solve(factors: Array, swaps: Array, right: Array, hermitian: bool) -> Ar
 
 
 def inverse(matrix: Array) -> tuple[Array, ...]:
-    """Inverse (NaN where there is none), and the first zero of the diagonal of U."""
+    """Return the inverse (NaN for a singular matrix), and the first zero of U's diagonal."""
     getrf, getri = routines(("getrf", "getri"), matrix)
 
     def run(a: Array) -> tuple[Any, Any]:
@@ -159,7 +159,7 @@ def inverse(matrix: Array) -> tuple[Array, ...]:
 
 
 def solve(matrix: Array, right: Array) -> tuple[Array, ...]:
-    """Solution (NaN where there is none), and the first zero of the diagonal of U for every matrix."""
+    """Return the solution (NaN for a singular matrix), and the first zero of U's diagonal, for every matrix."""
     getrf, getrs = routines(("getrf", "getrs"), matrix)
 
     def run(a: Array, b: Array) -> tuple[Any, Any]:
@@ -170,7 +170,7 @@ def solve(matrix: Array, right: Array) -> tuple[Array, ...]:
 
 
 def qr(matrix: Array) -> tuple[Array, ...]:
-    """R above the diagonal, reflectors below, and their factors."""
+    """Return R above the diagonal with reflectors below it, and the reflectors' factors."""
     geqrf, length = routines(("geqrf", "geqrf_lwork"), matrix)
     rows, columns = matrix.shape[-2:]
     room = max(1, int(np.real(length(rows, columns)[0]))) if rows and columns else 1
@@ -194,7 +194,7 @@ def reflected(vectors: Array, factors: Array, right: Array, adjoint: bool) -> Ar
 
 
 def least_squares(matrix: Array, right: Array, cut: float, driver: str) -> tuple[Array, ...]:
-    """Solution of least norm, rank, and singular values where the driver computes them.
+    """Return the solution of least norm, the rank, and singular values if the driver computes them.
 
     Args:
         matrix: [..., m, n].
@@ -207,7 +207,7 @@ def least_squares(matrix: Array, right: Array, cut: float, driver: str) -> tuple
         numpy.linalg.LinAlgError: For all drivers but ``gelsy``, an element of ``matrix`` is not finite; for ``gels``,
             the triangular factor has a zero on its diagonal; the iteration for singular values does not converge.
     """
-    if driver != "gelsy":  # with infinities, the others find numbers, or nothing at all
+    if driver != "gelsy":  # with infinities, the other drivers return arbitrary numbers or nothing
         host_linalg.check_finite(matrix)
     lstsq = require("scipy.linalg", "linalg.lstsq").lstsq
     rows, columns = matrix.shape[-2:]

@@ -30,7 +30,7 @@ EigResult: Final = named_result("linalg_eig", ("eigenvalues", "eigenvectors"))
 
 @composite("linalg_cholesky(Tensor A, *, bool upper=False) -> Tensor", **LINALG)
 def cholesky(A: Any, *, upper: bool = False) -> Any:
-    """Lower triangular L with L @ L.mH == A (upper: its adjoint) for positive definite Hermitian A.
+    """Return lower triangular L with L @ L.mH == A (upper: its adjoint) for positive definite Hermitian A.
 
     Raises:
         LinAlgError: A matrix is not positive definite.
@@ -42,14 +42,14 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
 
 @composite("linalg_qr(Tensor A, str mode='reduced') -> any", **LINALG)
 def qr(A: Any, mode: str = "reduced") -> Any:
-    """Orthonormal Q and upper triangular R with Q @ R == A.
+    """Return orthonormal Q and upper triangular R with Q @ R == A.
 
     Args:
         A: Matrices, [..., m, n].
         mode: ``reduced``: Q is [m, min(m, n)]. ``complete``: [m, m]. ``r``: Q is empty.
 
     Raises:
-        ArgumentError: The mode is another one.
+        ArgumentError: The mode is unknown.
     """
     check_matrix("qr", A)
     if mode not in ("reduced", "complete", "r"):
@@ -68,12 +68,12 @@ def _check_driver(driver: str | None) -> None:
 
 @composite("linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> any", **LINALG)
 def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Any:
-    """U, S and Vh with A == U @ diag(S) @ Vh; singular values are largest first.
+    """Return U, S and Vh with A == U @ diag(S) @ Vh; singular values are in descending order.
 
     Args:
         A: Matrices, [..., m, n].
-        full_matrices: U is [m, m] and Vh [n, n]; else [m, k] and [k, n] for k = min(m, n).
-        driver: None; others are names of CUDA's library.
+        full_matrices: Whether U is [m, m] and Vh [n, n]; else they are [m, k] and [k, n] for k = min(m, n).
+        driver: None; other drivers are routines of CUDA's library.
 
     Raises:
         ArgumentError: A driver is given.
@@ -85,7 +85,7 @@ def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Any
 
 @composite("linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", **LINALG)
 def svdvals(A: Any, *, driver: str | None = None) -> Any:
-    """Singular values, largest first; ``driver`` as of ``svd``."""
+    """Return singular values in descending order; ``driver`` is that of ``svd``."""
     check_matrix("svdvals", A)
     _check_driver(driver)
     return call(parts.singular_values, A)
@@ -100,26 +100,26 @@ def _triangle(name: str, A: Any, UPLO: str) -> str:
 
 @composite("linalg_eigh(Tensor A, str UPLO='L') -> any", **LINALG)
 def eigh(A: Any, UPLO: str = "L") -> Any:
-    """Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices, of which one triangle is read."""
+    """Return eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices; only one triangle is read."""
     return EighResult(*parts.parts_of_eigh(A, _triangle("eigh", A, UPLO)))
 
 
 @composite("linalg_eigvalsh(Tensor A, str UPLO='L') -> Tensor", **LINALG)
 def eigvalsh(A: Any, UPLO: str = "L") -> Any:
-    """Eigenvalues of Hermitian matrices, ascending."""
+    """Return the eigenvalues of Hermitian matrices, ascending."""
     return call(parts.eigvalsh, A, _triangle("eigvalsh", A, UPLO))
 
 
 @composite("linalg_eig(Tensor A) -> any", **LINALG)
 def eig(A: Any) -> Any:
-    """Eigenvalues and eigenvectors of square matrices, complex."""
+    """Return the eigenvalues and eigenvectors of square matrices, complex."""
     check_matrix("eig", A, square=True)
     return EigResult(*unpacked(call(parts.eig, A), parts.eigh_shapes(A.shape[-1])))
 
 
 @composite("linalg_eigvals(Tensor A) -> Tensor", **LINALG)
 def eigvals(A: Any) -> Any:
-    """Eigenvalues of square matrices, complex."""
+    """Return the eigenvalues of square matrices, complex."""
     check_matrix("eigvals", A, square=True)
     return call(parts.eigvals, A)
 
@@ -130,11 +130,11 @@ def eigvals(A: Any) -> Any:
 @composite("linalg_vector_norm(Tensor x, Scalar ord=2, any dim=None, bool keepdim=False, *, dtype? dtype=None) "
            "-> Tensor", **LINALG)
 def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """(sum |x| ** ord) ** (1 / ord); inf and -inf are the extremes, 0 counts what is not zero."""
+    """Return (sum |x| ** ord) ** (1 / ord); inf and -inf give the extremes, 0 counts nonzero elements."""
     x = _with_dtype("linalg.vector_norm", x, dtype)
     axes = normalize_axes("linalg.vector_norm", dim, x.ndim)
     if ord == 0:
-        # A gradient of zeros, not none.
+        # This keeps a gradient of zeros instead of none.
         return x.abs().masked_fill(x != 0, 1).sum(axes, keepdim)
     if ord == 2:
         return call(length, x.abs() if x.dtype.is_complex else x, axes, keepdim)
@@ -151,10 +151,10 @@ def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, 
 
 
 def _with_dtype(operator: str, x: Any, dtype: Any) -> Any:
-    """Return the operand in the dtype that a norm is computed in.
+    """Return the operand in the dtype that the norm is computed in.
 
     Raises:
-        DtypeError: Either is neither real nor complex, one is real and the other complex, or the dtype is narrower.
+        DtypeError: A dtype is neither real nor complex, only one is complex, or the given one is narrower.
     """
     if x.dtype.category < 2:
         raise DtypeError(operator, f"dtype {x.dtype.name}", "elements are floats or complex numbers",
@@ -171,7 +171,7 @@ def _with_dtype(operator: str, x: Any, dtype: Any) -> Any:
 
 
 def _root(size: Any, power: float) -> Any:
-    """``size ** power``; where its slope at 0 is infinite, its gradient there is 0, and of inverses also at inf."""
+    """Return ``size ** power``; an infinite slope at 0 becomes gradient 0, for inverses also at inf."""
     if power >= 1:
         return size ** power
     zero = size == 0
@@ -183,7 +183,7 @@ def _root(size: Any, power: float) -> Any:
 
 
 def _extreme(values: Any, axis: int, order: float) -> Any:
-    """Return the largest along a dimension (0 of none), or for negative orders the smallest, keeping the dimension."""
+    """Reduce a dimension, and keep it, to its largest value (0 if empty), or for negative orders to its smallest."""
     if order < 0:
         return values.amin((axis,), True)
     return values.amax((axis,), True) if values.shape[axis] else values.sum((axis,), True)
@@ -192,16 +192,16 @@ def _extreme(values: Any, axis: int, order: float) -> Any:
 @composite("linalg_matrix_norm(Tensor A, any ord='fro', int[] dim=(-2, -1), bool keepdim=False, *, dtype? dtype=None) "
            "-> Tensor", **LINALG)
 def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """Norms of matrices along two dimensions: 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2.
+    """Return norms of matrices along two dimensions: 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2.
 
     Raises:
-        ArgumentError: The order is another one.
+        ArgumentError: The order is unknown.
     """
     check_matrix("matrix_norm", A)
     A = _with_dtype("linalg.matrix_norm", A, dtype)
     if isinstance(dim, int) or len(dim) != 2:
         raise ArgumentError("linalg.matrix_norm", f"dim={dim}", "dim must be a 2-tuple", "pass two dims")
-    normalize_axes("linalg.matrix_norm", dim, A.ndim)  # refuses equal ones, and sorts
+    normalize_axes("linalg.matrix_norm", dim, A.ndim)  # refuses equal dimensions, and sorts
     rows, columns = (normalize_axis("linalg.matrix_norm", d, A.ndim) for d in dim)
     if ord == "fro":
         return call(length, A.abs() if A.dtype.is_complex else A, (rows, columns), keepdim)
@@ -223,7 +223,7 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
 @composite("linalg_norm(Tensor A, any ord=None, any dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
            **LINALG)
 def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """A norm of vectors or matrices; without an order, the Euclidean length of all elements."""
+    """Return a norm of vectors or matrices; without an order, the Euclidean length of all elements."""
     count = A.ndim if dim is None else 1 if isinstance(dim, int) else len(dim)
     if dim is not None and count not in (1, 2):
         raise ArgumentError("linalg.norm", f"dim={dim}", "a norm is over one dim or two", "pass them, or no dim")
@@ -239,7 +239,7 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dty
 
 @composite("linalg_matrix_power(Tensor A, int n) -> Tensor", **LINALG)
 def matrix_power(A: Any, n: int) -> Any:
-    """A @ A @ ..., n times; negative powers are those of the inverse."""
+    """Return A @ A @ ..., n times; negative powers are those of the inverse."""
     check_matrix("matrix_power", A, square=True)
     if n == 1:
         return A.clone()
@@ -260,17 +260,17 @@ def matrix_power(A: Any, n: int) -> Any:
 
 @composite("linalg_cross(Tensor input, Tensor other, *, int dim=-1) -> Tensor", **LINALG)
 def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
-    """Vector product along a dimension of size 3."""
+    """Return vector products along a dimension of size 3."""
     return crossed("linalg.cross", input, other, dim)
 
 
 @composite("linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", **LINALG)
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
-    """Inner products along a dimension; the first operand is conjugated."""
+    """Return inner products along a dimension; the first operand is conjugated."""
     return ((x.conj() if x.dtype.is_complex else x) * y).sum(dim)
 
 
 @composite("linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor~", **LINALG)
 def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
-    """Diagonals of matrices, as ``diagonal`` with the last two dimensions."""
+    """Return the diagonals of matrices: ``diagonal`` of the last two dimensions."""
     return A.diagonal(offset, dim1, dim2)

@@ -1,4 +1,4 @@
-"""Approximations of low rank, by random projections (N. Halko, P. G. Martinsson, J. A. Tropp, 2009)."""
+"""Low-rank approximations by random projections (N. Halko, P. G. Martinsson, J. A. Tropp, 2009)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .decompositions import adjoint, check_matrix, parts_of_svd
 
 
 def _range(matrix: Any, count: int, rounds: int) -> Any:
-    """Orthonormal columns that span most of the range; algorithm 4.4 of Halko et al., with real test vectors."""
+    """Return orthonormal columns that span most of the range: algorithm 4.4 of Halko et al., for real vectors."""
     tests = matrix.detach().new_empty((matrix.shape[-1], count)).normal_()
     q = functions.linalg_qr(matrix @ tests)[0]
     for _ in range(rounds):
@@ -22,7 +22,7 @@ def _range(matrix: Any, count: int, rounds: int) -> Any:
 
 
 def _factors(matrix: Any, count: int, rounds: int) -> tuple[Any, Any, Any]:
-    """U, S and V; the longer side is projected."""
+    """Return U, S and V; the longer side is projected."""
     if matrix.shape[-2] < matrix.shape[-1]:
         u, s, v = _factors(adjoint(matrix), count, rounds)
         return v, s, u
@@ -33,13 +33,13 @@ def _factors(matrix: Any, count: int, rounds: int) -> tuple[Any, Any, Any]:
 
 @composite("svd_lowrank(Tensor A, int? q=6, int? niter=2, Tensor? M=None) -> any", method=False)
 def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None) -> Any:
-    """U, S and V with A (minus M) close to U @ diag(S) @ V.mH, for q singular values.
+    """Return U, S and V with A (minus M) close to U @ diag(S) @ V.mH, for q singular values.
 
     Args:
         A: [..., m, n].
-        q: A little more than the expected rank.
+        q: Number of singular values, slightly above the expected rank.
         niter: Iterations that sharpen the projection.
-        M: Subtracted from A, with shapes that broadcast.
+        M: Subtracted from A; the shapes broadcast.
     """
     check_matrix("svd_lowrank", A)
     return _factors(A if M is None else A - M.broadcast_to(tuple(A.shape)), 6 if q is None else q,
@@ -48,7 +48,7 @@ def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None)
 
 @composite("pca_lowrank(Tensor A, int? q=None, bool center=True, int niter=2) -> any", method=False)
 def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> Any:
-    """Principal components: ``svd_lowrank`` of the matrix without the means of its columns.
+    """Return principal components: ``svd_lowrank`` of the matrix minus the means of its columns.
 
     Raises:
         ArgumentError: q or niter is out of range.

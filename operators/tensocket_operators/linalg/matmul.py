@@ -10,7 +10,7 @@ from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.operator import Direct
 from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
-from tensocket_core.launch.entries import native_product
+from tensocket_core.launch.entries import build_product
 from tensocket_plugins.contract.dtypes import DType, bfloat16, float16, float32, float64
 from tensocket_plugins.contract.errors import ShapeError
 from tensocket_plugins.contract.kernels import Kernel
@@ -32,11 +32,11 @@ product: Final[MatMul] = MatMul(
 
 
 def _product_direct(fits: Callable[[Any, Any], bool], recordable: Callable[[Any, Any], bool] | None = None) -> Direct:
-    """Matrices of one dtype that the host's library multiplies; recorded ones through the record.
+    """Return a shortcut to the host's library for matrices of one dtype; recorded calls go to the record.
 
     Args:
-        fits: Whether the operator allows the ranks of two arrays, and the library multiplies them.
-        recordable: Whether the record does, too; None for never.
+        fits: Whether the operator allows the ranks of two arrays and the library can multiply them.
+        recordable: Whether the record can multiply them; None for never.
     """
 
     def make(key: int, entry: DeviceEntry, body: Any) -> Any:
@@ -45,7 +45,7 @@ def _product_direct(fits: Callable[[Any, Any], bool], recordable: Callable[[Any,
             return None
         if not key & AUTOGRAD:
             slow = direct_products.product(kernel, key, fits, body)
-            return slow if recordable is None or fits is _same_batch else native_product(
+            return slow if recordable is None or fits is _same_batch else build_product(
                 body.__name__, entry, _MULTIPLIED[key & DTYPE_MASK], key, slow)
         if recordable is None:
             return None
@@ -91,7 +91,7 @@ _MULTIPLIED: Final[dict[int, DType]] = {dtype_bit(dtype): dtype for dtype in (fl
 @composite("matmul(Tensor input, Tensor other) -> Tensor", dunder=("__matmul__", "__rmatmul__"),
            direct=_product_direct(_any, _batches))
 def matmul(input: Any, other: Any) -> Any:
-    """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
+    """Multiply matrices; vectors are a row on the left and a column on the right, leading dimensions are batches."""
     left, right = input.ndim, other.ndim
     if left >= 2 and right >= 2:
         return call(product, input, other)
@@ -109,14 +109,14 @@ def matmul(input: Any, other: Any) -> Any:
 
 @composite("mm(Tensor input, Tensor mat2) -> Tensor", direct=_product_direct(_matrices, _matrices))
 def mm(input: Any, mat2: Any) -> Any:
-    """Product of two matrices."""
+    """Multiply two matrices."""
     _ranks("mm", input, mat2, 2)
     return call(product, input, mat2)
 
 
 @composite("bmm(Tensor input, Tensor mat2) -> Tensor", direct=_product_direct(_same_batch, _same_batch))
 def bmm(input: Any, mat2: Any) -> Any:
-    """Products of two batches of matrices."""
+    """Multiply two batches of matrices."""
     _ranks("bmm", input, mat2, 3)
     if input.shape[0] != mat2.shape[0]:
         raise ShapeError(
@@ -130,7 +130,7 @@ def bmm(input: Any, mat2: Any) -> Any:
 
 @composite("mv(Tensor input, Tensor vec) -> Tensor", direct=_product_direct(_vector))
 def mv(input: Any, vec: Any) -> Any:
-    """Matrix times vector."""
+    """Multiply a matrix by a vector."""
     if input.ndim != 2 or vec.ndim != 1:
         raise ShapeError(
             "mv",
@@ -143,7 +143,7 @@ def mv(input: Any, vec: Any) -> Any:
 
 @composite("dot(Tensor input, Tensor tensor) -> Tensor", direct=_product_direct(_vectors))
 def dot(input: Any, tensor: Any) -> Any:
-    """Inner product of two vectors."""
+    """Return the inner product of two vectors."""
     _ranks("dot", input, tensor, 1)
     return input.matmul(tensor)
 
@@ -153,7 +153,7 @@ def _affine_direct(key: int, entry: DeviceEntry, body: Any) -> Any:
     if kernel is None:
         return None
     slow = direct_products.affine(kernel, key, body)
-    return native_product("linear", entry, _MULTIPLIED[key & DTYPE_MASK], key, slow, affine=True)
+    return build_product("linear", entry, _MULTIPLIED[key & DTYPE_MASK], key, slow, affine=True)
 
 
 def _weight_gradient(grad: Any, input: Any, shape: Any) -> Any:
@@ -183,7 +183,7 @@ def _weight_gradient(grad: Any, input: Any, shape: Any) -> Any:
     ),
 )
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    """Input @ weight.T + bias; weight is [out, in], or [in] for one output without a dimension."""
+    """Return input @ weight.T + bias; weight is [out, in], or [in] for one output without a dimension."""
     if weight.ndim not in (1, 2) or input.ndim == 0 or input.shape[-1] != weight.shape[-1]:
         raise ShapeError(
             "linear",

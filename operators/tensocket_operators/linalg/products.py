@@ -1,4 +1,4 @@
-"""Products with sums (``addmv``, ``baddbmm`` ...), of many matrices, and products of all pairs of elements."""
+"""Products with sums (``addmv``, ``baddbmm`` ...), products of many matrices, and products of all pairs of elements."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from .matmul import product
 
 
 def blended(operator: str, input: Any, result: Any, beta: Any, alpha: Any) -> Any:
-    """``beta * input + alpha * result``; with beta 0, the input does not matter, not even where it is NaN.
+    """Return ``beta * input + alpha * result``; with beta 0, the input is ignored, even NaN.
 
-    Factors of integers are cut off to integers.
+    Factors for integers are truncated to integers.
 
     Raises:
-        DtypeError: Both have different dtypes.
-        ArgumentError: A factor is beyond their dtype.
+        DtypeError: The two dtypes differ.
+        ArgumentError: The dtype cannot hold a factor.
         ShapeError: The input does not broadcast to the result's shape.
     """
     if input.dtype is not result.dtype:
@@ -56,7 +56,7 @@ def check_ranks(operator: str, first: Any, ranks: tuple[int, int], second: Any) 
     """Refuse operands with other numbers of dimensions.
 
     Raises:
-        ShapeError: One of them has.
+        ShapeError: An operand has another number.
     """
     if (first.ndim, second.ndim) != ranks:
         raise ShapeError(operator, f"shapes {list(first.shape)} and {list(second.shape)}",
@@ -65,26 +65,26 @@ def check_ranks(operator: str, first: Any, ranks: tuple[int, int], second: Any) 
 
 @composite("addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
-    """Beta * input + alpha * (mat1 @ mat2)."""
+    """Return beta * input + alpha * (mat1 @ mat2)."""
     return blended("addmm", input, mat1.mm(mat2), beta, alpha)
 
 
 @composite("addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
 def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
-    """Beta * input + alpha * (mat @ vec)."""
+    """Return beta * input + alpha * (mat @ vec)."""
     check_ranks("addmv", mat, (2, 1), vec)
     return blended("addmv", input, mat.mv(vec), beta, alpha)
 
 
 @composite("baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
-    """Beta * input + alpha * bmm(batch1, batch2)."""
+    """Return beta * input + alpha * bmm(batch1, batch2)."""
     return blended("baddbmm", input, batch1.bmm(batch2), beta, alpha)
 
 
 @composite("addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
-    """Beta * input + alpha * (sum of the products of matrices): one product of matrices side by side."""
+    """Return beta * input + alpha * (sum of the matrix products), computed as one product of concatenated matrices."""
     check_ranks("addbmm", batch1, (3, 3), batch2)
     count, rows, inner = batch1.shape
     if tuple(batch2.shape[:2]) != (count, inner):
@@ -97,27 +97,27 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: floa
 @composite("addmm_(Tensor! input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            function=False)
 def addmm_(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``addmm`` in place."""
+    """Apply ``addmm`` in place."""
     return input.copy_(functions.addmm(input, mat1, mat2, beta=beta, alpha=alpha))
 
 
 @composite("addmv_(Tensor! input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", function=False)
 def addmv_(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``addmv`` in place."""
+    """Apply ``addmv`` in place."""
     return input.copy_(functions.addmv(input, mat, vec, beta=beta, alpha=alpha))
 
 
 @composite("baddbmm_(Tensor! input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            function=False)
 def baddbmm_(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``baddbmm`` in place."""
+    """Apply ``baddbmm`` in place."""
     return input.copy_(functions.baddbmm(input, batch1, batch2, beta=beta, alpha=alpha))
 
 
 @composite("addbmm_(Tensor! input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            function=False)
 def addbmm_(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``addbmm`` in place."""
+    """Apply ``addbmm`` in place."""
     return input.copy_(functions.addbmm(input, batch1, batch2, beta=beta, alpha=alpha))
 
 
@@ -126,7 +126,7 @@ def addbmm_(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
 
 @composite("inner(Tensor input, Tensor other) -> Tensor")
 def inner(input: Any, other: Any) -> Any:
-    """Sums of products over the last dimensions of both; numbers are multiplied.
+    """Return sums of products over the last dimensions of both; 0-dimensional operands are multiplied.
 
     Raises:
         ShapeError: The last dimensions have different sizes.
@@ -141,7 +141,7 @@ def inner(input: Any, other: Any) -> Any:
 
 @composite("kron(Tensor input, Tensor other) -> Tensor")
 def kron(input: Any, other: Any) -> Any:
-    """Kronecker product: every element of the first is replaced by its product with the second."""
+    """Return the Kronecker product: every element of the first operand is replaced by its product with the second."""
     rank = max(input.ndim, other.ndim)
     first = (1,) * (rank - input.ndim) + tuple(input.shape)
     second = (1,) * (rank - other.ndim) + tuple(other.shape)
@@ -154,9 +154,9 @@ def kron(input: Any, other: Any) -> Any:
 
 
 def _splits(sizes: Sequence[int]) -> list[list[int]]:
-    """Where to split products of consecutive matrices, matrix k being [sizes[k], sizes[k + 1]], with least work.
+    """Return the cheapest split points for products of consecutive matrices; matrix k is [sizes[k], sizes[k + 1]].
 
-    The dynamic programme of T. H. Cormen et al., "Introduction to Algorithms", section 15.2.
+    This is the dynamic programme of T. H. Cormen et al., "Introduction to Algorithms", section 15.2.
     """
     count = len(sizes) - 1
     cost = [[0] * count for _ in range(count)]
@@ -184,11 +184,11 @@ def _chained(matrices: Sequence[Any]) -> Any:
 
 @composite("linalg_multi_dot(Tensor[] tensors) -> Tensor", method=False, namespace="linalg")
 def multi_dot(tensors: Any) -> Any:
-    """Product of several matrices, in the order with the least work; the first and the last may be vectors.
+    """Multiply several matrices in the order with the least work; the first and the last may be vectors.
 
     Raises:
-        ArgumentError: There are fewer than two.
-        ShapeError: They are not matrices that can be multiplied.
+        ArgumentError: There are fewer than two tensors.
+        ShapeError: The tensors are not matrices that can be multiplied.
     """
     if len(tensors) < 2:
         raise ArgumentError("linalg.multi_dot", f"{len(tensors)} tensors", "a product has at least two factors",
@@ -213,7 +213,7 @@ def _check_chain(operator: str, tensors: Sequence[Any], matrices: Sequence[Any])
 
 @composite("chain_matmul(any matrices) -> Tensor", method=False)
 def chain_matmul(*matrices: Any) -> Any:
-    """Product of matrices, in the order with the least work."""
+    """Multiply matrices in the order with the least work."""
     given = tuple(matrices[0]) if len(matrices) == 1 and isinstance(matrices[0], (tuple, list)) else matrices
     if not given:
         raise ArgumentError("chain_matmul", "no matrices", "a product has at least one factor", "pass matrices")
@@ -227,7 +227,7 @@ def chain_matmul(*matrices: Any) -> Any:
 
 
 def _powers(x: Any, count: int) -> Any:
-    """1, x, x ** 2 ... along a new last dimension, by running products."""
+    """Return 1, x, x ** 2 ... along a new last dimension, by running products."""
     shape = (*x.shape, count)
     ones = x.new_ones((*x.shape, 1)).cumprod(-1)
     return functions.cat([ones, x.unsqueeze(-1).expand((*shape[:-1], count - 1)).cumprod(-1)], -1)
@@ -235,7 +235,7 @@ def _powers(x: Any, count: int) -> Any:
 
 @composite("linalg_vander(Tensor x, *, int? N=None) -> Tensor", method=False, namespace="linalg")
 def linalg_vander(x: Any, *, N: int | None = None) -> Any:
-    """Powers 0 to N - 1 of every element, along a new last dimension; by default as many as elements.
+    """Return powers 0 to N - 1 of every element along a new last dimension; N defaults to the size of the last one.
 
     Raises:
         ArgumentError: N is less than 2.
@@ -252,7 +252,7 @@ def linalg_vander(x: Any, *, N: int | None = None) -> Any:
 
 @composite("vander(Tensor x, int? N=None, bool increasing=False) -> Tensor", method=False)
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    """Rows of powers of a vector's elements, by default from the highest to 0.
+    """Return rows of powers of a vector's elements, by default from the highest to 0.
 
     Raises:
         ArgumentError: N is negative.

@@ -1,4 +1,4 @@
-"""Shortcuts for small products of matrices (see ``direct``)."""
+"""Shortcuts to host kernels for small matrix products."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _new = object.__new__
 
 
 def product(kernel: Kernel, key: int, fits: Callable[[Any, Any], bool], general: Closure) -> Closure:
-    """``kernel(x, y)``: products of matrices, where ``fits(x, y)`` allows their shapes."""
+    """Return a closure that runs ``kernel(x, y)`` if ``fits(x, y)`` allows the shapes, else ``general``."""
     run = quiet(kernel.run, 2)
 
     def direct_product(a: Any, b: Any) -> Any:
@@ -36,7 +36,7 @@ def product(kernel: Kernel, key: int, fits: Callable[[Any, Any], bool], general:
 
 
 def affine(kernel: Kernel, key: int, general: Closure) -> Closure:
-    """``kernel(x, weight, bias)``: ``input @ weight.T + bias``, for an input of at least two dimensions."""
+    """Return a closure for ``input @ weight.T + bias`` with ``kernel(x, weight, bias)``; the input is at least 2-D."""
     run = quiet(kernel.run, 3)
 
     def direct_affine(a: Any, weight: Any, bias: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""Solutions of linear equations: from factors, in the least squares' sense, and of tensors as matrices."""
+"""Solutions of linear equations: from factors, by least squares, and with tensors as matrices."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ solve_with_info: Final[HostOperator] = HostOperator(
 
 @composite("linalg_inv_ex(Tensor A, *, bool check_errors=False) -> any", **LINALG)
 def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
-    """``linalg.inv`` without an error: info is 0, or the first zero on the diagonal of U; such an inverse is NaN.
+    """Return ``linalg.inv`` without raising: info is 0, or the first zero on U's diagonal, with an inverse of NaN.
 
     Raises:
         LinAlgError: With ``check_errors``, a matrix is singular.
@@ -66,11 +66,11 @@ def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
 
 @composite("linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> any", **LINALG)
 def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Any:
-    """``linalg.solve`` without an error: info is 0, or the first zero on the diagonal of U; such a solution is NaN.
+    """Return ``linalg.solve`` without raising: info is 0, or the first zero on U's diagonal, with a solution of NaN.
 
     Raises:
         LinAlgError: With ``check_errors``, a matrix is singular.
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
     check_matrix("solve_ex", A, square=True)
     vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and tuple(B.shape) == tuple(A.shape[:-1]))
@@ -89,7 +89,7 @@ def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -
 
 
 def _factor_gradient(core: Any, factor: Any, upper: bool) -> Any:
-    """From the gradient of the matrix, for the whole factor, as if it were not triangular."""
+    """Return the gradient of the factor, as if it were not triangular, from that of the matrix."""
     both = core + adjoint(core)
     return -(factor @ both) if upper else -(both @ factor)
 
@@ -99,7 +99,7 @@ def _factor_gradient(core: Any, factor: Any, upper: bool) -> Any:
     input2=lambda grad, input2, upper, result: _factor_gradient(
         functions.cholesky_solve(grad, input2, upper) @ adjoint(result), input2, upper))))
 def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
-    """X with A @ X == input for A with the Cholesky factor input2."""
+    """Return X with A @ X == input for A with the Cholesky factor input2."""
     check_matrix("cholesky_solve", input2, square=True)
     check_matrix("cholesky_solve", input)
     first = triangular(adjoint(input2) if upper else input2, input, upper=False)
@@ -109,7 +109,7 @@ def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
 @composite("cholesky_inverse(Tensor input, bool upper=False) -> Tensor", derivative=wirtinger(Derivative(
     input=lambda grad, input, upper, result: _factor_gradient(result @ grad @ result, input, upper))))
 def cholesky_inverse(input: Any, upper: bool = False) -> Any:
-    """Inverses of the matrices with Cholesky factors ``input``."""
+    """Return the inverses of the matrices with Cholesky factors ``input``."""
     check_matrix("cholesky_inverse", input, square=True)
     diagonal = input.detach().diagonal(0, -2, -1)
     if diagonal._entry.holds_data and true_somewhere(diagonal == 0):
@@ -121,7 +121,7 @@ def cholesky_inverse(input: Any, upper: bool = False) -> Any:
 
 
 def _exchanged(swaps: Any, right: Any, *, back: bool) -> Any:
-    """Return the rows of ``right`` in the order of the factors (P^T @ right), or from there (P @ right)."""
+    """Return the rows of ``right`` in the order of the factors (P^T @ right), or back (P @ right)."""
     rows = right.shape[-2]
     order = call(lu_permutation, swaps, rows)
     order = order.argsort(-1) if back else order
@@ -133,10 +133,10 @@ def _exchanged(swaps: Any, right: Any, *, back: bool) -> Any:
 @composite("linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
            **LINALG)
 def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
-    """X with A @ X == B from the results of ``linalg.lu_factor``; ``adjoint``: A.mH @ X == B; not ``left``: X @ A == B.
+    """Solve A @ X == B with the results of ``linalg.lu_factor``; ``adjoint``: A.mH @ X == B; not ``left``: X @ A == B.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
     check_matrix("lu_solve", LU, square=True)
     if B.ndim < 2 or B.shape[-2 if left else -1] != LU.shape[-1] or tuple(pivots.shape) != tuple(LU.shape[:-1]):
@@ -157,7 +157,7 @@ def _turned(matrix: Any) -> Any:
 
 @composite("lu_solve(Tensor input, Tensor LU_data, Tensor LU_pivots) -> Tensor")
 def lu_solve_of(input: Any, LU_data: Any, LU_pivots: Any) -> Any:
-    """``linalg.lu_solve`` with the right-hand side first."""
+    """Run ``linalg.lu_solve`` with the right-hand side first."""
     return lu_solve(LU_data, LU_pivots, input)
 
 
@@ -165,7 +165,7 @@ def lu_solve_of(input: Any, LU_data: Any, LU_pivots: Any) -> Any:
            "bool unitriangular=False) -> any")
 def triangular_solve(input: Any, A: Any, upper: bool = True, transpose: bool = False,
                      unitriangular: bool = False) -> Any:
-    """X with A @ X == input (``transpose``: A.mT @ X == input) for triangular A, and a copy of A."""
+    """Return X with A @ X == input (``transpose``: A.mT @ X == input) for triangular A, and a copy of A."""
     check_matrix("triangular_solve", A, square=True)
     check_matrix("triangular_solve", input)
     used, side = (A.mT, not upper) if transpose else (A, upper)
@@ -175,7 +175,7 @@ def triangular_solve(input: Any, A: Any, upper: bool = True, transpose: bool = F
 
 
 def _ldl_gradient(grad: Any, factors: Any, swaps: Any, hermitian: bool) -> Any:
-    """A (or its conjugate) is its own adjoint."""
+    """Solve with the same factors: A (or its conjugate) is its own adjoint."""
     if not hermitian and grad.dtype.is_complex:
         return call(ldl_solution, factors, swaps, grad.conj(), False).conj()
     return call(ldl_solution, factors, swaps, grad, hermitian)
@@ -191,7 +191,7 @@ ldl_solution: Final[HostOperator] = HostOperator(
 
 @composite("linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor", **LINALG)
 def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any:
-    """X with A @ X == B from the results of ``linalg.ldl_factor``."""
+    """Return X with A @ X == B from the results of ``linalg.ldl_factor``."""
     check_matrix("ldl_solve", LD, square=True)
     check_matrix("ldl_solve", B)
     if tuple(pivots.shape) != tuple(LD.shape[:-1]) or B.shape[-2] != LD.shape[-1]:
@@ -204,7 +204,7 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any:
 
 
 def _least_squares_gradient(grad: Any, matrix: Any, right: Any) -> tuple[Any, Any]:
-    """The solution is pinv(A) @ B."""
+    """Return the gradients of matrix and right-hand side; the solution is pinv(A) @ B."""
     inverse = pinv(matrix)
     back = adjoint(inverse) @ grad
     found, up = inverse @ right, adjoint(inverse)
@@ -228,22 +228,22 @@ least_squares: Final[HostOperator] = HostOperator(
 
 @composite("linalg_lstsq(Tensor A, Tensor B, Scalar? rcond=None, *, str? driver=None) -> any", **LINALG)
 def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """X with the smallest norm of A @ X - B, and of those the one with the smallest norm itself.
+    """Return the X that minimises the norm of A @ X - B; of several, the one with the smallest norm.
 
     Args:
         A: [..., m, n].
         B: [..., m, k], or [..., m].
         rcond: Singular values up to ``rcond`` times the largest count as 0; by default the dtype's precision times the
             larger size.
-        driver: LAPACK's: 'gels' for matrices of full rank, 'gelsy' (default), 'gelsd' or 'gelss'.
+        driver: LAPACK's driver: 'gels' for matrices of full rank, 'gelsy' (default), 'gelsd' or 'gelss'.
 
     Returns:
         solution; residuals (squared norms; empty for 'gelsy', for m <= n, and without full rank); rank (empty for
-        'gels'); singular_values (empty for 'gels' and 'gelsy'), without gradient.
+        'gels'); singular_values (empty for 'gels' and 'gelsy'), without a gradient.
 
     Raises:
         ArgumentError: The driver is unknown.
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
         LinAlgError: For all drivers but 'gelsy', an element of A is not finite; for 'gels', A does not have full rank.
     """
     check_matrix("lstsq", A)
@@ -263,7 +263,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     cut = finfo(A.dtype).eps * max(rows, columns) if rcond is None else rcond
     found, rank, values = call(least_squares, A, right, cut, driver)
     none = A.detach().new_empty((0,)).abs()
-    residuals = A.reshape(-1).narrow(0, 0, 0).abs()  # part of the graph, as those that are not empty
+    residuals = A.reshape(-1).narrow(0, 0, 0).abs()  # part of the graph, like nonempty residuals
     if rows > columns and driver != "gelsy" and (driver == "gels" or bool((rank == columns).all())):
         error = A @ found - right
         residuals = (error * (error.conj() if error.dtype.is_complex else error)).sum(-2)
@@ -279,7 +279,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
 
 @composite("linalg_tensorinv(Tensor A, int ind=2) -> Tensor", **LINALG)
 def tensorinv(A: Any, ind: int = 2) -> Any:
-    """The inverse for ``tensordot`` over ``ind`` dimensions: A as a matrix from its last to its first ``ind`` ones.
+    """Return the inverse for ``tensordot`` over ``ind`` dimensions; A maps its last dimensions to its first ``ind``.
 
     Raises:
         ArgumentError: ``ind`` is not positive.
@@ -297,10 +297,10 @@ def tensorinv(A: Any, ind: int = 2) -> Any:
 
 @composite("linalg_tensorsolve(Tensor A, Tensor B, any dims=None) -> Tensor", **LINALG)
 def tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:
-    """X with tensordot(A, X, X.ndim) == B; ``dims`` of A are moved to its end first.
+    """Return X with tensordot(A, X, X.ndim) == B; ``dims`` of A are moved to its end first.
 
     Raises:
-        ShapeError: A is not a square matrix that fits B.
+        ShapeError: A is not a square matrix, or does not fit B.
     """
     if dims is not None:
         A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))

@@ -1,1 +1,1 @@
-"""Operators of neural networks, by family."""
+"""Operators of neural networks, one package per family."""

@@ -76,7 +76,7 @@ gelu_backward: Final = Pointwise(
 
 
 def _gelu_curvature(x: Any, approximate: str) -> Any:
-    """Second derivative of gelu."""
+    """Return the second derivative of gelu."""
     if approximate == "none":
         return _INV_SQRT_2PI * (-0.5 * x * x).exp() * (2 - x * x)
     scale, cubic = math.sqrt(2 / math.pi), 0.044715
@@ -102,7 +102,7 @@ def _silu_slope(m: Any, x: Any) -> Any:
 
 
 def _silu_curvature(x: Any) -> Any:
-    """With s = sigmoid(x): s (1 - s) (2 + x (1 - 2 s))."""
+    """Return s (1 - s) (2 + x (1 - 2 s)) with s = sigmoid(x)."""
     s = x.sigmoid()
     return s * (1 - s) * (2 + x * (1 - 2 * s))
 

@@ -1,6 +1,6 @@
-"""Activations that bend, limit or shrink: one formula each, and its slope, which gradients multiply by.
+"""Activations that bend, limit or shrink: one formula each, and its slope as a factor of gradients.
 
-The slope of an activation is a record of its own, so that a gradient is one kernel and a product. Formulas are those of
+The slope of an activation is its own record, so that a gradient is one kernel and a product. Formulas are those of
 the functions' definitions; see each record.
 """
 
@@ -26,7 +26,7 @@ _INNER: Final[dict[str, Any]] = {"method": False, "function": False}
 
 
 def _flat(signature: str, formula: Callable[..., Any], kinds: str = "f") -> Pointwise:
-    """Return a slope that is constant almost everywhere."""
+    """Return a record of a slope that is constant almost everywhere."""
     return Pointwise(f"{signature} -> Tensor", "Slope of an activation.", formula, kinds=kinds,
                      derivative=Derivative(input=lambda grad: grad.new_zeros(grad.shape)), **_INNER)
 
@@ -52,13 +52,13 @@ scaled_elu: Final = Pointwise(
 
 @composite("elu(Tensor input, Scalar alpha=1.0) -> Tensor", **_FUNCTION)
 def elu(input: Any, alpha: float = 1.0) -> Any:
-    """Exponential linear unit: input where positive, else alpha * (exp(input) - 1)."""
+    """Apply the exponential linear unit: input where positive, else alpha * (exp(input) - 1)."""
     return call(scaled_elu, input, float(alpha), 1.0, 1.0)
 
 
 @composite("celu(Tensor input, Scalar alpha=1.0) -> Tensor", method=False)
 def celu(input: Any, alpha: float = 1.0) -> Any:
-    """Continuously differentiable exponential linear unit: max(0, input) + min(0, alpha * (exp(input / alpha) - 1)).
+    """Apply the continuously differentiable elu: max(0, input) + min(0, alpha * (exp(input / alpha) - 1)).
 
     Raises:
         ArgumentError: alpha is 0.
@@ -70,7 +70,7 @@ def celu(input: Any, alpha: float = 1.0) -> Any:
 
 @composite("selu(Tensor input) -> Tensor", method=False)
 def selu(input: Any) -> Any:
-    """Scaled exponential linear unit: 1.0507 * elu(input, 1.67326)."""
+    """Apply the scaled exponential linear unit: 1.0507 * elu(input, 1.67326)."""
     return call(scaled_elu, input, _SELU_ALPHA, _SELU_SCALE, 1.0)
 
 
@@ -103,14 +103,14 @@ def _mish_slope(m: Any, x: Any) -> Any:
 
 
 def _mish_curvature(m: Any, x: Any) -> Any:
-    """With t = tanh(softplus(x)) and s = sigmoid(x): (1 - t**2) s (2 + x (1 - s) - 2 x t s)."""
+    """Return (1 - t**2) s (2 + x (1 - s) - 2 x t s) with t = tanh(softplus(x)) and s = sigmoid(x)."""
     bend = m.tanh(_softplus_of(m, x))
     s = 1.0 / (1.0 + m.exp(-x))
     return (1.0 - bend * bend) * s * (2.0 + x * (1.0 - s) - 2.0 * x * bend * s)
 
 
 def _mish_third(grad: Any, x: Any) -> Any:
-    """With t, s as above, q = 1 - t**2 and g = 2 + x (1 - s) - 2 x t s: q s (g (1 - s - 2 t s) + g')."""
+    """Return q s (g (1 - s - 2 t s) + g') with t, s as above, q = 1 - t**2 and g = 2 + x (1 - s) - 2 x t s."""
     s, bend = x.sigmoid(), functions.softplus(x).tanh()
     rest, steep = 1 - s, 1 - bend * bend
     factor = 2 + x * rest - 2 * x * bend * s
@@ -132,13 +132,13 @@ mish: Final = Pointwise(
 
 @composite("softsign(Tensor input) -> Tensor", **_FUNCTION)
 def softsign(input: Any) -> Any:
-    """``input / (1 + |input|)``."""
+    """Return ``input / (1 + |input|)``."""
     return input / (input.abs() + 1)
 
 
 @composite("tanhshrink(Tensor input) -> Tensor", **_FUNCTION)
 def tanhshrink(input: Any) -> Any:
-    """``input - tanh(input)``."""
+    """Return ``input - tanh(input)``."""
     return input - input.tanh()
 
 
@@ -154,11 +154,11 @@ limited: Final = Pointwise(
 
 @composite("hardtanh(Tensor input, Scalar min_val=-1.0, Scalar max_val=1.0) -> Tensor", **_FUNCTION)
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
-    """Limited to the range from min_val to max_val.
+    """Limit elements to the range from min_val to max_val.
 
     Raises:
-        ArgumentError: min_val is above max_val, or the dtype does not hold one of them.
-        DtypeError: The input is of bools, or of an unsigned dtype with a negative limit.
+        ArgumentError: min_val is above max_val, or the dtype cannot hold one of them.
+        DtypeError: The input's dtype is bool, or unsigned with a negative limit.
     """
     min_val, max_val = plain_number(min_val), plain_number(max_val)
     if min_val > max_val:
@@ -177,7 +177,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
 
 @composite("relu6(Tensor input) -> Tensor", **_FUNCTION)
 def relu6(input: Any) -> Any:
-    """min(max(input, 0), 6)."""
+    """Return min(max(input, 0), 6)."""
     return call(limited, input, 0, 6)
 
 
@@ -198,7 +198,7 @@ hardswish: Final = Pointwise(
 
 
 def _as_stored(m: Any, number: Any) -> Any:
-    """Return a number as the operand's dtype holds it, so that elements which were rounded alike are equal to it."""
+    """Return a number rounded to the operand's dtype, so that elements with the same rounding equal it."""
     if type(number) is bool:
         return float(number)
     return number if m.stored is m.dtype else m.cast(m.cast(number, m.stored), m.dtype)
@@ -223,10 +223,10 @@ shrunk: Final = Pointwise(
 
 @composite("softshrink(Tensor input, Scalar lambd=0.5) -> Tensor", **_FUNCTION)
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
-    """Moved by lambd towards 0, and 0 from -lambd to lambd.
+    """Move elements by lambd towards 0; those from -lambd to lambd become 0.
 
     Raises:
-        ArgumentError: lambd is negative, or the dtype does not hold it.
+        ArgumentError: lambd is negative, or the dtype cannot hold it.
     """
     lambd = plain_number(lambd)
     if not lambd >= 0:
@@ -251,14 +251,14 @@ leaking: Final = Pointwise(
 
 @composite("prelu(Tensor input, Tensor weight) -> Tensor")
 def prelu(input: Any, weight: Any) -> Any:
-    """The input where positive, else ``weight * input``.
+    """Return the input where it is positive, else ``weight * input``.
 
     Args:
         input: [N, C, ...], or fewer than two dimensions for one weight.
         weight: [C], [1] or [].
 
     Raises:
-        ShapeError: The weight has not one number for each channel.
+        ShapeError: The weight does not have one number for each channel.
         DtypeError: The dtypes differ.
     """
     if weight.ndim > 1:
@@ -279,7 +279,7 @@ def prelu(input: Any, weight: Any) -> Any:
 @composite("rrelu(Tensor input, float lower=0.125, float upper=0.3333333333333333, bool training=False) -> Tensor",
            method=False)
 def rrelu(input: Any, lower: float = 0.125, upper: float = 0.3333333333333333, training: bool = False) -> Any:
-    """Leaky relu with a random slope for each element while training, else with the mean of both bounds.
+    """Apply leaky relu, with a random slope per element while training, else with the mean of both bounds.
 
     Raises:
         ArgumentError: lower is above upper.
@@ -293,10 +293,10 @@ def rrelu(input: Any, lower: float = 0.125, upper: float = 0.3333333333333333, t
 
 @composite("glu(Tensor input, int dim=-1) -> Tensor", **_FUNCTION)
 def glu(input: Any, dim: int = -1) -> Any:
-    """The first half along ``dim`` times the sigmoid of the second.
+    """Return the first half along ``dim`` times the sigmoid of the second.
 
     Raises:
-        ShapeError: The dimension has no halves, or there is none.
+        ShapeError: The size of the dimension is odd, or the input has no dimensions.
     """
     if not input.ndim:
         raise ShapeError("glu", "a tensor without dimensions", "the input has two halves", "pass a vector")
@@ -309,5 +309,5 @@ def glu(input: Any, dim: int = -1) -> Any:
 
 @composite("softmin(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", **_FUNCTION)
 def softmin(input: Any, dim: int, *, dtype: Any = None) -> Any:
-    """``softmax(-input)``."""
+    """Return ``softmax(-input)``."""
     return (-input).softmax(dim, dtype=dtype)

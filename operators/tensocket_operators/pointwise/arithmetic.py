@@ -1,6 +1,6 @@
 """Arithmetic: sums, products, quotients, remainders, powers, limits and choices, one record each.
 
-See ``ir.build.math`` for what a formula may use.
+See ``ir.build.math`` for the functions that a formula may use.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..kinds.pointwise import Pointwise
 
 
 def is_float(m: Any) -> bool:
-    """Whether a formula is over floating-point numbers."""
+    """Whether a formula runs on floating-point numbers."""
     return bool(m.dtype.kind == "float")
 
 
@@ -91,7 +91,7 @@ abs: Final = Pointwise("abs(Tensor input) -> Tensor", "Absolute value: |input|."
 
 
 def _opposite(m: Any, remainder: Any, divisor: Any) -> Any:
-    """Whether a truncating remainder must be moved to the divisor's sign."""
+    """Whether a truncating remainder must change to the divisor's sign."""
     return m.ne(remainder, 0) & ((remainder < 0) ^ (divisor < 0))
 
 
@@ -101,7 +101,7 @@ def _nonzero(m: Any, y: Any) -> Any:
 
 
 def _float_floor_divide(m: Any, x: Any, y: Any) -> Any:
-    """By the exact remainder: x / y rounds up to an integer for an x just below a multiple of y."""
+    """Divide through the exact remainder: x / y rounds up to an integer for an x just below a multiple of y."""
     rest = m.fmod(x, y)
     quotient = (x - rest) / y
     quotient = m.where(_opposite(m, rest, y), quotient - 1.0, quotient)
@@ -114,7 +114,7 @@ def _float_floor_divide(m: Any, x: Any, y: Any) -> Any:
 def _no_zero_divisor(operator: str) -> Any:
     """Return a guard against zero divisors of integers: Python's 0, and tensors with a 0 on a host-resident device.
 
-    Asking another device would wait for it: there, elements that are 0 count as 1.
+    Other devices are not checked, which would wait for them: there, zero divisors count as 1.
     """
 
     def guard(compute: DType, operands: Any) -> None:
@@ -162,7 +162,7 @@ floor_divide: Final = Pointwise(
     dunder=("__floordiv__", "__rfloordiv__"),
     inplace=True,
 )
-floored_divide: Final = Pointwise(  # what div(rounding_mode="floor") is: unlike floor_divide, it has a derivative
+floored_divide: Final = Pointwise(  # div(rounding_mode="floor"): unlike floor_divide, it has a derivative
     "floored_divide(Tensor input, Operand other) -> Tensor", "Quotient rounded down.", _floor_divide, kinds="if",
     derivative=Derivative(input=lambda grad: grad * 0, other=lambda grad: grad * 0),
     guard_values=True, guard=_no_zero_divisor("div"), method=False, function=False)
@@ -201,12 +201,12 @@ minimum: Final = Pointwise(
 
 
 def _share(loses: Any, ties: Any) -> Any:
-    """0 where an operand loses, a half where both are equal, else 1; of NaN, no operand loses."""
+    """Return an operand's share of a gradient: 0 if it loses, 1/2 in a tie, else 1; with a NaN, no operand loses."""
     return (1 - ties * 0.5) * loses.logical_not()
 
 
 def _itself(dtype: DType) -> DType:
-    """Numbers fit into the dtype of the operands."""
+    """Return the operands' dtype, which must also hold numbers."""
     return dtype
 
 
@@ -289,7 +289,7 @@ addcdiv: Final = Pointwise(
 
 
 def _lerp(m: Any, x: Any, y: Any, w: Any) -> Any:
-    """From the nearer end, so that weights 0 and 1 give the ends."""
+    """Interpolate from the nearer end, so that weights 0 and 1 give the ends exactly."""
     return m.where(m.abs(w) < 0.5, x + w * (y - x), y - (y - x) * (1 - w))
 
 
@@ -301,7 +301,7 @@ lerp: Final = Pointwise(
 
 
 def div_rounded(input: Any, other: Any, rounding_mode: str) -> Any:
-    """Division with rounding.
+    """Divide with rounding.
 
     Raises:
         ArgumentError: The mode is not None, ``trunc`` or ``floor``.
@@ -318,19 +318,19 @@ def div_rounded(input: Any, other: Any, rounding_mode: str) -> Any:
 
 
 def rounded(input: Any, decimals: int) -> Any:
-    """Rounded to digits behind the point; digits before it if negative."""
+    """Round to ``decimals`` digits after the decimal point; before it if negative."""
     return call(OPERATORS["round_decimals"], input, 10.0 ** builtins.abs(decimals), decimals < 0)
 
 
 def with_alpha(input: Any, other: Any, alpha: Any, sign: int = 1) -> Any:
-    """Return the sum of ``input`` and ``other`` times ``alpha``, or the difference for the sign -1: rounded once."""
+    """Return ``input`` plus ``other`` times ``alpha``, or minus it for sign -1, rounded once."""
     function = functions.add if sign > 0 else functions.sub
     result, common = function(input, scaled(input, other, alpha, sign)), result_type((input, other))
     return result if result.dtype is common else result.to(common)
 
 
 def scaled_beside(operator: str, input: Any, other: Any, alpha: Any, sign: int = 1) -> Any:
-    """``scaled`` for a tensor that is written: the factor does not hide that memory is shared."""
+    """Apply ``scaled`` for an in-place sum; check for shared memory first, which the factor's copy would hide."""
     if hasattr(input, "_array"):
         check_parts(operator, input, (other,))
     return scaled(input, other, alpha, sign)
@@ -340,8 +340,8 @@ def scaled(input: Any, other: Any, alpha: Any, sign: int = 1) -> Any:
     """Return the second summand times ``alpha``.
 
     Raises:
-        DtypeError: alpha is a float and both summands are integers, or a bool and they are not bools.
-        ArgumentError: The dtype of the sum does not hold alpha.
+        DtypeError: alpha is a float and both summands are integers, or alpha is a bool and they are not.
+        ArgumentError: The dtype of the sum cannot hold alpha.
     """
     common, alpha = result_type((input, other)), plain_number(alpha)
     check_factor(common, alpha, sign)
@@ -349,7 +349,7 @@ def scaled(input: Any, other: Any, alpha: Any, sign: int = 1) -> Any:
         return other * bool(alpha)
     if alpha == 1:
         return other
-    if hasattr(other, "_key"):  # products have the range and the digits of the sum
+    if hasattr(other, "_key"):  # a product has the range and the precision of the sum
         dtype = arithmetic_dtype(common)
         other = other if other.dtype is dtype else other.to(dtype)
     return (int(other) if type(other) is bool else other) * alpha
@@ -359,8 +359,8 @@ def check_factor(common: DType, alpha: Any, sign: int = 1) -> None:
     """Check the factor of a summand.
 
     Raises:
-        DtypeError: alpha is a float and the sum is of integers, or a bool and it is not of bools.
-        ArgumentError: The dtype of the sum does not hold alpha.
+        DtypeError: alpha is a float and the sum is of integers, or alpha is a bool and the sum is not.
+        ArgumentError: The dtype of the sum cannot hold alpha.
     """
     if type(alpha) is bool and common is not bool_:
         raise DtypeError("add", f"alpha={alpha!r} for {common.name}", "a factor of numbers is a number", "pass 1 or 0")

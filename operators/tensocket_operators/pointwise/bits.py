@@ -8,7 +8,7 @@ from ..kinds.pointwise import Pointwise
 
 
 def _count(m: Any, count: Any, far: int) -> tuple[Any, Any]:
-    """Whether a count shifts everything out, and a count that devices can shift by."""
+    """Return whether a count shifts everything out, and a count that devices can shift by."""
     beyond = count >= 8 * m.dtype.itemsize
     if m.dtype.is_signed:
         beyond = beyond | (count < 0)
@@ -21,7 +21,7 @@ def _left_shift(m: Any, x: Any, count: Any) -> Any:
 
 
 def _right_shift(m: Any, x: Any, count: Any) -> Any:
-    """Signed integers keep their sign: shifting by all bits but the sign leaves nothing else."""
+    """Shift right and keep the sign: a shift by all bits but the sign leaves only the sign."""
     if m.dtype.is_signed:
         return x >> _count(m, count, 8 * m.dtype.itemsize - 1)[1]
     beyond, count = _count(m, count, 0)

@@ -31,7 +31,7 @@ def to(
     input: Any, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, copy: bool = False,
     memory_format: Any = None
 ) -> Any:
-    """This tensor with another dtype or on another device; itself where nothing changes and ``copy`` is False."""
+    """Return this tensor with another dtype or on another device; itself if nothing changes and ``copy`` is False."""
     for position, arg in enumerate(args):
         if isinstance(arg, DType):
             dtype = arg
@@ -54,13 +54,13 @@ def to(
         if copy:
             return input.clone(memory_format=memory_format)
         return input if keeps else _laid_out(input, memory_format)
-    # Gradients end where values become integers.
+    # Gradients end at conversions to integers.
     result = call(convert, input if wanted.category >= 2 else input.detach(), target, wanted)
     return result if keeps else _laid_out(result, memory_format)
 
 
 def _laid_out(tensor: Any, format: Any) -> Any:
-    """Return the tensor with the strides of a format, which differ also where sizes of 1 make two formats the same."""
+    """Return the tensor with the strides of a format, which differ even if sizes of 1 make two formats equivalent."""
     if suggested_format(tuple(tensor.shape), tensor.stride()) is format:
         return tensor.contiguous(memory_format=format)
     return tensor.clone(memory_format=format)
@@ -94,20 +94,20 @@ to_cdouble: Final = _conversion(dtypes.complex128, "cdouble")
 
 @composite("type_as(Tensor input, Tensor other) -> Tensor~", function=False)
 def type_as(input: Any, other: Any) -> Any:
-    """This tensor with another tensor's dtype."""
+    """Return this tensor with another tensor's dtype."""
     return input.to(other.dtype)
 
 
 @composite("cpu(Tensor input, any memory_format=None) -> Tensor~", function=False)
 def cpu(input: Any, memory_format: Any = None) -> Any:
-    """This tensor in host memory."""
+    """Return this tensor in host memory."""
     return input.to(HOST_DEVICE, memory_format=memory_format)
 
 
 @composite("cuda(Tensor input, any device=None, bool non_blocking=False, any memory_format=None) -> Tensor~",
            function=False)
 def cuda(input: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
-    """This tensor on the device called ``cuda``, or on another one that is given by number or name."""
+    """Return this tensor on the device ``cuda``, or on another one given by number or name."""
     if type(device) is int:
         device = f"cuda:{device}"
     return input.to("cuda" if device is None else device, memory_format=memory_format)

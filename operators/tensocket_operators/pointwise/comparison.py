@@ -9,7 +9,7 @@ from ..kinds.pointwise import Pointwise
 from .arithmetic import is_float
 
 _TEST: Final[dict[str, Any]] = {"result": "bool"}
-#: Numbers are compared as elements would be, after rounding.
+#: Numbers are rounded to the elements' dtype before the comparison.
 _COMPARE: Final[dict[str, Any]] = {"result": "bool", "inplace": True, "stored": True}
 _EQUALITY: Final[dict[str, Any]] = {**_COMPARE, "kinds": "bifc8"}
 _LOGIC: Final[dict[str, Any]] = {**_COMPARE, "kinds": "bifc"}

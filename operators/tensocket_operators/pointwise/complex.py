@@ -71,13 +71,13 @@ negated: Final = LazyView(
 
 @composite("real(Tensor input) -> Tensor~", method=False)
 def real(input: Any) -> Any:
-    """The real parts, a view; a real tensor itself."""
+    """Return the real parts as a view; a real tensor returns itself."""
     return call(real_part, input) if input.dtype.is_complex else input
 
 
 @composite("imag(Tensor input) -> Tensor~", method=False)
 def imag(input: Any) -> Any:
-    """The imaginary parts of a complex tensor, a view.
+    """Return the imaginary parts of a complex tensor as a view.
 
     Raises:
         DtypeError: The tensor is real.
@@ -87,7 +87,7 @@ def imag(input: Any) -> Any:
 
 @composite("view_as_real(Tensor input) -> Tensor~", method=False)
 def view_as_real(input: Any) -> Any:
-    """A complex tensor as floats, with a last dimension of size 2 for the two parts; a view.
+    """Return a complex tensor as a view of floats, with a last dimension of size 2 for the two parts.
 
     Raises:
         DtypeError: The tensor is real, or a conjugated view.
@@ -104,12 +104,12 @@ def _complex_only(operator: str, input: Any) -> Any:
 
 @composite("view_as_complex(Tensor input) -> Tensor~", method=False)
 def view_as_complex(input: Any) -> Any:
-    """A float tensor whose last dimension has the two parts as complex numbers; a view.
+    """Return a float tensor as a view of complex numbers; the last dimension holds the two parts.
 
     Raises:
-        DtypeError: The dtype is another one than float16, float32 and float64.
-        ShapeError: The last dimension has not two adjacent elements, or the offset is odd, or another stride of a
-            dimension of several elements.
+        DtypeError: The dtype is not float16, float32 or float64.
+        ShapeError: The last dimension does not have two adjacent elements, the offset is odd, or so is the stride of
+            another dimension of several elements.
     """
     if input.dtype not in _OF_PARTS:
         raise DtypeError("view_as_complex", f"a tensor of dtype {input.dtype.name}",
@@ -135,7 +135,7 @@ conjugate: Final = Pointwise(
 
 @composite("conj(Tensor input) -> Tensor~")
 def conj(input: Any) -> Any:
-    """Complex conjugates, a view of the same memory that says so (``is_conj``); a real tensor itself."""
+    """Return complex conjugates as a marked view of the same memory (``is_conj``); a real tensor returns itself."""
     if not input.dtype.is_complex:
         return input
     return call(conjugate if input.is_sparse else conjugated, input)
@@ -143,7 +143,7 @@ def conj(input: Any) -> Any:
 
 @composite("_conj(Tensor input) -> Tensor~", method=False)
 def _conj(input: Any) -> Any:
-    """``conj`` of a complex tensor.
+    """Return ``conj`` of a complex tensor.
 
     Raises:
         DtypeError: The tensor is real.
@@ -153,25 +153,25 @@ def _conj(input: Any) -> Any:
 
 @composite("resolve_conj(Tensor input) -> Tensor~")
 def resolve_conj(input: Any) -> Any:
-    """A copy of a conjugated view that has the conjugates in memory; any other tensor itself."""
+    """Return a copy of a conjugated view with the conjugates in memory; any other tensor returns itself."""
     return input.clone() if input._key & CONJ else input
 
 
 @composite("resolve_neg(Tensor input) -> Tensor~")
 def resolve_neg(input: Any) -> Any:
-    """A copy of a negated view that has the negatives in memory; any other tensor itself."""
+    """Return a copy of a negated view with the negatives in memory; any other tensor returns itself."""
     return input.clone() if input._key & NEG else input
 
 
 @composite("is_conj(Tensor input) -> any", lazy=True)
 def is_conj(input: Any) -> bool:
-    """Whether the conjugates of the elements are in memory: those of a complex tensor, if it is a view by ``conj``."""
+    """Whether memory holds the conjugates of the elements: true of a complex tensor that is a view by ``conj``."""
     return bool(input._key & CONJ)
 
 
 @composite("is_neg(Tensor input) -> any", lazy=True)
 def is_neg(input: Any) -> bool:
-    """Whether the negatives of the elements are in memory, as for the imaginary part of a conjugated view."""
+    """Whether memory holds the negatives of the elements, as for the imaginary part of a conjugated view."""
     return bool(input._key & NEG)
 
 
@@ -182,7 +182,7 @@ def _angle(m: Any, x: Any) -> Any:
 
 
 def _angle_gradient(grad: Any, input: Any) -> Any:
-    """Return the angle changes by 1 / |z| along i z / |z|."""
+    """Return the gradient: the angle changes by 1 / |z| along i z / |z|."""
     if not input.is_complex():
         return grad * 0
     return (grad / (input.real.square() + input.imag.square()) * (input * 1j)).masked_fill(input == 0, 0)
@@ -200,7 +200,7 @@ def _sgn(m: Any, x: Any) -> Any:
 
 
 def _sgn_gradient(grad: Any, input: Any, result: Any) -> Any:
-    """Return the part of the gradient across the direction, divided by the magnitude."""
+    """Return the part of the gradient perpendicular to the direction, divided by the magnitude."""
     if not input.is_complex():
         return grad * 0
     across = grad - (grad * result.conj()).real * result
@@ -218,10 +218,10 @@ combined: Final = Pointwise(
 
 @composite("complex(Tensor real, Tensor imag) -> Tensor", method=False)
 def complex(real: Any, imag: Any) -> Any:
-    """Complex numbers of their real and imaginary parts, both float16, float32 or float64.
+    """Return complex numbers with the given real and imaginary parts, both float16, float32 or float64.
 
     Raises:
-        DtypeError: The dtypes differ or are others.
+        DtypeError: The dtypes differ or are not among these.
     """
     if real.dtype not in _OF_PARTS or imag.dtype is not real.dtype:
         raise DtypeError("complex", f"parts of dtypes {real.dtype.name} and {imag.dtype.name}",
@@ -231,7 +231,7 @@ def complex(real: Any, imag: Any) -> Any:
 
 @composite("polar(Tensor abs, Tensor angle) -> Tensor", method=False)
 def polar(abs: Any, angle: Any) -> Any:
-    """Complex numbers of their magnitudes and angles: abs * (cos(angle) + i sin(angle))."""
+    """Return complex numbers with the given magnitudes and angles: abs * (cos(angle) + i sin(angle))."""
     if abs.dtype not in _OF_PARTS or angle.dtype is not abs.dtype:
         raise DtypeError("polar", f"magnitudes of dtype {abs.dtype.name} and angles of dtype {angle.dtype.name}",
                          "both are float16, float32 or float64", "convert them with .to(dtype)")
@@ -246,7 +246,7 @@ def isreal(input: Any) -> Any:
 
 @composite("adjoint(Tensor input) -> Tensor~")
 def adjoint(input: Any) -> Any:
-    """Conjugate transposes of matrices: the last two dimensions exchanged. A number's is its conjugate, with a warning.
+    """Return conjugate transposes, with the last two dimensions swapped; a number is conjugated, with a warning.
 
     Raises:
         ShapeError: The tensor is a vector.
@@ -262,11 +262,11 @@ def adjoint(input: Any) -> Any:
 
 @composite("vdot(Tensor input, Tensor other) -> Tensor")
 def vdot(input: Any, other: Any) -> Any:
-    """Inner product of two vectors, the first one conjugated."""
+    """Return the inner product of two vectors; the first one is conjugated."""
     return input.conj().dot(other)
 
 
 @composite("is_complex(Tensor input) -> any", method=False)
 def is_complex(input: Any) -> bool:
-    """Whether the dtype is a complex one."""
+    """Whether the dtype is complex."""
     return bool(input.dtype.is_complex)

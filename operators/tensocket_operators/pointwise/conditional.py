@@ -1,4 +1,4 @@
-"""Composites that choose: limits, conditions and masks."""
+"""Composites that select elements: limits, conditions and masks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from . import arithmetic
 
 @composite("clamp(Tensor input, Operand? min=None, Operand? max=None) -> Tensor", aliases=("clip",))
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
-    """Limited to the range from min to max, which are numbers or tensors; None means no limit.
+    """Limit elements to the range from min to max, which are numbers or tensors; None means no limit.
 
     Raises:
         ArgumentError: Both limits are None.
@@ -30,7 +30,7 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
 
 @composite("clamp_(Tensor! input, Operand? min=None, Operand? max=None) -> Tensor", function=False, aliases=("clip_",))
 def clamp_(input: Any, min: Any = None, max: Any = None) -> Any:
-    """``clamp`` in place."""
+    """Apply ``clamp`` in place."""
     if max is None:
         _has_limit(min)
     if min is not None:
@@ -44,7 +44,7 @@ def _has_limit(limit: Any) -> None:
 
 
 def _where_direct(key: int, entry: Any, body: Any) -> Any:
-    """Return the record's closure, where the key shows a mask of bools and, so, values, whose dtype is another one."""
+    """Return the record's closure if the key has bool and another dtype: a bool mask, and values of the other."""
     bits = key & DTYPE_MASK
     if not bits & _BOOL or bits == _BOOL or bits & _UINT8:
         return None
@@ -58,7 +58,7 @@ _UINT8: Final = dtype_bit(dtypes.uint8)
 @composite("where(Tensor condition, Operand? input=None, Operand? other=None) -> any", method=False,
            direct=_where_direct)
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
-    """``input`` where the condition holds, else ``other``; of a condition alone, its positions as a tuple."""
+    """Return ``input`` where the condition holds, else ``other``; of a condition alone, its positions as a tuple."""
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
     if getattr(condition, "dtype", None) is dtypes.uint8:
@@ -68,13 +68,13 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
 
 @composite("where_self(Tensor input, Tensor condition, Operand other) -> Tensor", method="where", function=False)
 def where_self(input: Any, condition: Any, other: Any) -> Any:
-    """``input`` where the condition holds, else ``other``."""
+    """Return ``input`` where the condition holds, else ``other``."""
     return where(condition, input, other)
 
 
 @composite("masked_fill(Tensor input, Tensor mask, Operand value) -> Tensor")
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
-    """``value`` where the mask holds, else ``input``; the dtype is the input's."""
+    """Return ``value`` where the mask holds, else ``input``; the dtype is the input's."""
     imaginary = value.dtype.is_complex if hasattr(value, "_key") else isinstance(value, complex)
     if imaginary and not input.dtype.is_complex:
         raise DtypeError("masked_fill", f"a complex value for {input.dtype.name}",

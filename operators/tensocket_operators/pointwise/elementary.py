@@ -1,4 +1,4 @@
-"""Elementary functions: trigonometric and hyperbolic families, logarithms of other bases, signs and neighbours.
+"""Elementary functions: trigonometric and hyperbolic functions, logarithms in other bases, signs and adjacent floats.
 
 Formulas are composed of the functions of ``ir.build.math``. The polynomials of arcsine and arctangent interpolate
 ``(asin(x) / x - 1) / x**2`` and ``(atan(x) / x - 1) / x**2`` as functions of ``x**2`` in Chebyshev points: relative
@@ -21,14 +21,14 @@ _ANY_FLOAT: Final[dict[str, Any]] = {"compute": "float", "kinds": "fc", "inplace
 _LN2: Final = math.log(2)
 _SQRT_EPS: Final = {True: 2.0**-26, False: 2.0**-12}
 
-#: For x**2 up to 1/4.
+#: Coefficients for x**2 up to 1/4.
 _ASIN32: Final = (0.16666666333430908, 0.07500094543497424, 0.04459940152851218, 0.03110066273549457,
                   0.017149238357677253, 0.03369084720283012)
 _ASIN64: Final = (0.16666666666666666, 0.07500000000000118, 0.044642857142551895, 0.03038194447553234,
                   0.02237215744350722, 0.017352816540325496, 0.01396378001220357, 0.011566459612121669,
                   0.009621842970100282, 0.009319560794767446, 0.0030448799094556773, 0.019554513336123378,
                   -0.01924167174674304, 0.02961201126495512)
-#: For x up to tan(pi / 8).
+#: Coefficients for x up to tan(pi / 8).
 _ATAN32: Final = (-0.333333332792548, 0.19999977258688387, -0.14284151193628614, 0.11071365021884794,
                   -0.08624676145249494, 0.050481385120797445)
 _ATAN64: Final = (-0.3333333333333333, 0.19999999999999993, -0.14285714285711518, 0.11111111110754729,
@@ -39,7 +39,7 @@ _TAN_PI_8: Final = math.sqrt(2) - 1
 
 
 def _real_or(name: str, formula: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return a formula for real numbers; complex ones have a function of their own."""
+    """Return a formula that uses the given one for real numbers and the function ``name`` for complex ones."""
     return lambda m, x: getattr(m, name)(x) if m.dtype.is_complex else formula(m, x)
 
 
@@ -48,7 +48,7 @@ def _wide(m: Any) -> bool:
 
 
 def _split(m: Any, value: float, rest: float) -> tuple[float, float]:
-    """Return a constant as two numbers of the formula's dtype; ``rest`` is what float64 loses."""
+    """Return a constant as two numbers of the formula's dtype; ``rest`` is the part that float64 loses."""
     if _wide(m):
         return value, rest
     high = float.fromhex(_single(value))
@@ -56,7 +56,7 @@ def _split(m: Any, value: float, rest: float) -> tuple[float, float]:
 
 
 def _single(value: float) -> str:
-    """Hexadecimal digits of the nearest float32 value."""
+    """Return the hexadecimal digits of the nearest float32 value."""
     mantissa, exponent = math.frexp(value)
     return math.ldexp(round(mantissa * (1 << 24)), exponent - 24).hex()
 
@@ -76,7 +76,7 @@ _PI_4: Final = (math.pi / 4, 3.061616997868383e-17)
 
 
 def _is_negative(m: Any, x: Any) -> Any:
-    """Return the sign bit, of zeros and NaN too."""
+    """Return the sign bit, also that of zeros and NaN."""
     if m.dtype.kind != "float":
         return x < 0 if m.dtype.is_signed else m.ne(x, x)
     return m.bitcast(x, int64 if _wide(m) else int32) < 0
@@ -87,13 +87,13 @@ def _with_sign(m: Any, size: Any, x: Any) -> Any:
 
 
 def _small_asin(m: Any, x: Any) -> Any:
-    """For |x| up to 1/2."""
+    """Return the arcsine for |x| up to 1/2."""
     z = x * x
     return x + x * z * _polynomial(_ASIN64 if _wide(m) else _ASIN32, z)
 
 
 def _asin(m: Any, x: Any) -> Any:
-    """Above 1/2 by pi/2 - 2 asin(sqrt((1 - |x|) / 2))."""
+    """Return the arcsine; above 1/2 it is pi/2 - 2 asin(sqrt((1 - |x|) / 2))."""
     size = m.abs(x)
     high, low = _split(m, *_PI_2)
     half = _small_asin(m, m.sqrt((1.0 - size) * 0.5))
@@ -110,7 +110,7 @@ def arc_cosine(m: Any, x: Any) -> Any:
 
 
 def _atan_unit(m: Any, x: Any) -> Any:
-    """For x from 0 to 1: above tan(pi / 8) by pi/4 + atan((x - 1) / (x + 1))."""
+    """Return the arctangent for x from 0 to 1; above tan(pi / 8) it is pi/4 + atan((x - 1) / (x + 1))."""
     high, low = _split(m, *_PI_4)
     upper = x > _TAN_PI_8
     t = m.where(upper, (x - 1.0) / (x + 1.0), x)
@@ -128,7 +128,7 @@ def _atan(m: Any, x: Any) -> Any:
 
 
 def _atan2(m: Any, y: Any, x: Any) -> Any:
-    """Return the quotient of the smaller and the larger size, then octant by octant; signs of zeros count."""
+    """Return the angle from the quotient of the smaller by the larger size, octant by octant; signs of zeros count."""
     tall = m.abs(y) > m.abs(x)
     large, small = m.maximum(m.abs(x), m.abs(y)), m.minimum(m.abs(x), m.abs(y))
     ratio = m.where(m.eq(large, small), m.where(m.eq(large, 0.0), large, 1.0), small / large)
@@ -165,7 +165,7 @@ atan2: Final = Pointwise(
 
 
 def _per_square(top: Any, x: Any, y: Any) -> Any:
-    """``top / (x**2 + y**2)``; 0 at the origin."""
+    """Return ``top / (x**2 + y**2)``; 0 at the origin."""
     square = x * x + y * y
     return (top / square).masked_fill(square == 0, 0)
 
@@ -174,7 +174,7 @@ def _per_square(top: Any, x: Any, y: Any) -> Any:
 
 
 def _half_exp(m: Any, size: Any) -> Any:
-    """exp(size) / 2, without overflow where that fits."""
+    """Return exp(size) / 2, without overflow if the result fits."""
     root = m.exp(0.5 * size)
     return 0.5 * root * root
 
@@ -193,7 +193,7 @@ def _cosh(m: Any, x: Any) -> Any:
 
 
 def _asinh(m: Any, x: Any) -> Any:
-    """log(|x| + sqrt(x**2 + 1)), written with log1p near 0."""
+    """Return log(|x| + sqrt(x**2 + 1)), with log1p near 0."""
     size = m.abs(x)
     square = size * size
     small = m.log1p(size + square / (1.0 + m.sqrt(1.0 + square)))
@@ -208,7 +208,7 @@ def _acosh(m: Any, x: Any) -> Any:
 
 
 def _acosh_slope(x: Any) -> Any:
-    """1 / sqrt(x * x - 1), without overflow; beyond -1, too, where masks multiply slopes of NaN with 0."""
+    """Return 1 / sqrt(x * x - 1) without overflow; also below -1, where masks multiply slopes of NaN by 0."""
     size = x if x.is_complex() else x.abs()
     return (size - 1).rsqrt() * (size + 1).rsqrt()
 
@@ -240,14 +240,14 @@ atanh: Final = Pointwise(
 
 
 def _log_base(m: Any, x: Any, base: float) -> Any:
-    """log(x) / log(base), exact at whole powers of the base."""
+    """Return log(x) / log(base), exact at integer powers of the base."""
     factor = 1 / math.log(base)
-    if m.dtype.is_complex:  # part by part: a product with a number whose imaginary part is 0 would be NaN at infinity
+    if m.dtype.is_complex:  # per part: a complex product with a real number would be NaN at infinity
         natural = m.log(x)
         return m.complex(m.real(natural) * factor, m.imag(natural) * factor)
     plain = m.log(x) * factor
     whole = m.rint(plain)
-    # Powers round to subnormal numbers from afar.
+    # Powers with subnormal results round to the same number from a wide range.
     near = m.abs(plain - whole) < 0.001
     return m.where(near & m.eq(m.pow(base, whole), x), whole, plain)
 
@@ -265,7 +265,7 @@ log10: Final = Pointwise(
 
 
 def added_logarithms(m: Any, x: Any, y: Any) -> Any:
-    """log(exp(x) + exp(y)) of complex numbers, on the branch of the one with the larger real part; NaN of any NaN."""
+    """Return log(exp(x) + exp(y)) of complex numbers, on the branch of the larger real part; NaN if either is NaN."""
     swapped = m.real(x) < m.real(y)
     large, small = m.where(swapped, y, x), m.where(swapped, x, y)
     nothing = m.eq(m.real(large), -math.inf)
@@ -300,20 +300,20 @@ logaddexp2: Final = Pointwise(
 # --------------------------------------------------------------------------------------------- lengths and signs
 
 
-#: Of each dtype: distance of neighbours among the bits of what is computed in, smallest number, and its bits.
+#: For each dtype: step between adjacent floats in the bits of the arithmetic dtype, smallest number, and its bits.
 _NEIGHBOURS: Final[dict[DType, tuple[int, float, int]]] = {
     float64: (1, 2.0**-1074, 1), float32: (1, 2.0**-149, 1), bfloat16: (1 << 16, 2.0**-133, 1 << 16),
     float16: (1 << 13, 2.0**-24, 127 - 24 << 23)}
 
 
 def _nextafter(m: Any, x: Any, y: Any) -> Any:
-    """Step to the next float by its bits, which order sizes of floats; narrow ones step among the bits of float32."""
+    """Step to the next float by its bits, which are ordered by magnitude; narrow floats step within float32's bits."""
     whole = int64 if _wide(m) else int32
     step, tiny, tiny_bits = _NEIGHBOURS[m.stored]
     bits = m.bitcast(x, whole)
     away = (x < y) ^ (x < 0)
     moved = m.bitcast(m.where(away, bits + step, bits - step), m.dtype)
-    if m.stored is float16:  # subnormal numbers are normal ones in float32, and the next after the largest is finite
+    if m.stored is float16:  # float16's subnormals are normal in float32, its largest has a finite successor
         size = m.abs(x)
         below = m.where(m.eq(size, math.inf), 65504.0, m.where(away, size + tiny, size - tiny))
         small = (size < m.where(away, 2.0**-14, 2.0**-14 + tiny)) | m.eq(size, math.inf)

@@ -1,4 +1,4 @@
-"""Numbers taken apart into mantissas and exponents, and put together."""
+"""Splitting numbers into mantissas and exponents, and joining them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..kinds.composite import composite
 from ..kinds.pointwise import Pointwise
 
 FrexpResult: Final = named_result("frexp", ("mantissa", "exponent"))
-#: More than any exponent by which a number stays finite and is not 0.
+#: Larger than any exponent that leaves a number finite and nonzero.
 _FAR: Final = 3000
 
 
 def _exponent(m: Any, x: Any) -> Any:
-    """Return the n with |x| = f * 2**n and f from 1/2 to 1, from the bits; 0 for zeros, infinities and NaN."""
+    """Return from the bits the n with |x| = f * 2**n and f from 1/2 to 1; 0 for zeros, infinities and NaN."""
     double = m.dtype is dtypes.float64
     whole, digits, bias, mask = (dtypes.int64, 52, 1022, 0x7FF) if double else (dtypes.int32, 23, 126, 0xFF)
     tiny = m.abs(x) < 2.0 ** (2 - bias)
@@ -32,7 +32,7 @@ def _exponent(m: Any, x: Any) -> Any:
 
 
 def _mantissa(m: Any, x: Any) -> Any:
-    """``x * 2**-n``; the power in two steps, since it may not be a normal number."""
+    """Return ``x * 2**-n``, in two steps because the power may not be a normal number."""
     n = -_exponent(m, x)
     half = m.trunc(n * 0.5)
     two = m.where(m.ne(x, x), 2.0, x * 0.0 + 2.0)
@@ -50,10 +50,10 @@ mantissa: Final = Pointwise(
 
 @composite("frexp(Tensor input) -> any")
 def frexp(input: Any) -> Any:
-    """``mantissa`` and int32 ``exponent`` with input = mantissa * 2**exponent, 1/2 <= |mantissa| < 1.
+    """Return ``mantissa`` and int32 ``exponent`` with input = mantissa * 2**exponent, 1/2 <= |mantissa| < 1.
 
     Raises:
-        UndefinedDtype: The input is not of a floating-point dtype.
+        UndefinedDtype: The input does not have a floating-point dtype.
     """
     if not input.dtype.is_floating_point:
         raise UndefinedDtype("frexp", f"dtype {input.dtype.name}", "frexp is defined for floating-point dtypes",
@@ -62,10 +62,10 @@ def frexp(input: Any) -> Any:
 
 
 def _scaled(m: Any, x: Any, n: Any) -> Any:
-    """``x * 2**n`` of whole n, rounded once.
+    """Return ``x * 2**n`` for integral n, rounded once.
 
-    The powers are normal numbers, and the one that is not the largest comes first: where its product is subnormal, the
-    next one leaves 0.
+    The powers are normal numbers, and the largest one comes last: if the other product is subnormal, the last one
+    gives 0.
     """
     double = m.dtype is dtypes.float64
     whole, digits, bias = (dtypes.int64, 52, 1023) if double else (dtypes.int32, 23, 127)
@@ -91,7 +91,7 @@ scaled: Final[Pointwise] = Pointwise(
 
 @composite("ldexp(Tensor input, Tensor other) -> Tensor")
 def ldexp(input: Any, other: Any) -> Any:
-    """``input * 2 ** other``; with whole exponents it is rounded once, and floats keep their dtype."""
+    """Return ``input * 2 ** other``, rounded once if exponents are integral; floats keep their dtype."""
     if other.dtype.category > 1 or input.dtype.category > 2:
         return input * 2.0**other
     dtype = input.dtype if input.dtype.category == 2 else number_dtype(2)
@@ -102,7 +102,7 @@ def ldexp(input: Any, other: Any) -> Any:
 
 @composite("ldexp_(Tensor! input, Tensor other) -> Tensor", function=False)
 def ldexp_(input: Any, other: Any) -> Any:
-    """``ldexp`` in place."""
+    """Apply ``ldexp`` in place."""
     if other.dtype.category > 1 or input.dtype.category != 2:
         return input.mul_(2.0**other)
     return input.copy_(ldexp(input, other))

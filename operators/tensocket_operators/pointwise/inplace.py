@@ -1,4 +1,4 @@
-"""Assignment: operators that write other values into a tensor."""
+"""Assignment: operators that overwrite elements of a tensor."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _copy(entry: Any, target: Any, src: Any) -> None:
 
 
 def _copied(grad: Any, wanted: Any) -> tuple[Any, Any]:
-    """Zeros for the values that were overwritten, the gradient for those in their place."""
+    """Return zeros for the overwritten values, and the gradient for the new ones."""
     return (grad.new_zeros(grad.shape) if wanted[0] else None), (grad if wanted[1] else None)
 
 
@@ -69,7 +69,7 @@ def _fill(entry: Any, target: Any, value: Any) -> None:
 
 
 def _marked(grad: Any, index: Any) -> Any:
-    """True at a basic index."""
+    """Return a mask that is True at a basic index."""
     with no_grad():
         marks = grad.new_zeros(grad.shape, dtype=bool_)
         marks.basic_index(index).fill_(True)
@@ -98,13 +98,13 @@ fill_: Final = Assign("fill_(Tensor! input, Operand value) -> Tensor", "One valu
 
 @composite("zero_(Tensor! input) -> Tensor", function=False)
 def zero_(input: Any) -> Any:
-    """Zeros, in place."""
+    """Set all elements to 0, in place."""
     return input.fill_(0)
 
 
 @composite("masked_fill_(Tensor! input, Tensor mask, Operand value) -> Tensor", function=False)
 def masked_fill_(input: Any, mask: Any, value: Any) -> Any:
-    """``value`` where the mask holds, in place."""
+    """Write ``value`` where the mask holds, in place."""
     check_parts("masked_fill_", input, (mask,))
     return input.copy_(input.masked_fill(mask, value))
 
@@ -112,7 +112,7 @@ def masked_fill_(input: Any, mask: Any, value: Any) -> Any:
 @composite("scatter_(Tensor! input, int dim, Tensor index, Operand? src=None, *, Operand? value=None, str? reduce=None)"
            " -> Tensor", function=False)
 def scatter_(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
-    """``scatter`` in place."""
+    """Apply ``scatter`` in place."""
     check_separate("scatter_", input, index, src)
     before = input.clone() if reduce is not None and input._key & AUTOGRAD else input
     return input.copy_(before.scatter(dim, index, src, value=value, reduce=reduce))
@@ -120,6 +120,6 @@ def scatter_(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = 
 
 @composite("scatter_add_(Tensor! input, int dim, Tensor index, Tensor src) -> Tensor", function=False)
 def scatter_add_(input: Any, dim: int, index: Any, src: Any) -> Any:
-    """``scatter_add`` in place."""
+    """Apply ``scatter_add`` in place."""
     check_separate("scatter_add_", input, index, src)
     return input.copy_(input.scatter_add(dim, index, src))

@@ -1,4 +1,4 @@
-"""Angles, parts of numbers, extremes that skip NaN, common divisors, steps, and products that vanish with a factor."""
+"""Angles, parts of numbers, extremes that skip NaN, common divisors, steps, and products in which 0 wins."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ step: Final = Pointwise(
 
 @composite("heaviside(Tensor input, Tensor values) -> Tensor")
 def heaviside(input: Any, values: Any) -> Any:
-    """0 where input is negative or NaN, ``values`` where it is 0, else 1.
+    """Return 0 where input is negative or NaN, ``values`` where it is 0, else 1.
 
     Raises:
         DtypeError: The dtypes differ, or are complex.
@@ -78,7 +78,7 @@ def heaviside(input: Any, values: Any) -> Any:
 
 @composite("heaviside_(Tensor! input, Tensor values) -> Tensor", function=False)
 def heaviside_(input: Any, values: Any) -> Any:
-    """``heaviside`` in place."""
+    """Apply ``heaviside`` in place."""
     _steps("heaviside_", input, values)
     return input.copy_(call(step, input, values))
 
@@ -105,9 +105,9 @@ replaced: Final = Pointwise(
 
 @composite("nan_to_num(Tensor input, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor")
 def nan_to_num(input: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Any:
-    """Finite numbers for NaN and infinities; by default 0 and the dtype's largest and smallest numbers.
+    """Replace NaN and infinities by finite numbers; by default 0 and the dtype's largest and smallest numbers.
 
-    Parts of complex numbers are replaced one by one.
+    The parts of complex numbers are replaced separately.
     """
     if input.is_complex():
         return functions.complex(nan_to_num(input.real, nan, posinf, neginf),
@@ -122,19 +122,19 @@ def nan_to_num(input: Any, nan: float | None = None, posinf: float | None = None
 @composite("nan_to_num_(Tensor! input, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
            function=False)
 def nan_to_num_(input: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Any:
-    """``nan_to_num`` in place."""
+    """Apply ``nan_to_num`` in place."""
     before = input.clone() if input._key & AUTOGRAD else input
     return input.copy_(nan_to_num(before, nan, posinf, neginf))
 
 
-#: Largest finite numbers.
+#: The largest finite number of each dtype.
 LARGEST: Final[dict[DType, float]] = {
     dtypes.float16: 65504.0, dtypes.bfloat16: float.fromhex("0x1.fep127"),
     dtypes.float32: float.fromhex("0x1.fffffep127"), dtypes.float64: float.fromhex("0x1.fffffffffffffp1023")}
 
 # -------------------------------------------------------------------------------------------------- whole numbers
 
-#: Steps after which Euclid's algorithm has ended: neighbours of Fibonacci's sequence take the longest.
+#: Steps that suffice for Euclid's algorithm; adjacent Fibonacci numbers take the longest.
 _EUCLID: Final = {1: 14, 2: 25, 4: 48, 8: 94}
 
 
@@ -148,7 +148,7 @@ def _gcd(m: Any, x: Any, y: Any) -> Any:
 def _lcm(m: Any, x: Any, y: Any) -> Any:
     divisor = _gcd(m, x, y)
     part = m.idiv(x, m.where(m.eq(divisor, 0), 1, divisor))
-    if m.dtype.itemsize < 4:  # multiplied in 32 bits, as by C: what is too large is cut off behind the magnitude
+    if m.dtype.itemsize < 4:  # multiplied in 32 bits, as in C: the absolute value is taken before truncation
         return m.cast(m.abs(m.cast(part, dtypes.int32) * m.cast(y, dtypes.int32)), m.dtype)
     return m.abs(part * y) if m.dtype.is_signed else part * y
 
@@ -163,7 +163,7 @@ lcm: Final = Pointwise("lcm(Tensor input, Tensor other) -> Tensor", "Least commo
 
 def _logit(m: Any, x: Any, eps: Any) -> Any:
     if eps is not None:
-        x = m.where(x < eps, eps, m.where(x > 1.0 - eps, 1.0 - eps, x))  # the lower end counts where eps is above 1/2
+        x = m.where(x < eps, eps, m.where(x > 1.0 - eps, 1.0 - eps, x))  # the lower limit wins if eps is above 1/2
     return m.log(x / (1.0 - x))
 
 
@@ -182,7 +182,7 @@ logit: Final = Pointwise(
 
 @composite("float_power(Operand input, Operand exponent) -> Tensor")
 def float_power(input: Any, exponent: Any) -> Any:
-    """Power, in float64, or in complex128 where an operand is complex."""
+    """Return the power in float64, or in complex128 if an operand is complex."""
     given = [x for x in (input, exponent) if hasattr(x, "_key")]
     if not given:
         raise ArgumentTypeError("float_power", "two Python numbers", "an operand is a tensor", "use Python's **")
@@ -194,10 +194,10 @@ def float_power(input: Any, exponent: Any) -> Any:
 
 @composite("float_power_(Tensor! input, Operand exponent) -> Tensor", function=False)
 def float_power_(input: Any, exponent: Any) -> Any:
-    """``float_power`` in place.
+    """Apply ``float_power`` in place.
 
     Raises:
-        DtypeError: The input's dtype is not the result's.
+        DtypeError: The input's dtype differs from the result's.
     """
     wide = dtypes.complex128 if any(_is_complex(x) for x in (input, exponent)) else dtypes.float64
     if input.dtype is not wide:
@@ -238,7 +238,7 @@ special_xlog1py: Final = Pointwise(
 
 
 def _logarithm(value: Any, factor: Any, plus: int = 0) -> Any:
-    """Return the logarithm of value (+ 1), 0 where it takes no part."""
+    """Return the logarithm of value (+ 1), or 0 where the factor 0 excludes it."""
     if not hasattr(value, "_key"):
         value = factor.new_zeros(()) + value
     log = value.log1p() if plus else value.log()
@@ -257,19 +257,19 @@ def _sinc(m: Any, x: Any) -> Any:
     return m.where(m.eq(x, 0.0), 1.0, m.sin(turned) / turned)
 
 
-#: Coefficients of the derivative of sin(u) / u: those of u, u ** 3, ..., up to double precision for |u| < 1/2.
+#: Coefficients of the derivative of sin(u) / u, for u, u ** 3, ..., up to double precision for |u| < 1/2.
 _SLOPES: Final = tuple((-1) ** k * 2 * k / math.factorial(2 * k + 1) for k in range(1, 8))
 
 
 def _sinc_gradient(grad: Any, x: Any) -> Any:
-    """Return the quotient where it keeps its digits, and the series of the derivative around 0."""
+    """Return the quotient where it is accurate, and the series of the derivative near 0."""
     near = x.abs() < 0.15
     turned = x * math.pi
     square = turned * turned
     series: Any = _SLOPES[-1]
     for slope in reversed(_SLOPES[:-1]):
         series = series * square + slope
-    far = turned.masked_fill(near, 1)  # so that no quotient of zeros is differentiated again
+    far = turned.masked_fill(near, 1)  # so that second derivatives divide no zeros
     quotient = (far * far.cos() - far.sin()) / (far * far)
     return grad * (functions.where(near, series * turned, quotient) * math.pi)
 
@@ -283,7 +283,7 @@ sinc: Final = Pointwise(
 
 @composite("rsub(Tensor input, Operand other, Scalar alpha=1) -> Tensor", method=False)
 def rsub(input: Any, other: Any, alpha: Any = 1) -> Any:
-    """``other - alpha * input``."""
+    """Return ``other - alpha * input``."""
     if hasattr(other, "_key"):
         return other.sub(input, alpha=alpha)
     alpha = plain_number(alpha)
@@ -293,7 +293,7 @@ def rsub(input: Any, other: Any, alpha: Any = 1) -> Any:
 
 @composite("addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``beta * input + alpha * outer(vec1, vec2)``; with beta = 0, input takes no part.
+    """Return ``beta * input + alpha * outer(vec1, vec2)``; with beta = 0, the input is ignored.
 
     Args:
         input: Broadcasts to [n, m].
@@ -303,9 +303,9 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
         alpha: Factor of the outer product.
 
     Raises:
-        ShapeError: A vector has not one dimension.
-        DtypeError: A factor is of a higher category than the result.
-        ArgumentError: The dtype of the result does not hold a factor.
+        ShapeError: A vector does not have one dimension.
+        DtypeError: A factor has a higher category than the result.
+        ArgumentError: The dtype of the result cannot hold a factor.
     """
     for name, vector in (("vec1", vec1), ("vec2", vec2)):
         if vector.ndim != 1:
@@ -325,7 +325,7 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
 
 @composite("addr_(Tensor! input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", function=False)
 def addr_(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``addr`` in place."""
+    """Apply ``addr`` in place."""
     return input.copy_(addr(input, vec1, vec2, beta=beta, alpha=alpha))
 
 
@@ -343,7 +343,7 @@ def _factors(operator: str, dtype: DType, factors: dict[str, Any]) -> None:
 
 @composite("fill(Tensor input, Operand value) -> Tensor", method=False)
 def fill(input: Any, value: Any) -> Any:
-    """A tensor like input with one value everywhere.
+    """Return a tensor like input with one value everywhere.
 
     Raises:
         ShapeError: The value is a tensor with dimensions.

@@ -17,12 +17,12 @@ from tensocket_plugins.ir.build.math import arithmetic_dtype
 
 from ..kinds.pointwise_constant import Numbered
 
-#: Bits of an exponent for which multiplications stand side by side; other ones, which are rare, cost a loop.
+#: Number of exponent bits for which multiplications are unrolled; higher bits, which are rare, cost a loop.
 _BITS: Final = {1: 8, 2: 16, 4: 6, 8: 6}
 
 
 def _natural_power(m: Any, x: Any, n: Any) -> Any:
-    """Square and multiply, for as many bits as exponents have: powers of odd numbers wrap around for ever."""
+    """Square and multiply for every bit of the exponent: powers of odd numbers wrap around without end."""
     size = m.dtype.itemsize
     bits = _BITS[size]
     result = m.where(m.eq(n & 1, 1), x, 1)
@@ -37,7 +37,7 @@ def _natural_power(m: Any, x: Any, n: Any) -> Any:
 
 
 def _integer_power(m: Any, x: Any, n: Any) -> Any:
-    """Of negative powers only those of 1 and -1 are integers; the others are 0, as if rounded towards zero."""
+    """Return integer powers; negative ones are integers only of 1 and -1, the others become 0, rounded towards zero."""
     if not m.dtype.is_signed:
         return _natural_power(m, x, n)
     unit = m.where(m.eq(x, -1), m.where(m.eq(n & 1, 1), x, 1), 0)
@@ -52,16 +52,16 @@ def _no_negative_power(compute: DType, operands: Any) -> None:
 
 
 def _narrow(compute: DType) -> DType | None:
-    """Exponents among integers and narrow floats must fit."""
+    """Return the dtype that must hold an exponent, for integers and narrow floats; None for others."""
     return compute if compute.category < 2 or arithmetic_dtype(compute) is not compute else None
 
 
 def _root(m: Any, x: Any) -> Any:
-    """That of C's pow, which knows neither the root of -0 nor that -inf is negative."""
+    """Return the root of C's pow, which maps -0 to 0 and -inf to inf."""
     return m.where(m.eq(x, 0) | m.eq(x, -math.inf), m.abs(x), m.sqrt(x))
 
 
-#: Formulas without logarithms, by the exponent.
+#: Formulas without logarithms, by exponent.
 _POWERS: Final[dict[float, Callable[..., Any]]] = {
     2: lambda m, x: x * x,
     3: lambda m, x: x * x * x,
@@ -74,7 +74,7 @@ _POWERS: Final[dict[float, Callable[..., Any]]] = {
 
 
 class _Power(Numbered):
-    """Powers; those of bools are defined for the exponents True and False."""
+    """Record of powers; bools are defined for the exponents True and False."""
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """Return the closure for a key without layers, on one device."""
@@ -108,10 +108,10 @@ def _pow_exponent(grad: Any, base: Any, exponent: Any, result: Any) -> Any:
         if type(base) is complex or grad.is_complex():
             return grad * result * cmath.log(base)
         return grad * result * math.log(base) if base > 0 else grad * math.nan
-    logarithm = (base.to(result.dtype) if result.is_complex() else base).log()  # a negative number has a complex one
+    logarithm = (base.to(result.dtype) if result.is_complex() else base).log()  # complex logarithms of negative numbers
     return grad * (result * logarithm).masked_fill((base == 0) & _constant_at_zero(exponent), 0)
 
 
 def _constant_at_zero(exponent: Any) -> Any:
-    """Where powers of zero stay what they are when the exponent changes."""
+    """Whether a power of zero stays the same when the exponent changes."""
     return (exponent.real >= 0) & (exponent.imag == 0) if exponent.is_complex() else exponent >= 0

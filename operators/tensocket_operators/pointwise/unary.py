@@ -58,7 +58,7 @@ sign: Final = Pointwise("sign(Tensor input) -> Tensor", "-1, 0 or 1; 0 for NaN."
 
 
 def _rounding(function: str) -> Any:
-    """Return a formula that leaves integers alone."""
+    """Return a formula that returns integers unchanged."""
     return lambda m, x: getattr(m, function)(x) if is_float(m) else x
 
 

@@ -1,7 +1,7 @@
 """Random numbers: one counter-based generator (Philox 4x32-10), the same bits on every device.
 
-Element i of a draw is made of word i % 4 of block ``offset + i // 4``; a draw of n elements advances the offset by
-ceil(n / 4) blocks, so that neither device nor chunking changes a stream of numbers. float64 takes two words.
+Element i of a draw comes from word i % 4 of block ``offset + i // 4``; a draw of n elements advances the offset by
+ceil(n / 4) blocks, so that neither device nor chunking changes a stream of numbers. A float64 takes two words.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .inplace import bernoulli_, cauchy_, exponential_, geometric_, log_normal_,
 from .positions import fork_rng_states, go_to_states, rng_states
 from .samples import bernoulli, binomial, multinomial, normal, poisson
 
-# ``vmap`` goes back to positions of generators and stands below them.
+# ``vmap`` restores positions of generators, but belongs to a layer below them.
 _late.publish({"rng_states": rng_states, "go_to_states": go_to_states})
 
 __all__ = [

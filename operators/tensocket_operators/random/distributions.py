@@ -1,6 +1,7 @@
-"""Distributions: formulas that make numbers of random words, for generated kernels and for primitives.
+"""Distributions: formulas that turn random words into numbers, for generated kernels and for primitives.
 
-Those for kernels take the four words of a block (and perhaps numbers) and give the two or four numbers made of them.
+Formulas for kernels take the four words of a block, and further numbers if they need any, and return two or four
+random numbers.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from tensocket_plugins.ir.philox import normal_float32, normal_float64, uniform_
 
 #: The words of one block, as variables.
 Words = tuple[Var, Var, Var, Var]
-#: From words, and perhaps numbers, to the numbers that are made of them.
+#: A function from words, and further numbers if it needs any, to random numbers.
 Formula = Callable[..., tuple[Expr, ...] | Computed]
-#: Numbers in the widest range that whole numbers are drawn from.
+#: Size of the widest range from which one draw takes whole numbers.
 INT_RANGE: Final = 1 << 63
-#: Whole numbers up to which a float dtype holds all.
+#: By float dtype, the bound up to which it represents every whole number.
 EXACT: Final = {dtypes.float16: 1 << 11, dtypes.bfloat16: 1 << 8, dtypes.float32: 1 << 24, dtypes.float64: 1 << 53}
 
 
@@ -35,7 +36,7 @@ def _uniform64(words: Words) -> tuple[Expr, ...]:
 
 
 def _normal32(words: Words) -> Computed:
-    """Two pairs, one after the other through the first two words, so that there is code for one."""
+    """Return two pairs, computed one after the other in a loop, so that the kernel has code for one pair."""
     a, b, c, d = words
     x, y = Var("x", dtypes.float32), Var("y", dtypes.float32)
     pairs = loop(Var("pair", dtypes.int32), 2, [
@@ -52,7 +53,7 @@ def _normal64(words: Words) -> tuple[Expr, ...]:
 
 
 def _scaled(formula: Formula) -> Formula:
-    """Return the numbers of a formula, times one and plus another."""
+    """Return a formula whose numbers are multiplied by one argument and added to another."""
 
     def scaled(words: Words, scale: Expr, shift: Expr) -> Computed:
         made = _computed(formula(words))
@@ -62,7 +63,7 @@ def _scaled(formula: Formula) -> Formula:
 
 
 def _below(formula: Formula) -> Formula:
-    """1 where the numbers of a formula are less than another one, else 0."""
+    """Return a formula that is 1 where the numbers of another are less than an argument, else 0."""
 
     def below(words: Words, bound: Expr) -> tuple[Expr, ...]:
         return tuple(cast(x < bound, bound.dtype) for x in _computed(formula(words)).value)
@@ -75,22 +76,22 @@ def _computed(made: tuple[Expr, ...] | Computed) -> Computed:
 
 
 def bits64(words: Words) -> tuple[Expr, ...]:
-    """Twice 63 random bits as int64."""
+    """Return two numbers of 63 random bits as int64."""
     u64 = dtypes.uint64
     a, b, c, d = [cast(word, u64) for word in words]
     return tuple(cast((high << 32 | low) >> 1, dtypes.int64) for high, low in ((a, b), (c, d)))
 
 
 def integers64(words: Words, size: Expr, first: Expr) -> tuple[Expr, ...]:
-    """``bits64`` modulo a size of the range, plus its first number."""
+    """Return ``bits64`` modulo the size of a range, plus its first number."""
     return tuple(_modulo(bits, size) + first for bits in bits64(words))
 
 
 def _modulo(x: Expr, size: Expr) -> Expr:
-    """Return the remainder of numbers that are not negative, through float64 quotients; integer ones do not vectorize.
+    """Return the remainder of nonnegative numbers by float64 quotients, as integer quotients do not vectorize.
 
-    A quotient is wrong by 2^-51 of itself and 1 at most, so the second one, of the rest, by 1. The factor keeps the
-    quotient by 1 below 2^63.
+    The error of a quotient is at most 2^-51 of it plus 1, so that of the second one, which divides the remainder of the
+    first, is at most 1. The factor keeps the quotient by 1 below 2^63.
     """
     part = (1.0 - 2.0**-53) / cast(size, dtypes.float64)
     for _ in range(2):
@@ -100,7 +101,7 @@ def _modulo(x: Expr, size: Expr) -> Expr:
 
 
 def _upper(word: Expr, bits: int, dtype: DType) -> Expr:
-    """Return the upper bits of a word as a float, without shifts: primitives have none."""
+    """Return the upper bits of a word as a float, without shifts, which primitives lack."""
     return cast(cast(word, dtypes.int64) // (1 << (32 - bits)), dtype)
 
 
@@ -128,21 +129,19 @@ PLAIN_NORMAL: Final = {
 
 
 def plain_bits64(high: Expr, low: Expr) -> Expr:
-    """Return the same bits from two words, in arithmetic that primitives have."""
+    """Return the number that ``bits64`` makes of two words, in arithmetic that primitives have."""
     return cast(high, dtypes.int64) * (1 << 31) + cast(low, dtypes.int64) // 2
 
 
 UNIFORM: Final[tuple[Formula, Formula]] = (_uniform32, _uniform64)
 NORMAL: Final[tuple[Formula, Formula]] = (_normal32, _normal64)
-#: The same times a number, plus a number.
+#: Uniform numbers times a number, plus a number.
 UNIFORM_SCALED: Final[tuple[Formula, Formula]] = (_scaled(_uniform32), _scaled(_uniform64))
 NORMAL_SCALED: Final[tuple[Formula, Formula]] = (_scaled(_normal32), _scaled(_normal64))
-#: 1 with a probability.
+#: 1 with a given probability, else 0.
 BERNOULLI: Final[tuple[Formula, Formula]] = (_below(_uniform32), _below(_uniform64))
 
 
 def side_by_side(formula: Formula) -> int:
-    """Return the blocks that are drawn side by side, so that rounds of one wait for none of others; fewer of long
-    formulas.
-    """
+    """Return the number of blocks to interleave, whose rounds do not wait for each other; fewer for long formulas."""
     return 16 if formula in (_normal64, NORMAL_SCALED[1]) else 32

@@ -51,10 +51,10 @@ def draw_array(name: str, formula: Formula, entry: DeviceEntry, shape: tuple[int
 
 def fill_draw(name: str, formula: Formula, entry: DeviceEntry, out: Any, dtype: DType, words: int,
               generator: Generator | None, numbers: Sequence[float] = ()) -> None:
-    """Fill a contiguous array with one formula of the generator's words and perhaps ``numbers``.
+    """Fill a contiguous array by a formula from the generator's words and, if it takes any, ``numbers``.
 
-    These are ints (int64) or floats (of ``dtype``), always the same ones of a formula. A device without a code
-    generator knows formulas without numbers only.
+    Numbers are ints (int64) or floats (of ``dtype``), and a formula always takes the same types. A device without a
+    code generator supports only formulas without numbers.
     """
     count = out.size
     seed, offset = (generator or generator_of(entry)).take(-(-count * words // 4))
@@ -72,10 +72,10 @@ def fill_draw(name: str, formula: Formula, entry: DeviceEntry, out: Any, dtype: 
 
 def drawn_in_place(operator: str, formulas: tuple[Formula, Formula], input: Any, generator: Generator | None,
                    numbers: Sequence[float]) -> bool:
-    """Fill a tensor with one kernel: one of float32 or float64 without gaps or history, where nothing looks on.
+    """Fill a contiguous float32 or float64 tensor without history by one kernel, if no mode or transform is active.
 
     Returns:
-        Whether it was such a tensor; if not, nothing was drawn.
+        Whether the tensor was filled; if not, nothing was drawn.
     """
     dtype, entry, array = input.dtype, input._entry, input._array
     if not all(isinstance(number, (int, float)) for number in numbers):
@@ -93,7 +93,7 @@ def drawn_in_place(operator: str, formulas: tuple[Formula, Formula], input: Any,
 
 def _first_draw(name: str, formula: Formula, entry: DeviceEntry, out: Any, dtype: DType, words: int,
                 state: tuple[int, int, int], numbers: Sequence[float]) -> None:
-    """Fill an array by a program that is looked up, or compiled; on the host, later draws find it sooner."""
+    """Fill an array by a program that is looked up or compiled, and on the host store it for later draws."""
     index, side, count = index_dtype(entry, (out.size,)), side_by_side(formula), out.size
     kinds = [dtypes.int64 if isinstance(number, int) else dtype for number in numbers]
     key = (name, formula, dtype, index)
@@ -104,7 +104,7 @@ def _first_draw(name: str, formula: Formula, entry: DeviceEntry, out: Any, dtype
 
 
 def through_transforms(name: str, draw: Callable[[tuple[int, ...]], Any]) -> Any:
-    """``draw(())``; while transforms run that want one draw per example, ``draw`` of as many, as theirs."""
+    """Return ``draw(())``; under transforms that want one draw per example, draw for all examples as their tensor."""
     if not ACTIVE:
         return draw(())
     transforms = STATE.transforms
@@ -119,7 +119,7 @@ def through_transforms(name: str, draw: Callable[[tuple[int, ...]], Any]) -> Any
 
 def drawn_tensor(name: str, formula: Formula, entry: DeviceEntry, shape: tuple[int, ...], dtype: DType,
            words: int, generator: Generator | None, numbers: Sequence[float] = ()) -> Any:
-    """Return a tensor of drawn numbers; arguments are those of ``draw_array``."""
+    """Return a tensor of drawn numbers; the arguments are those of ``draw_array``."""
     if not ACTIVE:
         drawn = draw_array(name, formula, entry, shape, dtype, words, generator, numbers)
         return wrap(drawn, entry.key | dtype_bit(dtype))
@@ -132,20 +132,20 @@ def whole_numbers(entry: DeviceEntry, shape: tuple[int, ...], dtype: DType, low:
                   generator: Generator | None) -> Any:
     """Return a tensor of whole numbers in [low, high), of ``dtype`` or int64: 63 random bits modulo the range."""
     size, target = high - low, entry.runtime.target
-    # All 63 bits are in a range of 2^63 numbers, which int64 does not hold.
+    # A range of 2^63 numbers takes all 63 bits; int64 cannot represent its size.
     if target is not None and target.float64 and dtype.kind == "int" and size < INT_RANGE:
         return drawn_tensor("randint", integers64, entry, shape, dtype, 2, generator, (size, low))
     drawn = drawn_tensor("bits", bits64, entry, shape, dtypes.int64, 2, generator)
     if size <= INT_RANGE:
         return (drawn if size == INT_RANGE else drawn % size) + low
-    # The first 2^63 numbers of the range, or the others, each with its probability.
+    # Choose between the first 2^63 numbers of the range and the others, with the probability of each part.
     others = whole_numbers(entry, shape, dtypes.int64, low + INT_RANGE, high, generator)
     chosen = drawn_tensor("bits", bits64, entry, shape, dtypes.int64, 2, generator)
     return (drawn + low).where(chosen < INT_RANGE * INT_RANGE // size, others)
 
 
 def _draw_primitives(name: str, entry: DeviceEntry, out: Any, dtype: DType, words: int, seed: int, offset: int) -> None:
-    """The same numbers from the primitive ``philox_bits``; only float64 normals use the backend's own functions."""
+    """Draw the same numbers by the primitive ``philox_bits``; only float64 normals use the backend's own functions."""
     count = out.size
     blocks = -(-count * words // 4)
     bits = entry.runtime.empty((4 * blocks,), dtypes.uint32, entry.stream)
@@ -176,8 +176,9 @@ def floats(
     entry: DeviceEntry,
     generator: Generator | None,
 ) -> Any:
-    """Return a tensor of floats: drawn as float32 or float64, then rounded. Complex numbers are drawn as pairs; the
-    parts of normal ones have half of the variance each.
+    """Return a tensor of floats: drawn as float32 or float64, then rounded.
+
+    Complex numbers are drawn as pairs; each part of a normal one has half of the variance.
     """
     if dtype is dtypes.float32:
         return drawn_tensor(operator, formulas[0], entry, shape, dtype, 1, generator)
@@ -200,6 +201,6 @@ def floats(
     result = drawn_tensor(operator, formulas[wide], entry, shape, work, 1 + wide, generator)
     if dtype is work:
         return result
-    if formulas is UNIFORM:  # as many bits as the dtype has: rounded ones would reach 1
+    if formulas is UNIFORM:  # only as many bits as the dtype has: rounded numbers would reach 1
         result = result.mul_(EXACT[dtype]).floor_().mul_(1 / EXACT[dtype])
     return result.to(dtype)

@@ -1,4 +1,4 @@
-"""Tensors of random numbers, and random numbers in place."""
+"""Functions that return tensors of random numbers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _random(
 
 def rand(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None,
          requires_grad: bool = False, **rest: Any) -> Any:
-    """Uniform numbers in [0, 1)."""
+    """Draw uniform numbers in [0, 1)."""
     if rest or (ACTIVE and watched()):
         return seen(rand, *size, rest=rest, generator=generator, dtype=dtype, device=device,
                     requires_grad=requires_grad)
@@ -54,7 +54,7 @@ def rand(*size: Any, generator: Generator | None = None, dtype: Any = None, devi
 
 def randn(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None,
           requires_grad: bool = False, **rest: Any) -> Any:
-    """Normal numbers with mean 0 and variance 1."""
+    """Draw normal numbers with mean 0 and variance 1."""
     if rest or (ACTIVE and watched()):
         return seen(randn, *size, rest=rest, generator=generator, dtype=dtype, device=device,
                     requires_grad=requires_grad)
@@ -63,7 +63,7 @@ def randn(*size: Any, generator: Generator | None = None, dtype: Any = None, dev
 
 def _floats_like(draw: Callable[..., Any], formulas: tuple[Formula, Formula], input: Any, dtype: Any, device: Any,
                  requires_grad: bool, memory_format: Any) -> Any:
-    """``drawn_like`` of floats, which takes less where nothing is different from the other tensor."""
+    """Return ``drawn_like`` of floats, faster where no argument asks for anything but the properties of ``input``."""
     if ACTIVE or dtype or device or memory_format or input._key & WRAPPER or not contiguous(input._array):
         return drawn_like(draw, input, dtype, device, requires_grad, memory_format)
     drawn = floats(draw.__name__, formulas, input._array.shape, input.dtype, input._entry, None)
@@ -72,7 +72,7 @@ def _floats_like(draw: Callable[..., Any], formulas: tuple[Formula, Formula], in
 
 def drawn_like(draw: Callable[..., Any], input: Any, dtype: Any, device: Any, requires_grad: bool,
                memory_format: Any) -> Any:
-    """Return the draw for the shape, dtype and device of ``input``, in its layout or a memory format."""
+    """Call ``draw`` for the shape, dtype and device of ``input``, in its layout or a memory format."""
     kept = memory_format is None or memory_format is preserve_format
     chosen = {"dtype": input.dtype if dtype is None else dtype, "device": input.device if device is None else device}
     drawn = draw(tuple(input.shape), **chosen)
@@ -83,7 +83,7 @@ def drawn_like(draw: Callable[..., Any], input: Any, dtype: Any, device: Any, re
 
 def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
               memory_format: Any = None, **rest: Any) -> Any:
-    """Uniform numbers in [0, 1) with another tensor's shape, strides, dtype and device."""
+    """Draw uniform numbers in [0, 1) with another tensor's shape, strides, dtype and device."""
     if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
         return seen(rand_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
@@ -92,7 +92,7 @@ def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gra
 
 def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
                memory_format: Any = None, **rest: Any) -> Any:
-    """Normal numbers with another tensor's shape, strides, dtype and device."""
+    """Draw normal numbers with another tensor's shape, strides, dtype and device."""
     if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
         return seen(randn_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
@@ -101,10 +101,10 @@ def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
 
 def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None,
             dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
-    """Integers in [low, high), int64 unless given: random bits modulo the range.
+    """Draw integers in [low, high), by default of int64: random bits modulo the size of the range.
 
     Raises:
-        ArgumentError: The range is empty, or the dtype does not hold its bounds.
+        ArgumentError: The range is empty, or the dtype cannot represent its bounds.
         ArgumentTypeError: No size is given.
     """
     if rest or (ACTIVE and watched()):
@@ -128,7 +128,7 @@ def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: G
 
 
 def _bounds(low: Any, high: Any, size: Any) -> tuple[int, int, Any]:
-    """Return the arguments of ``randint(high, size)`` and ``randint(low, high, size)``, also by name."""
+    """Return low, high and size from ``randint(high, size)`` or ``randint(low, high, size)``, also passed by name."""
     if size is None:
         low, high, size = None, low, high
     elif high is None:
@@ -144,8 +144,9 @@ def _bounds(low: Any, high: Any, size: Any) -> tuple[int, int, Any]:
 def randint_like(input: Any, low: Any = None, high: Any = None, *, generator: Generator | None = None,
                  dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
                  **rest: Any) -> Any:
-    """Integers in [low, high) with another tensor's shape, strides, dtype and device; ``randint_like(input, high)``
-    draws from [0, high).
+    """Draw integers in [low, high) with another tensor's shape, strides, dtype and device.
+
+    ``randint_like(input, high)`` draws from [0, high).
     """
     if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
         return seen(randint_like, input, low, high, rest=rest, generator=generator, dtype=dtype, device=device,
@@ -159,12 +160,12 @@ def randint_like(input: Any, low: Any = None, high: Any = None, *, generator: Ge
 
 
 _SORTED: Final = Programs("randperm", cpu=True, simt=False)
-#: Keys from which they are sorted digit by digit.
+#: Number of keys from which they are sorted digit by digit.
 _MANY: Final = 8192
 
 
 def _ascending(keys: Any) -> Any:
-    """Return the positions of keys in ascending order, equal ones in the order in which they stand."""
+    """Return the positions of keys in ascending order; equal keys keep their order."""
     order = np.argsort(keys, axis=-1)  # several times faster than a stable sort
     ordered = keys[order] if keys.ndim == 1 else np.take_along_axis(keys, order, -1)
     tied = np.count_nonzero(ordered[..., 1:] == ordered[..., :-1])
@@ -172,7 +173,7 @@ def _ascending(keys: Any) -> Any:
 
 
 def _order(entry: DeviceEntry, keys: Any) -> Any:
-    """Return the same of many keys in a vector, on a processor: by upper halves, then the few that share one."""
+    """Return ``_ascending`` of a long vector, on a processor: sort upper halves, then the few keys that share one."""
     upper = (keys >> 31).astype(np.uint32)
     order = sorted_positions(entry, upper, dtypes.uint32, 0, False)
     ranked = upper[order]
@@ -186,7 +187,7 @@ def _order(entry: DeviceEntry, keys: Any) -> Any:
 
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **rest: Any) -> Any:
-    """Return the integers from 0 to n - 1 in random order: the order of n random keys of 63 bits."""
+    """Return the integers from 0 to n - 1 in random order, which is that of n random keys of 63 bits."""
     if rest or (ACTIVE and watched()):
         return seen(randperm, n, rest=rest, generator=generator, dtype=dtype, device=device,
                     requires_grad=requires_grad)

@@ -1,4 +1,4 @@
-"""Generators: streams of random numbers, by seed and position."""
+"""Generators: streams of random numbers, given by seed and position."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from tensocket_core.device import DeviceEntry, entries, open_entry
 from tensocket_core.launch.fill import from_values
-from tensocket_core.launch.replay import forbid_replay
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tensocket_plugins.contract.forks import Rank, held_over_forks
+from tensocket_plugins.contract.launch_recorder import forbid_replay
 
 _SEED_LIMIT: Final = 1 << 64
 _DEFAULT_SEED: Final = 67280421310721
-#: Seed of generators made for devices that are opened later.
+#: Seed for the generators of devices that are opened later.
 _PROCESS_SEED: Final = [_DEFAULT_SEED]
 _LOCK: Final = held_over_forks(threading.Lock(), Rank.LEAVES)
 
@@ -26,7 +26,7 @@ class Generator:
     """A stream of random numbers for one device.
 
     Args:
-        device: Where its numbers are used.
+        device: The device that uses its numbers.
     """
 
     def __init__(self, device: Any = None) -> None:
@@ -37,14 +37,14 @@ class Generator:
 
     @property
     def device(self) -> Any:
-        """Where its numbers are used."""
+        """The device that uses its numbers."""
         return self._entry.device
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _generator_at, (self._entry.device, self._seed, self._offset)
 
     def clone_state(self) -> Generator:
-        """Another generator at the same position."""
+        """Return another generator at the same position."""
         return _generator_at(self._entry.device, self._seed, self._offset)
 
     def manual_seed(self, seed: int) -> Generator:
@@ -61,16 +61,16 @@ class Generator:
         return self
 
     def initial_seed(self) -> int:
-        """The seed of this stream."""
+        """Return the seed of this stream."""
         return self._seed
 
     def seed(self) -> int:
-        """Start a stream that nobody can predict; returns its seed."""
+        """Start an unpredictable stream and return its seed."""
         self.manual_seed(secrets.randbits(64))
         return self._seed
 
     def get_state(self) -> Any:
-        """Seed and position, as a tensor of 16 bytes on the host."""
+        """Return seed and position, as a tensor of 16 bytes on the host."""
         words = np.array([self._seed, self._offset], np.uint64)
         return from_values(words.view(np.uint8), dtypes.uint8, open_entry(None))
 
@@ -78,8 +78,8 @@ class Generator:
         """Go to a position that ``get_state`` returned.
 
         Raises:
-            ArgumentTypeError: It is no tensor of bytes.
-            ShapeError: It has another size.
+            ArgumentTypeError: The state is not a tensor of bytes.
+            ShapeError: The state has another size.
         """
         if getattr(state, "dtype", None) is not dtypes.uint8:
             raise ArgumentTypeError("set_state", f"a {type(state).__name__} of dtype {getattr(state, 'dtype', None)}",
@@ -94,7 +94,7 @@ class Generator:
 
     @property
     def position(self) -> tuple[int, int]:
-        """Seed and offset of what is drawn next."""
+        """Seed and offset of the next draw."""
         with self._lock:
             return self._seed, self._offset
 
@@ -104,7 +104,7 @@ class Generator:
             self._seed, self._offset = value
 
     def take(self, blocks: int) -> tuple[int, int]:
-        """Reserve counter blocks; returns the seed and the first block."""
+        """Reserve counter blocks; return the seed and the first block."""
         forbid_replay()  # before the position changes: each call draws other numbers
         with self._lock:
             offset = self._offset
@@ -113,7 +113,7 @@ class Generator:
 
 
 def _generator_at(device: Any, seed: int, offset: int) -> Generator:
-    """A generator at a position of its stream."""
+    """Return a generator at a position of its stream."""
     generator = Generator(device)
     generator._seed, generator._offset = seed, offset
     return generator
@@ -123,7 +123,7 @@ _GENERATORS: Final[dict[int, Generator]] = {}
 
 
 def generator_of(entry: DeviceEntry) -> Generator:
-    """The generator that a device's random operators use."""
+    """Return the generator that a device's random operators use."""
     generator = _GENERATORS.get(entry.key)
     if generator is None:
         with _LOCK:
@@ -132,7 +132,7 @@ def generator_of(entry: DeviceEntry) -> Generator:
 
 
 def manual_seed(seed: int) -> Generator:
-    """Start the stream of ``seed`` on all devices; returns the default device's generator.
+    """Start the stream of ``seed`` on all devices; return the default device's generator.
 
     Raises:
         ArgumentError: The seed does not fit 64 bits.
@@ -146,19 +146,19 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Start a stream that nobody can predict, on all devices; returns its seed."""
+    """Start an unpredictable stream on all devices and return its seed."""
     chosen = secrets.randbits(64)
     manual_seed(chosen)
     return chosen
 
 
 def initial_seed() -> int:
-    """The seed of the default device's generator."""
+    """Return the seed of the default device's generator."""
     return generator_of(open_entry(None)).initial_seed()
 
 
 def get_rng_state() -> Any:
-    """State of the default device's generator."""
+    """Return the state of the default device's generator."""
     return generator_of(open_entry(None)).get_state()
 
 

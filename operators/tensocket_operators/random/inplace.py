@@ -1,4 +1,4 @@
-"""Tensors filled with random numbers, in place: every distribution is a formula of uniform or normal numbers."""
+"""Functions that fill tensors with random numbers in place: a distribution is a formula of uniforms or normals."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _ABSENT: Final = object()
 
 
 def check_floats(operator: str, dtype: DType) -> None:
-    """Refuse dtypes that hold no real floats.
+    """Refuse dtypes that do not hold real floats.
 
     Raises:
-        UndefinedDtype: It is one.
+        UndefinedDtype: The dtype does not hold real floats.
     """
     if not dtype.is_floating_point:
         raise UndefinedDtype(operator, f"dtype {dtype.name}", "the distribution is one of real floats",
@@ -34,14 +34,14 @@ def check_floats(operator: str, dtype: DType) -> None:
 
 
 def uniforms(input: Any, generator: Generator | None) -> Any:
-    """Uniform numbers in [0, 1) of a tensor's shape, in the dtype that its device computes in; float32 for integers."""
+    """Draw uniforms in [0, 1) of a tensor's shape, in the dtype that its device computes in; float32 for integers."""
     work = arithmetic_dtype(input.dtype) if input.dtype.is_floating_point else dtypes.float32
     return floats("rand", UNIFORM, tuple(input.shape), work, input._entry, generator)
 
 
 def uniform_(input: Any, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None,
              **bounds: float) -> Any:
-    """Uniform numbers in [a, b), in place; the bounds are called ``from`` and ``to``, too, as in PyTorch."""
+    """Fill with uniform numbers in [a, b); the bounds may also be passed as ``from`` and ``to``, as in PyTorch."""
     a, b = bounds.pop("from", a), bounds.pop("to", b)
     if bounds:
         raise ArgumentTypeError("uniform_", f"arguments {sorted(bounds)}", "the bounds are called from and to",
@@ -60,7 +60,7 @@ def uniform_(input: Any, a: float = 0.0, b: float = 1.0, *, generator: Generator
 
 
 def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Any:
-    """Normal numbers, in place."""
+    """Fill with normal numbers."""
     if std < 0:
         raise ArgumentError(
             "normal_", f"std={std}", "a standard deviation is not negative", "pass a non-negative number"
@@ -71,7 +71,7 @@ def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Gener
 
 
 def log_normal_(input: Any, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Any:
-    """Exponentials of normal numbers with this mean and standard deviation, in place."""
+    """Fill with exponentials of normal numbers with this mean and standard deviation."""
     check_floats("log_normal_", input.dtype)
     if std <= 0:
         raise ArgumentError("log_normal_", f"std={std}", "a standard deviation is positive", "pass a positive number")
@@ -81,7 +81,7 @@ def log_normal_(input: Any, mean: float = 1.0, std: float = 2.0, *, generator: G
 
 
 def exponential_(input: Any, lambd: float = 1.0, *, generator: Generator | None = None) -> Any:
-    """Positive numbers with density lambd * exp(-lambd * x), in place: -log(1 - u) / lambd."""
+    """Fill with positive numbers of density lambd * exp(-lambd * x): -log(1 - u) / lambd."""
     check_floats("exponential_", input.dtype)
     if lambd <= 0:
         raise ArgumentError("exponential_", f"lambd={lambd}", "a rate is positive", "pass a positive number")
@@ -89,7 +89,7 @@ def exponential_(input: Any, lambd: float = 1.0, *, generator: Generator | None 
 
 
 def cauchy_(input: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Any:
-    """Numbers with density sigma / (pi (sigma**2 + (x - median)**2)), in place: median + sigma tan(pi (u - 1/2))."""
+    """Fill with numbers of density sigma / (pi (sigma**2 + (x - median)**2)): median + sigma tan(pi (u - 1/2))."""
     check_floats("cauchy_", input.dtype)
     if sigma <= 0:
         raise ArgumentError("cauchy_", f"sigma={sigma}", "a width is positive", "pass a positive number")
@@ -97,7 +97,7 @@ def cauchy_(input: Any, median: float = 0.0, sigma: float = 1.0, *, generator: G
 
 
 def geometric_(input: Any, p: float, *, generator: Generator | None = None) -> Any:
-    """Numbers of trials up to the first success, 1 at least, in place: ceil(log(1 - u) / log(1 - p))."""
+    """Fill with numbers of trials up to the first success, at least 1: ceil(log(1 - u) / log(1 - p))."""
     if input.dtype.kind in ("bool", "complex"):
         raise UndefinedDtype("geometric_", f"dtype {input.dtype.name}", "counts are real numbers",
                              "use another dtype")
@@ -117,13 +117,14 @@ def _last(dtype: DType) -> int:
 
 def random_(input: Any, low: Any = _ABSENT, to: Any = _ABSENT, *, generator: Generator | None = None,
             **bounds: Any) -> Any:
-    """Whole numbers, in place: ``random_()``, ``random_(to)`` and ``random_(from, to)`` draw from [from, to).
+    """Fill with whole numbers: ``random_()``, ``random_(to)`` and ``random_(from, to)`` draw from [from, to).
 
-    Without bounds, from 0 to the largest number; of floats, up to which they hold all whole numbers. So does
-    ``random_(from, None)``, from the bound on. The first bound is called ``from``, too, as in PyTorch.
+    Without bounds, the range is from 0 to the largest number of the dtype, and for floats to the largest up to which
+    they represent all whole numbers. ``random_(from, None)`` has the same upper bound. The first bound may also be
+    passed as ``from``, as in PyTorch.
 
     Raises:
-        ArgumentError: The range is empty, or the dtype does not hold its bounds.
+        ArgumentError: The range is empty, or the dtype cannot represent its bounds.
         ArgumentTypeError: A bound is not an integer.
         UndefinedDtype: The tensor is complex.
     """
@@ -143,7 +144,7 @@ def random_(input: Any, low: Any = _ABSENT, to: Any = _ABSENT, *, generator: Gen
 
 
 def _whole(operator: str, input: Any, low: int, high: int, generator: Generator | None) -> Any:
-    """Whole numbers in [low, high), of the input's dtype or int64."""
+    """Draw whole numbers in [low, high), of the input's dtype or int64."""
     dtype = input.dtype
     if high <= low:
         raise ArgumentError(operator, f"from={low}, to={high}", "from is less than to", "exchange them")
@@ -158,7 +159,7 @@ def _whole(operator: str, input: Any, low: int, high: int, generator: Generator 
 
 
 def _check_bound(operator: str, name: str, bound: int, dtype: DType) -> None:
-    """Refuse a bound that the dtype does not hold, and warn of one behind which floats lack whole numbers."""
+    """Refuse a bound that the dtype cannot represent; warn of one up to which floats lack some whole numbers."""
     if dtype.is_floating_point:
         most = min(int(finfo(dtype).max), INT_RANGE)
         least = -most
@@ -176,7 +177,7 @@ def _check_bound(operator: str, name: str, bound: int, dtype: DType) -> None:
 
 
 def _inner_bounds(low: int, high: int, digits: int) -> tuple[int, int]:
-    """Bounds between which numbers of so many digits do not round beyond the given ones."""
+    """Return bounds between which numbers, rounded to ``digits`` binary digits, stay within the given bounds."""
     below, above = _rounded(low + 1, digits), _rounded(high - 1, digits)
     if below < low:
         low = below + (1 << (abs(low + 1).bit_length() - digits))
@@ -186,7 +187,7 @@ def _inner_bounds(low: int, high: int, digits: int) -> tuple[int, int]:
 
 
 def _rounded(value: int, digits: int) -> int:
-    """Return the nearest integer with so many binary digits, of two the even one."""
+    """Return the nearest integer with at most ``digits`` binary digits, the even one of two."""
     extra = max(0, abs(value).bit_length() - digits)
     whole, rest = divmod(abs(value), 1 << extra)
     half = (1 << extra) >> 1
@@ -195,7 +196,7 @@ def _rounded(value: int, digits: int) -> int:
 
 
 def bernoulli_(input: Any, p: Any = 0.5, *, generator: Generator | None = None) -> Any:
-    """1 with a probability (a number, or a tensor that broadcasts), else 0, in place."""
+    """Fill with 1 with a probability (a number, or a tensor that broadcasts), else 0."""
     given = p
     while getattr(given, "_level", 0):
         given._transform.check_parameter("bernoulli_")
@@ -207,11 +208,11 @@ def bernoulli_(input: Any, p: Any = 0.5, *, generator: Generator | None = None) 
 
 
 def checked_probability(operator: str, p: Any) -> Any:
-    """Return a probability, or a tensor of them without history.
+    """Return a probability, or a tensor of probabilities without history.
 
     Raises:
-        ArgumentError: One is outside of [0, 1].
-        UndefinedDtype: A tensor of them is not of real floats.
+        ArgumentError: A probability is outside of [0, 1].
+        UndefinedDtype: A tensor of probabilities does not hold real floats.
     """
     if not hasattr(p, "_key"):
         if not 0 <= p <= 1:

@@ -1,4 +1,4 @@
-"""The nest of all draws: an iteration makes the numbers of one block of random words."""
+"""The nest of all draws: one iteration computes the numbers from one block of random words."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def block_nest(name: str, formula: Formula, dtype: DType, index: DType,
 
     Args:
         name: Kernel name.
-        formula: Takes the four words of a block and ``numbers``; returns the numbers that are made of them.
-        dtype: Of the results.
+        formula: Takes the four words of a block and ``numbers``; returns random numbers.
+        dtype: Dtype of the results.
         index: Integer type of index arithmetic.
         numbers: Types of further arguments.
-        side: Blocks that are drawn side by side.
+        side: Number of blocks to interleave.
 
     Returns:
-        A program whose scalars are the count of results, groups of ``side`` blocks, the halves of the seed, the
-        first block's number, and ``numbers``.
+        A program whose scalars are the number of results, the number of groups of ``side`` blocks, the halves of the
+        seed, the first block's number, and ``numbers``.
     """
     nest = Nest(name, index)
     out = nest.buffer("out", dtype, writable=True)

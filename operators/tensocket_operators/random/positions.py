@@ -1,4 +1,4 @@
-"""Positions of all random streams, to be gone back to for a while."""
+"""Positions of all random streams, to save and restore."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from tensocket_core.device import entries
 
 from .generator import generator_of
 
-#: By the key of a device, the seed and offset of its generator.
+#: By key of a device, the seed and offset of its generator.
 States = dict[int, tuple[int, int]]
 
 
 def rng_states() -> States:
-    """Positions of the generators of all opened devices."""
+    """Return the positions of the generators of all opened devices."""
     return {entry.key: generator_of(entry).position for entry in entries()}
 
 
 def go_to_states(states: States) -> None:
-    """Draw from these positions on; devices without one stay where they are."""
+    """Move the generators to these positions; those of other devices stay where they are."""
     for entry in entries():
         if entry.key in states:
             generator_of(entry).position = states[entry.key]
@@ -27,10 +27,10 @@ def go_to_states(states: States) -> None:
 
 @contextmanager
 def fork_rng_states(states: States) -> Iterator[None]:
-    """Draw from these positions on in this block; afterwards go on where the generators were.
+    """Draw from these positions in a ``with`` block; afterwards restore the generators' positions.
 
     Args:
-        states: What ``rng_states`` returned.
+        states: Positions that ``rng_states`` returned.
     """
     before = rng_states()
     go_to_states(states)

@@ -26,7 +26,7 @@ from .draws import drawn_tensor, floats
 from .generator import Generator
 from .inplace import check_floats, checked_probability, uniforms
 
-#: Connects a result to parameters whose gradient is zero, as PyTorch's samples are.
+#: Connects a result to its parameters, with zero gradients, as PyTorch does for samples.
 _drawn_from: Final = Custom(
     "drawn_from(Tensor drawn, Tensor parameters) -> Tensor", "Samples of a distribution with these parameters.",
     lambda entry, drawn, parameters: drawn.detach(), method=False, function=False,
@@ -34,16 +34,16 @@ _drawn_from: Final = Custom(
 
 
 def _connected(drawn: Any, *parameters: Any) -> Any:
-    """Samples that require grad, or have a tangent of zeros, if a parameter does."""
+    """Return samples that require grad, or have a zero tangent, if a parameter does."""
     for parameter in parameters:
         if (parameter._key & AUTOGRAD and is_grad_enabled()) or getattr(parameter, "is_dual", False):
             drawn = call(_drawn_from, drawn, parameter)
     return drawn
 
 
-#: Means from which counts are drawn by rejection; below, by adding up probabilities.
+#: Mean from which counts are drawn by rejection; below it, by adding up probabilities.
 _LARGE: Final = 10.0
-#: More than the counts that occur with a mean below that.
+#: Larger than any count that occurs with a mean below ``_LARGE``.
 _MOST: Final = 80
 
 
@@ -58,21 +58,21 @@ def _watched(operator: str, *given: Any) -> bool:
 
 def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None,
            device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
-    """Normal numbers.
+    """Draw normal numbers.
 
     Args:
-        mean: A number, or a tensor with a mean for each.
-        std: A number, or a tensor with a standard deviation for each; both tensors broadcast.
-        size: The shape, where both are numbers.
-        generator: Where the random numbers come from.
-        dtype: Of the result, where both are numbers.
-        device: Where the result is, where both are numbers.
+        mean: A number, or a tensor with one mean per sample.
+        std: A number, or a tensor with one standard deviation per sample; both tensors broadcast.
+        size: The shape, if both are numbers.
+        generator: The source of random numbers.
+        dtype: Dtype of the result, if both are numbers.
+        device: Device of the result, if both are numbers.
         requires_grad: Whether gradients of the result are wanted.
         rest: ``layout``, ``pin_memory``, ``out``.
 
     Raises:
         ArgumentError: A standard deviation is negative.
-        ArgumentTypeError: Both are numbers and the size is missing, or the reverse.
+        ArgumentTypeError: Both are numbers and the size is missing, or a size is given with a tensor.
         DtypeError: Standard deviations are complex.
     """
     if rest or _watched("normal", mean, std):
@@ -115,7 +115,7 @@ def _check_deviation(std: Any) -> None:
 
 
 def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, out: Any = None) -> Any:
-    """1 with the probabilities in ``input``, or with probability ``p``, else 0.
+    """Draw 1 with the probabilities in ``input``, or with probability ``p``, else 0.
 
     Raises:
         ArgumentError: A probability is outside of [0, 1].
@@ -135,12 +135,12 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, 
 
 
 def _check_weights(input: Any, num_samples: int, replacement: bool) -> None:
-    """Refuse weights that categories cannot be drawn with.
+    """Refuse weights from which no categories can be drawn.
 
     Raises:
-        ArgumentError: There are too few categories, weights that are negative or not finite, or only zeros.
-        ShapeError: They are neither a vector nor rows.
-        UndefinedDtype: They are not real floats.
+        ArgumentError: There are too few categories, weights are negative or not finite, or all are zero.
+        ShapeError: The weights are neither a vector nor a matrix.
+        UndefinedDtype: The weights are not real floats.
     """
     check_floats("multinomial", input.dtype)
     if input.ndim not in (1, 2):
@@ -164,14 +164,14 @@ def _check_weights(input: Any, num_samples: int, replacement: bool) -> None:
 
 def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Generator | None = None,
                 out: Any = None) -> Any:
-    """Categories drawn with probabilities in proportion to weights: (num_samples,) or (rows, num_samples), int64.
+    """Draw categories with probabilities in proportion to weights: (num_samples,) or (rows, num_samples), int64.
 
-    Without replacement, the order is that of the largest ratios of weight and an exponential number.
+    Without replacement, the samples are the categories with the largest ratios of weight to an exponential number.
 
     Raises:
-        ArgumentError: There are too few categories, weights that are negative or not finite, or only zeros.
+        ArgumentError: There are too few categories, weights are negative or not finite, or all are zero.
         DtypeError: ``out`` does not hold int64.
-        ShapeError: The weights are neither a vector nor rows.
+        ShapeError: The weights are neither a vector nor a matrix.
     """
     if _watched("multinomial", input):
         return seen(multinomial, input, num_samples, replacement, generator=generator)
@@ -190,18 +190,18 @@ def multinomial(input: Any, num_samples: int, replacement: bool = False, *, gene
 
 
 def _with_replacement(weights: Any, num_samples: int, generator: Generator | None) -> Any:
-    """Return the first category up to which the sum of weights exceeds a uniform part of the whole."""
+    """Return the first category whose cumulative weight exceeds a uniform fraction of the total."""
     sums = weights.cumsum(-1)
     drawn = uniforms(weights.new_empty((*weights.shape[:-1], num_samples)), generator) * sums[..., -1:]
     places = functions.searchsorted(sums, drawn, right=True)
-    return places.minimum(sums.argmax(-1, True))  # nothing is added behind
+    return places.minimum(sums.argmax(-1, True))  # weights after the maximum are zero
 
 
 # ------------------------------------------------------------------------------------------------------------ counts
 
 
 def _log_tail(k: Any) -> Any:
-    """log(k!) - k log(k) + k: half of log(2 pi k), and three terms of Stirling's series."""
+    """Return log(k!) - k log(k) + k: half of log(2 pi k), and three terms of Stirling's series."""
     safe = k.clamp(min=1)
     square = safe * safe
     series = (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / safe
@@ -209,15 +209,16 @@ def _log_tail(k: Any) -> Any:
 
 
 def _deviance(k: Any, mean: Any) -> Any:
-    """Return the sum k log(k / mean) - k + mean, accurate near the mean (C. Loader, "Fast and accurate computation of
-    binomial probabilities", 2000).
+    """Return k log(k / mean) - k + mean, accurate near the mean.
+
+    C. Loader, "Fast and accurate computation of binomial probabilities", 2000.
     """
     distance = (k - mean) / mean
     return mean * ((1 + distance) * distance.clamp(min=-1 + 2.0**-20).log1p() - distance)
 
 
 def _added_up(start: Any, ratio: Callable[[int], Any], uniform: Any) -> Any:
-    """Counts by inversion: the first k up to which probabilities, from ``start`` on, exceed a uniform number."""
+    """Draw counts by inversion: the first k at which the sum of probabilities, from ``start``, exceeds ``uniform``."""
     count, probability, total = uniform.new_zeros(tuple(uniform.shape)), start, start
     for k in range(1, _MOST):
         beyond = uniform >= total
@@ -230,7 +231,7 @@ def _added_up(start: Any, ratio: Callable[[int], Any], uniform: Any) -> Any:
 
 
 def _rejected(needed: Any, generator: Generator | None, propose: Callable[[Any, Any], tuple[Any, Any]]) -> Any:
-    """Proposals of two uniform numbers, drawn again for all until every needed one is accepted."""
+    """Draw proposals from two uniform numbers each, all of them again until every needed one is accepted."""
     result, pending = needed.new_zeros(tuple(needed.shape), dtype=dtypes.float32), needed
     while True:
         shape = needed.new_empty(tuple(needed.shape), dtype=dtypes.float32)
@@ -242,8 +243,9 @@ def _rejected(needed: Any, generator: Generator | None, propose: Callable[[Any, 
 
 
 def _poisson_proposal(rate: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """Transformed rejection with squeeze: W. Hormann, "The transformed rejection method for generating Poisson random
-    variables", 1993, algorithm PTRS.
+    """Return the proposals of transformed rejection with squeeze for Poisson numbers.
+
+    W. Hormann, "The transformed rejection method for generating Poisson random variables", 1993, algorithm PTRS.
     """
     b = 0.931 + 2.53 * rate.sqrt()
     a = -0.059 + 0.02483 * b
@@ -262,7 +264,7 @@ def _poisson_proposal(rate: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
 
 
 def poisson(input: Any, generator: Generator | None = None) -> Any:
-    """Poisson numbers with the rates in ``input``: P(k) = rate**k exp(-rate) / k!.
+    """Draw Poisson numbers with the rates in ``input``: P(k) = rate**k exp(-rate) / k!.
 
     Raises:
         ArgumentError: A rate is negative or NaN.
@@ -286,8 +288,9 @@ def poisson(input: Any, generator: Generator | None = None) -> Any:
 
 
 def _binomial_proposal(n: Any, p: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """Transformed rejection with squeeze: W. Hormann, "The generation of binomial random variates", 1993, algorithm
-    BTRS, for p up to 1/2 and n p from 10 on.
+    """Return the proposals of transformed rejection with squeeze for binomial numbers, for p <= 1/2 and n p >= 10.
+
+    W. Hormann, "The generation of binomial random variates", 1993, algorithm BTRS.
     """
     mean, rest = n * p, n * (1 - p)
     spread = (mean * (1 - p)).sqrt()
@@ -312,16 +315,16 @@ def _binomial_proposal(n: Any, p: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
 
 
 def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Any:
-    """Return numbers of successes among ``count`` trials of probability ``prob``.
+    """Draw numbers of successes among ``count`` trials of probability ``prob``.
 
     Args:
         count: Numbers of trials, as floats; both broadcast.
         prob: Probabilities; those outside of [0, 1] count as the nearest bound.
-        generator: Where the random numbers come from.
+        generator: The source of random numbers.
 
     Raises:
         DtypeError: The dtypes differ.
-        UndefinedDtype: They are not floats.
+        UndefinedDtype: The dtypes are not floats.
     """
     if _watched("binomial", count, prob):
         return seen(binomial, count, prob, *(() if generator is None else (generator,)))

@@ -1,4 +1,4 @@
-"""Histograms: how many elements, or points of a space, lie in each bin."""
+"""Histograms: counts of elements, or of points in space, per bin."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ HistogramddResult: Final = named_result("histogramdd", ("hist", "bin_edges"))
 
 
 def _check_floating(name: str, input: Any) -> None:
-    """Refuse all but real floats.
+    """Refuse every dtype but real floats.
 
     Raises:
-        UndefinedDtype: The dtype is another.
+        UndefinedDtype: The dtype is not one of real floats.
     """
     if not input.dtype.is_floating_point:
         raise UndefinedDtype(name, f"dtype {input.dtype.name}", "histograms are of real floating-point numbers",
@@ -34,12 +34,12 @@ def _check_floating(name: str, input: Any) -> None:
 
 
 def _bounds(name: str, values: Any, low: float, high: float, *, given: bool) -> tuple[Any, Any]:
-    """Return the range of a histogram: as given, else that of the elements, and one unit wide where that has no width.
+    """Return the range of a histogram: as given, or that of the elements, widened to one unit if it is empty.
 
-    Examples of a batch have ranges of their own, as tensors.
+    In a batch, each example has its own range, and the bounds are tensors.
 
     Raises:
-        ArgumentError: It is not finite.
+        ArgumentError: The range is not finite.
     """
     if not given and not values._entry.holds_data:
         return 0.0, 1.0
@@ -58,14 +58,14 @@ def _bounds(name: str, values: Any, low: float, high: float, *, given: bool) -> 
 
 
 def _edges(name: str, values: Any, bins: int, low: float, high: float) -> Any:
-    """Evenly spaced bounds of bins.
+    """Return evenly spaced bin edges.
 
     Raises:
         ArgumentError: The number of bins is below 1.
     """
     if bins < 1:
         raise ArgumentError(name, f"{bins} bins", "there is at least one bin", "pass a larger number")
-    if hasattr(low, "_key"):  # the arithmetic of linspace
+    if hasattr(low, "_key"):  # the same arithmetic as linspace
         places = creation.arange(bins + 1, dtype=values.dtype, device=values.device)
         step = (high - low) / bins
         return functions.where(places < (bins + 1) // 2, low + step * places, high - step * (bins - places))
@@ -73,7 +73,7 @@ def _edges(name: str, values: Any, bins: int, low: float, high: float) -> Any:
 
 
 def _even_places(values: Any, edges: Any, low: Any, high: Any) -> Any:
-    """Return the bin of each element, by arithmetic; a neighbouring one where rounding missed it."""
+    """Compute the bin of each element; move to a neighbouring bin where rounding missed it."""
     last = edges.numel() - 2
     scaled = (values - low) * ((last + 1) / (high - low))
     guess = functions.where(values == values, scaled, 0).clamp(0, last).to(dtypes.int64)
@@ -83,21 +83,21 @@ def _even_places(values: Any, edges: Any, low: Any, high: Any) -> Any:
 
 
 def _within(values: Any, edges: Any) -> Any:
-    """Whether elements lie in any bin; the last one holds its upper bound."""
+    """Whether each element is in a bin; the last bin includes its upper bound."""
     return (values >= edges[0]) & (values <= edges[-1])
 
 
 @composite("histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor")
 def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
-    """Numbers of elements in bins of equal width from ``min`` to ``max``, by default those of the elements.
+    """Count the elements in bins of equal width from ``min`` to ``max``, by default the range of the elements.
 
-    Elements outside are not counted; the last bin holds its upper bound.
+    Elements outside of the range are not counted; the last bin includes its upper bound.
 
     Args:
         input: Floating-point numbers.
         bins: Number of bins.
         min: Lower bound.
-        max: Upper bound; the elements' bounds where both are equal.
+        max: Upper bound. If both are equal, the bounds are those of the elements.
 
     Raises:
         ArgumentError: The number of bins is below 1, or the range is not finite, or max is less than min.
@@ -105,7 +105,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """
     _check_floating("histc", input)
     values = input.detach().reshape(-1)
-    values = values.to(arithmetic_dtype(values.dtype))  # halves are too coarse for the bounds of many bins
+    values = values.to(arithmetic_dtype(values.dtype))  # 16-bit floats are too coarse for the edges of many bins
     if max < min:
         raise ArgumentError("histc", f"min={min}, max={max}", "max is not less than min", "exchange them")
     low, high = _bounds("histc", values, min, max, given=min != max)
@@ -119,11 +119,11 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
 
 
 def _check_points(input: Any, weight: Any, range: Any) -> None:
-    """Refuse points without a histogram.
+    """Refuse points that have no histogram.
 
     Raises:
-        ShapeError: The input has no dimension of coordinates, a point has no weight, or not two bounds for each
-            coordinate.
+        ShapeError: The input has no dimension of coordinates, a point has no weight, or a coordinate does not have two
+            bounds.
     """
     if input.ndim < 2:
         raise ShapeError("histogramdd", f"a tensor of shape {list(input.shape)}", "the last of at least 2 dimensions "
@@ -140,11 +140,11 @@ def _check_points(input: Any, weight: Any, range: Any) -> None:
 
 
 def _given_edges(name: str, points: Any, bins: Any) -> Any:
-    """Return the bounds of bins, as they were given.
+    """Return the given bin edges.
 
     Raises:
-        DtypeError: They have another dtype than the points.
-        ShapeError: They are not a vector.
+        DtypeError: The edges do not have the dtype of the points.
+        ShapeError: The edges are not a vector.
     """
     if bins.dtype is not points.dtype:
         raise DtypeError(name, f"bins of dtype {bins.dtype.name} for {points.dtype.name}",
@@ -155,7 +155,7 @@ def _given_edges(name: str, points: Any, bins: Any) -> Any:
 
 
 def _coordinate(name: str, values: Any, bins: Any, range: Any) -> tuple[Any, Any, Any]:
-    """Return the bounds of one coordinate's bins, the bin of each value, and whether it is in one."""
+    """Return the bin edges of one coordinate, the bin of each value, and whether the value is in a bin."""
     if hasattr(bins, "_key"):
         edges = _given_edges(name, values, bins)
         places = functions.searchsorted(edges, values, right=True) - 1
@@ -171,7 +171,7 @@ def _coordinate(name: str, values: Any, bins: Any, range: Any) -> tuple[Any, Any
 
 def _histogram(name: str, points: Any, bins: Sequence[Any], range: Any, weight: Any,
                density: bool) -> tuple[Any, list[Any]]:
-    """Return the counts of points (rows of coordinates), and the bounds of the bins of each coordinate."""
+    """Return the counts of points (rows of coordinates) and the bin edges of each coordinate."""
     _check_floating(name, points)
     edges, shape = [], []
     place, inside = points.new_zeros((points.shape[0],), dtype=dtypes.int64), points.new_ones((), dtype=dtypes.bool_)
@@ -190,25 +190,25 @@ def _histogram(name: str, points: Any, bins: Sequence[Any], range: Any, weight: 
     return counts, edges
 
 
-#: ``range`` is a parameter's name below.
+#: The functions below have a parameter named ``range``.
 builtin_range: Final = range
 
 
 @composite("histogram(Tensor input, any bins=100, *, any range=None, Tensor? weight=None, bool density=False) -> any")
 def histogram(input: Any, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
-    """Numbers of elements in bins, and the bins' bounds.
+    """Return the counts of elements in bins, and the bin edges.
 
     Args:
         input: Floating-point numbers.
-        bins: Number of bins of equal width, or a vector of increasing bounds.
-        range: Two bounds of bins of equal width; by default those of the elements.
+        bins: Number of bins of equal width, or a vector of increasing edges.
+        range: Lower and upper bound of bins of equal width; by default those of the elements.
         weight: Weight of each element; by default 1.
-        density: Divide by the sum of the counts and the bins' widths, so that the integral is 1.
+        density: Whether to divide by the sum of the counts and by the bins' widths, so that the integral is 1.
 
     Raises:
         ArgumentError: The number of bins is below 1, or the range is not finite or not increasing.
-        DtypeError: Bounds or weights have another dtype.
-        ShapeError: The bounds are not a vector, or some element has no weight.
+        DtypeError: Edges or weights have another dtype.
+        ShapeError: The edges are not a vector, or an element has no weight.
     """
     if weight is not None:
         _check_weight(input, weight)
@@ -228,19 +228,19 @@ def _check_weight(input: Any, weight: Any) -> None:
 @composite("histogramdd(Tensor input, any bins, *, any range=None, Tensor? weight=None, bool density=False) -> any",
            method=False)
 def histogramdd(input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
-    """Numbers of points in the cells of a grid, and the bounds of the bins of every coordinate.
+    """Return the counts of points in the cells of a grid, and the bin edges of every coordinate.
 
     Args:
         input: Points, (..., coordinates), of floating-point numbers.
-        bins: A number of bins for all coordinates, or a number or a vector of increasing bounds for each.
-        range: Two bounds for every coordinate, one after the other; by default those of the points.
+        bins: One number of bins for all coordinates, or for each a number or a vector of increasing edges.
+        range: Lower and upper bound of every coordinate, in one flat sequence; by default those of the points.
         weight: Weight of each point; by default 1.
-        density: Divide by the sum of the counts and the cells' volumes.
+        density: Whether to divide by the sum of the counts and by the cells' volumes.
 
     Raises:
         ArgumentError: The number of bins is below 1, or a range is not finite or not increasing.
-        DtypeError: Bounds or weights have another dtype.
-        ShapeError: Bins, bounds and weights do not fit the points.
+        DtypeError: Edges or weights have another dtype.
+        ShapeError: Bins, edges and weights do not fit the points.
     """
     _check_points(input, weight, range)
     size = input.shape[-1]

@@ -1,4 +1,4 @@
-"""Covariances, integrals of sampled functions, and slices of bounded norm."""
+"""Covariances, integrals of sampled functions, and renormalised slices."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .value_checks import widened
 
 
 def _check_weights(name: str, weights: Any, count: int, *, whole: bool) -> None:
-    """Refuse weights of the wrong kind.
+    """Refuse weights that are not valid.
 
     Raises:
-        ArgumentError: One of them is negative.
-        DtypeError: Frequencies are not integers, or importances not floats.
-        ShapeError: There is not one for every observation.
+        ArgumentError: A weight is negative.
+        DtypeError: Frequencies are not integers, or importances are not floats.
+        ShapeError: There is not one weight per observation.
     """
     if whole != (weights.dtype.category == 1) or weights.dtype.is_complex:
         raise DtypeError("cov", f"{name} of dtype {weights.dtype.name}",
@@ -50,11 +50,11 @@ def _freedom(count: Any, weights: Any, aweights: Any, total: Any, correction: in
 
 @composite("cov(Tensor input, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor")
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
-    """Covariances of variables (rows), each observed several times (columns).
+    """Return the covariances of variables (rows), each observed several times (columns).
 
     Args:
         input: [variables, observations], or the observations of one variable.
-        correction: Subtracted from the number of observations.
+        correction: Number that is subtracted from the number of observations.
         fweights: How often each observation was made.
         aweights: How much each observation counts.
 
@@ -90,7 +90,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
 
 @composite("corrcoef(Tensor input) -> Tensor")
 def corrcoef(input: Any) -> Any:
-    """Covariances divided by both standard deviations, from -1 to 1.
+    """Return the correlation coefficients, covariances divided by both standard deviations, from -1 to 1.
 
     Raises:
         ShapeError: The input has more than two dimensions.
@@ -113,12 +113,12 @@ def corrcoef(input: Any) -> Any:
 
 
 def _areas(operator: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
-    """Twice the areas between neighbouring samples, without a scalar spacing; and the axis.
+    """Return twice the areas between neighbouring samples, not yet multiplied by a scalar spacing, and the axis.
 
     Raises:
         DimensionError: y has no dimensions.
         DtypeError: Values are boolean.
-        ShapeError: There is not one x for every sample.
+        ShapeError: There is not one x per sample.
     """
     if y.dtype is bool_:
         raise DtypeError(operator, "y of dtype bool", "samples are numbers", "convert with .to(dtype)")
@@ -151,7 +151,7 @@ def _check_spacing(operator: str, x: Any, dx: Any) -> None:
 @composite("trapezoid(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1) -> Tensor", method=False,
            aliases=("trapz",))
 def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
-    """Integral of sampled values by the trapezoid rule; samples are dx (by default 1) apart, or at the places x."""
+    """Integrate sampled values by the trapezoid rule; the samples are at ``x``, or ``dx`` (by default 1) apart."""
     _check_spacing("trapezoid", x, dx)
     areas, axis = _areas("trapezoid", y, x, dx, dim)
     total = areas.sum(axis) / 2.0
@@ -160,7 +160,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) 
 
 @composite("cumulative_trapezoid(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1) -> Tensor", method=False)
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
-    """Running integral of sampled values by the trapezoid rule, one element less than samples."""
+    """Return the running integral of sampled values by the trapezoid rule, with one element less than samples."""
     _check_spacing("cumulative_trapezoid", x, dx)
     areas, axis = _areas("cumulative_trapezoid", y, x, dx, dim)
     total = areas.cumsum(axis) / 2.0
@@ -172,7 +172,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim:
 
 @composite("renorm(Tensor input, Scalar p, int dim, Scalar maxnorm) -> Tensor")
 def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
-    """Slices along a dimension, those of a p-norm above maxnorm scaled down to it.
+    """Scale down the slices along a dimension whose p-norm is greater than maxnorm to that norm.
 
     Raises:
         ArgumentError: p is not positive, or maxnorm is negative.
@@ -188,12 +188,12 @@ def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
     others = tuple(k for k in range(input.ndim) if k != axis)
     dtype, input = widened(input)
     size = functions.linalg_vector_norm(input, p, others, True)
-    # The small number keeps slices of norm 0 as they are.
+    # The small number avoids a division by 0.
     return (input * functions.where(size > maxnorm, maxnorm / (size + 1e-7), 1.0).to(input.dtype)).to(dtype)
 
 
 @composite("renorm_(Tensor! input, Scalar p, int dim, Scalar maxnorm) -> Tensor", function=False)
 def renorm_(input: Any, p: float, dim: int, maxnorm: float) -> Any:
-    """``renorm`` in place."""
+    """Apply ``renorm`` in place."""
     before = input.clone() if input._key & AUTOGRAD else input
     return input.copy_(functions.renorm(before, p, dim, maxnorm))

@@ -1,7 +1,7 @@
-"""Reductions and normalisations of the elements that a mask holds: ``masked_NAME`` is ``tensocket.masked.NAME``.
+"""Reductions and normalisations of the elements that a mask selects: ``masked_NAME`` is ``tensocket.masked.NAME``.
 
-Elements that the mask leaves out are replaced by the identity of the operation. A result of no elements at all is
-that identity, or what the operation makes of it.
+The identity of the operation replaces elements that the mask does not select. The result over no elements at all is
+that identity, or the operation applied to it.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def _nan(dtype: DType, *options: Any) -> Any:
 
 
 def _norm_identity(dtype: DType, ord: Any = 2.0) -> Any:
-    """Powers with negative exponents of infinity are 0, so that it adds nothing."""
+    """Return the identity of a norm: infinity for a negative order, as its negative powers are 0 and add nothing."""
     return math.inf if ord is not None and ord < 0 else 0
 
 
-#: Replacement of elements that the mask leaves out, by operation and dtype: it does not change the result.
-#: Means and variances have none, because they count elements.
+#: By operation, a function of the dtype that returns the replacement of unselected elements; it does not change the
+#: result. Means and variances have none, because they count elements.
 IDENTITIES: Final[dict[str, Callable[..., Any]]] = {
     "sum": _zero, "cumsum": _zero, "prod": _one, "cumprod": _one, "all": _one, "any": _zero, "norm": _norm_identity,
     "amax": _lowest, "argmax": _lowest, "logsumexp": _lowest, "logaddexp": _lowest, "softmax": _lowest,
@@ -76,12 +76,12 @@ def identity_of(name: str, dtype: DType, *options: Any) -> Any:
     """Return the identity of an operation on elements of a dtype.
 
     Args:
-        name: Of the operation, as in ``IDENTITIES``.
-        dtype: Of the elements.
-        options: The order, for norms.
+        name: Name of the operation, as in ``IDENTITIES``.
+        dtype: Dtype of the elements.
+        options: The order of a norm.
 
     Raises:
-        ArgumentError: The operation has none.
+        ArgumentError: The operation has no identity.
     """
     if name not in IDENTITIES:
         raise ArgumentError(f"masked.{name}", f"dtype {dtype.name}", "the operation has no identity",
@@ -93,7 +93,7 @@ def _broadcast(name: str, input: Any, mask: Any) -> Any:
     """Return the mask as bools of the input's shape.
 
     Raises:
-        DimensionError: It has more dimensions.
+        DimensionError: The mask has more dimensions than the input.
     """
     if mask.ndim > input.ndim:
         raise DimensionError(f"masked.{name}", f"a mask of shape {list(mask.shape)} for shape {list(input.shape)}",
@@ -103,7 +103,7 @@ def _broadcast(name: str, input: Any, mask: Any) -> Any:
 
 
 def kept(name: str, input: Any, mask: Any, *options: Any, fold: str | None = None) -> Any:
-    """Return the tensor with the identity of ``fold``, by default of ``name``, where the mask does not hold."""
+    """Return the tensor with the identity of ``fold``, by default of ``name``, where the mask is false."""
     if mask is None:
         return input
     identity = identity_of(fold or name, input.dtype, *options)
@@ -115,7 +115,7 @@ def _axes(name: str, input: Any, dim: Any) -> tuple[int, ...]:
 
 
 def _summable(dtype: Any, input: Any) -> Any:
-    """Return the tensor in the dtype of its sums: int64 for integers and bools."""
+    """Convert the tensor to the dtype of its sums: int64 for integers and bools."""
     wanted = dtype or (dtypes.int64 if input.dtype.category < 2 else input.dtype)
     return input.to(wanted)
 
@@ -125,38 +125,38 @@ def _summable(dtype: Any, input: Any) -> Any:
 
 @composite(f"masked_sum{_SEVERAL}", **_MASKED)
 def masked_sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
-    """Sum of the elements that the mask holds; int64 for integers and bools."""
+    """Return the sum of the elements that the mask selects; int64 for integers and bools."""
     return kept("sum", _summable(dtype, input), mask).sum(_axes("sum", input, dim), keepdim)
 
 
 @composite(f"masked_prod{_SEVERAL}", **_MASKED)
 def masked_prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
-    """Product of the elements that the mask holds; int64 for integers and bools."""
+    """Return the product of the elements that the mask selects; int64 for integers and bools."""
     return kept("prod", _summable(dtype, input), mask).prod(_axes("prod", input, dim), keepdim)
 
 
 def _bounded(name: str, input: Any, dim: Any, keepdim: bool, mask: Any, fold: Callable[..., Any]) -> Any:
-    """Return a fold of the elements, with its identity for those left out."""
+    """Fold the elements, with the identity of the fold in place of unselected ones."""
     with blame(f"masked.{name}"):
         return fold(kept(name, input, mask), dim, keepdim)
 
 
 @composite(f"masked_amax{_SEVERAL}", **_MASKED)
 def masked_amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
-    """Largest element that the mask holds; the smallest number of the dtype where it holds none."""
+    """Return the largest element that the mask selects; the smallest number of the dtype where it selects none."""
     return _bounded("amax", input, dim, keepdim, mask, functions.amax).to(dtype or input.dtype)
 
 
 @composite(f"masked_amin{_SEVERAL}", **_MASKED)
 def masked_amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
-    """Smallest element that the mask holds; the largest number of the dtype where it holds none."""
+    """Return the smallest element that the mask selects; the largest number of the dtype where it selects none."""
     return _bounded("amin", input, dim, keepdim, mask, functions.amin).to(dtype or input.dtype)
 
 
 @composite(f"masked_argmax{_PLACE}", **_MASKED)
 def masked_argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None,
                   mask: Any = None) -> Any:
-    """Position of the largest element that the mask holds, the first of equals, in the dtype of the elements."""
+    """Return the position of the first largest element that the mask selects, in the dtype of the elements."""
     places = _bounded("argmax", input, dim, keepdim, mask, functions.argmax)
     return places.to(input.dtype if dtype is None else dtype)
 
@@ -164,13 +164,13 @@ def masked_argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, 
 @composite(f"masked_argmin{_PLACE}", **_MASKED)
 def masked_argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None,
                   mask: Any = None) -> Any:
-    """Position of the smallest element that the mask holds, the first of equals, in the dtype of the elements."""
+    """Return the position of the first smallest element that the mask selects, in the dtype of the elements."""
     places = _bounded("argmin", input, dim, keepdim, mask, functions.argmin)
     return places.to(input.dtype if dtype is None else dtype)
 
 
 def _counts(name: str, input: Any, axes: tuple[int, ...], keepdim: bool, mask: Any) -> Any:
-    """Return numbers of elements that the mask holds."""
+    """Count the elements that the mask selects."""
     if mask is None:
         held = input.new_ones((), dtype=dtypes.int64).expand(tuple(input.shape))
     else:
@@ -180,7 +180,7 @@ def _counts(name: str, input: Any, axes: tuple[int, ...], keepdim: bool, mask: A
 
 @composite(f"masked_mean{_SEVERAL}", **_MASKED)
 def masked_mean(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
-    """Mean of the elements that the mask holds; NaN where it holds none.
+    """Return the mean of the elements that the mask selects; NaN where it selects none.
 
     Raises:
         ArgumentError: The elements are integers or bools, and no ``dtype`` is given.
@@ -196,10 +196,10 @@ def masked_mean(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: An
 @composite("masked_median(Tensor input, int dim=-1, *, bool keepdim=False, dtype? dtype=None, Tensor? mask=None) "
            "-> Tensor", **_MASKED)
 def masked_median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
-    """Median of the elements that the mask holds and that are not NaN, the lower of two middle ones.
+    """Return the median of the elements that the mask selects and that are not NaN, the lower of two middle ones.
 
     Raises:
-        ArgumentError: The elements are integers and the mask holds none of a row.
+        ArgumentError: The elements are integers and the mask selects none of a row.
     """
     input = input if dtype is None else input.to(dtype)
     wide = input if input.dtype.is_floating_point else input.to(dtypes.float32)
@@ -217,17 +217,17 @@ def masked_median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: An
            "Tensor? mask=None) -> Tensor", **_MASKED)
 def masked_norm(input: Any, ord: float = 2.0, dim: Any = None, *, keepdim: bool = False, dtype: Any = None,
                 mask: Any = None) -> Any:
-    """``linalg.vector_norm`` of the elements that the mask holds."""
+    """Return the ``linalg.vector_norm`` of the elements that the mask selects."""
     input = input if dtype is None else input.to(dtype)
     return functions.linalg_vector_norm(kept("norm", input, mask, ord), ord, _axes("norm", input, dim), keepdim)
 
 
 def _variance(name: str, input: Any, dim: Any, unbiased: bool | None, correction: float | None, keepdim: bool,
               dtype: Any, mask: Any) -> Any:
-    """Mean squared distance to the mean, with ``count - correction`` in the denominator.
+    """Return the variance, with ``count - correction`` in the denominator.
 
     Raises:
-        ArgumentTypeError: Both ways to say the correction are used.
+        ArgumentTypeError: Both ``unbiased`` and ``correction`` are given.
     """
     if unbiased is not None and correction is not None:
         raise ArgumentTypeError(f"masked.{name}", f"unbiased={unbiased}, correction={correction}",
@@ -236,7 +236,7 @@ def _variance(name: str, input: Any, dim: Any, unbiased: bool | None, correction
     wanted = dtype or (input.dtype if input.dtype.category >= 2 else dtypes.float32)
     axes = _axes(name, input, dim)
     count = _counts(name, input, axes, True, mask)
-    # Elements that are left out may be NaN, which gradients would meet.
+    # Unselected elements may be NaN, which would reach the gradients.
     input = kept(name, input.to(wanted), mask, fold="sum")
     distance = input - input.sum(axes, True) / count
     squares = (distance * distance.conj()).real if input.dtype.is_complex else distance * distance
@@ -247,20 +247,20 @@ def _variance(name: str, input: Any, dim: Any, unbiased: bool | None, correction
 @composite(f"masked_var{_SPREAD}", **_MASKED)
 def masked_var(input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: float | None = None,
                keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
-    """Variance of the elements that the mask holds; arguments as of ``var``."""
+    """Return the variance of the elements that the mask selects; the arguments are those of ``var``."""
     return _variance("var", input, dim, unbiased, correction, keepdim, dtype, mask)
 
 
 @composite(f"masked_std{_SPREAD}", **_MASKED)
 def masked_std(input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: float | None = None,
                keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
-    """Standard deviation of the elements that the mask holds; arguments as of ``std``."""
+    """Return the standard deviation of the elements that the mask selects; the arguments are those of ``std``."""
     return _variance("std", input, dim, unbiased, correction, keepdim, dtype, mask).sqrt()
 
 
 @composite(f"masked_logsumexp{_SEVERAL}", **_MASKED)
 def masked_logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
-    """Logarithm of the sum of exponentials of the elements that the mask holds."""
+    """Return the logarithm of the sum of exponentials of the elements that the mask selects."""
     input = input if dtype is None else input.to(dtype)
     return functions.logsumexp(kept("logsumexp", input, mask),
                                _axes("logsumexp", input, dim), keepdim).to(input.dtype)
@@ -270,7 +270,7 @@ def masked_logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtyp
            "Tensor? other_mask=None) -> Tensor", **_MASKED)
 def masked_logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: Any = None,
                      other_mask: Any = None) -> Any:
-    """``logaddexp`` of elements, with exp(x) = 0 for those that their mask leaves out."""
+    """Return the elementwise ``logaddexp``, with exp(x) = 0 for elements that their mask does not select."""
     input, other = (x if dtype is None else x.to(dtype) for x in (input, other))
     return functions.logaddexp(kept("logaddexp", input, input_mask),
                                kept("logaddexp", other, other_mask))
@@ -281,33 +281,33 @@ def masked_logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: A
 
 @composite(f"masked_cumsum{_ALONG}", **_MASKED)
 def masked_cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
-    """Sums of the elements up to each one that the mask holds."""
+    """Return the running sums of the elements that the mask selects."""
     return kept("cumsum", input.to(dtype or input.dtype), mask).cumsum(dim).to(dtype or input.dtype)
 
 
 @composite(f"masked_cumprod{_ALONG}", **_MASKED)
 def masked_cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
-    """Products of the elements up to each one that the mask holds."""
+    """Return the running products of the elements that the mask selects."""
     return kept("cumprod", input.to(dtype or input.dtype), mask).cumprod(dim).to(dtype or input.dtype)
 
 
 @composite(f"masked_softmax{_ALONG}", **_MASKED)
 def masked_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
-    """``softmax`` of the elements that the mask holds; 0 for others, NaN where it holds none."""
+    """Return the ``softmax`` of the elements that the mask selects; 0 for others, NaN where it selects none."""
     input = input if dtype is None else input.to(dtype)
     return functions.softmax(kept("softmax", input, mask), dim)
 
 
 @composite(f"masked_log_softmax{_ALONG}", **_MASKED)
 def masked_log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
-    """Logarithm of ``masked.softmax``."""
+    """Return the logarithm of ``masked.softmax``."""
     input = input if dtype is None else input.to(dtype)
     return functions.log_softmax(kept("log_softmax", input, mask), dim)
 
 
 @composite(f"masked_softmin{_ALONG}", **_MASKED)
 def masked_softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
-    """``masked.softmax`` of the negated elements."""
+    """Return ``masked.softmax`` of the negated elements."""
     input = input if dtype is None else input.to(dtype)
     return functions.softmax(-kept("softmin", input, mask), dim)
 
@@ -316,7 +316,7 @@ def masked_softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None)
            "Tensor? mask=None) -> Tensor", **_MASKED)
 def masked_normalize(input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None,
                      mask: Any = None) -> Any:
-    """Elements that the mask holds, divided by their norm along a dimension, ``eps`` at least; 0 for others."""
+    """Divide the elements that the mask selects by their norm along a dimension, at least ``eps``; others become 0."""
     input = input if dtype is None else input.to(dtype)
     norm = masked_norm(input, ord, dim, keepdim=True, mask=mask)
     return kept("normalize", input, mask, fold="sum") / norm.clamp(min=eps)

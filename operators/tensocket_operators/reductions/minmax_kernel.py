@@ -31,7 +31,7 @@ def largest_value(dtype: DType) -> float | int | bool:
 
 
 def extremes_nest(dtype: DType, index: DType) -> Program:
-    """``out0 = [min(in0), max(in0)]`` in the arithmetic dtype, NaN if there is one; the size is that of the input."""
+    """Write ``out0 = [min(in0), max(in0)]`` in the arithmetic dtype, NaN if an element is; the size is the input's."""
     work = arithmetic_dtype(dtype)
     nest = Nest("extremes", index)
     nest.buffer("out0", work, writable=True)
@@ -49,7 +49,7 @@ def extremes_nest(dtype: DType, index: DType) -> Program:
 
 
 def both_extremes(entry: DeviceEntry, array: Any, dtype: DType) -> tuple[Any, Any] | None:
-    """Return the smallest and the largest element of an array in host memory; None where no kernel finds both."""
+    """Return the smallest and the largest element of an array in host memory, or None if no kernel finds both."""
     target = entry.runtime.target
     if target is None or not entry.runtime.profile.host_resident or not contiguous(array) or not array.size:
         return None

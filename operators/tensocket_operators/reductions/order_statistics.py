@@ -1,4 +1,4 @@
-"""Statistics by order: medians, quantiles, modes, the k-th smallest element. All build on ``sort``."""
+"""Order statistics: medians, quantiles, modes, the k-th smallest element. All build on ``sort``."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _INTERPOLATIONS: Final = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 def _checked_axis(name: str, input: Any, dim: int) -> int:
-    """Return a dimension with elements.
+    """Return the normalised dimension.
 
     Raises:
-        DimensionError: It has none.
+        DimensionError: The dimension has no elements.
     """
     axis = normalize_axis(name, dim, input.ndim)
     if input.ndim and input.shape[axis] == 0:
@@ -44,10 +44,10 @@ def _checked_axis(name: str, input: Any, dim: int) -> int:
 
 
 def _check_real(name: str, input: Any, *, bools: bool = False) -> None:
-    """Refuse complex numbers, which have no order, and bools.
+    """Refuse complex numbers, which have no order, and bools unless ``bools`` is set.
 
     Raises:
-        UndefinedDtype: The dtype is one of them.
+        UndefinedDtype: The dtype is refused.
     """
     if input.dtype.is_complex or (input.dtype is dtypes.bool_ and not bools):
         raise UndefinedDtype(name, f"dtype {input.dtype.name}", f"{name} is defined for real numbers",
@@ -55,20 +55,18 @@ def _check_real(name: str, input: Any, *, bools: bool = False) -> None:
 
 
 def _taken(input: Any, axis: int, indices: Any, keepdim: bool) -> tuple[Any, Any]:
-    """Return the elements at positions of size 1 along an axis, and the positions."""
+    """Return the elements at ``indices``, which have size 1 along the axis, and the indices."""
     values = input.gather(axis, indices)
     return (values, indices) if keepdim else (values.squeeze(axis), indices.squeeze(axis))
 
 
 def _first_nan(values: Any, axis: int) -> Any:
-    """Return the number of elements that are not NaN, along an axis of size 1: the position of the first NaN in sorted
-    ones.
-    """
+    """Return how many elements are not NaN, with size 1 along the axis: the first NaN's position in sorted values."""
     return (values == values).sum(axis, True)
 
 
 def _median(name: str, input: Any, dim: int, keepdim: bool, skip: bool) -> tuple[Any, Any]:
-    """Return the lower median, and its position; the first NaN, or with ``skip`` the median of what is none."""
+    """Return the lower median and its position; the first NaN, or with ``skip`` the median of the other elements."""
     axis = _checked_axis(name, input, dim)
     if input.ndim == 0:
         return input.clone(), input.new_zeros((), dtype=dtypes.int64)
@@ -99,7 +97,7 @@ def _median_of_all(name: str, input: Any, skip: bool) -> Any:
 
 @composite("median(Tensor input, int? dim=None, bool keepdim=False) -> any")
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The median, the lower of two middle elements; along a dimension (values, indices). NaN if there is one.
+    """Return the median, the lower of two middle elements; along a dimension (values, indices). NaN if an element is.
 
     Raises:
         DimensionError: The dimension has no elements.
@@ -113,7 +111,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
 @composite("nanmedian(Tensor input, int? dim=None, bool keepdim=False) -> any")
 def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The median of the elements that are not NaN; NaN where all are NaN. Results as of ``median``.
+    """Return the median of the elements that are not NaN; NaN where all are NaN. The results are those of ``median``.
 
     Raises:
         DimensionError: The dimension has no elements.
@@ -127,7 +125,7 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
 @composite("mode(Tensor input, int dim=-1, bool keepdim=False) -> any")
 def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
-    """The most frequent element along a dimension, the smallest of several, and the last of its positions.
+    """Return the most frequent element along a dimension, the smallest of several, and its last position.
 
     Raises:
         DimensionError: The dimension has no elements.
@@ -149,7 +147,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
 
 @composite("kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> any")
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    """The k-th smallest element along a dimension, counted from 1, and its position; NaN is the largest.
+    """Return the k-th smallest element along a dimension, counted from 1, and its position; NaN is the largest.
 
     Raises:
         ArgumentError: k is less than 1 or greater than the dimension's size.
@@ -171,7 +169,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 
 @composite("msort(Tensor input) -> Tensor")
 def msort(input: Any) -> Any:
-    """Elements in order along the first dimension; NaN counts as the largest."""
+    """Sort the elements along the first dimension; NaN counts as the largest."""
     return functions.sort(input, 0)[0]
 
 
@@ -179,7 +177,7 @@ def msort(input: Any) -> Any:
 
 
 def _check_quantile(name: str, input: Any, q: Any, interpolation: str) -> None:
-    """Refuse arguments that make no quantile.
+    """Refuse arguments for which no quantile is defined.
 
     Raises:
         ArgumentError: q is outside of [0, 1], or the interpolation is unknown.
@@ -247,16 +245,16 @@ def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, int
            "Tensor")
 def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
              interpolation: str = "linear") -> Any:
-    """The elements at the fractions q of the order, along a dimension or of all; NaN if there is one.
+    """Return the q-quantiles of the elements, along a dimension or of all; NaN if an element is.
 
-    With n elements, the rank is q * (n - 1). Between two ranks, ``interpolation`` says what is taken: ``linear``, a
-    weighted mean; ``lower`` or ``higher``; ``nearest`` (the even rank of two); ``midpoint``, their mean.
+    With n elements, the rank is q * (n - 1). Between two ranks, ``interpolation`` selects the result: ``linear``, a
+    weighted mean; ``lower`` or ``higher``; ``nearest`` (in a tie the even rank); ``midpoint``, the mean of both.
 
     Args:
         input: float32 or float64.
-        q: A number, or a vector, whose elements are a first dimension of the result.
-        dim: The dimension; all elements where None.
-        keepdim: Whether it stays, with size 1.
+        q: A number, or a vector, which adds a first dimension to the result.
+        dim: The dimension; None for all elements.
+        keepdim: Whether the dimension stays, with size 1.
         interpolation: As above.
 
     Raises:
@@ -271,5 +269,5 @@ def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, 
            "Tensor")
 def nanquantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
                 interpolation: str = "linear") -> Any:
-    """``quantile`` of the elements that are not NaN; NaN where all are NaN."""
+    """Return the ``quantile`` of the elements that are not NaN; NaN where all are NaN."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)

@@ -1,4 +1,4 @@
-"""Reductions: one record each, and what is composed of them."""
+"""Reductions: one record each, and the operators composed of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .value_checks import true_somewhere, widened
 
 
 def restore(value: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
-    """Return a reduced tensor with its reduced dimensions back, as size 1, so that it broadcasts against ``shape``."""
+    """Restore the reduced dimensions of a tensor with size 1, so that it broadcasts against ``shape``."""
     if keepdim:
         return value
     axes = normalize_axes("reduce", dim, len(shape))
@@ -35,14 +35,14 @@ def restore(value: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
 
 
 def spread(value: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
-    """Return a reduced tensor repeated to ``shape``."""
+    """Expand a reduced tensor to ``shape``."""
     if dim is None and not keepdim:
         return value.expand(shape)
     return restore(value, shape, dim, keepdim).expand(shape)
 
 
 def _spread_array(grad: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
-    """``spread`` of one element as an array."""
+    """Return ``spread`` of one element as an array."""
     return NotImplemented if grad.ndim or dim is not None or keepdim or 0 in shape else np.ndarray(
         shape, grad.dtype, grad, 0, (0,) * len(shape))
 
@@ -71,8 +71,8 @@ _SQUARES: Final = Fold(element=lambda m, x, position: (x * x,), identity=lambda 
                        combine=lambda m, a, b: (a[0] + b[0],), finish=lambda m, acc, count: acc)
 _LENGTH: Final = Fold(element=_SQUARES.element, identity=_SQUARES.identity, combine=_SQUARES.combine,
                       finish=lambda m, acc, count: (m.sqrt(acc[0]),))
-#: Sums of differences to some element and of their squares. The error of the result is that of the accumulators times
-#: the squared distance of this element to the mean, over the variance: at most their number.
+#: Sums of the differences to one of the elements, and of their squares. The relative error of the result is that of the
+#: accumulators times (element - mean)**2 / variance, which is at most the number of elements.
 _VARIANCE: Final = Fold(
     element=lambda m, x, position: (x, x * x), identity=lambda dtype: (0, 0),
     combine=lambda m, a, b: (a[0] + b[0], a[1] + b[1]),
@@ -83,16 +83,16 @@ _DEVIATION: Final = Fold(
 
 
 def _variance(m: Any, acc: tuple[Any, ...], count: Any, correction: Any) -> Any:
-    """From sums of differences and of their squares."""
+    """Return the variance from the sums of differences and of their squares."""
     return m.maximum(acc[1] - acc[0] * acc[0] / count, 0) / m.maximum(count - correction, 0)
 
 
-#: The position of accumulators that have seen no element; larger than every real one, so that real ones win ties.
+#: The position of accumulators without an element; it is larger than every real position, so that those win ties.
 _NOWHERE: Final = (1 << 31) - 1
 
 
 def _position_fold(largest: bool) -> Fold:
-    """Value and position; NaN wins over numbers, the first of equals wins."""
+    """Return the fold of value and position: NaN wins over numbers, and the first of equal elements wins."""
 
     def combine(m: Any, a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
         (x, i), (y, j) = a, b
@@ -166,7 +166,7 @@ length: Final = Reduction(
 
 
 def _length_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) -> Any:
-    """Grad * input / result, and 0 at 0, in float32 for narrow floats: the quotient grad / result may be infinite."""
+    """Return grad * input / result, 0 at 0. Narrow floats compute in float32, as grad / result may overflow."""
     dtype, grad, wide, size = widened(grad, input, result)
     slope = grad / size.masked_fill(size == 0, math.inf)
     return (restore(slope, tuple(input.shape), dim, keepdim) * wide).to(dtype)
@@ -222,9 +222,10 @@ prod: Final = Reduction(
 
 
 def _prod_gradient(grad: Any, input: Any, dim: Any, keepdim: bool) -> Any:
-    """Return the products of all other elements: with one zero, only its own gradient is not zero; with more, none is.
+    """Return grad times the product of all other elements.
 
-    Beside zeros, infinities and NaN make others' gradients NaN, except where several zeros are among all elements.
+    With one zero, only its own gradient is not zero; with several, all are zero. Next to a zero, infinities and NaN
+    make the gradients of other elements NaN, except where all elements are reduced and several of them are zero.
     """
     shape = tuple(input.shape)
     axes = normalize_axes("prod", dim, len(shape))
@@ -245,9 +246,9 @@ def _prod_gradient(grad: Any, input: Any, dim: Any, keepdim: bool) -> Any:
 
 
 def _product_of_others(input: Any, axes: tuple[int, ...]) -> Any:
-    """Return the product of all other elements along ``axes``, for each: products before it times those behind it.
+    """Return for each element the product of all others along ``axes``: the product before it times that after it.
 
-    Unlike a quotient, this can be differentiated where elements are zero.
+    Unlike a quotient, it can be differentiated where elements are zero.
     """
     places = tuple(range(-len(axes), 0))
     rows = input.movedim(axes, places)
@@ -259,7 +260,7 @@ def _product_of_others(input: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _extreme_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) -> Any:
-    """Shared evenly among equal extremes; that of NaN among all NaN, where it is found over all dimensions."""
+    """Share the gradient evenly among equal extremes; over all dimensions, a NaN result's among all NaN elements."""
     shape = tuple(input.shape)
     extreme = restore(result, shape, dim, keepdim)
     hits = input == extreme
@@ -313,7 +314,7 @@ argmin: Final = Reduction(
 
 @composite("max(Tensor input, any dim=None, bool keepdim=False) -> any")
 def max_of(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """Largest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise maximum."""
+    """Return the largest element; (values, indices) along an int ``dim``; with a tensor, the elementwise maximum."""
     if dim is None:
         with blame("max"):
             return input.amax()
@@ -323,7 +324,7 @@ def max_of(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 @composite("min(Tensor input, any dim=None, bool keepdim=False) -> any")
 def min_of(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """Smallest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise minimum."""
+    """Return the smallest element; (values, indices) along an int ``dim``; with a tensor, the elementwise minimum."""
     if dim is None:
         with blame("min"):
             return input.amin()
@@ -343,7 +344,7 @@ def _along(input: Any, position: Callable[..., Any], dim: int, keepdim: bool) ->
 
 
 def _spread_arguments(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
-    """``dim`` and the correction as PyTorch takes them: ``var(False)``, ``var(0, False)``, ``correction=``."""
+    """Return ``dim`` and the correction from PyTorch's forms: ``var(False)``, ``var(0, False)``, ``correction=``."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if correction is None:
@@ -356,7 +357,7 @@ def _spread_arguments(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, fl
 
 
 def _warn_of_degrees(operator: str, input: Any, axes: tuple[int, ...], correction: float) -> None:
-    """Warn where there are not more elements than the correction: the quotient is NaN or infinite."""
+    """Warn if there are no more elements than the correction: the quotient is then NaN or infinite."""
     if count_of(tuple(input.shape), axes) <= correction:
         warnings.warn(f"[{operator}] degrees of freedom is <= 0: {count_of(tuple(input.shape), axes)} elements, "
                       f"correction={correction} — the correction is less than the number of elements — reduce more "
@@ -369,7 +370,7 @@ def _warn_of_degrees(operator: str, input: Any, axes: tuple[int, ...], correctio
 def var(
     input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
 ) -> Any:
-    """Variance: mean squared distance to the mean, with ``n - correction`` in the denominator (default 1)."""
+    """Return the variance, sum((input - mean)**2) / (n - correction); the correction is 1 by default."""
     dim, correction = _spread_arguments(dim, unbiased, correction)
     axes = normalize_axes("var", dim, input.ndim)
     _warn_of_degrees("var", input, axes, correction)
@@ -387,12 +388,12 @@ def var(
 def std(
     input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
 ) -> Any:
-    """Standard deviation: square root of the variance."""
+    """Return the standard deviation, the square root of the variance."""
     dim, correction = _spread_arguments(dim, unbiased, correction)
     with blame("std"):
         if input.is_complex():
-            squared = input.var(dim, keepdim=keepdim, correction=correction)  # which warns
-            nothing = squared == 0  # with no gradient
+            squared = input.var(dim, keepdim=keepdim, correction=correction)  # it warns
+            nothing = squared == 0  # these have no gradient
             return squared.masked_fill(nothing, 1).sqrt().masked_fill(nothing, 0)
         axes = normalize_axes("std", dim, input.ndim)
         _warn_of_degrees("std", input, axes, correction)

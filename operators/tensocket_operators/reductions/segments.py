@@ -12,7 +12,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 
 from ..kinds.composite import composite
 
-#: The reduction of ``scatter_reduce``, and what segments without elements have.
+#: By name, the reduction of ``scatter_reduce``, and the result of segments without elements.
 _REDUCTIONS: Final = {"sum": ("sum", 0.0), "mean": ("sum", 0.0), "prod": ("prod", 1.0), "max": ("amax", -math.inf),
                       "min": ("amin", math.inf)}
 
@@ -28,8 +28,8 @@ def segment_reduce(data: Any, reduce: str, *, lengths: Any = None, indices: Any 
         reduce: ``sum``, ``mean``, ``prod``, ``max`` or ``min``.
         lengths: Integers of shape [.., segments], with the dimensions of ``data`` before ``axis``.
         indices: Not supported, as in PyTorch.
-        offsets: Instead of lengths, where segments begin and where the last one ends: [.., segments + 1]. Elements
-            before the first one and behind the last one belong to no segment.
+        offsets: Instead of lengths, the positions at which segments begin and the last one ends: [.., segments + 1].
+            Elements before the first and after the last offset belong to no segment.
         axis: The dimension; it is the last one of ``lengths``.
         unsafe: Whether lengths may sum to less than n; they are not checked then.
         initial: Initial value of every reduction. Without it, segments without elements have 0 as their sum, 1 as
@@ -39,8 +39,8 @@ def segment_reduce(data: Any, reduce: str, *, lengths: Any = None, indices: Any 
         Shape [.., segments, *], dtype as ``data``.
 
     Raises:
-        ArgumentError: The reduction is unknown, or there are not either lengths or offsets.
-        DtypeError: ``data`` is not of floats.
+        ArgumentError: The reduction is unknown, or not exactly one of lengths and offsets is given.
+        DtypeError: ``data`` does not hold floats.
         ShapeError: The lengths do not fit ``data``.
     """
     if reduce not in _REDUCTIONS:
@@ -67,13 +67,13 @@ def segment_reduce(data: Any, reduce: str, *, lengths: Any = None, indices: Any 
 
 
 def _wrong(before: Any, counts: Any, rest: Any, *, whole: bool) -> bool:
-    """Whether segments reach out of the axis, or do not fill it where they should be the whole of it."""
+    """Whether segments extend beyond the axis, or do not fill it although ``whole`` is set."""
     outside = bool((before < 0).any()) or bool((counts < 0).any()) or bool((rest < 0).any())
     return outside or (whole and bool((rest != 0).any()))
 
 
 def _reduced(data: Any, reduce: str, counts: Any, axis: int, initial: Any) -> Any:
-    """Segments of checked lengths; the first and the last one of each row are what the others leave."""
+    """Reduce segments of checked lengths; the first and the last one of each row hold the elements between segments."""
     mode, start = _REDUCTIONS[reduce]
     inner = data.shape[axis + 1:]
     flat = data.reshape((math.prod(data.shape[:axis + 1]), *inner))
@@ -92,7 +92,7 @@ def _reduced(data: Any, reduce: str, counts: Any, axis: int, initial: Any) -> An
 
 
 def _sloped(extremes: Any, index: Any, flat: Any) -> Any:
-    """Extremes of segments with gradients: equal elements and NaN share that of their segment, the start has none."""
+    """Attach gradients to extremes of segments: equal elements and NaN share their segment's, ``initial`` gets none."""
     marks = (flat != flat) | (flat == extremes.gather(0, index))
     marks = marks.to(flat.dtype)
     number = extremes.new_zeros(extremes.shape).scatter_add(0, index, marks)

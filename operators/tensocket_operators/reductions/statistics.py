@@ -1,4 +1,4 @@
-"""Statistics: extremes together, moments together, reductions that skip NaN, counts of values, hashes."""
+"""Statistics: both extremes, joint moments, reductions that skip NaN, counts of values, hashes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SPREAD: Final = ("(Tensor input, any dim=None, bool? unbiased=None, bool keepdi
 
 @composite("aminmax(Tensor input, *, int? dim=None, bool keepdim=False) -> any")
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The smallest and the largest element, of all or along a dimension."""
+    """Return the smallest and the largest element, of all or along a dimension."""
     with blame("aminmax"):
         return AminmaxResult(input.amin(dim, keepdim), input.amax(dim, keepdim))
 
@@ -50,7 +50,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any
 @composite(f"std_mean{_SPREAD}", method=False)
 def std_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
              correction: float | None = None) -> Any:
-    """Standard deviation and mean; arguments as of ``std``."""
+    """Return the standard deviation and the mean; the arguments are those of ``std``."""
     over, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     with blame("std_mean"):
         return input.std(over, unbiased, keepdim, correction=correction), input.mean(over, keepdim)
@@ -59,7 +59,7 @@ def std_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim:
 @composite(f"var_mean{_SPREAD}", method=False)
 def var_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
              correction: float | None = None) -> Any:
-    """Variance and mean; arguments as of ``var``."""
+    """Return the variance and the mean; the arguments are those of ``var``."""
     over, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     with blame("var_mean"):
         return input.var(over, unbiased, keepdim, correction=correction), input.mean(over, keepdim)
@@ -88,7 +88,7 @@ nansum: Final[Reduction] = Reduction(
 
 @composite("nanmean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
 def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """Mean of the elements that are not NaN; NaN where all are NaN.
+    """Return the mean of the elements that are not NaN; NaN where all are NaN.
 
     Raises:
         DtypeError: The elements are integers or bools.
@@ -112,10 +112,10 @@ _words: Final[Reduction] = Reduction(
 
 @composite("hash_tensor(Tensor input, int[]? dim=(), *, bool keepdim=False, int mode=0) -> Tensor")
 def hash_tensor(input: Any, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Any:
-    """A hash of the elements, uint64: exclusive or of their bits as float64 or 64-bit integers.
+    """Return a hash of the elements, uint64: exclusive or of their bits as float64 or 64-bit integers.
 
     Raises:
-        ArgumentError: Another mode than 0.
+        ArgumentError: The mode is not 0.
         UndefinedDtype: The elements are complex.
     """
     if mode != 0:
@@ -137,13 +137,13 @@ def _running(x: Any, dim: int) -> Any:
         return np.logaddexp.accumulate(x, dim, dtype=np.float64).astype(x.dtype)
     result, m = x.astype(np.complex128), ArrayMath(dtypes.complex128)
     rows = np.moveaxis(result, dim, 0)
-    for k in range(1, len(rows)):  # a step over whole slices; complex numbers have no ufunc for it
+    for k in range(1, len(rows)):  # steps over whole slices; NumPy has no ufunc for complex numbers
         rows[k] = added_logarithms(m, rows[k - 1], rows[k])
     return result.astype(x.dtype)
 
 
 def _log_sum(m: Any, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the sum of two numbers given by their logarithms."""
+    """Return the logarithm of the sum of two numbers that are given by their logarithms."""
     x, y = a[0], b[0]
     if m.dtype.is_complex:
         return (added_logarithms(m, x, y),)
@@ -159,14 +159,12 @@ log_running: Final[SequenceOperator] = scan_operator(
 
 
 def _later(values: Any, dim: int) -> Any:
-    """Logarithms of sums of exponentials from each element on."""
+    """Return the logarithms of the sums of exponentials from each element to the last."""
     return call(log_running, values.flip(dim), dim).flip(dim)
 
 
 def _signed(weights: Any, function: Any) -> Any:
-    """Return a linear function of numbers that takes logarithms: that of the positive ones less that of the negative
-    ones.
-    """
+    """Apply a linear function that works on logarithms: its value for positive weights less that for negative ones."""
     return function(weights.clamp(min=0).log()) - function((-weights).clamp(min=0).log())
 
 
@@ -196,7 +194,7 @@ log_tangent: Final[Custom] = Custom(
 
 
 def _log_gradient(grad: Any, input: Any, result: Any, dim: int) -> Any:
-    """Exp(input) times the sum of later gradients over exp(result)."""
+    """Return exp(input) times the sum of grad / exp(result) from each element to the last."""
     if input.ndim == 0:
         return grad
     if input.dtype.is_complex:
@@ -206,7 +204,7 @@ def _log_gradient(grad: Any, input: Any, result: Any, dim: int) -> Any:
 
 @composite("logcumsumexp(Tensor input, int dim) -> Tensor")
 def logcumsumexp(input: Any, dim: int) -> Any:
-    """Logarithm of the sum of exponentials of the elements up to each one, without overflow."""
+    """Return the logarithm of the running sum of exponentials along a dimension, without overflow."""
     return call(log_running, input, normalize_axis("logcumsumexp", dim, input.ndim))
 
 
@@ -214,12 +212,12 @@ def logcumsumexp(input: Any, dim: int) -> Any:
 
 
 def _check_counted(input: Any, weights: Any, minlength: int) -> None:
-    """Refuse what cannot be counted.
+    """Refuse arguments that cannot be counted.
 
     Raises:
         ArgumentError: minlength is negative.
         ArgumentTypeError: minlength is not an integer.
-        ShapeError: The values are not a vector, or do not have one weight each.
+        ShapeError: The values are not a vector, or there is not one weight per value.
         UndefinedDtype: The values are not integers.
     """
     if input.dtype.category != 1:
@@ -238,16 +236,16 @@ def _check_counted(input: Any, weights: Any, minlength: int) -> None:
 
 @composite("bincount(Tensor input, Tensor? weights=None, int minlength=0) -> Tensor")
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
-    """How often 0, 1, 2 ... occur among the elements, or the sums of their weights.
+    """Count how often 0, 1, 2 ... occur among the elements, or add up their weights.
 
     Args:
         input: A vector of integers, none negative.
-        weights: A weight for each; float32 ones are added up as such, others as float64.
-        minlength: Size of the result, at least.
+        weights: One weight per element; float32 weights are added up in float32, others in float64.
+        minlength: Minimum size of the result.
 
     Raises:
         ArgumentError: An element or minlength is negative.
-        ShapeError, UndefinedDtype: As the arguments say.
+        ShapeError, UndefinedDtype: The arguments are not as described.
     """
     _check_counted(input, weights, minlength)
     if input.numel() == 0:

@@ -1,4 +1,4 @@
-"""Choices of ways to compute: by what a tensor holds, also where it stands for one example of a batch, or by dtype."""
+"""Choices between paths by a tensor's values, also when it stands for one example of a batch, or by its dtype."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from tensocket_plugins.ir.build.math import arithmetic_dtype
 
 from .minmax_kernel import both_extremes
 
-#: Elements up to which NumPy looks at them sooner than a kernel is called.
+#: Elements up to which NumPy reads them faster than a kernel can be called.
 _SMALL: Final = 1 << 15
 
 
 def true_somewhere(mask: Any) -> bool:
-    """Whether an element is true, in any example of a batch: for a way that is right for all, and needed by these.
+    """Whether any element is true, in any example of a batch.
 
-    Without data it is true, so that this way infers shapes.
+    True if any example needs the slower path, which is correct for all of them. It is also true of a tensor without
+    data, so that the slower path infers shapes.
     """
     if not mask._entry.holds_data:
         return True
@@ -29,16 +30,16 @@ def true_somewhere(mask: Any) -> bool:
 
 
 def extremes(values: Any) -> tuple[Any, Any]:
-    """Return the smallest and the largest element as Python numbers, of all examples where a tensor stands for one.
+    """Return the smallest and the largest element as Python numbers, over all examples of a batch.
 
-    Both are NaN where an element is.
+    Both are NaN if an element is.
     """
     if STATE.transforms or values._level:
         with untransformed():
             real = values._real if values._level else values
             return real.amin().item(), real.amax().item()
     for axis, step in enumerate(values._array.strides):
-        if step == 0 and values._array.shape[axis] > 1:  # expanded: one element stands for all of the dimension
+        if step == 0 and values._array.shape[axis] > 1:  # expanded: one element stands for the whole dimension
             values = values.narrow(axis, 0, 1)
     if values._entry.runtime.profile.host_resident and values._array.size <= _SMALL and values.dtype.native:
         array = values._host()
@@ -48,10 +49,10 @@ def extremes(values: Any) -> tuple[Any, Any]:
 
 
 def widened(*tensors: Any) -> tuple[Any, ...]:
-    """Return the dtype of a result, and tensors to compute it with: in float32 instead of narrow floats.
+    """Return the dtype of a result and the tensors to compute it from, which are float32 instead of narrow floats.
 
-    For composites whose values in between may be larger or smaller than narrow floats can be: only the result is
-    rounded, with ``.to(dtype)``.
+    It serves composites whose intermediate values may leave the range of narrow floats; they round only the result,
+    with ``.to(dtype)``.
     """
     dtype = result_type(tensors)
     work = arithmetic_dtype(dtype)
@@ -59,7 +60,7 @@ def widened(*tensors: Any) -> tuple[Any, ...]:
 
 
 def room_for(input: Any, *parts: Any) -> Any:
-    """Return a copy of a tensor that ``parts`` are written into; one for each example if a part has many."""
+    """Return a copy of a tensor to write ``parts`` into; one copy per example if a part is batched."""
     result = input.clone()
     for part in parts:
         if part._level:

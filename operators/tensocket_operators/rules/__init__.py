@@ -1,1 +1,1 @@
-"""How operators run in function transforms."""
+"""Rules for operators in function transforms."""

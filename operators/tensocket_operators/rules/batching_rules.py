@@ -1,4 +1,4 @@
-"""How operators run on batches: one rule per kind of record, some per operator, and a loop for all others."""
+"""Batching rules: one per kind of record, some for single operators, and a loop over examples for all others."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from ..shapes.views import sizes
 
 
 def _converted(info: Info, values: list[Any], first: int, count: int) -> list[Any]:
-    """Operands as the dtype that examples promote to, where batches would promote otherwise.
+    """Convert operands to the dtype to which single examples promote, if batches would promote differently.
 
-    An example without dimensions counts less than a batch of them.
+    A zero-dimensional example has less weight in promotion than a batch of them.
     """
     operands = values[first:count]
     if len({x.dtype for x in operands if hasattr(x, "_key")}) < 2:
@@ -43,7 +43,7 @@ def _converted(info: Info, values: list[Any], first: int, count: int) -> list[An
 
 
 def pointwise(info: Info, in_dims: Any, *args: Any) -> Any:
-    """Examples aligned to one rank; the batch broadcasts like any leading dimension."""
+    """Run with all examples aligned to one rank; the batch broadcasts like any leading dimension."""
     operator = info.operator
     count = operator.count
     ranks = [rank(x, d) for x, d in zip(args[:count], in_dims, strict=False) if hasattr(x, "_key")]
@@ -53,18 +53,18 @@ def pointwise(info: Info, in_dims: Any, *args: Any) -> Any:
 
 
 def pointwise_inplace(info: Info, in_dims: Any, target: Any, *args: Any) -> Any:
-    """As pointwise, at the target's rank."""
+    """Run like ``pointwise``, at the target's rank."""
     wide = rank(target, 0)
     values = [aligned(x, d, wide) if hasattr(x, "_key") else x for x, d in zip(args, in_dims[1:], strict=True)]
     return call(info.operator, target, *values), 0
 
 
 def view(info: Info, in_dims: Any, input: Any, *args: Any) -> Any:
-    """Any view: its geometry on one example, with the batch's stride in front.
+    """Return any view: its layout on one example, preceded by the batch's size and stride.
 
     Raises:
-        TransformError: The view has another dtype, which strides do not tell.
-        ShapeError: It reaches out of the example's elements.
+        TransformError: The view changes the dtype, which strides do not describe.
+        ShapeError: The view extends beyond the example's elements.
     """
     example = logical(input, 0)
     seen = info.operator.view(example, *args)
@@ -87,7 +87,7 @@ def _check_within(name: str, example: DeviceArray, seen: DeviceArray) -> None:
 
 
 def reduction(info: Info, in_dims: Any, input: Any, dim: Any = None, *rest: Any) -> Any:
-    """Dimensions counted after the batch; an example without dimensions is reduced along one of size 1."""
+    """Run with dimensions counted after the batch; a zero-dimensional example gets one of size 1 to reduce."""
     operator, dims = info.operator, rank(input, 0)
     at = operator.schema.names.index("keepdim") - 2 if "keepdim" in operator.schema.names else None
     keepdim = at is not None and rest[at]
@@ -109,7 +109,7 @@ def reduction(info: Info, in_dims: Any, input: Any, dim: Any = None, *rest: Any)
 
 
 def row(info: Info, in_dims: Any, *args: Any) -> Any:
-    """Return the row's dimension counted after the batch."""
+    """Run with the row's dimension counted after the batch."""
     count = info.operator.count
     values = [spread(info, x, d) for x, d in zip(args[:count], in_dims[:count], strict=True)]
     dims, numbers = rank(values[0], 0), args[count:-1]
@@ -120,7 +120,7 @@ def row(info: Info, in_dims: Any, *args: Any) -> Any:
 
 
 def broad_row(info: Info, in_dims: Any, *args: Any) -> Any:
-    """Rows' dimensions are counted from the end, and operands broadcast to the first one, which gets the batch."""
+    """Run with row dimensions counted from the end; operands broadcast to the first one, which gets the batch."""
     count = info.operator.count
     first = spread(info, args[0], in_dims[0])
     wide = rank(first, 0)
@@ -130,16 +130,16 @@ def broad_row(info: Info, in_dims: Any, *args: Any) -> Any:
 
 
 def matmul(info: Info, in_dims: Any, input: Any, other: Any) -> Any:
-    """Return the batch in front of the other leading dimensions."""
+    """Run with the batch before the other leading dimensions."""
     wide = max(rank(input, in_dims[0]), rank(other, in_dims[1]))
     return call(info.operator, aligned(input, in_dims[0], wide), aligned(other, in_dims[1], wide)), 0
 
 
 def loop(info: Info, in_dims: Any, *args: Any) -> Any:
-    """One call per example, results stacked.
+    """Run one call per example, and stack the results.
 
     Raises:
-        TransformError: The batch has no example, or a result is not a tensor.
+        TransformError: The batch has no examples, or a result is not a tensor.
     """
     operator = info.operator
     warnings.warn(f"vmap has no rule for {operator.name} and calls it once per example; "
@@ -195,7 +195,7 @@ def _view(info: Info, in_dims: Any, input: Any, shape: Any) -> Any:
 
 @batching_rule("view_dtype")
 def _retyped(info: Info, in_dims: Any, input: Any, dtype: DType) -> Any:
-    # The last dimension of an example changes with the size of elements; there is one, or the size stays.
+    # The last dimension of an example changes with the element size; an example without dimensions keeps that size.
     whole = input if rank(input, 0) or input.shape[0] == 0 else input.select(0, 0)
     made = call(views.view_dtype, whole, dtype)
     return (made if whole is input else call(views.view_dtype, input, dtype)), 0
@@ -256,7 +256,7 @@ def _t(info: Info, in_dims: Any, input: Any) -> Any:
 
 @batching_rule("clone")
 def _clone(info: Info, in_dims: Any, input: Any, memory_format: Any = None) -> Any:
-    # Formats name the place of every dimension, of which the batch is none.
+    # Memory formats fix the order of all dimensions, which do not include the batch.
     return input.clone(memory_format=contiguous_format if memory_format is contiguous_format else None), 0
 
 
@@ -274,7 +274,7 @@ def _embed_index(info: Info, in_dims: Any, input: Any, shape: Any, index: Any) -
 @batching_rule("cat")
 def _cat(info: Info, in_dims: Any, tensors: Any, dim: int) -> Any:
     dims = in_dims[0]
-    # A tensor of shape [0] is skipped, whatever the shapes of the others.
+    # A tensor of shape [0] is skipped, regardless of the other shapes.
     pairs = [(x, d) for x, d in zip(tensors, dims, strict=True) if logical(x, d).shape != (0,)]
     values = [spread(info, x, d) for x, d in pairs or zip(tensors, dims, strict=True)]
     return functions.cat(values, normalize_axis("cat", dim, rank(values[0], 0)) + 1), 0
@@ -316,7 +316,7 @@ def _basic_put(info: Info, in_dims: Any, target: Any, index: Any, src: Any) -> A
 @batching_rule("cholesky", "qr", "svd", "svdvals", "eigh", "eigvalsh", "eig", "eigvals", "inv", "solve",
                "solve_triangular", "det", "slogdet")
 def _matrices(info: Info, in_dims: Any, *args: Any) -> Any:
-    """Functions of the last two dimensions take any leading ones; several operands have the same."""
+    """Run a function of the last two dimensions, with the same leading dimensions for all operands."""
     tensors = [(x, d) for x, d in zip(args, in_dims, strict=True) if hasattr(x, "_key")]
     wide = max(rank(x, d) for x, d in tensors)
     if len(tensors) < 2:
@@ -326,14 +326,14 @@ def _matrices(info: Info, in_dims: Any, *args: Any) -> Any:
     return call(info.operator, *values), 0
 
 
-#: Last dimensions that belong to one element, of operators for which these are not two for every tensor.
+#: By operator, the number of core (last) dimensions of each operand, if it is not two for all of them.
 _CORES: Final = {"lu_permutation": (1,), "ormqr": (2, 1, 2), "ldl_solve": (2, 1, 2)}
 
 
 @batching_rule("cholesky_ex", "lu_factor", "lu_permutation", "ldl_factor", "ldl_solve", "geqrf", "ormqr", "inv_ex",
                "solve_ex", "lstsq", "matrix_exp")
 def _factorizations(info: Info, in_dims: Any, *args: Any) -> Any:
-    """As above, for vectors, too, and for several results."""
+    """Run like ``_matrices``, but with vectors among the operands and with several results."""
     places = [k for k, x in enumerate(args) if hasattr(x, "_key")]
     cores = dict(zip(places, _CORES.get(info.operator.name, (2,) * len(places)), strict=True))
     lead = max(rank(args[k], in_dims[k]) - cores[k] for k in places)
@@ -382,7 +382,7 @@ def _fourier(info: Info, in_dims: Any, input: Any, dims: Any, *args: Any) -> Any
 
 @batching_rule("searchsorted")
 def _searchsorted(info: Info, in_dims: Any, edges: Any, values: Any, right: bool, sorter: Any) -> Any:
-    """A sequence of its own for every example, whose values become a vector where the sequence is one."""
+    """Search in one sequence per example; the values of an example become a vector if its sequence is a vector."""
     if in_dims[0] is None and in_dims[3] is None and edges.ndim == 1:
         return call(info.operator, edges, values, right, sorter), 0
     flat = rank(edges, in_dims[0]) == 1

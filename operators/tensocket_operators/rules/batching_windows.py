@@ -1,5 +1,7 @@
-"""How operators over windows run on batches: most take any leading dimensions; convolutions take examples as images, or
-as groups of channels where each example has a weight of its own.
+"""Batching rules of operators over windows.
+
+Most take any leading dimensions. Convolutions take examples as images, or as groups of channels if each example has its
+own weight.
 """
 
 from __future__ import annotations
@@ -13,19 +15,19 @@ from tensocket_core.transforms.batching import Info, batching_rule, spread
 
 @batching_rule("resample", "fold_columns", "unfold_columns", "pool_max", "pool_max_gradient", "constant_pad", "border")
 def _leading(info: Info, in_dims: Any, *args: Any) -> Any:
-    """The last dimensions are those of one example."""
+    """Run an operator that takes any leading dimensions; the last dimensions are those of one example."""
     values = [spread(info, x, d) if hasattr(x, "_key") else x for x, d in zip(args, in_dims, strict=True)]
     result = call(info.operator, *values)
     return result, tuple(0 for _ in result) if isinstance(result, tuple) else 0
 
 
 def _as_images(x: Any) -> Any:
-    """[examples, images, ..] as [examples * images, ..]."""
+    """Reshape [examples, images, ..] to [examples * images, ..]."""
     return x.reshape((x.shape[0] * x.shape[1], *x.shape[2:]))
 
 
 def _as_channels(info: Info, x: Any, dim: int | None) -> Any:
-    """Images of every example as images with the channels of all of them."""
+    """Reshape the images of all examples to images with the channels of all examples."""
     x = spread(info, x, dim).transpose(0, 1)
     return x.reshape((x.shape[0], x.shape[1] * x.shape[2], *x.shape[3:]))
 

@@ -1,7 +1,7 @@
-"""Rules for tangents of operators, from the records' own formulas.
+"""Rules for tangents of operators, derived from the records' gradient functions.
 
-A reverse rule of a pointwise operator multiplies with the derivative at each element, and so does the tangent: it is
-the same function. Linear operators are applied to tangents.
+The gradient function of a pointwise operator multiplies by the derivative at each element, and so does the tangent: it
+is the same function. Linear operators are applied to tangents.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..linalg.kind import MatMul
 
 
 def _multiplies(operator: Any, args: tuple[Any, ...], result: Any) -> bool:
-    """Whether a reverse rule multiplies by the derivative; not for complex functions that are not holomorphic."""
+    """Whether the gradient function multiplies by the derivative, which it does not if complex and not holomorphic."""
     given = any(hasattr(x, "_key") and x.is_complex() for x in (*args, result))
     return not given or for_key(operator.derivative, COMPLEX) is not operator.derivative
 
@@ -44,7 +44,7 @@ def _of_pointwise(operator: Any, args: tuple[Any, ...], tangents: tuple[Any, ...
 
 
 def pointwise(operator: Any, args: tuple[Any, ...], tangents: tuple[Any, ...], result: Any) -> Any:
-    """Return the sum over the arguments of their reverse rules, each given the argument's tangent."""
+    """Return the sum of the arguments' gradient functions, each applied to its argument's tangent."""
     derivative = operator.derivative
     if result.dtype.kind not in ("float", "complex"):
         return None
@@ -70,7 +70,7 @@ def _of_view(operator: Any, args: tuple[Any, ...], tangents: tuple[Any, ...], re
 
 
 def _of_matmul(operator: Any, args: tuple[Any, ...], tangents: tuple[Any, ...], result: Any) -> Any:
-    """Linear in each factor."""
+    """Return the tangent of a product, which is linear in each factor."""
     left = None if tangents[0] is None else call(operator, tangents[0], args[1])
     right = None if tangents[1] is None else call(operator, args[0], tangents[1])
     return right if left is None else left if right is None else left + right
@@ -90,7 +90,7 @@ def _view(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
         return None
     try:
         return tangents[0].view(tuple(result.shape))
-    except ShapeError:  # a tangent need not lie in memory as its primal does
+    except ShapeError:  # a tangent need not have the layout of its primal
         return tangents[0].reshape(tuple(result.shape))
 
 
@@ -120,7 +120,7 @@ def _samples(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
 
 @forward_rule("div")
 def _quotient(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
-    """(t - u * result) / other: one division, which is infinite, not NaN, where other is 0."""
+    """Return (t - u * result) / other: one division, which is infinite, not NaN, where other is 0."""
     dividend, divisor = tangents[:2]
     if divisor is None or result.dtype.kind not in ("float", "complex"):
         return pointwise(operator, args, tangents, result)
@@ -163,19 +163,19 @@ def _log_softmax(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
 
 
 def _of_form(operator: Any, args: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
-    """That of the operator whose in-place form this is."""
+    """Return the tangent of the out-of-place form of the operator."""
     made = tangent_of(operator.origin, args, tangents, call(operator.origin, *args))
     return None if made is None else made.to(args[0].dtype)
 
 
 def _of_source(operator: Any, args: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
-    """Return the tangent of the written tensor or number, whatever the tensor was."""
+    """Return the tangent of the source that is written; that of the overwritten tensor is lost."""
     target = args[0]
     return None if tangents[1] is None else tangents[1].to(target.dtype).expand(tuple(target.shape))
 
 
 def _of_part(operator: Any, args: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
-    """Return the tensor's tangent with the written part's in its place."""
+    """Return the tensor's tangent, with the tangent of the source written to the same part."""
     target, shape = args[0], tuple(args[0].shape)
     whole = DeviceArray(None, target.dtype, shape, contiguous_strides(shape), 0)
     room = target.new_zeros(shape) if tangents[0] is None else tangents[0]

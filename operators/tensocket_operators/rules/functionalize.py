@@ -1,4 +1,4 @@
-"""Functions without mutation: changes in place become new values, which views show."""
+"""Functions without mutation: in-place changes become new values, also of views."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..kinds.inplace import InPlace
 
 
 class FunctionalTensor(AliasTensor):
-    """A tensor whose value is replaced where a program modifies it."""
+    """A tensor whose value is replaced when a program modifies it."""
 
     __slots__ = ()
     label = "FunctionalTensor"
@@ -32,10 +32,10 @@ class FunctionalTensor(AliasTensor):
 
 
 class Functionalizing(Transform):
-    """Runs in-place operators out of place.
+    """Transform that runs in-place operators out of place.
 
     Args:
-        copied: Whether views become copies too.
+        copied: Whether views become copies, too.
     """
 
     kind = FunctionalTensor
@@ -45,7 +45,7 @@ class Functionalizing(Transform):
         self.copied = copied
 
     def run(self, operator: Any, args: tuple[Any, ...]) -> Any:
-        """Run below; what is modified gets a new value."""
+        """Run the operator in the level below; modified arguments get new values."""
         if any(parameter.mutated for parameter in operator.schema.parameters):
             self.check_mutation(operator, args)
             target = args[0]
@@ -65,20 +65,20 @@ class Functionalizing(Transform):
         return made
 
     def _follow(self, operator: Any, args: tuple[Any, ...], view: Any) -> None:
-        """Let a view show later values of what it is a view of."""
+        """Make a view follow later values of its parent."""
         def replay(whole: Any) -> Any:
             with lowered(depth=self.level - 1):
                 shown = call(operator, whole, *args[1:])
                 return shown.clone() if self.copied else shown
 
         if self.copied:
-            # A copy has no place in the memory of its parent; geometry says which elements it shows.
+            # A copy does not share the memory of its parent; the layout records the elements of which it is a copy.
             view._array = operator.view(args[0]._array, *args[1:]) if operator.kind == "view" else args[0]._array
         make_view(view, args[0], replay)
 
 
 def modified(operator: Any, args: tuple[Any, ...]) -> Any:
-    """Return the value that an in-place operator would give its first argument, as a new tensor."""
+    """Return as a new tensor the value that an in-place operator would write to its first argument."""
     target = args[0]
     shape = tuple(target.shape)
     if isinstance(operator, InPlace):
@@ -93,7 +93,7 @@ def modified(operator: Any, args: tuple[Any, ...]) -> Any:
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
-    """Return a function that computes what ``func`` does by operators that modify nothing.
+    """Return a function that computes the same as ``func``, by operators that modify nothing.
 
     Arguments that ``func`` modifies are modified at the end, by one copy each.
 
@@ -102,7 +102,7 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
         remove: ``mutations``, or ``mutations_and_views`` to make copies of views as well.
 
     Raises:
-        ArgumentError: ``remove`` is neither.
+        ArgumentError: ``remove`` has another value.
     """
     if remove not in ("mutations", "mutations_and_views"):
         raise ArgumentError("functionalize", f"remove={remove!r}",

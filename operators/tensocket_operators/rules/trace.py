@@ -1,4 +1,4 @@
-"""Recording what a function calls, as a graph that can be run again."""
+"""Recording of a function's calls as a graph that can be replayed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Value:
     """A tensor of a graph: an argument, or a result of a call.
 
     Attributes:
-        index: Its number; values are numbered in the order in which they are made.
+        index: Its number; values are numbered in order of creation.
         shape: Its shape.
         dtype: Its element type.
-        device: Where it is.
+        device: Its device.
     """
 
     __slots__ = ("device", "dtype", "index", "shape")
@@ -79,7 +79,7 @@ class Graph(list[Call]):
         self._out_structure = structure
 
     def finish(self, outputs: list[Any], structure: TreeSpec) -> None:
-        """Set the results."""
+        """Set the outputs."""
         self.outputs, self._out_structure = outputs, structure
 
     def __str__(self) -> str:
@@ -108,7 +108,7 @@ class Graph(list[Call]):
 
 
 def _look_up(known: dict[Value, Any], value: Any) -> Any:
-    """Return an argument of a replay: what is known of a graph's value."""
+    """Return an argument of a replay: for a value of the graph, its tensor in this run."""
     if isinstance(value, Value):
         return known[value]
     if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
@@ -117,7 +117,7 @@ def _look_up(known: dict[Value, Any], value: Any) -> Any:
 
 
 class TracedTensor(LevelTensor):
-    """A tensor that a graph knows."""
+    """A tensor with a value in a graph."""
 
     __slots__ = ()
     label = "TracedTensor"
@@ -126,7 +126,7 @@ class TracedTensor(LevelTensor):
 
 
 class Tracing(Transform):
-    """Records calls and runs them."""
+    """Transform that records calls and runs them."""
 
     kind = TracedTensor
     functional = False
@@ -137,29 +137,29 @@ class Tracing(Transform):
         self._count = 0
 
     def wrap(self, value: Any) -> Any:
-        """Return a lower tensor as a new value of the graph."""
+        """Wrap a tensor of the level below as a new value of the graph."""
         tensor = super().wrap(value)
         tensor._symbol = Value(self._count, tuple(value.shape), value.dtype, value.device)
         self._count += 1
         return tensor
 
     def created(self, tensor: Any, drawn: bool = False) -> Any:
-        """Return a copy of what a factory made, which is a constant: the function may modify the copy."""
+        """Return a copy of a factory's result, which is a constant: the function may modify the copy."""
         with lowered(depth=self.level - 1):
             made = self.wrap(tensor.clone())
         self.graph.append(Call(OPERATORS["clone"], (tensor,), {}, made._symbol))
         return made
 
     def wrap_like(self, tensor: Any, value: Any) -> Any:
-        """As ``created``."""
+        """Return a copy of ``value``, like ``created``."""
         return self.created(value)
 
     def symbolic(self, value: Any) -> Any:
-        """Return a value with symbols in place of this level's tensors."""
+        """Replace this level's tensors in an argument by values of the graph."""
         return map_tensors(lambda t: t._symbol if self.owns(t) else t, value)
 
     def run(self, operator: Any, args: tuple[Any, ...]) -> Any:
-        """Run below, and record the call."""
+        """Run the operator in the level below, and record the call."""
         self.check_mutation(operator, args)
         result = call_lower(operator, self.unwrap(args))
         made = results_of(args, result, self.wrap)
@@ -173,10 +173,10 @@ class Tracing(Transform):
 
 
 def trace(func: Callable[..., Any]) -> Callable[..., Graph]:
-    """Return a function that runs ``func`` once and returns what it called.
+    """Return a function that runs ``func`` once and returns the graph of its calls.
 
-    Tensors that do not come from the arguments, random draws among them, are constants of the graph; control flow is
-    that of the one run. Composite operators show as what they are composed of.
+    Tensors that do not come from the arguments, including random draws, are constants of the graph; control flow is
+    that of the one run. A composite operator appears as the operators that it calls.
 
     >>> import tensocket_core as tc
     >>> print(trace(lambda x: (x * 2).sum())(tc.ones(3)))

@@ -19,12 +19,12 @@ from ..kinds.programs import Programs
 from .nest import Scan, ScanForm, scan_nest
 from .nest_cpu import BLOCK, SIDE, columns_nest, rows_nest, tiles_nest
 
-#: Elements that one iteration walks through at least, where a row is divided.
+#: Minimum number of elements per block of a divided row.
 _BLOCK: Final = 64
 
 
 class _Rows:
-    """One scan: the rows' dimensions and how all of its kernels are called."""
+    """One scan: the rows' dimensions and the launches of its kernels."""
 
     def __init__(self, entry: DeviceEntry, name: str, scan: Scan, accumulator: DType, sizes: Sequence[int],
                  index: DType) -> None:
@@ -34,7 +34,7 @@ class _Rows:
         self.count = math.prod(sizes)
 
     def blocks(self, length: int) -> int:
-        """Blocks per row: enough to keep the device busy, of a size that is worth an iteration."""
+        """Return the number of blocks per row: enough to keep the device busy, each large enough for an iteration."""
         target = self.entry.runtime.target
         assert target is not None
         alone = target.sequential or _PROGRAMS.of(self.entry) is _Processor
@@ -43,13 +43,13 @@ class _Rows:
         return -(-length // -(-length // wanted))
 
     def totals(self, per_row: int) -> list[Any]:
-        """Arrays for one set of values per block."""
+        """Allocate arrays for one set of values per block."""
         empty, stream = self.entry.runtime.empty, self.entry.stream
         return [empty((self.count * per_row,), dtype, stream) for dtype in self.types]
 
     def launch(self, outs: Sequence[Any], ins: Sequence[Any], carries: Sequence[Any], blocks: int, length: int,
                strides: Sequence[int], source: DType | None, result: DType | None, running: bool) -> None:
-        """Run one nest; arrays come as handles with their element types."""
+        """Launch one nest; ``source`` and ``result`` are the arrays' element types."""
         form = ScanForm(source, self.accumulator, result, len(self.sizes), running, bool(carries), self.index)
         self.start(("scan", self.name, form), partial(scan_nest, self.name, self.scan, form), Strategy.SERIAL, form,
                    [*outs, *ins, *carries], [*self.sizes, blocks, -(-length // blocks), length, *strides])
@@ -64,7 +64,7 @@ class _Rows:
 
     def run(self, outs: Sequence[Any], ins: Sequence[Any], length: int, strides: tuple[Sequence[int], Sequence[int]],
             source: DType | None, result: DType | None) -> None:
-        """Scan rows of ``length`` elements; strides are those of the result and of the input, where they have any."""
+        """Scan rows of ``length`` elements; strides are those of the result and of the input, if they have any."""
         blocks = self.blocks(length)
         both = [*strides[0], *strides[1]]
         if blocks == 1:
@@ -77,11 +77,11 @@ class _Rows:
 
 
 class _Processor(_Rows):
-    """The same on a processor, which walks through several rows, blocks or columns at a time."""
+    """One scan on a processor, which processes several rows, blocks or columns at a time."""
 
     def walk(self, outs: Sequence[Any], ins: Sequence[Any], carries: Sequence[Any], blocks: int, length: int,
              strides: Sequence[int], source: DType | None, result: DType | None, running: bool) -> None:
-        """Run one nest of vectors; arguments are as of ``launch``, ``length`` that of a row."""
+        """Launch one nest of vectors; arguments are those of ``launch``, but ``length`` is that of a row."""
         form = ScanForm(source, self.accumulator, result, len(self.sizes), running, bool(carries), self.index, True)
         short = self.count >= SIDE and length < SIDE * SIDE and source is not None
         self.start(("scan_vectors", self.name, form, short),
@@ -90,7 +90,7 @@ class _Processor(_Rows):
 
     def run(self, outs: Sequence[Any], ins: Sequence[Any], length: int, strides: tuple[Sequence[int], Sequence[int]],
             source: DType | None, result: DType | None) -> None:
-        """As for other devices: rows as they are where there are enough of them, else divided into blocks."""
+        """Scan rows as on other devices: whole if there are enough of them, else divided into blocks."""
         both = [*strides[0], *strides[1]]
         if source and self.sizes and strides[0][-1] != 1 and strides[0][-2] == strides[1][-2] == 1:
             form = ScanForm(source, self.accumulator, result, len(self.sizes), True, False, self.index)
@@ -100,7 +100,7 @@ class _Processor(_Rows):
         target = self.entry.runtime.target
         assert target is not None
         apart = any(step and step[-1] != 1 for step in strides)
-        # Additions that need no conversion follow each other as fast as vectors are transposed.
+        # Additions without conversions run one by one as fast as vectors are transposed.
         narrow = source is None or len(self.types) > 1 or (self.accumulator.kind == "float" and source.itemsize < 8)
         enough = self.count >= target.parallelism
         if self.scan.identity is None or self.accumulator in COMPONENT or apart or (enough and not narrow):

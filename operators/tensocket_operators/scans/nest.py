@@ -1,7 +1,7 @@
-"""Nests of scans: what lies before each element of a row, combined.
+"""Nests of scans, which combine each element of a row with all elements before it.
 
-A row is divided into blocks, and one iteration walks through a block. Where there is more than one, a first nest
-combines every block, these totals are scanned, and a last nest scans each block from the total before it (G. E.
+A row is divided into blocks, and one iteration processes a block. With more than one block, a first nest combines every
+block to a total, a second one scans the totals, and a last one scans each block from the total before it (G. E.
 Blelloch, Prefix sums and their applications, 1990).
 """
 
@@ -21,14 +21,14 @@ from tensocket_plugins.ir.nodes import Assign, Declare, Expr, Let, Program, Stmt
 
 @dataclass(frozen=True)
 class Scan:
-    """A running combination: result i is that of the elements 0 to i of a row.
+    """A running combination: result i combines the elements 0 to i of a row.
 
     Attributes:
-        element: ``(m, x, position) -> values``: what an element contributes; position counts along the row.
-        combine: ``(m, left, right) -> values`` over tuples of them; associative, ``left`` comes first in the row.
+        element: ``(m, x, position) -> values``, the contribution of an element; ``position`` counts along the row.
+        combine: ``(m, left, right) -> values`` over tuples of values; associative, ``left`` comes first in the row.
         finish: ``(m, values) -> result``.
-        positions: Values (by number) that are positions instead of numbers.
-        identity: ``(dtype) -> numbers`` that change nothing from the left; None where vectors gain nothing.
+        positions: Indices of the values that are positions instead of numbers.
+        identity: ``(dtype) -> numbers``, the left identity of ``combine``; None if vectors gain nothing.
     """
 
     element: Callable[..., tuple[Any, ...]]
@@ -51,11 +51,11 @@ class ScanForm:
     """Everything that the text of a scan's nest depends on.
 
     Attributes:
-        source: Stored element type of the row's elements; None where the rows are totals of blocks.
-        accumulator: Element type of what is combined.
-        result: Stored element type of the result; None where values are stored as they are.
-        rank: Dimensions over which rows are spread.
-        running: Whether every value is stored, and not each block's last one alone.
+        source: Stored element type of the row's elements; None if the rows are totals of blocks.
+        accumulator: Element type of the combined values.
+        result: Stored element type of the result; None if values are stored as they are.
+        rank: Number of outer dimensions, which enumerate the rows.
+        running: Whether every running value is stored, instead of each block's last one.
         carried: Whether a block starts from the total before it.
         index: Integer type of index arithmetic.
         unit: Whether the last stride of every strided array is 1.
@@ -72,16 +72,16 @@ class ScanForm:
 
 
 def scan_nest(name: str, scan: Scan, form: ScanForm) -> Program:
-    """Scan the blocks of rows: buffers are results, inputs, carried totals; then sizes and strides.
+    """Scan the blocks of rows. Buffers are results, inputs and carried totals; scalars are sizes, then strides.
 
     Sizes are those of the outer dimensions, then blocks per row, elements per block and per row. Strided arrays have a
-    stride for every outer dimension and one along the row. Totals lie row by row.
+    stride for every outer dimension and one along the row. Totals are row-major.
     """
     return ScanNest(name, scan, form).program()
 
 
 class ScanNest:
-    """Writes one nest."""
+    """Builder of one nest."""
 
     def __init__(self, name: str, scan: Scan, form: ScanForm) -> None:
         self.scan, self.form = scan, form
@@ -106,7 +106,7 @@ class ScanNest:
         return [*strides[:-1], const(1, self.form.index)] if self.form.unit else strides
 
     def program(self) -> Program:
-        """The finished nest."""
+        """Return the finished nest."""
         index, one = self.form.index, const(1, self.form.index)
         first, end, j = Var("first", index), Var("end", index), Var("j", index)
         values = self._named("acc", self._start(first))
@@ -122,13 +122,13 @@ class ScanNest:
         return self.nest.program(parallel(variables, [self.blocks, *self.sizes], body))
 
     def _start(self, first: Expr) -> tuple[Any, ...]:
-        """Return the first element of a block, combined with what is carried."""
+        """Return the first element of a block, combined with the carry."""
         element = self._element(first)
         return self._unless_first(element, self.scan.combine(self.m, self._carry(), element)) if (
             self.form.carried) else element
 
     def _carry(self) -> tuple[Any, ...]:
-        """Return the total before a block."""
+        """Return the total before a block, which is its carry."""
         before = call("max", self.block - 1, const(0, self.form.index))
         return tuple(load(array, self._total(before, self.blocks), dtype)
                      for array, dtype in zip(self.carries, self.types, strict=True))
@@ -139,7 +139,7 @@ class ScanNest:
         return tuple(_select(first, one, other) for one, other in zip(own, more, strict=True))
 
     def _step(self, j: Var, values: tuple[list[tuple[Var, Expr]], tuple[Any, ...]]) -> list[Stmt]:
-        """Combine one more element; all new values are known before one is assigned."""
+        """Combine one more element; compute all new values before the first assignment."""
         combined = self.scan.combine(self.m, values[1], self._element(j))
         named, _ = self._named("next", combined)
         assigns = [Assign(var, new) for (var, _), (new, _) in zip(values[0], named, strict=True)]
@@ -170,7 +170,7 @@ class ScanNest:
         return linear(self.outer, self.sizes) * per_row + position
 
     def _element(self, position: Expr) -> tuple[Any, ...]:
-        """Return the contribution of an element; totals are values already."""
+        """Return the contribution of an element; totals are contributions already."""
         if self.form.source is None:
             return tuple(load(array, self._total(position, self.count), dtype)
                          for array, dtype in zip(self.ins, self.types, strict=True))

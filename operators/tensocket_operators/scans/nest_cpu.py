@@ -1,11 +1,11 @@
-"""Nests of scans for processors, which gain from additions that do not wait for each other.
+"""Nests of scans for processors, on which independent additions run in parallel.
 
-Vectors hold the next elements of several rows, or of several pieces of one row: squares of elements, transposed. Of few
-long rows, first the total of each block is made, then its elements from what is carried to it. A running value is what
-is carried, combined with the block's own running value, in both passes alike, so that running sums of positive numbers
-never fall; where results are rounded to fewer bits than are summed, both passes take the shortest way instead. Along an
-outer dimension, neighbouring columns are walked through together. Blocks depend on sizes alone, never on the number of
-threads.
+Vectors hold the next elements of several rows, or of several pieces of one row; the nests read them as squares of
+elements, which they transpose. If there are few long rows, a first pass computes the total of each block, and a second
+pass its running values from the carry. Both passes compute a running value as the carry combined with the running value
+of the block alone, so that running sums of positive numbers never decrease. Where results are rounded to fewer bits
+than the sums have, both passes take the fastest order instead. Along an outer dimension, an iteration processes
+adjacent columns together. Blocks depend only on sizes, never on the number of threads.
 """
 
 from __future__ import annotations
@@ -40,33 +40,33 @@ from tensocket_plugins.ir.schedule.transpose import shuffles
 
 from .nest import Scan, ScanForm, ScanNest
 
-#: Rows, or pieces of a row, that are walked through at a time, and elements of each that are read at a time.
+#: Number of rows, or pieces of a row, that a square holds, and of elements that it holds of each.
 SIDE: Final = 16
 #: Elements of a block.
 BLOCK: Final = 2048
 #: Partial totals of a block.
 LANES: Final = 32
-#: Neighbouring columns that are walked through together.
+#: Number of adjacent columns that an iteration processes together.
 COLUMNS: Final = 64
 
 
 def rows_nest(name: str, scan: Scan, form: ScanForm) -> Program:
-    """As ``scan_nest``, with ``SIDE`` rows at a time; best where rows are short.
+    """Scan rows like ``scan_nest``, ``SIDE`` rows at a time; best for short rows.
 
-    Needs a scan with an identity and real values; strided arrays have stride 1 along the rows. Blocks are not used.
+    The scan needs an identity and real values; strided arrays have stride 1 along the rows. Blocks are not used.
     """
     return _RowsNest(name, scan, form).program()
 
 
 def tiles_nest(name: str, scan: Scan, form: ScanForm) -> Program:
-    """As ``scan_nest``, with a square of a row's next elements at a time; needs what ``rows_nest`` does."""
+    """Scan rows like ``scan_nest``, one square of a row's elements at a time; it needs the same as ``rows_nest``."""
     return _TilesNest(name, scan, form).program()
 
 
 def columns_nest(name: str, scan: Scan, form: ScanForm) -> Program:
-    """A scan along an outer dimension; the last one has stride 1, and is the last of the outer sizes.
+    """Scan along an outer dimension; the last dimension has stride 1, and its size is the last of the outer sizes.
 
-    Sizes and strides are as of ``scan_nest``, the sizes of blocks unused.
+    Sizes and strides are those of ``scan_nest``; the sizes of blocks are not used.
     """
     return _ColumnsNest(name, scan, form).program()
 
@@ -84,9 +84,9 @@ class _VectorNest(ScanNest):
         assert scan.identity is not None
         self.identity = [const(value, dtype) for value, dtype in zip(
             scan.identity(form.accumulator), self.types, strict=True)]
-        # Integers wrap around, in any order alike, and follow each other faster than vectors are transposed.
+        # Integers wrap around to the same sum in any order, and adding one by one is faster than transposing vectors.
         self.exact = len(self.types) == 1 and self.types[0].kind in ("int", "uint")
-        # What is rounded to a narrower type needs no exact order.
+        # A result that is rounded to a narrower type does not need the exact order.
         self.loose = len(self.types) == 1 and form.source is not None and (
             self.exact or form.source.itemsize < self.types[0].itemsize)
         self.locals: list[Local] = []
@@ -99,7 +99,7 @@ class _VectorNest(ScanNest):
         return [local.name for local in added]
 
     def _enter(self, row: Expr, block: Expr, stem: str) -> list[Stmt]:
-        """Name the row's indices and the block."""
+        """Bind the row's indices and the block to variables."""
         index = self.form.index
         names = [Var(f"{stem}{k}", index) for k in range(self.form.rank)]
         at = Var(f"{stem}_block", index)
@@ -107,12 +107,12 @@ class _VectorNest(ScanNest):
         return [*[Let(var, value) for var, value in zip(names, split(row, self.sizes), strict=True)], Let(at, block)]
 
     def _combined(self, before: Sequence[Any], element: Sequence[Any]) -> tuple[list[Stmt], list[Any]]:
-        """Named values of a step."""
+        """Return the definitions of a step's combined values, and these as variables."""
         pairs, values = self._named("next", self.scan.combine(self.m, tuple(before), tuple(element)))
         return [Let(var, value) for var, value in pairs], [*values]
 
     def _shown(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """Running values of a block with what is carried to it, unless they begin with that."""
+        """Return running values of a block combined with its carry, unless they start from it."""
         own = tuple(values)
         if self.loose or not self.form.carried:
             return own
@@ -128,7 +128,7 @@ class _VectorNest(ScanNest):
         return loop(self.i, SIDE, body, LoopKind.VECTOR)
 
     def _scalar(self, start: Expr, stop: Expr) -> Stmt:
-        """Return the elements of one chain, one by one, from the accumulators on."""
+        """Scan the elements of one chain one by one, starting from the accumulators."""
         lets, values = self._combined(self.accs, self._element(self.j))
         step: list[Stmt] = [*lets, *[Assign(var, value) for var, value in zip(self.accs, values, strict=True)]]
         if self.form.running:
@@ -136,7 +136,7 @@ class _VectorNest(ScanNest):
         return loop(self.j, stop, step, start=start)
 
     def _shown_square(self, values: Sequence[Any], square: str) -> list[Stmt]:
-        """Put lane ``i``'s result ``k`` into a square."""
+        """Store lane ``i``'s result ``k`` into a square."""
         assert self.form.result is not None
         value = convert(self.scan.finish(self.m, tuple(values)), arithmetic_dtype(self.form.result))
         return stores(square, self.k * SIDE + self.i, value, self.form.result)
@@ -149,10 +149,10 @@ class _VectorNest(ScanNest):
 
 
 class _RowsNest(_VectorNest):
-    """Lanes are rows."""
+    """Nest whose lanes are rows."""
 
     def program(self) -> Program:
-        """The finished nest: a group of rows an iteration, together where it is whole, one by one elsewhere."""
+        """Return the finished nest: an iteration scans a group of rows, as vectors if it is whole, else one by one."""
         index, zero = self.form.index, const(0, self.form.index)
         start, end, row = (Var(stem, index) for stem in ("start", "end", "row"))
         rows = product(self.sizes, index)
@@ -173,7 +173,7 @@ class _RowsNest(_VectorNest):
         return self.nest.program(parallel([self.number], [groups], body), tuple(self.locals))
 
     def _square(self, start: Expr) -> list[Stmt]:
-        """Return the next elements of every row."""
+        """Scan the next ``SIDE`` elements of every row."""
         assert self.form.source is not None
         assert self.form.result is not None
         i, k, zero, position = self.i, self.k, const(0, self.form.index), self.begin + self.k
@@ -192,10 +192,10 @@ class _RowsNest(_VectorNest):
 
 
 class _TilesNest(_VectorNest):
-    """Lanes are neighbouring pieces of a row: a square is one piece of memory."""
+    """Nest whose lanes are adjacent pieces of a row: a square is contiguous memory."""
 
     def program(self) -> Program:
-        """The finished nest: a block of a row an iteration."""
+        """Return the finished nest: an iteration scans a block of a row."""
         stop = Var("stop", self.form.index)
         step = LANES if self.loose and not self.form.running else SIDE * SIDE
         in_squares = self.form.source is not None and step != LANES and not self.exact
@@ -217,7 +217,7 @@ class _TilesNest(_VectorNest):
         return self.nest.program(parallel([self.number], [extent], body), tuple(self.locals))
 
     def _folded(self) -> list[Stmt]:
-        """Return the total of a block, in an order that vectors like."""
+        """Compute the total of a block, in an order that suits vectors."""
         arrays = self._arrays("lane", self.types, LANES)
         lets, values = self._combined(self._loaded(arrays, self.at), self._element(self.begin + self.at))
         totals = [Var(f"total{n}", dtype) for n, dtype in enumerate(self.types)]
@@ -231,7 +231,7 @@ class _TilesNest(_VectorNest):
         ]
 
     def _piece(self) -> list[Stmt]:
-        """Fetch a few squares, so that memory is read at its own speed, and scan them."""
+        """Prefetch a few squares, so that reads run at the speed of memory, and scan them."""
         assert self.form.source is not None
         held, limit = storage_dtype(self.form.source), Var("limit", self.form.index)
         (near,) = self._arrays("near", (held,), BLOCK)
@@ -263,7 +263,7 @@ class _TilesNest(_VectorNest):
                 loop(k, SIDE, [self._lanes(step)]), loop(i, SIDE, carry), *(self._results(parts) if parts else [])]
 
     def _results(self, parts: Sequence[str]) -> list[Stmt]:
-        """Each piece's running values, from the total before it on."""
+        """Compute each piece's running values from the total before it."""
         assert self.form.result is not None
         i, k, at, half = self.i, self.k, self.at, SIDE * SIDE // 2
         stored = storage_dtype(self.form.result)
@@ -278,14 +278,14 @@ class _TilesNest(_VectorNest):
 
 
 class _ColumnsNest(ScanNest):
-    """Writes a nest over strips of columns, whose running values stand in local arrays."""
+    """Builder of a nest over strips of columns, whose running values are in local arrays."""
 
     def _strides(self, array: str) -> list[Expr]:
         *outer, _, along = super()._strides(array)
         return [*outer, const(1, self.form.index), along]
 
     def program(self) -> Program:
-        """The finished nest."""
+        """Return the finished nest."""
         index = self.form.index
         *rows, columns = self.sizes
         number, start, self.column, self.at, self.j = (
@@ -306,7 +306,7 @@ class _ColumnsNest(ScanNest):
         return self.nest.program(parallel([number], [product(rows, index) * strips], body), arrays)
 
     def _strip(self, width: Expr, kind: LoopKind) -> list[Stmt]:
-        """All rows of a strip: the first element of each column, and the steps from there."""
+        """Scan all rows of a strip: start from the first element of each column."""
         column = Let(self.column, self.start + self.at)
         zero = const(0, self.form.index)
         again = loop(self.at, width, [column, *self._advance(self.j, False)], kind)
@@ -314,7 +314,7 @@ class _ColumnsNest(ScanNest):
                 loop(self.j, self.count, [again], start=1)]
 
     def _advance(self, position: Expr, first: bool) -> list[Stmt]:
-        """Combine one more element of a column, or begin with its first one."""
+        """Combine one more element of each column, or start with the first one."""
         element = self._element(position)
         held, values = self._named("acc", element)
         new = element if first else self.scan.combine(self.m, values, element)

@@ -1,4 +1,4 @@
-"""Running sums, products and extremes, and differences of neighbours."""
+"""Running sums, products and extremes, and differences of adjacent elements."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..reductions.minmax_kernel import largest_value, smallest_value
 from ..reductions.value_checks import true_somewhere
 from .nest import Scan
 
-#: NumPy dtypes that are accumulated in a wider one.
+#: NumPy dtypes, with the wider dtype that accumulates them.
 _WIDER: Final = {np.dtype(np.float32): np.float64, np.dtype(np.complex64): np.complex128}
 
 
@@ -51,14 +51,12 @@ running_product: Final[SequenceOperator] = scan_operator(
 
 
 def _sum_of_rest(grad: Any, dim: int) -> Any:
-    """Return the sums of the elements from each one on."""
+    """Return the sums from each element to the last."""
     return grad if grad.ndim == 0 else call(running_sum, grad.flip(dim), dim).flip(dim)
 
 
 def _product_gradient(grad: Any, input: Any, result: Any, dim: int) -> Any:
-    """Return the sum of later products over the element; where an element is 0, products without it are made one by
-    one.
-    """
+    """Return the sums of grad * result from each element on, over the element; where it is 0, multiply without it."""
     if input.ndim == 0:
         return grad
     weighted = grad * (result.conj() if input.dtype.is_complex else result)
@@ -85,13 +83,13 @@ def _scanned(record: SequenceOperator, input: Any, dim: Any, dtype: Any) -> Any:
 
 @composite("cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor")
 def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
-    """Sums of the elements up to each one along a dimension; int64 for integers and bools."""
+    """Return the running sums along a dimension, each including its element; int64 for integers and bools."""
     return _scanned(running_sum, input, dim, dtype)
 
 
 @composite("cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor")
 def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
-    """Products of the elements up to each one along a dimension; int64 for integers and bools."""
+    """Return the running products along a dimension, each including its element; int64 for integers and bools."""
     return _scanned(running_product, input, dim, dtype)
 
 
@@ -99,7 +97,7 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
 
 
 def _last_extreme(function: Any) -> Any:
-    """Return the positions of running extremes: the last of equals, and NaN beats numbers."""
+    """Return a function to the positions of running extremes: the last of equal elements; NaN wins over numbers."""
 
     def run(x: Any, dim: int) -> Any:
         if not x.ndim:
@@ -112,7 +110,7 @@ def _last_extreme(function: Any) -> Any:
 
 
 def _extreme(largest: bool) -> Scan:
-    """Value and position of the running extreme, of which the position is the result."""
+    """Return the scan of the running extreme and its position; the position is the result."""
 
     def combine(m: Any, a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
         later = a[0] <= b[0] if largest else b[0] <= a[0]
@@ -138,22 +136,20 @@ CumMinResult: Final = named_result("cummin", ("values", "indices"))
 
 
 def picked(record: SequenceOperator, input: Any, *args: Any) -> tuple[Any, Any]:
-    """Return the elements at the positions that a record finds along its first argument, a dimension, and the
-    positions.
-    """
+    """Run a record that finds positions along a dimension, its first argument; return the elements and positions."""
     indices = call(record, input.detach(), *args)
     return (call(gather_valid, input, args[0], indices) if input.ndim else input.clone()), indices
 
 
 @composite("cummax(Tensor input, int dim) -> any")
 def cummax(input: Any, dim: int) -> Any:
-    """Largest element up to each one along a dimension, and its position, the last of equals."""
+    """Return the running maximum along a dimension and its position, the last of equal elements."""
     return CumMaxResult(*picked(top_places, input, normalize_axis("cummax", dim, input.ndim)))
 
 
 @composite("cummin(Tensor input, int dim) -> any")
 def cummin(input: Any, dim: int) -> Any:
-    """Smallest element up to each one along a dimension, and its position, the last of equals."""
+    """Return the running minimum along a dimension and its position, the last of equal elements."""
     return CumMinResult(*picked(bottom_places, input, normalize_axis("cummin", dim, input.ndim)))
 
 
@@ -162,7 +158,7 @@ def cummin(input: Any, dim: int) -> Any:
 
 @composite("diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor")
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """Differences of neighbours along a dimension, taken n times; exclusive or for bools.
+    """Return the n-th differences of adjacent elements along a dimension; exclusive or for bools.
 
     Raises:
         ShapeError: The tensor has no dimensions.

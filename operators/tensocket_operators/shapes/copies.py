@@ -1,4 +1,4 @@
-"""Copies: clones, conversions, what surrounds a basic index, and joined tensors."""
+"""Copies: clones, conversions, tensors embedded in zeros, and joined tensors."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def _clone(entry: Any, input: Any, memory_format: Any = None) -> Any:
 
 
 def separate(result: Any, input: Any) -> Any:
-    """Return ``result``, or a copy if it lies in the memory of ``input``; for operators that return new tensors."""
+    """Return ``result``, or a copy if it shares memory with ``input``; for operators that must return new tensors."""
     return result.clone() if memory_of(result._array) is memory_of(input._array) else result
 
 
 def _small_copy(x: Any, memory_format: Any) -> Any:
-    """Return a copy of a small array whose dimensions are in the opposite order, or that becomes row-major.
+    """Return a copy of a small contiguous array in the same order of dimensions, or a row-major copy of a small array.
 
-    The result is None of others.
+    Return None if the general closure must make the copy.
     """
     if x.size > _SMALL:
         return None
@@ -129,9 +129,9 @@ def _cat(entry: Any, items: Any, dim: int) -> Any:
     return wrap(out, entry.key | dtype_bit(dtype))
 
 
-#: Elements from which a registered kernel joins arrays.
+#: Number of elements from which a registered kernel joins arrays.
 _MANY: Final = 1 << 16
-#: Elements up to which NumPy copies an array, or of the first tensor up to which it joins arrays.
+#: Largest number of elements of an array that NumPy clones, and of a first tensor with which NumPy joins the others.
 _SMALL: Final = 4096
 
 

@@ -24,7 +24,7 @@ from ..kinds.composite import composite
 
 @composite("diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
-    """Matrices of zeros with the last dimension on a diagonal.
+    """Return matrices of zeros with the last dimension of the input on a diagonal.
 
     Args:
         input: (..., n).
@@ -33,10 +33,10 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
         dim2: The result's dimension of columns.
 
     Returns:
-        The leading dimensions, and two of size n + |offset|.
+        A tensor with the leading dimensions of the input and two dimensions of size n + |offset|.
 
     Raises:
-        ShapeError: Both dims are the same.
+        ShapeError: Both dims are equal.
     """
     rank = input.ndim + 1
     rows, columns = normalize_axis("diag_embed", dim1, rank), normalize_axis("diag_embed", dim2, rank)
@@ -58,10 +58,10 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
 
 @composite("diag(Tensor input, int diagonal=0) -> Tensor")
 def diag(input: Any, diagonal: int = 0) -> Any:
-    """A square matrix with a vector on a diagonal, or a copy of a matrix's diagonal.
+    """Return a square matrix with a vector on a diagonal, or a copy of a diagonal of a matrix.
 
     Raises:
-        ShapeError: The tensor is neither.
+        ShapeError: The tensor is neither a vector nor a matrix.
     """
     diagonal = operator.index(diagonal)
     if input.ndim == 1:
@@ -74,17 +74,17 @@ def diag(input: Any, diagonal: int = 0) -> Any:
 
 @composite("diagflat(Tensor input, int offset=0) -> Tensor")
 def diagflat(input: Any, offset: int = 0) -> Any:
-    """A square matrix with all elements, in row-major order, on a diagonal."""
+    """Return a square matrix with all elements, in row-major order, on a diagonal."""
     return diag_embed(input.reshape(-1), offset)
 
 
 @composite("block_diag(any tensors) -> Tensor", method=False)
 def block_diag(*tensors: Any) -> Any:
-    """A matrix with matrices (vectors are rows, numbers single elements) along its diagonal, zeros elsewhere.
+    """Return a matrix with blocks along its diagonal and zeros elsewhere; vectors are rows, numbers single elements.
 
     Raises:
         ArgumentTypeError: An argument is not a tensor.
-        ShapeError: One has more than two dimensions.
+        ShapeError: An argument has more than two dimensions.
     """
     for k, x in enumerate(tensors):
         if not hasattr(x, "_key"):
@@ -112,7 +112,7 @@ def block_diag(*tensors: Any) -> Any:
 
 @composite("fliplr(Tensor input) -> Tensor")
 def fliplr(input: Any) -> Any:
-    """Columns, the second dimension, in reverse order; a copy.
+    """Return a copy with the columns, the second dimension, in reverse order.
 
     Raises:
         ShapeError: The tensor has no second dimension.
@@ -125,7 +125,7 @@ def fliplr(input: Any) -> Any:
 
 @composite("flipud(Tensor input) -> Tensor")
 def flipud(input: Any) -> Any:
-    """Rows, the first dimension, in reverse order; a copy.
+    """Return a copy with the rows, the first dimension, in reverse order.
 
     Raises:
         ShapeError: The tensor has no dimension.
@@ -137,10 +137,10 @@ def flipud(input: Any) -> Any:
 
 @composite("rot90(Tensor input, int k=1, any dims=(0, 1)) -> Tensor")
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
-    """The plane of two dimensions rotated by k right angles, from the first dimension towards the second; a copy.
+    """Return a copy rotated by k right angles in the plane of two dims, from the first towards the second.
 
     Raises:
-        ShapeError: There are not two different dims.
+        ShapeError: ``dims`` does not list two different dimensions.
     """
     given = tuple(dims)
     if len(given) != 2 or input.ndim < 2:
@@ -168,18 +168,18 @@ def _count_below(row: int, col: int, offset: int) -> int:
     >>> _count_below(3, 3, 0), _count_below(3, 2, -1), _count_below(2, 3, 5)
     (6, 3, 6)
     """
-    first = min(max(-offset, 0), row)  # rows before have no elements
-    full = min(max(col - offset, first), row)  # rows from here on have all
+    first = min(max(-offset, 0), row)  # earlier rows have no elements in the triangle
+    full = min(max(col - offset, first), row)  # all elements of the rows from here on are in the triangle
     growing = full - first
     return growing * (first + offset + 1) + growing * (growing - 1) // 2 + (row - full) * col
 
 
 def _triangle(name: str, row: int, col: int, offset: int, dtype: Any, device: Any, upper: bool) -> Any:
-    """Rows and columns of the elements of a triangle.
+    """Return the rows and columns of the elements of a triangle.
 
     Raises:
         ArgumentError: A size is negative.
-        UndefinedDtype: The dtype is not one of integers.
+        UndefinedDtype: The dtype is not an integer dtype.
     """
     if row < 0 or col < 0:
         raise ArgumentError(name, f"{row} rows, {col} columns", "sizes are not negative", "pass 0 or more")
@@ -198,11 +198,11 @@ def _triangle(name: str, row: int, col: int, offset: int, dtype: Any, device: An
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
                  requires_grad: bool = False, **rest: Any) -> Any:
-    """Rows and columns of the lower triangle of a matrix, up to a diagonal, in row-major order: (2, n), int64.
+    """Return rows and columns of the lower triangle of a matrix, up to a diagonal, in row-major order: (2, n), int64.
 
     Raises:
         ArgumentError: A size is negative.
-        UndefinedDtype: The dtype is not one of integers.
+        UndefinedDtype: The dtype is not an integer dtype.
     """
     if rest or (ACTIVE and watched()):
         return seen(tril_indices, row, col, offset, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
@@ -212,11 +212,11 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
                  requires_grad: bool = False, **rest: Any) -> Any:
-    """Rows and columns of the upper triangle of a matrix, from a diagonal on, in row-major order: (2, n), int64.
+    """Return rows and columns of the upper triangle of a matrix, from a diagonal on, in row-major order: (2, n), int64.
 
     Raises:
         ArgumentError: A size is negative.
-        UndefinedDtype: The dtype is not one of integers.
+        UndefinedDtype: The dtype is not an integer dtype.
     """
     if rest or (ACTIVE and watched()):
         return seen(triu_indices, row, col, offset, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
@@ -225,11 +225,11 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 
 
 def _index_shape(shape: Any) -> tuple[int, ...]:
-    """Return the sizes that positions count in.
+    """Return the shape that positions index into.
 
     Raises:
-        ArgumentError: One is negative.
-        ArgumentTypeError: They are not integers.
+        ArgumentError: A size is negative.
+        ArgumentTypeError: A size is not an integer.
     """
     try:
         sizes = tuple(map(operator.index, (shape,) if not isinstance(shape, (tuple, list)) else shape))
@@ -243,7 +243,7 @@ def _index_shape(shape: Any) -> tuple[int, ...]:
 
 @composite("unravel_index(Tensor indices, any shape) -> any", method=False)
 def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
-    """The index along each dimension of row-major positions in a shape.
+    """Return the index along each dimension for row-major positions in a shape.
 
     Raises:
         ArgumentError: A size is negative.
@@ -260,7 +260,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
 
 @composite("nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor")
 def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
-    """Indices of ``size`` elements that are not zero: (size, dimensions); rows beyond them hold ``fill_value``.
+    """Return the indices of ``size`` nonzero elements: (size, dimensions). Surplus rows hold ``fill_value``.
 
     Raises:
         ArgumentError: The size is negative.

@@ -1,4 +1,4 @@
-"""Copies with the last dimension turned round, for processors."""
+"""Copies with the last dimension reversed, for CPUs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _PROGRAMS: Final = Programs("flip", cpu=True, simt=False)
 
 
 def reversal_nest(dtype: DType, rank: int) -> Program:
-    """``out0[i..., j] = in0[i..., n - 1 - j]``; both have stride 1 over j.
+    """Return the nest ``out0[i..., j] = in0[i..., n - 1 - j]``, where both arrays have stride 1 over j.
 
-    Sizes are those of i and j; strides those over i of the result and of the input, which may be negative; a number
-    says where the input's last element in the first row is.
+    The sizes are those of i and j; the strides are those of the result and of the input over i, which may be negative.
+    A number states the position of the input's last element in the first row.
     """
     index = dtypes.int64
     nest = Nest("reversal", index)
@@ -39,7 +39,7 @@ def reversal_nest(dtype: DType, rank: int) -> Program:
 
 
 def reverse_array(entry: DeviceEntry, out: Any, source: Any, axes: tuple[int, ...], dtype: DType) -> bool:
-    """Copy ``source`` with some dimensions turned round into ``out``, of its shape; whether this is a case for it."""
+    """Copy ``source``, reversed along ``axes``, into ``out`` of its shape; return whether the kernel applies."""
     rank = len(source.shape)
     steps = list(element_strides(source))
     if not _PROGRAMS.of(entry) or rank - 1 not in axes or steps[-1:] != [1] or (

@@ -25,7 +25,7 @@ from .flip_kernel_cpu import reverse_array
 from .repeat_host import repeated
 from .views import sizes
 
-#: Elements up to which NumPy stacks arrays (of the first), repeats (of the result), and turns round.
+#: Largest size at which NumPy stacks (elements of the first array), repeats (elements of the result) and reverses.
 _SMALL: Final = 1 << 16
 
 
@@ -44,7 +44,7 @@ def _direct(make: Any) -> Any:
 
 @composite("stack(Tensor[] tensors, int dim=0) -> Tensor", method=False, direct=_direct(direct_moves.stacked))
 def stack(tensors: Any, dim: int = 0) -> Any:
-    """Tensors of one shape joined along a new dimension."""
+    """Join tensors of one shape along a new dimension."""
     for x in tensors:
         tensor_key("stack", x)
     shapes = {tuple(x.shape) for x in tensors}
@@ -59,7 +59,7 @@ def stack(tensors: Any, dim: int = 0) -> Any:
 
 
 def _reverse(entry: Any, input: Any, dims: tuple[int, ...]) -> Any:
-    """Copied from a view with negative strides in host memory, where no kernel does it; elsewhere gathered."""
+    """Copy a view with negative strides in host memory where no kernel reverses; gather on other devices."""
     source, dtype = input._array, input.dtype
     if type(source) is not np.ndarray:
         for axis in dims:
@@ -80,7 +80,7 @@ reverse: Final[Custom] = Custom(
 
 @composite("flip(Tensor input, int... dims) -> Tensor")
 def flip(input: Any, *dims: Any) -> Any:
-    """Elements in reverse order along dimensions; a copy.
+    """Return a copy with the elements in reverse order along dimensions.
 
     Raises:
         ArgumentTypeError: No dimensions are given, not even an empty list.
@@ -94,7 +94,7 @@ def flip(input: Any, *dims: Any) -> Any:
 
 @composite("repeat(Tensor input, int... repeats) -> Tensor", function=False, direct=_direct(repeated))
 def repeat(input: Any, *repeats: Any) -> Any:
-    """Copies of the tensor along every dimension; more repeats than dimensions add leading ones."""
+    """Return copies of the tensor along every dimension; more repeats than dimensions add leading dimensions."""
     counts = sizes(repeats)
     lead = len(counts) - input.ndim
     if lead < 0 or any(n < 0 for n in counts):
@@ -106,13 +106,13 @@ def repeat(input: Any, *repeats: Any) -> Any:
     result = grown.clone(memory_format=contiguous_format).view(
         tuple(count * size for count, size in zip(counts, shape, strict=True))
     )
-    result._base = result._fixed_view = None  # nobody else has the copy
+    result._base = result._fixed_view = None  # nothing else holds the copy
     return result
 
 
 @composite("movedim(Tensor input, int[] source, int[] destination) -> Tensor~", aliases=("moveaxis",))
 def movedim(input: Any, source: Any, destination: Any) -> Any:
-    """One dimension (or several) moved to other positions; the others keep their order."""
+    """Move one dimension (or several) to other positions; the others keep their order."""
     given, wanted = ((d,) if is_integer(d) else tuple(d) for d in (source, destination))
     first = [normalize_axis("movedim", d, input.ndim) for d in given]
     last = [normalize_axis("movedim", d, input.ndim) for d in wanted]
@@ -129,24 +129,24 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
 
 @composite("broadcast_to(Tensor input, int[] size) -> Tensor~")
 def broadcast_to(input: Any, size: Any) -> Any:
-    """The tensor expanded to a shape."""
+    """Return the tensor expanded to a shape."""
     return input.expand(size)
 
 
 @composite("expand_as(Tensor input, Tensor other) -> Tensor~", function=False)
 def expand_as(input: Any, other: Any) -> Any:
-    """The tensor expanded to another tensor's shape."""
+    """Return the tensor expanded to another tensor's shape."""
     return input.expand(tuple(other.shape))
 
 
 @composite("view_as(Tensor input, Tensor other) -> Tensor~", function=False)
 def view_as(input: Any, other: Any) -> Any:
-    """The tensor viewed as another tensor's shape."""
+    """Return a view of the tensor in another tensor's shape."""
     return input.view(tuple(other.shape))
 
 
 @composite("broadcast_tensors(Tensor[] tensors) -> any~", method=False)
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
-    """The tensors expanded to their common shape."""
+    """Return the tensors expanded to their common shape."""
     shape = broadcast_shapes("broadcast_tensors", [x._array.shape for x in tensors])
     return tuple(x if x._array.shape == shape else x.expand(shape) for x in tensors)

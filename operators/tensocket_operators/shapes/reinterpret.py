@@ -1,4 +1,4 @@
-"""Handles of the same memory with another element type."""
+"""Handles on the same memory with another element type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensocket_plugins.contract.errors import ShapeError
 
 
 def retyped(array: Any, source: DType, dtype: DType) -> Any:
-    """Return a handle's memory as elements of ``dtype``.
+    """Return a handle on the same memory whose elements have dtype ``dtype``.
 
     A narrower dtype makes the last dimension longer, a wider one shorter.
 
@@ -21,7 +21,7 @@ def retyped(array: Any, source: DType, dtype: DType) -> Any:
         ShapeError: The last dimension is not contiguous, or a size, stride or offset is not a multiple of the ratio.
     """
     shape = array.shape
-    # NumPy keeps no strides for arrays without elements.
+    # NumPy stores no strides for arrays without elements.
     strides = contiguous_strides(shape) if 0 in shape else element_strides(array)
     offset = memory_offset(array)
     old, new = source.itemsize, dtype.itemsize

@@ -1,4 +1,4 @@
-"""Repeating small arrays of the host without views in between."""
+"""Repetition of small host arrays without intermediate views."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _new: Final = object.__new__
 
 
 def repeated(key: int, limit: int, empty: Closure, general: Closure) -> Closure:
-    """``repeat`` of few elements; ``empty(shape)`` gives memory for the result."""
+    """Return a closure of ``repeat`` for few elements; ``empty(shape)`` allocates the result."""
     key &= ~DIM0
 
     def direct_repeated(a: Any, *repeats: Any) -> Any:
@@ -24,7 +24,7 @@ def repeated(key: int, limit: int, empty: Closure, general: Closure) -> Closure:
             return general(a, *repeats)
         shape = (*(1,) * lead, *x.shape)
         r = empty(tuple([n * size for n, size in zip(counts, shape, strict=True)]))
-        # Each dimension as the repeats and the size.
+        # Split each dimension into repeats and size.
         r.reshape([n for pair in zip(counts, shape, strict=True) for n in pair])[...] = x.reshape(
             [n for size in shape for n in (1, size)])
         t = _new(Tensor)

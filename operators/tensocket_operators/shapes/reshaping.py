@@ -1,4 +1,4 @@
-"""More views: windows, other dtypes, parts of one size, and in-place changes of a tensor's geometry."""
+"""More views: windows, splits, written parts, and in-place changes of a tensor's geometry."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..kinds.view import View
 from ..reductions.value_checks import room_for
 from .views import sizes
 
-#: Sections that are taken for a mistake: no machine holds as many tensors.
+#: More sections than this are treated as a mistake: no machine holds that many tensors.
 _SECTIONS: Final = 1 << 32
 
 
@@ -45,7 +45,7 @@ def _unfold(array: Any, dimension: int, size: int, step: int) -> Any:
 
 
 def overlapped(grad: Any, shape: tuple[int, ...], dimension: int, size: int, step: int) -> Any:
-    """Return a tensor of a shape whose windows, as ``unfold`` makes them, are given; added up where they overlap."""
+    """Return a tensor of a shape from its windows as ``unfold`` makes them; overlapping elements are added up."""
     if not shape:
         return grad.sum()
     axis = normalize_axis("unfold", dimension, len(shape))
@@ -70,10 +70,10 @@ unfold: Final = View(
 
 @composite("unflatten(Tensor input, int dim, int[] sizes) -> Tensor~")
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
-    """One dimension as several; one of the sizes may be -1.
+    """Split one dimension into several; one of the sizes may be -1.
 
     Raises:
-        ShapeError: The sizes do not multiply to that of the dimension, or there are none.
+        ShapeError: The sizes are empty, or do not multiply to that of the dimension.
     """
     if input.ndim == 0:
         raise ShapeError("unflatten", "a 0-dimensional tensor", "the tensor has at least one dimension",
@@ -93,22 +93,22 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
 
 @composite("ravel(Tensor input) -> Tensor~")
 def ravel(input: Any) -> Any:
-    """The tensor as one dimension; a view where its elements are contiguous."""
+    """Return the tensor with one dimension; a view if the tensor is contiguous."""
     return input.contiguous().view(-1)
 
 
 @composite("reshape_as(Tensor input, Tensor other) -> Tensor~", function=False)
 def reshape_as(input: Any, other: Any) -> Any:
-    """The same elements in another tensor's shape."""
+    """Return the same elements in another tensor's shape."""
     return input.reshape(tuple(other.shape))
 
 
 @composite("sum_to_size(Tensor input, int... size) -> Tensor~", function=False)
 def sum_to_size(input: Any, *size: Any) -> Any:
-    """Sums over dimensions, so that the result has a shape that broadcasts to the tensor's.
+    """Sum over dimensions so that the result has the given shape, which broadcasts to the tensor's.
 
     Raises:
-        ShapeError: The shape does not broadcast to the tensor's.
+        ShapeError: The given shape does not broadcast to the tensor's.
     """
     shape, own = sizes(size), tuple(input.shape)
     lead = len(own) - len(shape)
@@ -124,7 +124,7 @@ def sum_to_size(input: Any, *size: Any) -> Any:
 
 
 def _embedded(name: str, input: Any, src: Any, view: Any) -> Any:
-    """Return a copy of the tensor with a view of it overwritten."""
+    """Return a copy of the tensor with one of its views overwritten."""
     result = room_for(input, src)
     part = view(result)
     if part.shape != src.shape:
@@ -136,13 +136,13 @@ def _embedded(name: str, input: Any, src: Any, view: Any) -> Any:
 
 @composite("select_scatter(Tensor input, Tensor src, int dim, int index) -> Tensor")
 def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
-    """A copy of the tensor with ``src`` at one position of a dimension."""
+    """Return a copy of the tensor with ``src`` at one position of a dimension."""
     return _embedded("select_scatter", input, src, lambda x: x.select(dim, index))
 
 
 @composite("slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor")
 def slice_scatter(input: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
-    """A copy of the tensor with ``src`` at a slice of a dimension."""
+    """Return a copy of the tensor with ``src`` at a slice of a dimension."""
     axis = normalize_axis("slice_scatter", dim, input.ndim)
     index = (slice(None),) * axis + (slice(start, end, step),)
     return _embedded("slice_scatter", input, src, lambda x: x.basic_index(index))
@@ -150,7 +150,7 @@ def slice_scatter(input: Any, src: Any, dim: int = 0, start: Any = None, end: An
 
 @composite("diagonal_scatter(Tensor input, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor")
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """A copy of the tensor with ``src`` on a diagonal."""
+    """Return a copy of the tensor with ``src`` on a diagonal."""
     return _embedded("diagonal_scatter", input, src, lambda x: x.diagonal(offset, dim1, dim2))
 
 
@@ -158,7 +158,7 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
     "as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor"
 )
 def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
-    """A copy of the tensor with ``src`` at a view of any geometry."""
+    """Return a copy of the tensor with ``src`` at a view of any geometry."""
     return _embedded("as_strided_scatter", input, src, lambda x: x.as_strided(size, stride, storage_offset))
 
 
@@ -166,7 +166,7 @@ def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_off
 
 
 def _turned(operator: str, input: Any, view: Any) -> Any:
-    """Return the tensor itself, with the geometry (and the history) of a view of it."""
+    """Give the tensor the geometry (and the history) of one of its views, and return it."""
     if input._key & AUTOGRAD and is_grad_enabled():
         check_no_leaf(operator, input)
     if input._level:
@@ -184,31 +184,31 @@ def _turned(operator: str, input: Any, view: Any) -> Any:
 @composite("transpose_(Tensor! input, int dim0, int dim1) -> Tensor", function=False, lazy=True,
            aliases=("swapaxes_", "swapdims_"))
 def transpose_(input: Any, dim0: int, dim1: int) -> Any:
-    """``transpose`` in place."""
+    """Apply ``transpose`` in place."""
     return _turned("transpose_", input, input.transpose(dim0, dim1))
 
 
 @composite("t_(Tensor! input) -> Tensor", function=False, lazy=True)
 def t_(input: Any) -> Any:
-    """``t`` in place."""
+    """Apply ``t`` in place."""
     return _turned("t_", input, input.t())
 
 
 @composite("squeeze_(Tensor! input, any dim=None) -> Tensor", function=False, lazy=True)
 def squeeze_(input: Any, dim: Any = None) -> Any:
-    """``squeeze`` in place."""
+    """Apply ``squeeze`` in place."""
     return _turned("squeeze_", input, input.squeeze(dim))
 
 
 @composite("unsqueeze_(Tensor! input, int dim) -> Tensor", function=False, lazy=True)
 def unsqueeze_(input: Any, dim: int) -> Any:
-    """``unsqueeze`` in place."""
+    """Apply ``unsqueeze`` in place."""
     return _turned("unsqueeze_", input, input.unsqueeze(dim))
 
 
 @composite("as_strided_(Tensor! input, int[] size, int[] stride, int? storage_offset=None) -> Tensor", lazy=True)
 def as_strided_(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
-    """``as_strided`` in place."""
+    """Apply ``as_strided`` in place."""
     return _turned("as_strided_", input, input.as_strided(size, stride, storage_offset))
 
 
@@ -217,7 +217,7 @@ def as_strided_(input: Any, size: Any, stride: Any, storage_offset: Any = None) 
 
 @composite("split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> any~")
 def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, ...]:
-    """Views of consecutive parts of the listed sizes."""
+    """Return views of consecutive parts of the listed sizes."""
     return tuple(input.split(list(split_sizes), dim))
 
 
@@ -225,10 +225,10 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, .
            " -> any~")
 def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, sections: Any = None,
                  indices: Any = None) -> tuple[Any, ...]:
-    """Views of a number of parts whose sizes differ by at most one, or of the parts between positions.
+    """Return views of a number of parts whose sizes differ by at most one, or of the parts between positions.
 
     Raises:
-        ArgumentError: The number of parts is not positive, or larger than memory holds.
+        ArgumentError: The number of parts is not positive, or so large that no memory holds the tuple.
         ShapeError: The tensor has no dimension.
     """
     if input.ndim == 0:
@@ -274,27 +274,27 @@ def _split_along(name: str, input: Any, indices_or_sections: Any, rank: int, dim
 
 @composite("hsplit(Tensor input, any indices_or_sections) -> any~")
 def hsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
-    """Views of parts side by side: along the second dimension, or the only one."""
+    """Return views of the parts along the second dimension, or along the only one."""
     return _split_along("hsplit", input, indices_or_sections, 1, 1 if input.ndim > 1 else 0)
 
 
 @composite("vsplit(Tensor input, any indices_or_sections) -> any~")
 def vsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
-    """Views of parts below each other: along the first of at least two dimensions."""
+    """Return views of the parts along the first of at least two dimensions."""
     return _split_along("vsplit", input, indices_or_sections, 2, 0)
 
 
 @composite("dsplit(Tensor input, any indices_or_sections) -> any~")
 def dsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
-    """Views of parts along the third dimension."""
+    """Return views of the parts along the third dimension."""
     return _split_along("dsplit", input, indices_or_sections, 3, 2)
 
 
 def broadcast_shapes(*shapes: Any) -> Any:
-    """Return the common shape of shapes (sequences, or numbers for vectors), as ``torch.broadcast_shapes``.
+    """Return the common shape of shapes (sequences, or numbers for vectors), as ``torch.broadcast_shapes`` does.
 
     Raises:
-        ShapeError: They do not broadcast, or a size is negative.
+        ShapeError: The shapes do not broadcast, or a size is negative.
     """
     given = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
     if any(n < 0 for shape in given for n in shape):
@@ -303,7 +303,7 @@ def broadcast_shapes(*shapes: Any) -> Any:
 
 
 def _several(name: str, tensors: tuple[Any, ...], function: Any) -> Any:
-    """Return a function of one tensor for one, several or a list of them."""
+    """Apply a function to one tensor, or to each of several tensors or of a list."""
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
     for x in given:
         tensor_key(name, x)
@@ -311,7 +311,7 @@ def _several(name: str, tensors: tuple[Any, ...], function: Any) -> Any:
 
 
 def atleast_1d(*tensors: Any) -> Any:
-    """Return tensors with at least one dimension; a tuple for several or for a list."""
+    """Return tensors with at least one dimension; a tuple for several tensors or a list."""
     return _several("atleast_1d", tensors, lambda x: x if x.ndim else x.reshape(1))
 
 
@@ -322,7 +322,7 @@ def atleast_2d(*tensors: Any) -> Any:
 
 
 def atleast_3d(*tensors: Any) -> Any:
-    """Return tensors with at least three dimensions: vectors become a row of one matrix, matrices get a last one."""
+    """Return tensors with at least three dimensions: vectors become rows of a matrix, matrices get a last dimension."""
 
     def widened(x: Any) -> Any:
         if x.ndim < 2:
@@ -334,26 +334,26 @@ def atleast_3d(*tensors: Any) -> Any:
 
 @composite("hstack(Tensor[] tensors) -> Tensor", method=False)
 def hstack(tensors: Any) -> Any:
-    """Tensors joined side by side: along the second dimension, or the only one."""
+    """Join tensors along the second dimension, or along the only one."""
     parts = [atleast_1d(x) for x in tensors]
     return functions.cat(parts, 0 if parts and parts[0].ndim == 1 else 1)
 
 
 @composite("vstack(Tensor[] tensors) -> Tensor", method=False, aliases=("row_stack",))
 def vstack(tensors: Any) -> Any:
-    """Tensors joined below each other; vectors are rows."""
+    """Join tensors along the first dimension; vectors are rows."""
     return functions.cat([atleast_2d(x) for x in tensors], 0)
 
 
 @composite("dstack(Tensor[] tensors) -> Tensor", method=False)
 def dstack(tensors: Any) -> Any:
-    """Tensors joined along the third dimension."""
+    """Join tensors along the third dimension."""
     return functions.cat([atleast_3d(x) for x in tensors], 2)
 
 
 @composite("column_stack(Tensor[] tensors) -> Tensor", method=False)
 def column_stack(tensors: Any) -> Any:
-    """Tensors joined side by side; vectors are columns."""
+    """Join tensors along the second dimension; vectors are columns."""
     return functions.cat([x.reshape(-1, 1) if x.ndim < 2 else x for x in tensors], 1)
 
 

@@ -37,35 +37,35 @@ from .views import sizes, strided
 
 @composite("reshape(Tensor input, int... shape) -> Tensor~")
 def reshape(input: Any, *shape: Any) -> Any:
-    """The same elements as another shape; a view where possible, else a copy. -1 is inferred."""
+    """Return the same elements in another shape; a view where possible, else a copy. -1 is inferred."""
     given = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
     if given and type(given[0]) is int and type(input._array) is np.ndarray and input._array.flags.c_contiguous:
         try:
             return input.view(*given)
         except (ShapeError, ArgumentTypeError, ArgumentError):
-            pass  # what is wrong is said below, by this operator's name
+            pass  # the code below raises the error under this operator's name
     wanted = normalize_shape("reshape", sizes(shape), input._array.size)
     try:
         return input.view(wanted)
     except ShapeError:
         copied = input.clone(memory_format=contiguous_format).view(wanted)
-        copied._base = copied._fixed_view = None  # nobody else has the copy
+        copied._base = copied._fixed_view = None  # nothing else holds the copy
         return copied
 
 
 @composite("as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor~")
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
-    """A view with any geometry; the offset counts from the start of the storage, by default the tensor's own."""
+    """Return a view with any geometry. The offset counts from the storage's start; by default it is the tensor's."""
     shape, strides, first = checked_geometry("as_strided", input, size, stride, storage_offset)
     base = (input._array.shape, element_strides(input._array))
     return call(strided, input, shape, strides, first - memory_offset(input._array), base)
 
 
 def checked_geometry(operator: str, input: Any, size: Any, stride: Any, storage_offset: Any) -> tuple[Any, ...]:
-    """Return a geometry within a tensor's storage: shape, strides, offset from the storage's start.
+    """Return a geometry within a tensor's storage: shape, strides, and offset from the storage's start.
 
     Raises:
-        ShapeError: It is none, or it reaches beyond the storage.
+        ShapeError: The geometry is invalid, or it reaches beyond the storage.
     """
     shape, strides = sizes((size,)), sizes((stride,))
     offset = memory_offset(input._array) if storage_offset is None else sizes((storage_offset,))[0]
@@ -83,7 +83,7 @@ def checked_geometry(operator: str, input: Any, size: Any, stride: Any, storage_
 
 @composite("contiguous(Tensor input, *, any memory_format=None) -> Tensor~", function=False)
 def contiguous(input: Any, *, memory_format: Any = None) -> Any:
-    """This tensor if its elements lie in a memory format (row-major by default), else a copy for which that holds."""
+    """Return the tensor if it has a memory format (row-major by default), else a copy in that format."""
     format = check_format("contiguous", memory_format) or contiguous_format
     if format is preserve_format:
         raise ArgumentError("contiguous", "preserve_format", "a format says how elements lie in memory",
@@ -93,7 +93,7 @@ def contiguous(input: Any, *, memory_format: Any = None) -> Any:
 
 @composite("flatten(Tensor input, int start_dim=0, int end_dim=-1) -> Tensor~")
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
-    """Dimensions from ``start_dim`` to ``end_dim`` merged into one."""
+    """Merge the dimensions from ``start_dim`` to ``end_dim`` into one."""
     rank = input.ndim
     first, last = normalize_axis("flatten", start_dim, rank), normalize_axis("flatten", end_dim, rank)
     if first > last:
@@ -110,11 +110,11 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 
 def _own_axis(name: str, input: Any, dim: int, error: type[TensocketError] = ShapeError) -> int:
-    """Return a non-negative axis of a tensor that has one.
+    """Return a non-negative axis of a tensor that has dimensions.
 
     Raises:
         DimensionError: The axis is out of range.
-        ShapeError: The tensor is zero-dimensional; ``error`` instead.
+        ShapeError: The tensor is zero-dimensional; ``error`` replaces this class.
     """
     if input.ndim == 0:
         raise error(
@@ -125,14 +125,14 @@ def _own_axis(name: str, input: Any, dim: int, error: type[TensocketError] = Sha
 
 @composite("select(Tensor input, int dim, int index) -> Tensor~")
 def select(input: Any, dim: int, index: int) -> Any:
-    """One position of a dimension; a view without that dimension."""
+    """Return one position of a dimension: a view without that dimension."""
     axis = _own_axis("select", input, dim, DimensionError)
     return input.basic_index((slice(None),) * axis + (operator.index(index),))
 
 
 @composite("narrow(Tensor input, int dim, any start, int length) -> Tensor~")
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
-    """``length`` positions of a dimension from ``start`` on, a number or a tensor of one integer; a view."""
+    """Return a view of ``length`` positions of a dimension from ``start``, a number or a tensor of one integer."""
     axis = _own_axis("narrow", input, dim)
     if type(start) is not int and hasattr(start, "_key"):
         if start.ndim or start.dtype.category != 1:
@@ -149,13 +149,13 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
 
 @composite("split(Tensor input, any split_size_or_sections=None, int dim=0, *, any split_size=None) -> any~")
 def split(input: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None) -> tuple[Any, ...]:
-    """Views of consecutive parts, of one size (the last may be smaller) or of the listed sizes.
+    """Return views of consecutive parts, of one size (the last may be smaller) or of the listed sizes.
 
     Args:
         input: Any shape.
         split_size_or_sections: The size, or the sizes.
-        dim: The dimension that is divided.
-        split_size: The method's name of ``split_size_or_sections``.
+        dim: The dimension to split.
+        split_size: The name that the method uses for ``split_size_or_sections``.
 
     Raises:
         ArgumentTypeError: No size is given.
@@ -189,7 +189,7 @@ def split(input: Any, split_size_or_sections: Any = None, dim: int = 0, *, split
 
 @composite("chunk(Tensor input, int chunks, int dim=0) -> any~")
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
-    """Views of at most ``chunks`` consecutive parts of equal size (the last may be smaller)."""
+    """Return views of at most ``chunks`` consecutive parts of equal size (the last may be smaller)."""
     if chunks <= 0:
         raise ArgumentError("chunk", f"chunks={chunks}", "there is at least one chunk", "pass a positive number")
     size = input._array.shape[_own_axis("chunk", input, dim)]
@@ -200,7 +200,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 
 @composite("unbind(Tensor input, int dim=0) -> any~")
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
-    """Views of every position of a dimension."""
+    """Return a view of every position of a dimension."""
     axis = _own_axis("unbind", input, dim, DimensionError)
     before, part = (slice(None),) * axis, input.basic_index
     return fix_views(tuple([part((*before, k)) for k in range(input._array.shape[axis])]), "unbind")

@@ -1,4 +1,4 @@
-"""Tensors and their memory: other storages, other sizes in place, comparison of whole tensors."""
+"""Operators on tensors and their memory: resizing in place, comparison of whole tensors, in-place forms."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from .views import sizes
 
 
 def _placed(input: Any, array: Any) -> None:
-    """Put a tensor on another handle."""
+    """Move a tensor to another handle."""
     input._array = flipped(array, 0, input._key)
     input._key = input._key & ~DIM0 | (0 if array.shape else DIM0)
 
 
 def _plain(input: Any) -> Any:
-    """Return the tensor as it is in memory, without history."""
+    """Return the tensor as it is stored in memory, without history."""
     return in_memory(input) if input._key & LAZY else input.detach()
 
 
 @composite("resize_(Tensor! input, int... size, *, any memory_format=None) -> Tensor", function=False, lazy=True)
 def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
-    """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.
+    """Resize in place: elements in memory stay, and elements that the storage had no room for are uninitialised.
 
-    Where the storage is too small, the tensor moves to a new one; other tensors stay on the old one, which PyTorch
-    would grow for all.
+    If the storage is too small, the tensor moves to a new one. Other tensors stay on the old storage, which PyTorch
+    would enlarge for all of them.
 
     Raises:
         AutogradError: The tensor requires grad.
@@ -58,7 +58,7 @@ def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
 
 
 def resize_unrecorded(input: Any, shape: tuple[int, ...], memory_format: Any = None) -> None:
-    """Resize as ``resize_`` does, but ignore gradients and do not count it as a change."""
+    """Resize as ``resize_`` does, but ignore gradients and leave the version as it is."""
     if any(n < 0 for n in shape):
         raise ShapeError("resize_", f"size {list(shape)}", "sizes are not negative", "pass non-negative sizes")
     if math.prod(max(n, 1) for n in shape) * input.dtype.itemsize >= 1 << 63:
@@ -79,7 +79,7 @@ def resize_unrecorded(input: Any, shape: tuple[int, ...], memory_format: Any = N
         kept = _plain(input).as_strided((held,), (1,), 0)
         target = _plain(input)
         target._array = grown[0:held]
-        target._version_counter = None  # the whole is one change
+        target._version_counter = None  # resizing counts as one change
         target._key &= ~DIM0
         target.copy_(kept)
         _placed(input, as_strided(grown, shape, strides, first))
@@ -89,7 +89,7 @@ def resize_unrecorded(input: Any, shape: tuple[int, ...], memory_format: Any = N
 
 @composite("resize_as_(Tensor! input, Tensor the_template, *, any memory_format=None) -> Tensor", lazy=True)
 def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> Any:
-    """``resize_`` to another tensor's shape; ``preserve_format`` takes its memory format, too."""
+    """Apply ``resize_`` with another tensor's shape; ``preserve_format`` also takes its memory format."""
     if memory_format is preserve_format:
         memory_format = suggested_format(tuple(the_template.shape), the_template.stride())
     return input.resize_(tuple(the_template.shape), memory_format=memory_format)
@@ -105,7 +105,7 @@ def equal(input: Any, other: Any) -> bool:
 
 @composite("isclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor")
 def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
-    """|input - other| <= atol + rtol * |other|, element by element; infinities are close to themselves only.
+    """Return |input - other| <= atol + rtol * |other| for each element; infinities are close only to themselves.
 
     Raises:
         DtypeError: The tensors have different dtypes.
@@ -131,13 +131,13 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
 
 @composite("allclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> any")
 def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether all elements are close, as ``isclose`` says."""
+    """Whether all elements are close, as defined by ``isclose``."""
     return bool(isclose(input, other, rtol, atol, equal_nan).all().item())
 
 
 @composite("narrow_copy(Tensor input, int dim, int start, int length) -> Tensor")
 def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
-    """``narrow`` as a copy.
+    """Return ``narrow`` as a copy.
 
     Raises:
         ShapeError: The dimension does not exist.
@@ -151,24 +151,24 @@ def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
 
 @composite("tril_(Tensor! input, int diagonal=0) -> Tensor", function=False)
 def tril_(input: Any, diagonal: int = 0) -> Any:
-    """``tril`` in place."""
+    """Apply ``tril`` in place."""
     return input.copy_(input.tril(diagonal))
 
 
 @composite("triu_(Tensor! input, int diagonal=0) -> Tensor", function=False)
 def triu_(input: Any, diagonal: int = 0) -> Any:
-    """``triu`` in place."""
+    """Apply ``triu`` in place."""
     return input.copy_(input.triu(diagonal))
 
 
 @composite("cumsum_(Tensor! input, int dim, *, any dtype=None) -> Tensor", function=False)
 def cumsum_(input: Any, dim: int, *, dtype: Any = None) -> Any:
-    """``cumsum`` in place."""
+    """Apply ``cumsum`` in place."""
     return input.copy_(input.cumsum(dim, dtype=dtype))
 
 
 @composite("cumprod_(Tensor! input, int dim, *, any dtype=None) -> Tensor", function=False)
 def cumprod_(input: Any, dim: int, *, dtype: Any = None) -> Any:
-    """``cumprod`` in place."""
+    """Apply ``cumprod`` in place."""
     before = input.clone() if input._key & AUTOGRAD else input
     return input.copy_(before.cumprod(dim, dtype=dtype))

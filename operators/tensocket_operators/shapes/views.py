@@ -29,7 +29,7 @@ from .reinterpret import retyped
 
 
 def sizes(shape: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Sizes given one by one or as one sequence."""
+    """Return sizes that are given one by one or as one sequence."""
     if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
         shape = tuple(shape[0])
     try:
@@ -50,7 +50,7 @@ def _view(array: Any, shape: tuple[Any, ...]) -> Any:
 
 
 def _view_host(array: Any, shape: tuple[Any, ...]) -> Any:
-    """NumPy's rules are PyTorch's for one list of sizes, but for other negative sizes than -1."""
+    """Return NumPy's reshape where its rules are PyTorch's: for one list of sizes without negative ones but -1."""
     if array.flags.c_contiguous:
         try:
             result = array.reshape(shape)
@@ -121,7 +121,7 @@ def _expand(array: Any, shape: tuple[Any, ...]) -> Any:
 
 
 def _expand_host(array: Any, shape: tuple[Any, ...]) -> Any:
-    """One element repeated, as in gradients of sums: NumPy makes such an array at once."""
+    """Expand one element with one NumPy call, as for gradients of sums; ``_expand`` serves other arrays."""
     wanted = shape[0] if len(shape) == 1 and type(shape[0]) is not int else shape
     if array.ndim or not isinstance(wanted, tuple) or (wanted and min(wanted) < 0):
         return _expand(array, shape)
@@ -197,13 +197,13 @@ def sliced(array: Any, index: tuple[Any, ...]) -> Any:
 
 
 class _ShapeView(View):
-    """``view``, which takes sizes, or a dtype instead."""
+    """The record of ``view``, which takes sizes or a dtype."""
 
-    #: The dtype may be given by name.
+    #: Callers may pass the dtype as a keyword.
     keywords: Final = {"dtype": ("None", "size = (dtype,)")}
 
     def recording(self, below: Any, key: int) -> Any:
-        """Elements of another dtype have no gradient."""
+        """Record views in another shape; elements of another dtype have no gradient."""
         closure = super().recording(below, key)
 
         def record_view(input: Any, shape: Any) -> Any:
@@ -223,10 +223,10 @@ def _is_dtype(shape: Any) -> bool:
 
 
 def _same_bits(input: Any, dtype: DType) -> Any:
-    """Return a lazy view as its own dtype.
+    """Return a lazy view in its own dtype.
 
     Raises:
-        DtypeError: It is another one: what is in memory are not the elements.
+        DtypeError: The dtype is another one: the memory does not hold the elements.
     """
     if dtype is input.dtype:
         return input.alias()
@@ -236,10 +236,10 @@ def _same_bits(input: Any, dtype: DType) -> Any:
 
 
 class _Reinterpretation(View):
-    """A view of another dtype."""
+    """The record of a view in another dtype."""
 
     def build(self, key: int, entry: Any) -> Any:
-        """The closure sets the result's dtype, which its key does not tell."""
+        """Return a closure that sets the result's dtype, which the key does not determine."""
 
         def reinterpret(input: Any, dtype: DType) -> Any:
             if key & LAZY:
@@ -298,7 +298,7 @@ basic_index: Final = View(
     derivative=Derivative(input=lambda grad, input_shape, index: grad.embed_index(input_shape, index)).of_part(
         lambda whole, grad, input_shape, index: whole.basic_index(index).add_(grad)),
 )
-#: ``base`` is the shape and the strides of the input, for the gradient.
+#: ``base`` holds the shape and the strides of the input, for the gradient.
 strided: Final = View(
     "as_strided(Tensor input, int[] size, int[] stride, int storage_offset, any base) -> Tensor~",
     "A view with any geometry.",

@@ -1,7 +1,7 @@
 """Discrete Fourier transforms with PyTorch's names: ``fft_NAME`` is ``tensocket.fft.NAME``.
 
-Three records, each the adjoint of another up to bookkeeping: complex to complex, real to half-complex, half-complex to
-real. Their ``scale`` multiplies the plain sums; ``norm`` chooses it.
+There are three records, each the adjoint of another up to bookkeeping: complex to complex, real to half-complex, and
+half-complex to real. Their ``scale`` multiplies the plain sums; ``norm`` determines it.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def _half_to_real(x: Any, dim: tuple[int, ...], scale: float, size: int) -> Any:
 
 
 def _half_gradient(grad: Any, shape: tuple[int, ...], dim: tuple[int, ...], scale: float) -> Any:
-    """The missing half counts as zeros."""
+    """Return the gradient of the real input, with zeros for the missing half."""
     return call(whole, _resized(grad, dim[-1:], (shape[dim[-1]],)), dim, scale, False).real
 
 
 def _real_gradient(grad: Any, shape: tuple[int, ...], dim: tuple[int, ...], scale: float) -> Any:
-    """Elements of the half that stand for two count twice."""
+    """Return the gradient of the half; its elements that stand for two count twice."""
     half = call(to_half, grad, dim, scale)
     last = dim[-1]
     twice = grad.shape[last] - half.shape[last]
@@ -101,7 +101,7 @@ def _scale(name: str, norm: str | None, count: int, forward: bool) -> float:
     """Return the factor of a normalisation.
 
     Raises:
-        ArgumentError: It is unknown.
+        ArgumentError: The normalisation is unknown.
     """
     if norm not in (None, "backward", "ortho", "forward"):
         raise ArgumentError(f"fft.{name}", f"norm={norm!r}", "the normalisation is 'backward', 'ortho' or 'forward'",
@@ -112,10 +112,10 @@ def _scale(name: str, norm: str | None, count: int, forward: bool) -> float:
 
 
 def _floating(name: str, input: Any, *, real: bool) -> Any:
-    """Return the input as floats, or as complex values.
+    """Return the input in a floating-point dtype, or in a complex one.
 
     Raises:
-        DtypeError: It is complex where real values are transformed.
+        DtypeError: The input is complex but the transform takes real values.
     """
     if real and input.dtype.is_complex:
         raise DtypeError(f"fft.{name}", f"dtype {input.dtype.name}", "the transform is one of real values",
@@ -126,7 +126,7 @@ def _floating(name: str, input: Any, *, real: bool) -> Any:
 
 
 def _resized(input: Any, dims: Sequence[int], sizes: Sequence[int]) -> Any:
-    """Cut, or filled up with zeros at the end, along dimensions."""
+    """Return the input cropped, or padded with zeros at the end, along dimensions."""
     for dim, size in zip(dims, sizes, strict=True):
         have = input.shape[dim]
         if size < have:
@@ -138,10 +138,10 @@ def _resized(input: Any, dims: Sequence[int], sizes: Sequence[int]) -> Any:
 
 
 def _several(name: str, input: Any, s: Any, dim: Any) -> tuple[tuple[int, ...], list[int]]:
-    """Dimensions and their sizes.
+    """Return dimensions and their sizes.
 
     Raises:
-        ShapeError: Sizes and dimensions do not fit together, or a dimension appears twice.
+        ShapeError: Sizes and dimensions do not fit each other, or a dimension appears twice.
     """
     s = (s,) if is_integer(s) else s
     if dim is None:
@@ -187,7 +187,7 @@ def _half(name: str, input: Any, axes: tuple[int, ...], sizes: list[int], norm: 
 
 def _real(name: str, input: Any, axes: tuple[int, ...], sizes: list[int], norm: str | None,
           forward: bool = False) -> Any:
-    """``sizes`` are those of the result."""
+    """Transform half-complex to real values; ``sizes`` are those of the result."""
     _check_sizes(name, input, sizes)
     if not axes:
         raise ShapeError(f"fft.{name}", "no dims", "at least one dimension is transformed", "pass a dim")
@@ -196,7 +196,7 @@ def _real(name: str, input: Any, axes: tuple[int, ...], sizes: list[int], norm: 
 
 
 def _one(name: str, input: Any, n: int | None, dim: int, *, halved: bool = False) -> tuple[tuple[int, ...], list[int]]:
-    """One dimension and its size; of half-complex input, that of the result."""
+    """Return one dimension and its size; for half-complex input, the size of the result."""
     axis = normalize_axis(f"fft.{name}", dim, input.ndim)
     have = input.shape[axis] if input.ndim else 1
     return (axis,), [(2 * (have - 1) if halved else have) if n is None else n]
@@ -220,32 +220,32 @@ def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None
 
 @composite(f"fft_ifft{_SIGNATURE}", **_FFT)
 def ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    """Inverse of ``fft``."""
+    """Invert ``fft``."""
     return _transform("ifft", input, *_one("ifft", input, n, dim), norm, False)
 
 
 @composite(f"fft_rfft{_SIGNATURE}", **_FFT)
 def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    """The first n // 2 + 1 elements of ``fft`` of real values; the others mirror them."""
+    """Return the first n // 2 + 1 elements of ``fft`` of real values; the others mirror them."""
     return _half("rfft", input, *_one("rfft", input, n, dim), norm)
 
 
 @composite(f"fft_irfft{_SIGNATURE}", **_FFT)
 def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    """Inverse of ``rfft``; n is the size of the result, by default 2 * (m - 1)."""
+    """Invert ``rfft``; n is the size of the result, by default 2 * (m - 1)."""
     return _real("irfft", input, *_one("irfft", input, n, dim, halved=True), norm)
 
 
 @composite(f"fft_hfft{_SIGNATURE}", **_FFT)
 def hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    """Transform of values of which the mirrored half is left out; the result is real."""
+    """Transform values without their mirrored half; the result is real."""
     mirrored = _floating("hfft", input, real=False).conj()
     return _real("hfft", mirrored, *_one("hfft", input, n, dim, halved=True), norm, True)
 
 
 @composite(f"fft_ihfft{_SIGNATURE}", **_FFT)
 def ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    """Inverse of ``hfft``."""
+    """Invert ``hfft``."""
     return _half("ihfft", input, *_one("ihfft", input, n, dim), norm, False).conj()
 
 
@@ -266,63 +266,63 @@ def fft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None
 
 @composite(f"fft_ifftn{_SEVERAL}", **_FFT)
 def ifftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
-    """Inverse transform along several dimensions, by default all."""
+    """Invert the transform along several dimensions, by default all."""
     return _transform("ifftn", input, *_several("ifftn", input, s, dim), norm, False)
 
 
 @composite(f"fft_ifft2{_TWO}", **_FFT)
 def ifft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
-    """Inverse transform along two dimensions."""
+    """Invert the transform along two dimensions."""
     return _transform("ifft2", input, *_several("ifft2", input, s, dim), norm, False)
 
 
 @composite(f"fft_rfftn{_SEVERAL}", **_FFT)
 def rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
-    """Transform of real values along several dimensions, by default all; the last one is halved."""
+    """Transform real values along several dimensions, by default all; the last one is halved."""
     return _half("rfftn", input, *_several("rfftn", input, s, dim), norm)
 
 
 @composite(f"fft_rfft2{_TWO}", **_FFT)
 def rfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
-    """Transform of real values along two dimensions; the last one is halved."""
+    """Transform real values along two dimensions; the last one is halved."""
     return _half("rfft2", input, *_several("rfft2", input, s, dim), norm)
 
 
 @composite(f"fft_irfftn{_SEVERAL}", **_FFT)
 def irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
-    """Inverse of ``rfftn``; the last size is that of the result."""
+    """Invert ``rfftn``; the last size is that of the result."""
     return _real("irfftn", input, *_doubled("irfftn", input, s, dim), norm)
 
 
 @composite(f"fft_irfft2{_TWO}", **_FFT)
 def irfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
-    """Inverse of ``rfft2``; the last size is that of the result."""
+    """Invert ``rfft2``; the last size is that of the result."""
     return _real("irfft2", input, *_doubled("irfft2", input, s, dim), norm)
 
 
 @composite(f"fft_hfftn{_SEVERAL}", **_FFT)
 def hfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
-    """Transform of values of which the mirrored half of the last dimension is left out; the result is real."""
+    """Transform values without the mirrored half of the last dimension; the result is real."""
     mirrored = _floating("hfftn", input, real=False).conj()
     return _real("hfftn", mirrored, *_doubled("hfftn", input, s, dim), norm, True)
 
 
 @composite(f"fft_hfft2{_TWO}", **_FFT)
 def hfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
-    """``hfftn`` along two dimensions."""
+    """Apply ``hfftn`` along two dimensions."""
     mirrored = _floating("hfft2", input, real=False).conj()
     return _real("hfft2", mirrored, *_doubled("hfft2", input, s, dim), norm, True)
 
 
 @composite(f"fft_ihfftn{_SEVERAL}", **_FFT)
 def ihfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
-    """Inverse of ``hfftn``."""
+    """Invert ``hfftn``."""
     return _half("ihfftn", input, *_several("ihfftn", input, s, dim), norm, False).conj()
 
 
 @composite(f"fft_ihfft2{_TWO}", **_FFT)
 def ihfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
-    """``ihfftn`` along two dimensions."""
+    """Apply ``ihfftn`` along two dimensions."""
     return _half("ihfft2", input, *_several("ihfft2", input, s, dim), norm, False).conj()
 
 
@@ -331,7 +331,7 @@ def ihfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = No
 
 def frequencies(n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, device: Any = None,
                 requires_grad: bool = False) -> Any:
-    """Frequencies of the elements of ``fft``, in cycles per unit of the sample spacing d: 0, 1, ..., -2, -1 over n * d.
+    """Return the frequencies of ``fft``, in cycles per unit of the sample spacing d: 0, 1, ..., -2, -1 over n * d.
 
     Raises:
         ArgumentError: n is not positive.
@@ -346,7 +346,7 @@ def frequencies(n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, d
 
 def half_frequencies(n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, device: Any = None,
                      requires_grad: bool = False) -> Any:
-    """Frequencies of the elements of ``rfft``: 0, 1, ..., n // 2 over n * d.
+    """Return the frequencies of ``rfft``: 0, 1, ..., n // 2 over n * d.
 
     Raises:
         ArgumentError: n is not positive.
@@ -368,11 +368,11 @@ def _rolled(name: str, input: Any, dim: Any, sign: int) -> Any:
 
 @composite("fft_fftshift(Tensor input, any dim=None) -> Tensor", **_FFT)
 def fftshift(input: Any, dim: Any = None) -> Any:
-    """Elements rolled so that frequency 0 is in the middle."""
+    """Roll elements so that frequency 0 is in the middle."""
     return _rolled("fftshift", input, dim, 1)
 
 
 @composite("fft_ifftshift(Tensor input, any dim=None) -> Tensor", **_FFT)
 def ifftshift(input: Any, dim: Any = None) -> Any:
-    """Inverse of ``fftshift``."""
+    """Invert ``fftshift``."""
     return _rolled("ifftshift", input, dim, -1)

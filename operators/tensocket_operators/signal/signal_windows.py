@@ -1,7 +1,7 @@
-"""Windows: factors of the points of a signal, as ``signal.windows`` and as functions of the main namespace.
+"""Windows: factors for the points of a signal, as ``signal.windows`` and as functions of the main namespace.
 
-All are formulas of the points 0, 1, ..., M - 1. A symmetric window ends as it begins; another one is a symmetric one
-of M + 1 points without the last.
+All are formulas of the points 0, 1, ..., M - 1. A symmetric window ends as it begins; a periodic window is a symmetric
+one of M + 1 points without the last.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..creation import options
 from ..creation.ranges import unmade
 from ..creation.record import seen, watched
 
-#: Makes the factors of points (float64) of a window of so many points.
+#: Function from points (float64) and their number to a window's factors.
 Formula = Callable[[Any, int], Any]
 
 _NUTTALL: Final = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
@@ -33,7 +33,7 @@ _BLACKMAN: Final = (0.42, 0.5, 0.08)
 
 
 def _cosines(coefficients: Sequence[float]) -> Formula:
-    """a[0] - a[1] cos(2 pi n / (M - 1)) + a[2] cos(4 pi n / (M - 1)) - ..."""
+    """Return the formula a[0] - a[1] cos(2 pi n / (M - 1)) + a[2] cos(4 pi n / (M - 1)) - ..."""
 
     def formula(points: Any, size: int) -> Any:
         angles = 2 * math.pi * points / (size - 1)
@@ -47,7 +47,7 @@ def _triangle(points: Any, size: int) -> Any:
 
 
 def _kaiser(beta: float) -> Formula:
-    """i0(beta sqrt(1 - (2n / (M - 1) - 1)**2)) / i0(beta), with the modified Bessel function of order 0."""
+    """Return the formula i0(beta sqrt(1 - (2n / (M - 1) - 1)**2)) / i0(beta), i0 being the modified Bessel function."""
 
     def formula(points: Any, size: int) -> Any:
         return np.i0(beta * np.sqrt(np.clip(1 - (2 * points / (size - 1) - 1) ** 2, 0, None))) / np.i0(beta)
@@ -96,26 +96,26 @@ def _made(name: str, formula: Formula, count: int, symmetric: bool, dtype: Any, 
 
 def bartlett(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
              requires_grad: bool = False) -> Any:
-    """1 - |2n / (M - 1) - 1|: a triangle."""
+    """Return 1 - |2n / (M - 1) - 1|: a triangle."""
     return _window("bartlett", _triangle, M, sym, dtype, layout, device, requires_grad)
 
 
 def blackman(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
              requires_grad: bool = False) -> Any:
-    """``general_cosine`` with coefficients 0.42, 0.5 and 0.08."""
+    """Return ``general_cosine`` with coefficients 0.42, 0.5 and 0.08."""
     return _window("blackman", _cosines(_BLACKMAN), M, sym, dtype, layout, device, requires_grad)
 
 
 def cosine(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
            requires_grad: bool = False) -> Any:
-    """sin(pi (n + 1/2) / M): half a wave."""
+    """Return sin(pi (n + 1/2) / M): half a wave."""
     return _window("cosine", lambda points, size: np.sin(math.pi * (points + 0.5) / size), M, sym, dtype, layout,
                    device, requires_grad)
 
 
 def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None,
                 layout: Any = strided, device: Any = None, requires_grad: bool = False) -> Any:
-    """exp(-|n - center| / tau); the center of a symmetric window is its middle.
+    """Return exp(-|n - center| / tau); the center of a symmetric window is its middle.
 
     Raises:
         ArgumentError: tau is not positive, or a symmetric window has another center.
@@ -132,7 +132,7 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
 
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, layout: Any = strided,
              device: Any = None, requires_grad: bool = False) -> Any:
-    """exp(-((n - (M - 1) / 2) / std)**2 / 2).
+    """Return exp(-((n - (M - 1) / 2) / std)**2 / 2).
 
     Raises:
         ArgumentError: std is not positive.
@@ -145,7 +145,7 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, l
 
 def general_cosine(M: int, *, a: Any, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
                    requires_grad: bool = False) -> Any:
-    """a[0] - a[1] cos(2 pi n / (M - 1)) + a[2] cos(4 pi n / (M - 1)) - ...
+    """Return a[0] - a[1] cos(2 pi n / (M - 1)) + a[2] cos(4 pi n / (M - 1)) - ...
 
     Raises:
         ArgumentError: The coefficients are missing.
@@ -160,25 +160,25 @@ def general_cosine(M: int, *, a: Any, sym: bool = True, dtype: Any = None, layou
 
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, layout: Any = strided,
                     device: Any = None, requires_grad: bool = False) -> Any:
-    """Alpha - (1 - alpha) cos(2 pi n / (M - 1))."""
+    """Return alpha - (1 - alpha) cos(2 pi n / (M - 1))."""
     return _window("general_hamming", _cosines((alpha, 1 - alpha)), M, sym, dtype, layout, device, requires_grad)
 
 
 def hamming(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
             requires_grad: bool = False) -> Any:
-    """``general_hamming`` with alpha 0.54."""
+    """Return ``general_hamming`` with alpha 0.54."""
     return _window("hamming", _cosines((0.54, 1 - 0.54)), M, sym, dtype, layout, device, requires_grad)
 
 
 def hann(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
          requires_grad: bool = False) -> Any:
-    """``general_hamming`` with alpha 0.5."""
+    """Return ``general_hamming`` with alpha 0.5."""
     return _window("hann", _cosines((0.5, 0.5)), M, sym, dtype, layout, device, requires_grad)
 
 
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, layout: Any = strided,
            device: Any = None, requires_grad: bool = False) -> Any:
-    """i0(beta sqrt(1 - (2n / (M - 1) - 1)**2)) / i0(beta), with the modified Bessel function of order 0.
+    """Return i0(beta sqrt(1 - (2n / (M - 1) - 1)**2)) / i0(beta), with the modified Bessel function of order 0.
 
     Raises:
         ArgumentError: beta is negative.
@@ -190,7 +190,7 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, l
 
 def nuttall(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
             requires_grad: bool = False) -> Any:
-    """``general_cosine`` with the four coefficients of A. H. Nuttall's minimal sidelobes."""
+    """Return ``general_cosine`` with the four coefficients of A. H. Nuttall's minimal sidelobes."""
     return _window("nuttall", _cosines(_NUTTALL), M, sym, dtype, layout, device, requires_grad)
 
 
@@ -199,11 +199,11 @@ def nuttall(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = stride
 
 def _periodic(name: str, formula: Formula, window_length: int, periodic: bool, dtype: Any, device: Any,
               requires_grad: bool) -> Any:
-    """Return a window as signal processing takes it, periodic by default.
+    """Return a window for signal processing, periodic by default.
 
     Raises:
         ArgumentError: The length is negative.
-        UndefinedDtype: The dtype is not one of real floats.
+        UndefinedDtype: The dtype is not a real floating-point dtype.
     """
     if window_length < 0:
         raise ArgumentError(name, f"window_length={window_length}", "a length is not negative", "pass 0 or more")
@@ -215,7 +215,7 @@ def _periodic(name: str, formula: Formula, window_length: int, periodic: bool, d
 
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None,
                     requires_grad: bool = False, **rest: Any) -> Any:
-    """Return a triangle; of a periodic window, one point more is thought of and left out."""
+    """Return a triangle; a periodic one is a symmetric one with one more point, without its last point."""
     if rest or (ACTIVE and watched()):
         return seen(bartlett_window, window_length, periodic, rest=rest, dtype=dtype, device=device,
                     requires_grad=requires_grad)
@@ -224,7 +224,7 @@ def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = N
 
 def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None,
                     requires_grad: bool = False, **rest: Any) -> Any:
-    """0.42 - 0.5 cos(2 pi n / (N - 1)) + 0.08 cos(4 pi n / (N - 1))."""
+    """Return 0.42 - 0.5 cos(2 pi n / (N - 1)) + 0.08 cos(4 pi n / (N - 1))."""
     if rest or (ACTIVE and watched()):
         return seen(blackman_window, window_length, periodic, rest=rest, dtype=dtype, device=device,
                     requires_grad=requires_grad)
@@ -233,7 +233,7 @@ def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = N
 
 def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *,
                    dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
-    """Alpha - beta cos(2 pi n / (N - 1))."""
+    """Return alpha - beta cos(2 pi n / (N - 1))."""
     if rest or (ACTIVE and watched()):
         return seen(hamming_window, window_length, periodic, alpha, beta, rest=rest, dtype=dtype, device=device,
                     requires_grad=requires_grad)
@@ -242,7 +242,7 @@ def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.5
 
 def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None,
                 requires_grad: bool = False, **rest: Any) -> Any:
-    """1/2 - 1/2 cos(2 pi n / (N - 1))."""
+    """Return 1/2 - 1/2 cos(2 pi n / (N - 1))."""
     if rest or (ACTIVE and watched()):
         return seen(hann_window, window_length, periodic, rest=rest, dtype=dtype, device=device,
                     requires_grad=requires_grad)
@@ -251,7 +251,7 @@ def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
 
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None,
                   device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
-    """``signal.windows.kaiser``, periodic by default."""
+    """Return ``signal.windows.kaiser``, periodic by default."""
     if rest or (ACTIVE and watched()):
         return seen(kaiser_window, window_length, periodic, beta, rest=rest, dtype=dtype, device=device,
                     requires_grad=requires_grad)

@@ -12,12 +12,12 @@ from ..kinds.composite import composite
 from ..reductions.value_checks import true_somewhere
 from ..shapes.reshaping import overlapped
 
-#: Sums of squared windows below this cannot be divided by.
+#: Sums of squared windows below this count as 0: ``istft`` cannot divide by them.
 _TINY: Final = 1e-11
 
 
 def _check_steps(name: str, n_fft: int, hop: int, length: int) -> None:
-    """Refuse windows that are not part of a transform, and steps that do not advance.
+    """Refuse windows longer than a transform, and steps that do not advance.
 
     Raises:
         ArgumentError: A number is out of range.
@@ -31,10 +31,10 @@ def _check_steps(name: str, n_fft: int, hop: int, length: int) -> None:
 
 
 def _full_window(name: str, input: Any, window: Any, length: int, n_fft: int) -> Any:
-    """Return the window in the middle of a transform's points; None for ones everywhere.
+    """Return the window, centred in a transform's points; None for ones everywhere.
 
     Raises:
-        ShapeError: The window is not a vector of its length.
+        ShapeError: The window is not a vector of the window's length.
     """
     if window is not None and tuple(window.shape) != (length,):
         raise ShapeError(name, f"a window of shape {list(window.shape)}", f"the window is a vector of {length} numbers",
@@ -48,7 +48,7 @@ def _full_window(name: str, input: Any, window: Any, length: int, n_fft: int) ->
 
 
 def _wide(input: Any, before: int, after: int, mode: str) -> Any:
-    """Return a signal with more points at both ends of its last dimension.
+    """Return a signal padded at both ends of its last dimension.
 
     Raises:
         ArgumentError: The mode is unknown.
@@ -75,12 +75,12 @@ def _wide(input: Any, before: int, after: int, mode: str) -> Any:
 
 
 def _check_signal(input: Any, n_fft: int, kind: str, center: bool, align: bool | None) -> None:
-    """Refuse what has no spectrogram.
+    """Refuse a signal that has no spectrogram.
 
     Raises:
-        ArgumentError: ``return_complex`` is missing, or windows are aligned and centred.
-        DtypeError: The signal is not of floats.
-        ShapeError: The signal is neither a vector nor rows of one.
+        ArgumentError: ``return_complex`` is missing, or windows are both aligned and centred.
+        DtypeError: The signal does not have a floating-point dtype.
+        ShapeError: The signal is neither a vector nor a matrix of rows.
     """
     if center and align is not None:
         raise ArgumentError("stft", f"center=True, align_to_window={align}", "windows are centred or aligned",
@@ -102,19 +102,19 @@ def _check_signal(input: Any, n_fft: int, kind: str, center: bool, align: bool |
 def stft(input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None,
          center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
          return_complex: bool | None = None, align_to_window: bool | None = None) -> Any:
-    """Short-time Fourier transform: result[f, t] = sum of window[k] input[t hop + k] exp(-2i pi f k / n_fft).
+    """Apply the short-time Fourier transform: result[f, t] = sum of window[k] input[t hop + k] exp(-2i pi f k / n_fft).
 
     Args:
         input: A signal, (length,) or (batch, length).
         n_fft: Points of a transform.
         hop_length: Points between transforms; by default n_fft // 4.
-        win_length: Size of the window, in the middle of the points; by default n_fft.
-        window: Factors; by default ones.
-        center: Whether transform t is centred at point t * hop; the signal is then continued at both ends.
-        pad_mode: How: ``reflect``, ``constant`` (zeros), ``replicate`` or ``circular``.
+        win_length: Size of the window, which is centred in the points; by default n_fft.
+        window: Factors; ones by default.
+        center: Whether transform t is centred at point t * hop; the signal is then padded at both ends.
+        pad_mode: Mode of this padding: ``reflect``, ``constant`` (zeros), ``replicate`` or ``circular``.
         normalized: Whether results are divided by the square root of n_fft.
-        onesided: Whether frequencies that mirror others are left out; by default for real signals and windows.
-        return_complex: Whether the result is complex; else it has a last dimension of real and imaginary parts.
+        onesided: Whether to omit frequencies that mirror others; by default for real signals and windows.
+        return_complex: Whether the result is complex; else its last dimension holds real and imaginary parts.
         align_to_window: Without ``center``, whether the first window, not the first transform, starts at point 0.
 
     Returns:
@@ -122,8 +122,8 @@ def stft(input: Any, n_fft: int, hop_length: int | None = None, win_length: int 
 
     Raises:
         ArgumentError: Arguments are out of range or contradict each other.
-        DtypeError: The signal is not of floats.
-        ShapeError: The signal or the window has another shape.
+        DtypeError: The signal does not have a floating-point dtype.
+        ShapeError: The signal or the window has a wrong shape.
     """
     either = input.dtype.is_complex or (window is not None and window.dtype.is_complex)
     kind = "undecided" if return_complex is None and not either else "decided"
@@ -153,11 +153,11 @@ def stft(input: Any, n_fft: int, hop_length: int | None = None, win_length: int 
 
 
 def _check_spectra(input: Any, n_fft: int, onesided: bool) -> None:
-    """Refuse what no signal can be made of.
+    """Refuse spectra that no signal can have.
 
     Raises:
         DtypeError: The spectra are not complex.
-        ShapeError: They are empty, or have another number of dimensions or frequencies.
+        ShapeError: The spectra are empty, or have a wrong number of dimensions or frequencies.
     """
     if not input.dtype.is_complex:
         raise DtypeError("istft", f"dtype {input.dtype.name}", "spectra are complex", "use view_as_complex")
@@ -177,24 +177,24 @@ def _check_spectra(input: Any, n_fft: int, onesided: bool) -> None:
 def istft(input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None,
           center: bool = True, normalized: bool = False, onesided: bool | None = None, length: int | None = None,
           return_complex: bool = False) -> Any:
-    """Inverse of ``stft``: overlapping inverse transforms, added up and divided by the sums of squared windows.
+    """Invert ``stft``: add up overlapping inverse transforms and divide by the sums of squared windows.
 
     Args:
         input: Spectra, (frequencies, transforms) or (batch, frequencies, transforms), complex.
         n_fft: Points of a transform.
         hop_length: Points between transforms; by default n_fft // 4.
         win_length: Size of the window; by default n_fft.
-        window: Factors; by default ones.
-        center: Whether transforms are centred at their points, so that both ends are cut off.
+        window: Factors; ones by default.
+        center: Whether transforms are centred at their points, so that both ends are cropped.
         normalized: Whether spectra were divided by the square root of n_fft.
-        onesided: Whether mirrored frequencies are left out; by default where there are fewer than n_fft.
-        length: Size of the signal, cut or filled up with zeros; by default what the transforms cover.
+        onesided: Whether mirrored frequencies are omitted; by default if there are fewer than n_fft.
+        length: Size of the signal, which is cropped or padded with zeros; by default the span of the transforms.
         return_complex: Whether the signal is complex.
 
     Raises:
-        ArgumentError: Arguments are out of range or contradict each other, or the windows' squares vanish somewhere.
+        ArgumentError: Arguments are out of range or contradict each other, or the sum of squared windows vanishes.
         DtypeError: The spectra are not complex.
-        ShapeError: The spectra or the window have another shape.
+        ShapeError: The spectra or the window have a wrong shape.
     """
     half = input.ndim > 1 and input.shape[-2] != n_fft if onesided is None else onesided
     _check_spectra(input, n_fft, half)
@@ -217,7 +217,7 @@ def istft(input: Any, n_fft: int, hop_length: int | None = None, win_length: int
 
 
 def _joined(frames: Any, factors: Any, hop: int, center: bool, length: int | None) -> Any:
-    """One signal of overlapping frames."""
+    """Join overlapping frames to one signal."""
     count, n_fft = frames.shape[-2:]
     reach = n_fft + hop * (count - 1)
     if factors is None:

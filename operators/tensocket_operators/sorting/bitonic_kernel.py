@@ -1,9 +1,9 @@
 """Stable sorting of rows on devices with a code generator: K. E. Batcher's bitonic network (1968) over 64-bit keys.
 
 A key holds an element's order in its upper half and its position in its lower half, so that keys are distinct, equal
-elements keep their order and sorting moves single integers. Elements of 64 bits are sorted by their lower halves first
+elements keep their order, and sorting moves single integers. Elements of 64 bits are sorted by their lower halves first
 and then, stably, by their upper ones. Rows are padded to a power of two with the largest key. Processors sort the same
-keys of long rows digit by digit instead (``radix``), without padding.
+keys of long rows digit by digit instead (``radix_kernel_cpu``), without padding.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tensocket_plugins.ir.schedule import Strategy
 from ..kinds.programs import Programs
 from .radix_kernel_cpu import differing_bits, sort_keys
 
-#: Steps of the network that one iteration does in a row, on two to the power of as many keys.
+#: Number of steps of the network that one iteration runs, on two to that power of keys.
 STEPS: Final = 3
-#: Elements of a row up to which the network sorts faster than digits of keys, also on processors.
+#: Length of a row up to which the network is faster than radix sort, also on processors.
 SHORT: Final = 64
 _DIGITS: Final = Programs("sort by digits", cpu=True, simt=False)
 _PAD: Final = (1 << 63) - 1
@@ -36,9 +36,9 @@ _SIGN: Final = -(1 << 63)
 
 
 def ordinal(x: Expr) -> Expr:
-    """Return a signed integer that is ordered as the elements are: int32 for elements of at most 32 bits, else int64.
+    """Return a signed integer with the order of the elements: int32 for elements of at most 32 bits, else int64.
 
-    Floats are ordered as their bits are, once those of negative numbers are flipped; zeros are equal and NaN is the
+    Floats have the order of their bits once those of negative numbers are flipped; zeros are equal and NaN is the
     largest number.
     """
     dtype, word = x.dtype, int64 if x.dtype.itemsize == 8 else int32
@@ -53,11 +53,11 @@ def ordinal(x: Expr) -> Expr:
 
 
 def pack_nest(dtype: DType, rank: int, descending: bool, half: int | None, index: DType) -> Program:
-    """Keys of rows, padded.
+    """Write the padded keys of rows.
 
     Args:
         dtype: Stored element type of ``in0``, which is strided.
-        rank: Dimensions over which rows are spread.
+        rank: Number of outer dimensions, which enumerate the rows.
         descending: Whether the largest element comes first.
         half: 0 for the lower and 1 for the upper half of elements of 64 bits, the latter in the order of ``before``,
             keys of the same rows; None for narrower elements.
@@ -85,11 +85,11 @@ def pack_nest(dtype: DType, rank: int, descending: bool, half: int | None, index
 
 
 def network_nest(steps: int, first: bool, index: DType) -> Program:
-    """``steps`` steps of the network in place, on ``2 ** steps`` keys per iteration.
+    """Run ``steps`` steps of the network in place, on ``2 ** steps`` keys per iteration.
 
-    Numbers are the iterations, the logarithm of the distance of an iteration's keys, and the bit of a key's position
-    that says whether its part of the row is sorted downwards. With ``first``, the keys are neighbours, and all stages
-    that stay among them are done.
+    Scalars are the number of iterations, the logarithm of the distance between an iteration's keys, and the bit of a
+    key's position that selects descending order for its part of the row. With ``first``, the keys are adjacent, and the
+    iteration runs all stages that stay among them.
     """
     nest = Nest("sort_start" if first else "sort_steps", index)
     nest.buffer("keys", int64, writable=True)
@@ -99,7 +99,7 @@ def network_nest(steps: int, first: bool, index: DType) -> Program:
     one, size = const(1, index), 1 << steps
     body: list[Stmt] = [
         Let(base, ((item >> gap) << (gap + steps)) | (item & ((one << gap) - one))),
-        # Keys that are to be sorted downwards are complemented on the way in and out.
+        # Keys that are sorted in descending order are complemented before and after.
         Let(flip, select(call("eq", base & bit, const(0, index)), const(0, int64), const(-1, int64))),
     ]
     places = [Var(f"p{k}", index) for k in range(size)]
@@ -117,7 +117,7 @@ def network_nest(steps: int, first: bool, index: DType) -> Program:
 
 
 def _exchange(values: list[Expr], low: int, high: int, *, downwards: bool, names: Any) -> list[Stmt]:
-    """Put two values in order."""
+    """Swap two values if they are out of order."""
     number = next(names)
     pair = [Var(f"min{number}", int64), Var(f"max{number}", int64)]
     lets: list[Stmt] = [Let(var, call(how, values[low], values[high]))
@@ -127,7 +127,7 @@ def _exchange(values: list[Expr], low: int, high: int, *, downwards: bool, names
 
 
 def positions_nest(rank: int, twice: bool, index: DType) -> Program:
-    """Positions in keys, into a strided ``out0``; with ``twice`` they are places in ``before``, which has positions."""
+    """Write the positions in keys to a strided ``out0``; with ``twice``, those that ``before`` holds at them."""
     nest = Nest("sort_positions", index)
     nest.buffer("out0", int64, writable=True)
     nest.buffer("keys", int64)
@@ -145,7 +145,7 @@ def positions_nest(rank: int, twice: bool, index: DType) -> Program:
 
 
 class _Sort:
-    """One call: the rows' geometry, and its launches."""
+    """One call: the rows' layout, and its launches."""
 
     def __init__(self, entry: DeviceEntry, out: Any, array: Any, axis: int, dtype: DType, descending: bool) -> None:
         self.entry, self.out, self.array, self.dtype, self.descending = entry, out, array, dtype, descending
@@ -165,7 +165,7 @@ class _Sort:
         self.rank = len(self.sizes)
 
     def run(self) -> None:
-        """Sort, and write positions."""
+        """Sort, and write the positions."""
         geometry = [*self.sizes, self.length, self.padded]
         bits, signed = differing_bits(self.array, self.dtype) if self.digits else (8 * self.dtype.itemsize, True)
         halves: tuple[int | None, ...] = (None,) if self.dtype.itemsize < 8 else (0,) if bits <= 32 else (0, 1)
@@ -185,7 +185,7 @@ class _Sort:
                [self.out, *keys], [*geometry, *self.steps[0]])
 
     def sort(self, keys: Any) -> None:
-        """All stages: in stage s, parts of ``2 ** s`` keys become sorted, every other one downwards."""
+        """Run all stages: stage s sorts parts of ``2 ** s`` keys, every other part in descending order."""
         stages = self.padded.bit_length() - 1
         start = min(stages, STEPS)
         if start:
@@ -198,9 +198,9 @@ class _Sort:
                 self.network(keys, steps, gap, stage, False)
 
     def network(self, keys: Any, steps: int, gap: int, stage: int, first: bool) -> None:
-        """One launch of the network."""
+        """Launch the network once."""
         form = (steps, first, self.index)
-        # In the last stage the whole row is one part, which is sorted upwards.
+        # In the last stage the whole row is one part, which is sorted in ascending order.
         bit = (1 << stage) & (self.padded - 1)
         launch(self.entry, ("sort_network", *form), partial(network_nest, *form), Strategy.SERIAL, [keys],
                [self.total >> steps, gap, bit])
@@ -210,7 +210,7 @@ def sorted_positions(entry: DeviceEntry, array: Any, dtype: DType, axis: int, de
     """Return a new array of the input's shape with the positions of elements along ``axis``, in stable order.
 
     Raises:
-        ShapeError: A row has more elements than a key counts.
+        ShapeError: A row has more elements than a key can count.
     """
     shape = array.shape
     if shape and shape[axis] >= 1 << 31:

@@ -1,7 +1,7 @@
-"""Sorting on processors: keys go to their places digit by digit, the lowest first (H. H. Seward, 1954).
+"""Radix sort on processors: digit by digit, the least significant first (H. H. Seward, 1954).
 
-Rows are divided into parts that depend on sizes alone. A pass counts the digits of every part, turns the counts into
-places, and moves the keys there, part by part in order, so that equal digits keep their order.
+Rows are divided into parts that depend only on sizes. A pass counts the digits of every part, turns the counts into
+positions, and moves the keys there, part by part in order, so that equal digits keep their order.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from tensocket_plugins.ir.nodes import (
     loop,
 )
 
-#: Bits of a digit, and the digits that there are.
+#: Bits of a digit, and the number of its values.
 BITS: Final = 8
 DIGITS: Final = 1 << BITS
-#: Keys of a part, where rows are few.
+#: Keys of a part, if rows are few.
 PART: Final = 1 << 14
-#: Rows that are not divided into parts.
+#: Number of rows from which they are not divided into parts.
 ENOUGH: Final = 16
 
 
 class _Pass:
-    """Writes the kernels of one pass.
+    """Builder of the kernels of one pass.
 
-    Buffers are the keys and where they go; sizes are rows, keys per row, parts per row and keys per part; numbers are
-    how far a digit is shifted down, and what it is combined with by exclusive or.
+    Buffers are the sorted keys and the keys; sizes are rows, keys per row, parts per row and keys per part; numbers are
+    the shift of a digit, and the mask that is combined with it by exclusive or.
     """
 
     def __init__(self, index: DType) -> None:
@@ -61,7 +61,7 @@ class _Pass:
             Var(stem, index) for stem in ("part", "row", "first", "end", "j", "d"))
 
     def program(self) -> Program:
-        """Counting, placing, moving."""
+        """Return the program: count digits, compute positions, move keys."""
         whole = self.nest.program(())
         kernels = tuple(Kernel(name, tuple(body), (Local("places", int32, DIGITS),)) for name, body in (
             ("sort_count", self._count()), ("sort_place", self._place()), ("sort_move", self._move())))
@@ -69,7 +69,7 @@ class _Pass:
         return Program(whole.name, whole.params, kernels, (counts,))
 
     def _over_parts(self, body: list[Stmt]) -> tuple[Stmt, ...]:
-        """For every part: its row, its first key and the end of its keys, counted from the first of all rows."""
+        """Run ``body`` for every part, with its row, its first key and the end of its keys, counted over all rows."""
         begin = (self.part % self.parts) * self.size
         return parallel([self.part], [self.rows * self.parts], [
             Let(self.row, (self.part // self.parts) * self.length), Let(self.first, self.row + begin),
@@ -89,7 +89,7 @@ class _Pass:
         ])
 
     def _place(self) -> tuple[Stmt, ...]:
-        """Counts become the places of each part's first key of a digit: lower digits first, then earlier parts."""
+        """Turn counts into positions of each part's first key of a digit: lower digits first, then earlier parts."""
         row, k, at, total = Var("row", self.index), Var("k", self.index), Var("at", self.index), Var("total", int32)
         count = Var("count", int32)
         return parallel([row], [self.rows], [
@@ -110,9 +110,9 @@ class _Pass:
 
 
 def differing_bits(array: Any, dtype: DType) -> tuple[int, bool]:
-    """How many of the lowest bits of elements' orders can differ, and whether the highest of these is a sign.
+    """Return how many of the lowest bits of elements' orders can differ, and whether the highest of these is a sign.
 
-    Integers on the host are looked at: what lies between two numbers has the upper bits that these share.
+    For integers on the host, it reads the smallest and largest value: all values share the upper bits that both share.
     """
     bits = 8 * dtype.itemsize
     if dtype.kind in ("int", "uint") and type(array) is np.ndarray and array.size:
@@ -122,13 +122,13 @@ def differing_bits(array: Any, dtype: DType) -> tuple[int, bool]:
 
 
 def sort_keys(entry: DeviceEntry, keys: Any, rows: int, bits: int, signed: bool, index: DType) -> Any:
-    """Return the rows of keys in order: the given array, or a new one; the given one is changed.
+    """Sort rows of keys; return the given array or a new one. The given array is overwritten.
 
     Args:
         entry: The device.
-        keys: int64; their upper halves are what is sorted by.
+        keys: int64; they are sorted by their upper halves.
         rows: Number of rows.
-        bits: How many of the lowest bits of these halves differ.
+        bits: How many of the lowest bits of the upper halves differ.
         signed: Whether the highest of these bits is a sign.
         index: Integer type of index arithmetic.
     """

@@ -37,10 +37,10 @@ def _less(x: Expr, y: Expr) -> Expr:
 
 
 def search_nest(dtype: DType, right: bool, index: DType) -> Program:
-    """Where values keep sorted rows sorted: in front of equal elements, or behind them with ``right``.
+    """Find where to insert values into sorted rows: before equal elements, or after them with ``right``.
 
-    Buffers are ``out0`` and the values ``in0``, row by row, and the rows ``edges``; sizes are rows, values per row,
-    elements per row and steps of the search.
+    Buffers are the row-major ``out0`` and values ``in0``, and the rows ``edges``; sizes are rows, values per row,
+    elements per row, and steps of the search.
     """
     nest = Nest("searchsorted", index)
     nest.buffer("out0", int64, writable=True)
@@ -68,7 +68,7 @@ def search_nest(dtype: DType, right: bool, index: DType) -> Program:
 
 
 def search_rows(entry: DeviceEntry, edges: Any, values: Any, dtype: DType, right: bool) -> Any:
-    """Positions (int64) of ``values`` [rows, count] in sorted ``edges`` [rows, length]; all arrays are contiguous."""
+    """Search ``values`` [rows, count] in sorted ``edges`` [rows, length], all contiguous; return int64 positions."""
     out = entry.runtime.empty(values.shape, int64, entry.stream)
     if out.size:
         index = index_dtype(entry, (out.size, edges.size))

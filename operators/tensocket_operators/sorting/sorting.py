@@ -1,4 +1,4 @@
-"""Order: sorting, the largest elements, search in sorted sequences."""
+"""Sorting, the largest elements, and search in sorted sequences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FIRST: Final = Programs("topk", cpu=True, simt=False)
 
 
 def _order(x: Any, dim: int, descending: bool, count: int) -> Any:
-    """Return the first ``count`` positions in stable order, all for -1; NaN is the largest element."""
+    """Return the first ``count`` positions in stable order (-1 for all); NaN is the largest element."""
     if not x.ndim:
         return np.zeros((), np.int64)
     if not descending:
@@ -71,19 +71,19 @@ TopkResult: Final = named_result("topk", ("values", "indices"))
 
 @composite("argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor")
 def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
-    """Positions of the elements in order along a dimension; always stable, NaN counts as the largest."""
+    """Return the positions of the sorted elements along a dimension; always stable, NaN counts as the largest."""
     return call(order, input.detach(), normalize_axis("argsort", dim, input.ndim), descending, -1)
 
 
 @composite("sort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> any")
 def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
-    """Elements in order along a dimension, and where they were; always stable, NaN counts as the largest."""
+    """Sort along a dimension; return elements and their positions. Always stable, NaN counts as the largest."""
     return SortResult(*picked(order, input, normalize_axis("sort", dim, input.ndim), descending, -1))
 
 
 @composite("topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> any")
 def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """The k largest (or smallest) elements along a dimension, in order, and where they were.
+    """Return the k largest (or smallest) elements along a dimension, in order, and their positions.
 
     Raises:
         ArgumentError: The dimension has fewer elements than k.
@@ -127,7 +127,7 @@ def _generated_search(edges: Any, values: Any, right: bool, sorter: Any) -> Any:
     return wrap(found, entry.key | dtype_bit(dtypes.int64)).reshape(shape)
 
 
-#: Values from which a kernel searches faster than NumPy.
+#: Number of values from which a kernel searches faster than NumPy.
 _WANTED: Final = 256
 
 places: Final[SequenceOperator] = SequenceOperator(
@@ -141,7 +141,7 @@ places: Final[SequenceOperator] = SequenceOperator(
            "str? side=None, Tensor? sorter=None) -> Tensor", method=False)
 def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False,
                  side: str | None = None, sorter: Any = None) -> Any:
-    """Positions at which ``input`` keeps the last dimension of ``sorted_sequence`` sorted; right: behind equals.
+    """Return where to insert ``input`` into the sorted last dimension of ``sorted_sequence``; right: after equals.
 
     Raises:
         ArgumentError: ``side`` is unknown, or contradicts ``right``.
@@ -171,5 +171,5 @@ def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, r
 @composite("bucketize(Operand input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
            method=False)
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
-    """The interval between boundaries that each element lies in."""
+    """Return the index of the interval between boundaries that contains each element."""
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)

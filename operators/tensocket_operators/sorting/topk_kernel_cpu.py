@@ -1,9 +1,10 @@
-"""The first few positions of rows in order, on processors, without sorting the rows.
+"""The top-k positions of rows on processors, without sorting the rows.
 
-The kernel folds columns of elements far apart to their first element in order. Of k wanted elements, the k-th fold is
-the threshold: at least k columns reach it, so no element behind it is among the wanted ones. The kernel collects the
-elements before it, mostly few, and ranks them by counting; the first elements equal to it fill up the rest. Where the
-collected elements exceed the room for them, the row says so, and the caller sorts everything instead.
+The kernel splits a row into interleaved columns and takes the best element of each. To select k elements, it uses the
+k-th best of these as a threshold: at least k columns reach it, so no worse element is among the top k. The kernel
+collects the elements better than the threshold, usually few, and ranks them by counting; the first elements equal to it
+fill the rest. If the collected elements exceed their buffer, the kernel flags the row, and the caller sorts everything
+instead.
 """
 
 from __future__ import annotations
@@ -41,20 +42,21 @@ from tensocket_plugins.ir.schedule.nest import product
 
 from .bitonic_kernel import ordinal
 
-#: Columns for each wanted element.
+#: Columns per wanted element.
 FACTOR: Final = 4
-#: Fewest and most columns.
+#: Minimum and maximum number of columns.
 LEAST: Final = 64
 MOST: Final = 2048
-#: Elements that are passed over together where none of them reaches the threshold.
+#: Number of adjacent elements that are skipped together if none of them reaches the threshold.
 SPAN: Final = 64
 
 
 class _Select:
-    """Writes the program.
+    """Builder of the program.
 
-    Buffers are positions, one number per row that is not 0 where the room did not suffice, and the elements; sizes are
-    those of the outer dimensions, elements per row and wanted ones; strides those of the elements, outer and along.
+    Buffers are the positions, one flag per row that is not 0 if the row's buffer overflowed, and the elements. Sizes
+    are those of the outer dimensions, elements per row, and wanted elements. Strides are those of the elements: outer
+    ones, then the one along the row.
     """
 
     def __init__(self, dtype: DType, rank: int, largest: bool, columns: int, unit: bool, index: DType) -> None:
@@ -74,7 +76,7 @@ class _Select:
         self.before, self.equal, self.count = (Var(stem, index) for stem in ("before", "equal", "count"))
 
     def program(self) -> Program:
-        """The finished program: a row an iteration."""
+        """Return the finished program: an iteration processes a row."""
         names = [Var(f"i{k}", self.index) for k in range(len(self.sizes))]
         start = dot(names, self.strides[:-1]) if names else const(0, self.index)
         body: list[Stmt] = [
@@ -87,7 +89,7 @@ class _Select:
                                  tuple(Local(*local) for local in kept))
 
     def _key(self, position: Expr) -> Expr:
-        """Return the order of an element: the larger, the sooner it is wanted."""
+        """Return the sort key of an element: larger keys come first."""
         order = ordinal(load("in0", self.base + position * self.strides[-1], self.dtype))
         return order if self.largest else call("not", order)
 
@@ -95,7 +97,7 @@ class _Select:
         return Load("folded", at, self.word)
 
     def _fold(self) -> list[Stmt]:
-        """Return the best of each column."""
+        """Compute the best key of each column."""
         rest = Var("rest", self.index)
         lowest = -(1 << (8 * self.word.itemsize - 1))
 
@@ -111,7 +113,7 @@ class _Select:
         ]
 
     def _threshold(self) -> list[Stmt]:
-        """Return the least of the best ones that fewer than the wanted number surpass."""
+        """Compute the threshold: the least of the columns' best keys that fewer than k others exceed."""
         highest = (1 << (8 * self.word.itemsize - 1)) - 1
         more = cast(self.best < self._folded(self.j), self.index)
         return [
@@ -123,7 +125,7 @@ class _Select:
         ]
 
     def _collect(self) -> list[Stmt]:
-        """Elements before the threshold, and the first ones that equal it."""
+        """Collect the elements above the threshold, and the first ones equal to it."""
         one, end, most = const(1, self.index), Var("end", self.index), Var("most", self.word)
         room = If(self.before < self.room, (Store("keys", self.before, self.key),
                                             Store("places", self.before, self.j)))
@@ -141,7 +143,7 @@ class _Select:
         ]
 
     def _rank(self) -> list[Stmt]:
-        """Every collected element goes to the place that counting says."""
+        """Write every collected element to the position that counting yields."""
         rank, place, out = self.count, Var("place", self.index), self.number * self.wanted
         other = Load("keys", self.j, self.word)
 
@@ -161,18 +163,18 @@ class _Select:
 
 
 def top_positions(entry: DeviceEntry, array: Any, dtype: DType, axis: int, count: int, largest: bool) -> Any | None:
-    """Return the positions of the first ``count`` elements of rows in order, along the last dimension of the result.
+    """Return the positions of the first ``count`` elements of rows in sorted order, along the result's last dimension.
 
     Args:
         entry: A processor.
-        array: The input's handle; at least one dimension, not empty.
-        dtype: Its element type.
-        axis: The dimension that rows lie along.
-        count: How many positions are wanted.
+        array: The input's handle; it has at least one dimension and is not empty.
+        dtype: The input's element type.
+        axis: The dimension along rows.
+        count: Number of positions per row.
         largest: Whether the largest element comes first.
 
     Returns:
-        A handle of int64, or None where sorting is the better way.
+        A handle of int64, or None if sorting is faster.
     """
     length = array.shape[axis]
     columns = max(LEAST, 1 << (FACTOR * count - 1).bit_length())

@@ -26,7 +26,7 @@ from ..kinds.multi_kernel import SequenceOperator
 from ..scans.scans import running_sum
 from .sorting import order, places
 
-#: Elements from which a sequence of kernels is faster than NumPy.
+#: Number of elements from which a sequence of kernels is faster than NumPy.
 _MANY: Final = 8192
 
 # ---------------------------------------------------------------------------------------------------- on the host
@@ -41,7 +41,7 @@ def _slices(x: Any, dim: int | None) -> Any:
 
 
 def _runs(rows: Any) -> Any:
-    """Where rows differ from the row before; NaN differs from everything."""
+    """Whether each row differs from the row before; NaN differs from everything."""
     if rows.shape[1] == 1:
         starts = np.empty(len(rows), bool)
         starts[:1] = True
@@ -55,7 +55,7 @@ def _chosen(x: Any, dim: int | None, first: Any) -> Any:
 
 
 def _unique(x: Any, dim: int | None, consecutive: bool) -> tuple[Any, Any, Any, Any]:
-    """Distinct elements in order, first positions, the group of every element, and the groups' sizes."""
+    """Return distinct elements in order, first positions, the group of every element, and the groups' sizes."""
     rows = _slices(x, dim)
     if consecutive:
         order = np.arange(len(rows))
@@ -76,7 +76,7 @@ def _unique(x: Any, dim: int | None, consecutive: bool) -> tuple[Any, Any, Any, 
 
 
 def _columns(input: Any, dim: int | None) -> Any:
-    """As ``_slices``; complex numbers are compared by real, then by imaginary parts."""
+    """Return the rows of ``_slices``; complex numbers are compared by real, then by imaginary parts."""
     rows = input.reshape(-1, 1)
     if dim is not None:
         size = input.shape[dim]
@@ -87,7 +87,7 @@ def _columns(input: Any, dim: int | None) -> Any:
 
 
 def _changes(rows: Any) -> Any:
-    """1 where an element differs from that of the row before, as int64; the first row has zeros."""
+    """Return 1 where an element differs from that of the row before, as int64; the first row has zeros."""
     count = rows.shape[0]
     later, earlier = rows.narrow(0, min(count, 1), max(count - 1, 0)), rows.narrow(0, 0, max(count - 1, 0))
     first = rows.new_zeros((min(count, 1), *rows.shape[1:]), dtype=dtypes.int64)
@@ -95,16 +95,14 @@ def _changes(rows: Any) -> Any:
 
 
 def _ranks(rows: Any) -> Any:
-    """Every element's rank in its column, equal for equal ones."""
+    """Return every element's rank in its column; equal elements have equal ranks."""
     sorting = call(order, rows, 0, False, -1)
     ranks = call(running_sum, _changes(call(gather_valid, rows, 0, sorting)), 0)
     return call(scatter_valid, ranks.new_zeros(tuple(ranks.shape)), 0, sorting, ranks, False)
 
 
 def _keys(rows: Any) -> Any:
-    """Return a vector that is ordered as rows are, column by column: ranks of neighbouring columns are paired
-    repeatedly.
-    """
+    """Return one number per row, in the rows' lexicographic order, by repeatedly pairing ranks of adjacent columns."""
     count = rows.shape[0]
     while rows.shape[1] > 1:
         ranks = _ranks(rows)
@@ -132,7 +130,7 @@ def _groups(input: Any, dim: int | None, consecutive: bool) -> tuple[Any, Any, A
         changed = _changes(call(gather_valid, keys, 0, sorting))
     group = call(running_sum, changed, 0)
     total = int(group.select(0, count - 1).item()) + 1 if count else 0
-    # Where a group begins; positions inside of groups go to a spare place behind the last one.
+    # Whether a group begins; other positions of groups go to a spare slot after the last group.
     begins = (changed != 0) | (place == 0)
     starts = _written(place.new_full((total + 1,), count), functions.where(begins, group, total), place).narrow(
         0, 0, total)
@@ -157,7 +155,7 @@ def _asked(operator: str, input: Any, found: tuple[Any, ...], inverse: bool, cou
 
 
 def _axis(operator: str, input: Any, dim: int | None) -> int | None:
-    """Return the dimension that slices lie along.
+    """Return the normalised dimension of the slices.
 
     Raises:
         ShapeError: Slices have no elements.
@@ -176,7 +174,7 @@ def _axis(operator: str, input: Any, dim: int | None) -> int | None:
 
 
 def _sorted_groups(x: Any, inverse: bool, counts: bool) -> list[Any]:
-    """Return the wanted results of ``_unique`` for a vector that is not empty: elements, groups, counts."""
+    """Return the wanted results of ``_unique`` for a nonempty vector: elements, groups, counts."""
     order = x.argsort(kind="stable") if inverse else None
     values = x.take(order) if inverse else x.copy()
     if order is None:
@@ -199,7 +197,7 @@ def _sorted_groups(x: Any, inverse: bool, counts: bool) -> list[Any]:
 
 
 def _unique_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Distinct elements of few numbers."""
+    """Return a closure for the distinct elements of a small tensor."""
     bits = key & DTYPE_MASK
     dtype = DTYPE_OF.get(bits)
     if dtype is None or not served(dtype) or not entry.holds_data or key & AUTOGRAD:
@@ -226,7 +224,7 @@ def _unique_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) ->
            "int? dim=None) -> any", direct=_unique_direct)
 def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
            dim: int | None = None) -> Any:
-    """Distinct elements in order, or distinct slices along a dimension; each NaN is distinct.
+    """Return the distinct elements in order, or the distinct slices along a dimension; each NaN is distinct.
 
     Returns:
         The elements; with ``return_inverse`` the group of every element; with ``return_counts`` the groups' sizes.
@@ -239,7 +237,7 @@ def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return
            "int? dim=None) -> any")
 def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: bool = False,
                        dim: int | None = None) -> Any:
-    """The first of every run of equal elements, or of equal slices along a dimension; results as of ``unique``."""
+    """Return the first of every run of equal elements, or equal slices along a dimension; results as in ``unique``."""
     found = call(groups, input.detach(), _axis("unique_consecutive", input, dim), True)
     return _asked("unique_consecutive", input, found, return_inverse, return_counts)
 
@@ -248,7 +246,7 @@ def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: 
 
 
 def _among(elements: Any, tests: Any) -> Any:
-    """Search in sorted tests, and compare with what is found."""
+    """Search in the sorted test elements, and compare with the elements found."""
     wanted, known = elements, tests.reshape(-1)
     size = known.shape[0]
     if size == 0 or wanted.numel() == 0:
@@ -278,7 +276,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     common = result_type((elements, test_elements))
     numbers = [x for x in (elements, test_elements) if not hasattr(x, "_key")]
     if numbers and common.category == 1:
-        common = dtypes.int64  # which holds numbers that the tensor's dtype lacks
+        common = dtypes.int64  # it holds numbers that the tensor's dtype lacks
     pair = [x.detach() if hasattr(x, "_key") else tensor.new_tensor(x, dtype=common)
             for x in (elements, test_elements)]
     common = promote_types(pair[0].dtype, pair[1].dtype)

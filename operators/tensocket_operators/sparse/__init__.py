@@ -1,4 +1,4 @@
-"""Sparse tensors in layout COO and in compressed ones; ``NAME`` is ``tensocket.sparse.NAME``."""
+"""Sparse tensors in COO and compressed layouts; ``NAME`` is ``tensocket.sparse.NAME``."""
 
 from __future__ import annotations
 

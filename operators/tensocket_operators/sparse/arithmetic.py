@@ -1,4 +1,4 @@
-"""Elementwise operators, sums, softmax and changes of geometry of sparse tensors."""
+"""Elementwise operators, sums, softmax and changes of shape of sparse tensors."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from .recording import differentiable
 from .shapes import broadcast_sparse
 from .tensor import RULES, SparseTensor, detached, is_sparse, like, sparse_rule, wrap_sparse
 
-#: Functions of one element that are 0 at 0: they keep the positions.
+#: Elementwise functions with f(0) = 0, which keep the positions.
 OF_VALUES: Final = (
     "abs", "absolute", "angle", "arcsin", "arcsinh", "arctan", "arctanh", "asin", "asinh", "atan", "atanh", "ceil",
     "erf", "erfinv", "expm1", "floor", "frac", "isinf", "isnan", "isneginf", "isposinf",
     "log1p", "nan_to_num", "relu", "round", "sgn", "sign", "signbit", "sin",
     "sinh", "sqrt", "square", "tan", "tanh", "trunc",
 )
-#: Linear ones, which need not add values at one position up first.
+#: Linear functions, which need not coalesce first.
 LINEAR: Final = ("conj", "resolve_conj", "resolve_neg", "conj_physical", "deg2rad", "neg",
                  "negative", "positive", "rad2deg")
-#: Conversions, which keep the positions and need not add values up first.
+#: Conversions, which keep the positions and need not coalesce first.
 _CONVERSIONS: Final = ("to", "cpu", "float", "double", "half", "bfloat16", "int", "long", "short", "bool", "contiguous",
                        "type")
 
@@ -59,7 +59,7 @@ def _moved(name: str) -> Callable[..., Any]:
 RULES.update({name: _mapped(name) for name in (*OF_VALUES, *LINEAR)})
 RULES.update({name: differentiable(gradients.converted)(_moved(name)) for name in _CONVERSIONS})
 RULES.update({name: differentiable(gradients.negated)(RULES[name]) for name in ("neg", "negative")})
-# Values of sparse tensors are resolved.
+# The values of sparse tensors are never lazy conjugates or negatives.
 RULES.update({name: lambda input: False for name in ("is_conj", "is_neg")})
 
 
@@ -104,7 +104,7 @@ def _add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
 
 
 def _same_split(first: SparseTensor, second: SparseTensor) -> tuple[SparseTensor, SparseTensor]:
-    """Both operands; one without values gets as many sparse dimensions as the other."""
+    """Return both operands; one without values gets as many sparse dimensions as the other."""
     shape, counts = tuple(first.shape), (first.sparse_dim(), second.sparse_dim())
     if counts[0] != counts[1] and not second._nnz():
         second = without_values(shape, counts[0], sparse_coo, second.dtype, second.device)
@@ -143,7 +143,7 @@ def _mul(input: Any, other: Any) -> Any:
 
 
 def _common(first: SparseTensor, second: SparseTensor) -> SparseTensor:
-    """Return the products at the positions that both have, found by binary search."""
+    """Return the products at positions that both operands store, which it finds by binary search."""
     sizes = first.shape[:first.sparse_dim()]
     numbers, others = flat_positions(first.positions, sizes), flat_positions(second.positions, sizes)
     if not others.shape[0]:
@@ -230,14 +230,13 @@ def _equal(input: Any, other: Any) -> bool:
 
 
 def sparse_sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """Return the sums of elements, of all as a plain number; over some dimensions sparse while there are sparse ones
-    left.
+    """Return the sum over dimensions: of all as a dense scalar, else sparse if a sparse dimension is left.
 
     Args:
         input: A sparse tensor.
         dim: Dimensions to sum over; by default all.
         keepdim: Whether dimensions that are summed over stay, with size 1.
-        dtype: To convert to first.
+        dtype: Dtype to which the input is converted first.
     """
     stored = input.stored if dtype is None else input.stored.to(dtype)
     if dim is None:
@@ -271,7 +270,7 @@ def _sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
 
 
 def _softmax(name: str, input: Any, dim: int, dtype: Any) -> Any:
-    """Over the stored elements along a dimension; the others stay unstored, as if they were minus infinity."""
+    """Apply a softmax over the stored elements along a dimension; the others stay unstored, like minus infinity."""
     source = coalesced(as_coo(input))
     axis, count = normalize_axis(name, dim, input.ndim), source.sparse_dim()
     stored = source.stored if dtype is None else source.stored.to(dtype)
@@ -295,13 +294,13 @@ def _softmax(name: str, input: Any, dim: int, dtype: Any) -> Any:
 
 @sparse_rule("softmax")
 def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
-    """``softmax`` over the stored elements along a dimension."""
+    """Apply ``softmax`` over the stored elements along a dimension."""
     return _softmax("sparse.softmax", input, dim, dtype)
 
 
 @sparse_rule("log_softmax")
 def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
-    """``log_softmax`` over the stored elements along a dimension."""
+    """Apply ``log_softmax`` over the stored elements along a dimension."""
     return _softmax("sparse.log_softmax", input, dim, dtype)
 
 

@@ -1,4 +1,4 @@
-"""Making tensors in compressed layouts, and what their parts must be like."""
+"""Construction of tensors in compressed layouts, and checks of their parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .tensor import SparseTensor, wrap_sparse
 
 
 def given(value: Any, dtype: Any, device: Any) -> Any:
-    """Return a plain tensor of data; tensors keep their history."""
+    """Convert data to a dense tensor; tensors keep their history."""
     if not hasattr(value, "_key"):
         return creation.tensor(value, dtype=dtype, device=device)
     value = value if device is None else value.to(device)
@@ -27,7 +27,7 @@ def given(value: Any, dtype: Any, device: Any) -> Any:
 
 
 def finished(made: SparseTensor, requires_grad: bool) -> SparseTensor:
-    """Return a leaf where that is asked for."""
+    """Return the tensor, as a leaf if ``requires_grad`` is set."""
     if requires_grad:
         made = as_leaf(made.alias())
     return made
@@ -44,7 +44,7 @@ def _default_size(starts: Any, others: Any, values: Any, kind: layout) -> tuple[
 
 
 def check_parts(operator: str, starts: Any, others: Any, values: Any, shape: tuple[int, ...], kind: layout) -> None:
-    """Check that sizes and dtypes of parts fit together; values are not looked at.
+    """Check that sizes and dtypes of parts fit together, without reading positions.
 
     Raises:
         ShapeError: Sizes do not fit.
@@ -81,7 +81,7 @@ def check_positions(operator: str, starts: Any, others: Any, values: Any, shape:
 
     Raises:
         ArgumentError: Starts do not ascend from 0 to the number of elements, or indices of a row do not ascend.
-        IndexOutOfRange: An index lies outside of the size.
+        IndexOutOfRange: An index is outside of the size.
     """
     rule, lead, nnz = COMPRESSED[kind], starts.ndim - 1, others.shape[-1]
     steps = starts.diff()
@@ -129,22 +129,22 @@ def _made(operator: str, compressed_indices: Any, plain_indices: Any, values: An
 def sparse_compressed_tensor(compressed_indices: Any, plain_indices: Any, values: Any, size: Any = None, *,
                              dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
                              requires_grad: bool = False, check_invariants: bool | None = None) -> SparseTensor:
-    """Matrices in a compressed layout.
+    """Return matrices in a compressed layout.
 
     Args:
-        compressed_indices: Where each row (CSR, BSR) or column (CSC, BSC) starts in the others, [..., rows + 1].
+        compressed_indices: Start of each row (CSR, BSR) or column (CSC, BSC) in ``plain_indices``, [..., rows + 1].
         plain_indices: Columns (or rows), ascending in every row (or column), [..., nnz].
         values: [..., nnz], in layouts with blocks [..., nnz, rows and columns of a block]; then dense dimensions.
         size: Batches, rows, columns, dense dimensions; by default large enough.
-        dtype: Of the values; by default theirs.
+        dtype: Dtype of the result; by default that of the values.
         layout: ``sparse_csr``, ``sparse_csc``, ``sparse_bsr`` or ``sparse_bsc``.
-        device: By default that of the values.
-        pin_memory: Accepted as in PyTorch, where positions lie in ordinary memory on the host.
-        requires_grad: Whether it is a leaf that requires grad.
-        check_invariants: Whether positions are checked, which they are by default.
+        device: Device of the result; by default that of the values.
+        pin_memory: Accepted as in PyTorch if positions are in ordinary memory on the host.
+        requires_grad: Whether the result is a leaf that requires grad.
+        check_invariants: Whether to check positions; see ``check_sparse_tensor_invariants`` for the default.
 
     Raises:
-        ArgumentError: The layout is none of these, or positions are not those of a compressed layout.
+        ArgumentError: The layout is none of these, or the positions are not valid in it.
         IndexOutOfRange: A position is outside of the size.
         ShapeError: The arguments do not fit together.
     """
@@ -167,7 +167,7 @@ def _constructor(kind: layout, first: str, second: str) -> Callable[..., SparseT
                      invariants.wanted(check_invariants))
 
     def named(*args: Any, **kwargs: Any) -> SparseTensor:
-        """Return matrices in this layout; arguments as those of ``sparse_compressed_tensor``."""
+        """Return matrices in this layout; the arguments are those of ``sparse_compressed_tensor``."""
         for old, new in ((first, "compressed"), (second, "plain")):
             if old in kwargs:
                 kwargs[new] = kwargs.pop(old)

@@ -1,4 +1,4 @@
-"""Geometry of compressed layouts: what keeps the positions compressed, and sums over rows or columns."""
+"""Shapes of compressed layouts: operators that keep the positions compressed, and sums over rows or columns."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from tensocket_plugins.contract.errors import ArgumentError, DimensionError, Sha
 from .layouts import block_of, coalesced, compress, coo_positions, elements
 from .tensor import SparseTensor, wrap_sparse
 
-#: Layouts of the transposed matrix.
+#: By layout of a matrix, the layout of its transpose.
 TURNED = {sparse_csr: sparse_csc, sparse_csc: sparse_csr, sparse_bsr: sparse_bsc, sparse_bsc: sparse_bsr}
 
 
 def transpose_compressed(input: SparseTensor, first: int, second: int) -> SparseTensor:
-    """Return the tensor with two dimensions of a kind exchanged; that of matrices exchanges rows and columns of the
-    layout.
+    """Transpose two dimensions of one kind; for the dimensions of the matrix, rows and columns of the layout swap.
 
     Raises:
         DimensionError: The dimensions are of different kinds.
@@ -43,7 +42,7 @@ def transpose_compressed(input: SparseTensor, first: int, second: int) -> Sparse
 
 
 def select_compressed(input: SparseTensor, axis: int, index: int) -> SparseTensor | None:
-    """Return a matrix of a batch, or a part of the dense dimensions; None for rows and columns."""
+    """Select a matrix of a batch, or an index of a dense dimension; return None for rows and columns."""
     lead = input.batch_dim()
     shape = [*input.shape[:axis], *input.shape[axis + 1:]]
     starts, others = input.positions
@@ -60,11 +59,11 @@ def select_compressed(input: SparseTensor, axis: int, index: int) -> SparseTenso
 
 
 def sum_compressed(input: SparseTensor, dim: Any, keepdim: bool, dtype: Any) -> Any:
-    """Sums over rows or columns of a matrix in layout ``sparse_csr``, in this layout.
+    """Add up rows or columns of a matrix in layout ``sparse_csr``; the result has this layout.
 
     Raises:
-        ArgumentError: The dimensions are not kept, or the layout is another one.
-        ShapeError: There are batches.
+        ArgumentError: ``keepdim`` is not set, or the tensor has another layout.
+        ShapeError: The tensor has batch dimensions.
     """
     stored = elements(input) if dtype is None else elements(input).to(dtype)
     if dim is None:

@@ -1,4 +1,4 @@
-"""Making sparse tensors, and converting between layouts."""
+"""Construction of sparse tensors, and conversions between layouts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .layouts import COMPRESSED, as_coo, block_of, coalesced, compress, dense_of
 from .recording import differentiable
 from .tensor import CAMEL, LayoutError, SparseTensor, expect, is_sparse, wrap_sparse
 
-#: Most elements of a tensor, with those that are not stored.
+#: Maximum number of elements of a tensor, including those that are not stored.
 _MOST: Final = (1 << 63) - 1
 
 
@@ -38,16 +38,16 @@ def _check_bounds(operator: str, positions: Any, size: tuple[int, ...]) -> None:
 def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Any = None, *, dtype: Any = None,
                       device: Any = None, requires_grad: bool = False, check_invariants: bool | None = None,
                       is_coalesced: bool | None = None) -> SparseTensor:
-    """A tensor of values at positions, zeros elsewhere; values at the same position are added.
+    """Return a tensor of values at positions, zeros elsewhere; values at the same position are added.
 
     Args:
-        indices: Positions, [sparse dimensions, nnz]; or, alone, the size of a tensor without values.
-        values: [nnz, ...]; dimensions behind the first one are dense.
+        indices: Positions, [sparse dimensions, nnz]; or, as the only argument, the size of a tensor without values.
+        values: [nnz, ...]; dimensions after the first are dense.
         size: Shape; by default large enough for all positions.
-        dtype: Of the values; by default theirs.
-        device: By default that of the values.
-        requires_grad: Whether it is a leaf that requires grad.
-        check_invariants: Whether positions are checked, which they are by default.
+        dtype: Dtype of the result; by default that of the values.
+        device: Device of the result; by default that of the values.
+        requires_grad: Whether the result is a leaf that requires grad.
+        check_invariants: Whether to check positions; see ``check_sparse_tensor_invariants`` for the default.
         is_coalesced: Whether every position appears once, in row-major order.
 
     Raises:
@@ -96,8 +96,8 @@ def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> Spa
     """Return a matrix with given diagonals.
 
     Args:
-        diagonals: [diagonals, length], or one of them, [length]; an element's place in it is its column.
-        offsets: int64 [diagonals], different ones: 0 is the main diagonal, those above it are positive.
+        diagonals: [diagonals, length], or a single one, [length]; an element's index in a diagonal is its column.
+        offsets: Distinct int64 [diagonals]: 0 is the main diagonal, diagonals above it are positive.
         shape: Rows and columns.
         layout: ``sparse_coo`` (by default), ``sparse_csr`` or ``sparse_csc``.
 
@@ -126,10 +126,10 @@ def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> Spa
 
 
 def from_dense(tensor: Any, sparse_dim: int | None = None) -> SparseTensor:
-    """Return the elements (or slices behind the first ``sparse_dim`` dimensions) that are not zero.
+    """Return a sparse tensor of the nonzero elements (or nonzero slices at the first ``sparse_dim`` dimensions).
 
     Raises:
-        ArgumentError: The tensor has not as many dimensions.
+        ArgumentError: The tensor has fewer than ``sparse_dim`` dimensions.
     """
     count = tensor.ndim if sparse_dim is None else sparse_dim
     if not 0 <= count <= tensor.ndim or (tensor.ndim and not count):
@@ -142,7 +142,7 @@ def from_dense(tensor: Any, sparse_dim: int | None = None) -> SparseTensor:
 
 
 def at_positions(tensor: Any, positions: Any, whole: bool = True) -> SparseTensor:
-    """Return a plain tensor's elements (or slices) at positions."""
+    """Return a sparse tensor of a dense tensor's elements (or slices) at positions."""
     return wrap_sparse(positions, values_at(tensor, positions), tensor.shape, sparse_coo, whole)
 
 
@@ -152,17 +152,17 @@ def at_positions(tensor: Any, positions: Any, whole: bool = True) -> SparseTenso
 @differentiable(gradients.of_to_sparse)
 def to_sparse(self: Any, sparse_dim: int | None = None, *, layout: Any = None, blocksize: Any = None,
               dense_dim: int | None = None) -> Any:
-    """In a sparse layout, by default ``sparse_coo``.
+    """Convert to a sparse layout, by default ``sparse_coo``.
 
     Args:
-        self: In any layout.
-        sparse_dim: How many dimensions of a plain tensor have positions; by default all.
-        layout: Any sparse one.
+        self: A tensor in any layout.
+        sparse_dim: Number of dimensions of a dense tensor that get positions; by default all.
+        layout: Any sparse layout.
         blocksize: Rows and columns of a block, in layouts with blocks.
-        dense_dim: How many dimensions of a plain tensor are dense; by default none.
+        dense_dim: Number of dimensions of a dense tensor that stay dense; by default none.
 
     Raises:
-        ArgumentError: The layout is unknown, or it has no such parameter.
+        ArgumentError: The layout is unknown, or does not take one of the arguments.
     """
     kind = layout or sparse_coo
     if kind is strided and not is_sparse(self):
@@ -187,7 +187,7 @@ def to_sparse(self: Any, sparse_dim: int | None = None, *, layout: Any = None, b
 
 
 def _block(kind: Any, blocksize: Any) -> tuple[int, int]:
-    """Return the size of blocks, checked."""
+    """Check and return the size of blocks."""
     sizes = (blocksize, blocksize) if isinstance(blocksize, int) else tuple(blocksize)
     if kind not in COMPRESSED or not COMPRESSED[kind].blocked:
         raise ArgumentError("to_sparse", f"blocksize={sizes} for layout {kind!r}: conversion to {CAMEL[kind.name]} "
@@ -202,7 +202,7 @@ def _block(kind: Any, blocksize: Any) -> tuple[int, int]:
 
 def _converted(tensor: Any, kind: Any, block: tuple[int, int] | None, sparse_dim: int | None,
                dense_dim: int | None) -> Any:
-    """Return a sparse tensor in another layout."""
+    """Convert a tensor to another sparse layout."""
     old = tensor._kind
     for name, value, own in (("sparse_dim", sparse_dim, tensor.sparse_dim()), ("dense_dim", dense_dim,
                                                                              tensor.dense_dim())):
@@ -223,38 +223,38 @@ def _converted(tensor: Any, kind: Any, block: tuple[int, int] | None, sparse_dim
 
 
 def to_sparse_coo(self: Any) -> Any:
-    """In layout ``sparse_coo``."""
+    """Convert to layout ``sparse_coo``."""
     return to_sparse(self, layout=sparse_coo)
 
 
 def to_sparse_csr(self: Any, dense_dim: int | None = None) -> Any:
-    """Return matrices in layout ``sparse_csr``."""
+    """Convert matrices to layout ``sparse_csr``."""
     return to_sparse(self, layout=sparse_csr, dense_dim=dense_dim)
 
 
 def to_sparse_csc(self: Any, dense_dim: int | None = None) -> Any:
-    """Return matrices in layout ``sparse_csc``."""
+    """Convert matrices to layout ``sparse_csc``."""
     return to_sparse(self, layout=sparse_csc, dense_dim=dense_dim)
 
 
 def to_sparse_bsr(self: Any, blocksize: Any, dense_dim: int | None = None) -> Any:
-    """Return matrices in layout ``sparse_bsr``, with blocks of a size."""
+    """Convert matrices to layout ``sparse_bsr``, with blocks of a given size."""
     return to_sparse(self, layout=sparse_bsr, blocksize=blocksize, dense_dim=dense_dim)
 
 
 def to_sparse_bsc(self: Any, blocksize: Any, dense_dim: int | None = None) -> Any:
-    """Return matrices in layout ``sparse_bsc``, with blocks of a size."""
+    """Convert matrices to layout ``sparse_bsc``, with blocks of a given size."""
     return to_sparse(self, layout=sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
 
 
 @differentiable(gradients.of_to_dense)
 def to_dense(self: Any, dtype: Any = None, *, masked_grad: bool | None = None) -> Any:
-    """As a plain tensor.
+    """Convert to a dense tensor.
 
     Args:
-        self: In any layout.
-        dtype: To convert to.
-        masked_grad: Whether the gradient of a sparse tensor has its positions (the default), or all where it is not 0.
+        self: A tensor in any layout.
+        dtype: Dtype of the result.
+        masked_grad: Whether the gradient of a sparse tensor has its positions (the default), or all nonzero positions.
     """
     made = dense_of(self) if is_sparse(self) else self
     return made if dtype is None else made.to(dtype)
@@ -262,13 +262,13 @@ def to_dense(self: Any, dtype: Any = None, *, masked_grad: bool | None = None) -
 
 @differentiable(gradients.same)
 def coalesce(self: Any) -> Any:
-    """Every position once, in row-major order, with the sum of its values."""
+    """Return the tensor with every position once, in row-major order, with the sum of its values."""
     return coalesced(_coo("coalesce", self))
 
 
 @differentiable(gradients.of_mask)
 def sparse_mask(self: Any, mask: Any) -> Any:
-    """The elements at the positions of a sparse tensor.
+    """Return the elements at the positions of a sparse tensor.
 
     Raises:
         ShapeError: Both have different shapes.
@@ -284,7 +284,7 @@ def _coo(name: str, tensor: Any) -> Any:
     return expect(tensor, (sparse_coo,), name)
 
 
-#: The layouts that methods about parts are for.
+#: By method that returns or describes a part, the layouts that have it.
 _PART_LAYOUTS: Final = {
     "is_coalesced": (sparse_coo,), "indices": (sparse_coo,), "_indices": (sparse_coo,), "_nnz": (sparse_coo,),
     "crow_indices": (sparse_csr, sparse_bsr), "col_indices": (sparse_csr, sparse_bsr),
@@ -295,7 +295,7 @@ def _only_sparse(name: str) -> Any:
     def method(self: Any, *args: Any) -> Any:
         if is_sparse(self):
             return getattr(type(self), name)(self, *args)
-        if name in ("sparse_dim", "dense_dim"):  # all dimensions of plain tensors are dense
+        if name in ("sparse_dim", "dense_dim"):  # all dimensions of dense tensors are dense
             return self.ndim if name == "dense_dim" else 0
         if name in _PART_LAYOUTS:
             return expect(self, _PART_LAYOUTS[name], name)
@@ -309,11 +309,11 @@ def _only_sparse(name: str) -> Any:
 
 
 def _sparse_at(self: Any, positions: Any, size: tuple[int, ...]) -> SparseTensor:
-    """Return a sparse tensor whose elements (or slices) at ``positions`` are those of this one, without checks."""
+    """Return a sparse tensor whose elements (or slices) at ``positions`` are those of ``self``, without checks."""
     return wrap_sparse(positions.detach(), self, size, sparse_coo)
 
 
-#: The methods that plain tensors have as well: conversions, and those that say that they are not sparse.
+# Dense tensors have these methods as well: conversions, and methods that raise because the tensor is not sparse.
 for _function in (to_sparse, to_sparse_coo, to_sparse_csr, to_sparse_csc, to_sparse_bsr, to_sparse_bsc, to_dense,
                   coalesce, sparse_mask, _sparse_at):
     setattr(Tensor, _function.__name__, _function)

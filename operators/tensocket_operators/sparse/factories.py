@@ -1,4 +1,4 @@
-"""Sparse tensors without values, and those like another tensor."""
+"""Factories of sparse tensors without values and of sparse tensors like another one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .tensor import RULES, SparseTensor, sparse_rule, wrap_sparse
 
 def without_values(shape: tuple[int, ...], sparse_dim: int, kind: layout, dtype: Any, device: Any,
                    requires_grad: bool = False) -> SparseTensor:
-    """Return a sparse tensor of zeros."""
+    """Return a sparse tensor of zeros, which stores no values."""
     if kind in COMPRESSED and (COMPRESSED[kind].blocked or sparse_dim < 2):
         raise ArgumentError("empty", f"layout {kind!r}: Only batched sparse compressed (non-block) tensors are "
                             f"supported, but got size {list(shape)}",
@@ -35,7 +35,7 @@ def without_values(shape: tuple[int, ...], sparse_dim: int, kind: layout, dtype:
 
 
 def _empty(kind: layout, operator: str, args: tuple[Any, ...], given: dict[str, Any]) -> SparseTensor:
-    """``empty`` and ``zeros`` in a sparse layout, with sizes, and a method's tensor in front of them."""
+    """Run ``empty`` or ``zeros`` in a sparse layout; ``args`` are sizes, after the tensor if it is a method."""
     if operator.endswith("_like") and isinstance(args[0], SparseTensor):
         return RULES[operator](args[0], layout=kind, **given)  # type: ignore[no-any-return]
     if operator in ("empty_like", "zeros_like"):
@@ -84,7 +84,7 @@ def _like(input: Any, *, dtype: Any = None, layout: Any = None, device: Any = No
         raise ArgumentError("zeros_like", f"layout={kind!r} for a tensor of layout {input._kind!r}",
                             "empty_like with different sparse layout is not supported", "leave layout out")
     made = without_values(tuple(input.shape), located(input), _unblocked(kind), dtype, device)
-    if kind is not made._kind:  # no block, of the size that the tensor's have
+    if kind is not made._kind:  # no blocks, but of the tensor's block size
         made = wrap_sparse(_no_blocks(input, kind), made.raw.new_zeros(
             (*input.shape[:input.batch_dim()], 0, *(block_of(input) or (1, 1)), *made.shape[located(input):])),
             input.shape, kind, True)
@@ -92,12 +92,12 @@ def _like(input: Any, *, dtype: Any = None, layout: Any = None, device: Any = No
 
 
 def _unblocked(kind: layout) -> layout:
-    """Return the layout without blocks."""
+    """Return the corresponding layout without blocks."""
     return {sparse_bsr: sparse_csr, sparse_bsc: sparse_csc}.get(kind, kind)
 
 
 def _no_blocks(input: Any, kind: layout) -> tuple[Any, Any]:
-    """Return the positions of no blocks."""
+    """Return the positions of a blocked tensor that stores no blocks."""
     lead, (tall, wide) = input.batch_dim(), block_of(input) or (1, 1)
     lines = input.shape[lead] // tall if COMPRESSED[kind].rows else input.shape[lead + 1] // wide
     starts, others = input.positions
@@ -107,7 +107,7 @@ def _no_blocks(input: Any, kind: layout) -> tuple[Any, Any]:
 @sparse_rule("empty_like")
 def _filled_like(input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
                  pin_memory: bool = False, memory_format: Any = None) -> Any:
-    """Compressed tensors keep their positions."""
+    """Return a tensor of zeros like another one; compressed tensors keep their positions."""
     if input._kind is sparse_coo or layout not in (None, input._kind) or memory_format is not None:
         return _like(input, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad,
                      memory_format=memory_format)
@@ -126,7 +126,7 @@ def _ones_like(input: Any, *args: Any, **options: Any) -> Any:
 
 
 def _dense_like(name: str) -> Any:
-    """Return a rule that refuses to store what fills every element."""
+    """Return a rule that refuses a factory whose elements are not zero."""
 
     def rule(input: Any, *args: Any, **options: Any) -> Any:
         raise ArgumentError(name, f"layout {input._kind!r}", "a tensor whose elements are not zeros is strided",
@@ -143,7 +143,7 @@ RULES["ones_like"] = _ones_like
 
 
 def _new_legacy(self: Any, *data: Any, device: Any = None) -> Any:
-    """Return a tensor of sizes, or of positions, values and a size, of this one's dtype and device."""
+    """Return a tensor from sizes, or from positions, values and a size, with the dtype and device of ``self``."""
     if device is not None and str(device) != str(self.device):
         raise ArgumentTypeError("new", f"device {device} for a tensor on {self.device}",
                                 "the new tensor lies on the same device", "leave device out")

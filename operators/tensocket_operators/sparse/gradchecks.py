@@ -1,4 +1,4 @@
-"""Gradients of sparse inputs against differences: the check sees plain tensors of values instead."""
+"""Checks of gradients of sparse inputs against differences, as functions of dense tensors of values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tensor import is_sparse, wrap_sparse
 
 
 def _parts(source: Any, masked: bool) -> tuple[Any, Callable[[Any], Any]]:
-    """Return a leaf of values, and what makes the sparse tensor of it."""
+    """Return a leaf of values, and the function that makes the sparse tensor from it."""
     if masked:
         leaf = source.raw.detach().clone()
         return leaf, lambda v: wrap_sparse(source.positions, v, source.shape, source._kind, source.coalesced)
@@ -32,12 +32,12 @@ def _parts(source: Any, masked: bool) -> tuple[Any, Callable[[Any], Any]]:
 
 def strided_check(function: Callable[..., Any], inputs: tuple[Any, ...],
                   masked: bool) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return a function of plain tensors that computes the same as one of sparse ones, and its inputs.
+    """Return a function of dense tensors that computes the same as one of sparse tensors, and its inputs.
 
     Args:
         function: Takes the inputs.
-        inputs: Some of them sparse.
-        masked: Whether only stored elements change; otherwise all do.
+        inputs: Inputs, some of them sparse.
+        masked: Whether only stored elements vary; otherwise all do.
     """
     made: list[Any] = []
     builders: list[Callable[[Any], Any] | None] = []
@@ -60,10 +60,10 @@ def strided_check(function: Callable[..., Any], inputs: tuple[Any, ...],
 
 
 def as_sparse_gradcheck(gradcheck: Callable[..., Any]) -> Callable[..., Any]:
-    """A check of gradients like ``differentiation.gradcheck``, extended to sparse inputs and outputs.
+    """Extend a check of gradients like ``differentiation.gradcheck`` to sparse inputs and outputs.
 
     Args:
-        gradcheck: Takes a function and its inputs, as ``differentiation.gradcheck`` does. The extended one has an
+        gradcheck: Takes a function and its inputs, as ``differentiation.gradcheck`` does. The extended check has an
             argument ``masked``: whether gradients are those of the stored elements (by default, those of all).
     """
 

@@ -1,4 +1,4 @@
-"""Formulas of gradients of sparse operands, as those of strided ones; gradients may be dense or sparse."""
+"""Gradient formulas of sparse operands, like those of dense ones; gradients may be dense or sparse."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .layouts import block_of
 
 
 def dense(grad: Any) -> Any:
-    """Return a gradient as a plain tensor."""
+    """Return a gradient as a dense tensor."""
     return grad.to_dense() if hasattr(grad, "_kind") else grad
 
 
@@ -28,38 +28,38 @@ def _conjugate(value: Any) -> Any:
 
 
 def same(grad: Any, *args: Any, **kwargs: Any) -> Any:
-    """Of operators that keep the elements."""
+    """Return the gradient of operators that keep the elements."""
     return grad
 
 
 def negated(grad: Any, *args: Any, **kwargs: Any) -> Any:
-    """Of ``neg``."""
+    """Return the gradient of ``neg``."""
     return -grad
 
 
 def converted(grad: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
-    """Of changes of dtype and device."""
+    """Return the gradient of conversions of dtype and device."""
     return grad.to(dtype=input.dtype, device=input.device)
 
 
 def of_add(grad: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:
-    """Of ``add``."""
+    """Return the gradients of ``add``."""
     return _fitted(grad, input), _fitted(grad if alpha == 1 else grad * _conjugate(alpha), other)
 
 
 def of_sub(grad: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:
-    """Of ``sub``."""
+    """Return the gradients of ``sub``."""
     return of_add(grad, input, other, alpha=-alpha)
 
 
 def of_mul(grad: Any, input: Any, other: Any) -> Any:
-    """Of ``mul``."""
+    """Return the gradients of ``mul``."""
     return tuple(_fitted(grad * _conjugate(y), x) if hasattr(x, "_key") and x.requires_grad else None
                  for x, y in ((input, other), (other, input)))
 
 
 def of_div(grad: Any, input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
-    """Of ``div`` by a number."""
+    """Return the gradient of ``div`` by a number."""
     if rounding_mode is not None:
         return grad * 0
     slope = grad / _conjugate(other)
@@ -69,7 +69,7 @@ def of_div(grad: Any, input: Any, other: Any, *, rounding_mode: str | None = Non
 
 
 def of_product(grad: Any, input: Any, mat2: Any) -> Any:
-    """Of products with a dense operand."""
+    """Return the gradients of products with a dense operand."""
     grad, left, right = dense(grad), None, None
     if input.requires_grad:
         flat = mat2.ndim == 1
@@ -80,14 +80,14 @@ def of_product(grad: Any, input: Any, mat2: Any) -> Any:
 
 
 def of_affine(grad: Any, input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """Of ``addmm`` and ``addmv``."""
+    """Return the gradients of ``addmm`` and ``addmv``."""
     left, right = of_product(grad, mat1, mat2)
     return (_fitted(dense(grad) * _conjugate(beta), input), *(
         None if g is None else g * _conjugate(alpha) for g in (left, right)))
 
 
 def of_sum(grad: Any, input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """Of ``sum``: the gradient everywhere."""
+    """Return the gradient of ``sum``, expanded to all elements."""
     grad = dense(grad)
     if dim is not None and not keepdim:
         axes = sorted(d % input.ndim for d in ((dim,) if isinstance(dim, int) else tuple(dim) or range(input.ndim)))
@@ -97,64 +97,64 @@ def of_sum(grad: Any, input: Any, dim: Any = None, keepdim: bool = False, *, dty
 
 
 def of_select(grad: Any, input: Any, dim: int, index: int) -> Any:
-    """Of ``select``."""
+    """Return the gradient of ``select``."""
     grad = dense(grad)
     return grad.new_zeros(tuple(input.shape)).select_scatter(grad, dim, index)
 
 
 def of_narrow(grad: Any, input: Any, dim: int, start: Any, length: int) -> Any:
-    """Of ``narrow``."""
+    """Return the gradient of ``narrow``."""
     grad, first = dense(grad), int(start) % max(input.shape[dim], 1)
     return grad.new_zeros(tuple(input.shape)).slice_scatter(grad, dim, first, first + length)
 
 
 def of_index_select(grad: Any, input: Any, dim: int, index: Any) -> Any:
-    """Of ``index_select``."""
+    """Return the gradient of ``index_select``."""
     grad = dense(grad)
     return grad.new_zeros(tuple(input.shape)).index_add(dim, index.reshape(-1), grad)
 
 
 def of_cat(grad: Any, tensors: Any, dim: int = 0) -> Any:
-    """Of ``cat``."""
+    """Return the gradients of ``cat``."""
     sizes = [x.shape[dim] for x in tensors]
     return (dense(grad).split(sizes, dim),)
 
 
 def of_stack(grad: Any, tensors: Any, dim: int = 0) -> Any:
-    """Of ``stack``."""
+    """Return the gradients of ``stack``."""
     return (tuple(grad.select(dim, k) for k in range(len(tensors))),)
 
 
 def of_transpose(grad: Any, input: Any, dim0: int, dim1: int) -> Any:
-    """Of ``transpose``."""
+    """Return the gradient of ``transpose``."""
     return grad.transpose(dim0, dim1)
 
 
 def of_t(grad: Any, input: Any) -> Any:
-    """Of ``t``."""
+    """Return the gradient of ``t``."""
     return grad.t()
 
 
 def of_permute(grad: Any, input: Any, *dims: Any) -> Any:
-    """Of ``permute``."""
+    """Return the gradient of ``permute``."""
     given = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
     order = [d % input.ndim for d in given]
     return grad.permute([order.index(k) for k in range(len(order))])
 
 
 def of_reshape(grad: Any, input: Any, *args: Any) -> Any:
-    """Of ``squeeze`` and ``unsqueeze``."""
+    """Return the gradient of ``squeeze`` and ``unsqueeze``."""
     return dense(grad).reshape(tuple(input.shape))
 
 
 def of_mask(grad: Any, input: Any, mask: Any) -> Any:
-    """Of ``sparse_mask``: nothing where the mask has no element."""
+    """Return the gradient of ``sparse_mask``, which has no element where the mask has none."""
     part = grad.sparse_mask(mask.coalesce() if mask.is_sparse else mask)
     return part if hasattr(input, "_kind") else part.to_dense()
 
 
 def of_to_dense(grad: Any, input: Any, dtype: Any = None, *, masked_grad: bool | None = None) -> Any:
-    """Of ``to_dense``: at the positions of the operand, or at all where the gradient is not zero."""
+    """Return the gradient of ``to_dense``, at the positions of the operand or at all nonzero positions."""
     grad = grad.to(input.dtype)
     if not hasattr(input, "_kind"):
         return grad
@@ -165,7 +165,7 @@ def of_to_dense(grad: Any, input: Any, dtype: Any = None, *, masked_grad: bool |
 
 
 def of_to_sparse(grad: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
-    """Of changes of layout: the gradient in the operand's one."""
+    """Return the gradient of conversions of layout, in the operand's layout."""
     if not hasattr(input, "_kind"):
         return dense(grad)
     kind = input._kind

@@ -1,4 +1,4 @@
-"""Operators that write to sparse tensors: the result of the plain operator becomes the tensor's parts."""
+"""Operators that write to sparse tensors: the parts of the out-of-place result become the tensor's parts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .arithmetic import LINEAR, OF_VALUES
 from .layouts import as_coo, become, in_layout_of
 from .tensor import RULES, adopt, is_sparse, sparse_rule
 
-#: Operators with a form that writes to the first operand.
+#: Operators with an in-place form, which writes to the first operand.
 _WRITTEN: Final = (
     *OF_VALUES, *LINEAR, "add", "addmm", "div", "divide", "floor_divide", "mul", "multiply", "pow", "squeeze",
     "sspaddmm", "sub", "subtract", "swapaxes", "swapdims", "t", "transpose", "true_divide", "unsqueeze",
@@ -32,7 +32,7 @@ def _written(name: str) -> Callable[..., Any]:
 
 
 def _into_dense(name: str, input: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return a sparse operand of an operator that writes to a plain tensor."""
+    """Run an in-place operator that writes to a dense tensor and has a sparse operand."""
     made = RULES[name](input, *args, **kwargs)
     dense = made.to_dense() if is_sparse(made) else made
     if tuple(dense.shape) != tuple(input.shape):
@@ -51,7 +51,7 @@ def into_out(name: str, made: Any, out: Any) -> Any:
     """Write a result to ``out``.
 
     Raises:
-        ArgumentError: The result is dense and ``out`` sparse.
+        ArgumentError: The result is dense and ``out`` is sparse.
     """
     if is_sparse(out) and is_sparse(made):
         return become(out, made, name)

@@ -1,4 +1,4 @@
-"""Whether positions of new sparse tensors are checked where a call does not say."""
+"""The default for whether new sparse tensors check their positions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class check_sparse_tensor_invariants:
-    """Say whether positions of new sparse tensors are checked: for good, in a block, or in a function.
+    """Switch for the checks of positions of new sparse tensors: permanent, in a ``with`` block, or in a function.
 
-    Positions are checked unless a program says that they are right: wrong ones would be wrong reads.
+    Positions are checked unless a program turns checks off: wrong positions would read out of bounds.
 
     Args:
         enable: Whether to check in the block or function.
@@ -28,17 +28,17 @@ class check_sparse_tensor_invariants:
 
     @staticmethod
     def is_enabled() -> bool:
-        """Whether checks were asked for."""
+        """Whether a program turned checks on."""
         return bool(check_sparse_tensor_invariants._enabled)
 
     @staticmethod
     def enable() -> None:
-        """Ask for checks."""
+        """Turn checks on."""
         check_sparse_tensor_invariants._enabled = True
 
     @staticmethod
     def disable() -> None:
-        """Ask for none."""
+        """Turn checks off."""
         check_sparse_tensor_invariants._enabled = False
 
     def __enter__(self) -> None:
@@ -53,7 +53,7 @@ class check_sparse_tensor_invariants:
         check_sparse_tensor_invariants._enabled = self.saved.pop()
 
     def __call__(self, function: F) -> F:
-        """Return the function with checks."""
+        """Return the function with the switch set during its calls."""
 
         @functools.wraps(function)
         def checked(*args: Any, **kwargs: Any) -> Any:
@@ -64,7 +64,7 @@ class check_sparse_tensor_invariants:
 
 
 def wanted(given: bool | None) -> bool:
-    """Whether a call checks: as it says, else as the program does, else always."""
+    """Whether a call checks: by its argument, else by the program's setting, else always."""
     if given is not None:
         return given
     said = check_sparse_tensor_invariants._enabled

@@ -1,4 +1,4 @@
-"""Positions of stored elements, and conversions between layouts: made of operators on plain tensors."""
+"""Positions of stored elements, and conversions between layouts, composed of operators on dense tensors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Compression:
     """A compressed layout.
 
     Attributes:
-        rows: Whether starts of rows are stored; else those of columns.
+        rows: Whether the tensor stores starts of rows; else it stores those of columns.
         blocked: Whether an element is a block of a matrix.
     """
 
@@ -34,7 +34,7 @@ COMPRESSED: Final = {
 
 
 def block_of(tensor: SparseTensor) -> tuple[int, int] | None:
-    """Rows and columns of a block; None in layouts without blocks."""
+    """Return rows and columns of a block; None in layouts without blocks."""
     if tensor._kind is sparse_coo or not COMPRESSED[tensor._kind].blocked:
         return None
     at = tensor.batch_dim()
@@ -42,12 +42,12 @@ def block_of(tensor: SparseTensor) -> tuple[int, int] | None:
 
 
 def located(tensor: SparseTensor) -> int:
-    """How many dimensions ``coo_positions`` are of."""
+    """Return the number of dimensions that ``coo_positions`` index."""
     return tensor.batch_dim() + tensor.sparse_dim()
 
 
 def coo_positions(tensor: SparseTensor) -> Any:
-    """Return the positions in COO form, of the stored elements in their order."""
+    """Return the positions of the stored elements in COO form and in stored order."""
     if tensor._kind is sparse_coo:
         return tensor.positions
     starts, others = tensor.positions
@@ -69,7 +69,7 @@ def coo_positions(tensor: SparseTensor) -> Any:
 
 
 def elements(tensor: SparseTensor) -> Any:
-    """Return the stored values, one row for each position."""
+    """Return the stored values, one row per position."""
     if tensor._kind is sparse_coo:
         return tensor.stored
     dense = tuple(tensor.shape[located(tensor):])
@@ -81,7 +81,7 @@ def _element_count(tensor: SparseTensor) -> int:
 
 
 def flat_positions(positions: Any, sizes: Any) -> Any:
-    """Row-major numbers of positions, [nnz]."""
+    """Return the row-major indices of positions, [nnz]."""
     total = positions.new_zeros((positions.shape[1],))
     for k, size in enumerate(sizes):
         total = total * size + positions.select(0, k)
@@ -89,7 +89,7 @@ def flat_positions(positions: Any, sizes: Any) -> Any:
 
 
 def split_positions(numbers: Any, sizes: Any) -> Any:
-    """Return the inverse of ``flat_positions``."""
+    """Return positions from row-major indices; the inverse of ``flat_positions``."""
     rows = []
     for size in reversed(tuple(sizes)):
         rows.append(numbers.remainder(max(size, 1)))
@@ -98,12 +98,12 @@ def split_positions(numbers: Any, sizes: Any) -> Any:
 
 
 def summed_rows(count: int, numbers: Any, values: Any) -> Any:
-    """Return the rows of ``values`` added up by their numbers, [count, ...]."""
+    """Add up the rows of ``values`` that have the same number; return [count, ...]."""
     return values.new_zeros((count, *values.shape[1:])).index_add(0, numbers, values)
 
 
 def coalesced(tensor: SparseTensor) -> SparseTensor:
-    """Every position once, in row-major order, with the sum of its values."""
+    """Return the tensor with every position once, in row-major order, with the sum of its values."""
     if tensor.coalesced:
         return tensor
     sizes = tensor.shape[:tensor.sparse_dim()]
@@ -114,7 +114,7 @@ def coalesced(tensor: SparseTensor) -> SparseTensor:
 
 
 def dense_of(tensor: SparseTensor) -> Any:
-    """All elements as a plain tensor."""
+    """Return all elements as a dense tensor."""
     sizes = tuple(tensor.shape[:located(tensor)])
     numbers = flat_positions(coo_positions(tensor), sizes)
     return summed_rows(math.prod(sizes), numbers, elements(tensor)).reshape(tuple(tensor.shape))
@@ -131,10 +131,10 @@ def as_coo(tensor: SparseTensor) -> SparseTensor:
 
 
 def compress(tensor: SparseTensor, kind: layout, block: tuple[int, int] | None = None) -> SparseTensor:
-    """Return a tensor in COO layout in a compressed one; sparse dimensions in front of the last two are batches.
+    """Convert a tensor from COO to a compressed layout; sparse dimensions before the last two are batches.
 
     Raises:
-        ArgumentError: It is not a matrix or a batch of them, or these have different numbers of elements.
+        ArgumentError: The tensor is not a matrix or a batch of matrices, or these have different numbers of elements.
         ShapeError: The blocks do not divide the matrix.
     """
     rule = COMPRESSED[kind]
@@ -173,7 +173,7 @@ def compress(tensor: SparseTensor, kind: layout, block: tuple[int, int] | None =
 
 def _packed(numbers: Any, values: Any, sizes: tuple[tuple[int, ...], int, int], shape: tuple[int, ...],
             kind: layout) -> SparseTensor:
-    """Return a compressed tensor of ascending numbers of elements (or blocks) and their values."""
+    """Return a compressed tensor from ascending row-major indices of elements (or blocks) and their values."""
     lead, many, few = sizes
     batches = math.prod(lead)
     lines = numbers.floor_divide(max(few, 1))
@@ -191,7 +191,7 @@ def _packed(numbers: Any, values: Any, sizes: tuple[tuple[int, ...], int, int], 
 
 
 def in_layout(tensor: SparseTensor, kind: layout, block: tuple[int, int] | None = None) -> SparseTensor:
-    """In another layout; ``block`` is needed by layouts with blocks, unless the tensor has some."""
+    """Convert to another layout; layouts with blocks need ``block``, unless the tensor has blocks already."""
     block = block_of(tensor) if block is None else block
     if tensor._kind is kind and (kind is sparse_coo or block == block_of(tensor)):
         return tensor
@@ -199,12 +199,12 @@ def in_layout(tensor: SparseTensor, kind: layout, block: tuple[int, int] | None 
 
 
 def in_layout_of(tensor: SparseTensor, model: SparseTensor) -> SparseTensor:
-    """In the layout of another tensor."""
+    """Convert to the layout of another tensor."""
     return in_layout(tensor, model._kind, block_of(model))
 
 
 def become(target: Any, made: Any, name: str) -> Any:
-    """Write a result to a sparse tensor, in its dtype.
+    """Write a result to a sparse tensor, in the target's dtype.
 
     Raises:
         DtypeError: The result's dtype is of a higher category.
@@ -221,16 +221,14 @@ def become(target: Any, made: Any, name: str) -> Any:
 
 
 def values_at(plain: Any, positions: Any) -> Any:
-    """Return a plain tensor's elements (or slices behind the sparse dimensions) at positions, [nnz, ...]."""
+    """Return a dense tensor's elements (or slices over the dense dimensions) at positions, [nnz, ...]."""
     if not positions.shape[0]:
         return plain.unsqueeze(0).expand((positions.shape[1], *plain.shape))
     return plain[tuple(positions.unbind(0))]
 
 
 def _looked_up(source: SparseTensor, positions: Any, count: int) -> Any:
-    """Return the elements of a tensor in COO layout at positions of its first ``count`` dimensions; 0 where it has
-    none.
-    """
+    """Return elements of a tensor in COO layout at positions in its first ``count`` dimensions; 0 if not stored."""
     if source.sparse_dim() != count:
         return values_at(dense_of(source), positions)
     source = coalesced(source)
@@ -245,16 +243,16 @@ def _looked_up(source: SparseTensor, positions: Any, count: int) -> Any:
 
 
 def with_gradient(self: SparseTensor, grad: Any) -> SparseTensor:
-    """Return a gradient of the stored values as one of the tensor."""
+    """Return the gradient of the tensor from the gradient of its stored values."""
     if self.coalesced:
         return like(self, grad)
-    # Values at one position have equal gradients, that of their sum.
+    # All values at one position have the gradient of their sum.
     total, count = coalesced(like(self, grad)), coalesced(like(self, grad * 0 + 1))
     return like(total, total.stored / count.stored)
 
 
 def values_in(self: SparseTensor, other: Any) -> Any:
-    """Return the elements of another tensor at the positions of this one, in the form of its values."""
+    """Return the elements of another tensor at the positions of this one, in the shape of its values."""
     if not is_sparse(other):
         found = values_at(other, coo_positions(self))
     elif other.positions is self.positions and other.raw.shape == self.raw.shape:

@@ -1,4 +1,4 @@
-"""Masks of sparse tensors, and masked reductions of them: only elements that the mask holds are stored and folded."""
+"""Masks and masked reductions of sparse tensors, which store and fold only the elements that the mask selects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def canonical_mask(input: Any, mask: Any, name: str = "mask") -> Any:
         name: Name of the operation in errors.
 
     Raises:
-        ArgumentError: One of them has another layout.
+        ArgumentError: The input or the mask has another layout.
         DimensionError: The mask has more dimensions than the input.
     """
     for value in (input, mask):
@@ -55,15 +55,15 @@ def canonical_mask(input: Any, mask: Any, name: str = "mask") -> Any:
 
 
 def where_masked(mask: SparseTensor, input: SparseTensor, fill_value: Any) -> SparseTensor:
-    """Return the elements that a mask holds, stored at the mask's positions: 0 where the input has none there.
+    """Return the elements that a mask selects, stored at the mask's positions: 0 where the input stores none.
 
     Args:
         mask: Bools in the shape of the input.
         input: In layout COO or CSR.
-        fill_value: Stands for elements of dense dimensions that the mask leaves out beside ones that it holds.
+        fill_value: Value of the unselected elements in a dense slice with selected elements.
 
     Returns:
-        In the layout of the input; what is not stored is left out by the mask.
+        A tensor in the layout of the input; the mask does not select elements that are not stored.
 
     Raises:
         ArgumentError: Shapes or layouts differ.
@@ -96,7 +96,7 @@ def _held(name: str, input: Any, mask: Any) -> Any:
 
 
 def _grouped(name: str, count: int, places: Any, values: Any) -> Any:
-    """Values folded by the number of their group, [count, ...]; every group has some."""
+    """Fold the values of each group, [count, ...]; ``places`` are the group numbers, and no group is empty."""
     if name == "sum":
         return summed_rows(count, places, values)
     start = values.new_empty((count, *values.shape[1:]))
@@ -108,14 +108,14 @@ def _fold_dense(name: str, values: Any, axes: list[int], keepdim: bool) -> Any:
 
 
 def reduce_sparse(name: str, input: SparseTensor, dim: Any, keepdim: bool, mask: Any) -> SparseTensor:
-    """Fold the elements that the mask holds; results are stored where there are some.
+    """Fold the elements that the mask selects; the result stores the positions to which some contribute.
 
     Args:
         name: ``sum``, ``prod``, ``amax``, ``amin`` or ``mean``.
         input: In layout COO or CSR.
         dim: Dimensions to fold over.
-        keepdim: Whether they stay, with size 1; in layout CSR they do.
-        mask: In any layout; may be missing for sums.
+        keepdim: Whether these dimensions stay, with size 1; in layout CSR they must.
+        mask: In any layout; it may be missing for sums.
 
     Raises:
         ArgumentError: The mask is missing, or a CSR tensor loses a dimension.
@@ -152,7 +152,7 @@ def reduce_sparse(name: str, input: SparseTensor, dim: Any, keepdim: bool, mask:
 
 def _folded_at(name: str, source: SparseTensor, values: Any, kept: list[int], sizes: list[int],
                shape: tuple[int, ...], keepdim: bool) -> SparseTensor:
-    """Values folded where their positions in the dimensions ``kept`` are the same."""
+    """Fold the values whose positions in the dimensions ``kept`` are equal."""
     rows = source.positions.index_select(0, source.positions.new_tensor(kept, dtype=dtypes.int64))
     numbers, places = functions.unique(flat_positions(rows, sizes), return_inverse=True)
     positions = split_positions(numbers, sizes)
@@ -169,7 +169,7 @@ _REDUCTIONS: Final = {"sum": (sparse_coo, sparse_csr), "prod": (sparse_coo, spar
 
 
 def _rule(name: str) -> Callable[..., Any]:
-    """``masked.NAME`` where the input or the mask is sparse."""
+    """Return the rule of ``masked.NAME`` for a sparse input or mask."""
 
     def rule(input: Any, *args: Any, mask: Any = None, **options: Any) -> Any:
         if not is_sparse(input):

@@ -41,7 +41,7 @@ def _check(operator: str, left: Any, right: Any, ranks: tuple[int, ...]) -> None
 
 
 def _sparse_dense(left: Any, right: Any, reduce: str = "sum") -> Any:
-    """Return the rows of the dense operand, scaled and added up (or reduced otherwise)."""
+    """Return the rows of the dense operand, scaled and added up (or combined by another reduction)."""
     rows, columns = coo_positions(left)
     scale = elements(left).unsqueeze(1) if right.ndim == 2 else elements(left)
     products = scale * right.index_select(0, columns)
@@ -52,7 +52,7 @@ def _sparse_dense(left: Any, right: Any, reduce: str = "sum") -> Any:
 
 
 def _sparse_sparse(left: Any, right: Any) -> SparseTensor:
-    """Every value of the left one times the row of the right one that its column names."""
+    """Multiply every value of ``left`` by the row of ``right`` that its column selects, and add up the products."""
     first, second = as_coo(left), in_layout(right, sparse_csr)
     starts, columns = second.positions
     inner = first.positions.select(0, 1)
@@ -77,7 +77,7 @@ def _mm(input: Any, mat2: Any) -> Any:
 
 
 def _batched(input: Any, mat2: Any) -> Any:
-    """Return the products of batches, of one sparse and one dense operand; matrices are taken for every batch."""
+    """Return the batched product of one sparse and one dense operand; a matrix is used for every batch."""
     if is_sparse(mat2):
         return _batched(mat2.transpose(-2, -1), input.mT).mT
     lead = tuple((input if is_sparse(input) and input.ndim > 2 else mat2).shape[:-2])
@@ -94,12 +94,13 @@ def _batched(input: Any, mat2: Any) -> Any:
 
 
 def mm(input: Any, mat2: Any, reduce: str = "sum") -> Any:
-    """Return the product of matrices, of which one at least is sparse; sparse if both are.
+    """Return the product of matrices, at least one of them sparse; the result is sparse if both are.
 
     Args:
         input: [m, n], sparse or dense.
-        mat2: [n, k] (dense: or [n]), sparse or dense.
-        reduce: Of sparse times dense, what products become: ``sum``, ``mean``, ``amax`` or ``amin`` of the stored ones.
+        mat2: [n, k], sparse or dense, or a dense [n].
+        reduce: Reduction of the products of stored elements, for sparse times dense: ``sum``, ``mean``, ``amax`` or
+            ``amin``.
 
     Raises:
         ArgumentError: The reduction is unknown.
@@ -125,10 +126,10 @@ def _product(input: Any, mat2: Any) -> Any:
 
 
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
-    """Beta * input + alpha * (mat1 @ mat2)."""
+    """Return beta * input + alpha * (mat1 @ mat2)."""
     product = mm(mat1, mat2) if is_sparse(mat1) or is_sparse(mat2) else mat1.mm(mat2)
     result = product if alpha == 1 else product * alpha
-    if beta == 0:  # not even NaN of the input
+    if beta == 0:  # drops even NaN of the input
         wide = result.expand(broadcast_shapes("addmm", [tuple(result.shape), tuple(input.shape)]))
         if is_sparse(wide):
             return in_layout_of(wide, input) if is_sparse(input) else wide.to_dense()
@@ -138,7 +139,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
 
 @sparse_rule("linear")
 def _linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    """``input @ weight.T + bias``; all dimensions of a dense input in front of the last one are rows."""
+    """Return ``input @ weight.T + bias``; all dimensions of a dense input before the last are rows."""
     if is_sparse(input):
         product = _mm(input, weight.t())
     elif input.ndim == 1:
@@ -168,7 +169,7 @@ def _addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1)
 
 @sparse_rule("sspaddmm")
 def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
-    """Beta * input + alpha * (mat1 @ mat2), sparse: the product has a row's elements wherever ``mat1`` has one."""
+    """Return beta * input + alpha * (mat1 @ mat2), sparse: the product has whole rows where ``mat1`` has elements."""
     product: Any = _sparse_rows(mat1, mat2)
     scaled: Any = in_layout_of(like(product, product.stored * alpha), input)
     return scaled + like(input, input.stored * beta)
@@ -176,7 +177,7 @@ def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float 
 
 @sparse_rule("hspmm", "hsmm")
 def hspmm(mat1: Any, mat2: Any) -> Any:
-    """Product of a sparse and a dense matrix, with one sparse dimension: the rows that have an element."""
+    """Return the product of a sparse and a dense matrix, with one sparse dimension: the rows that have an element."""
     _check("hspmm", mat1, mat2, (2,))
     source = coalesced(as_coo(mat1))
     rows, columns = source.positions.unbind(0)
@@ -187,7 +188,7 @@ def hspmm(mat1: Any, mat2: Any) -> Any:
 
 @sparse_rule("smm")
 def smm(input: Any, mat2: Any) -> Any:
-    """Product of a sparse and a dense matrix, as a sparse one with all elements of the rows that have one."""
+    """Return the product of a sparse and a dense matrix, sparse, with whole rows where ``input`` has elements."""
     return _sparse_rows(input, mat2)
 
 
@@ -207,7 +208,7 @@ def _bmm(input: Any, mat2: Any) -> Any:
 
 @differentiable(gradients.of_product)
 def _products(input: Any, mat2: Any) -> Any:
-    """Products of a batch of sparse matrices with dense ones: one product, of the blocks on a diagonal."""
+    """Multiply a batch of sparse matrices by dense ones, as one product with a block-diagonal matrix."""
     if is_sparse(mat2) or not is_sparse(input) or input.ndim != 3 or mat2.ndim != 3 or located(input) != 3 or (
             input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]):
         raise ShapeError("bmm", f"a sparse and a dense operand of shapes {list(input.shape)} and {list(mat2.shape)}",
@@ -221,7 +222,7 @@ def _products(input: Any, mat2: Any) -> Any:
 
 
 def sampled_addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
-    """Beta * input + alpha * (mat1 @ mat2), at the positions of ``input`` only.
+    """Return beta * input + alpha * (mat1 @ mat2), at the positions of ``input`` only.
 
     Args:
         input: [..., m, n] in layout ``sparse_csr``.

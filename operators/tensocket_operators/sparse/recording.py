@@ -1,8 +1,9 @@
 """Autograd of sparse tensors: every operator on them is one node, with a formula or through the stored values.
 
-A sparse tensor has its own place in the graph. An operator with a formula (``differentiable``) computes gradients as
-its strided relative does; they are dense or sparse as the incoming gradient is. Any other operator is differentiated
-through the stored values (``Stored`` and ``Assembled``): its gradients have the positions of its operands.
+A sparse tensor has its own edge in the graph. An operator with a formula (``differentiable``) computes gradients as the
+operator on dense tensors does; they are dense or sparse as the incoming gradient is. Any other operator is
+differentiated through the stored values (``Stored`` and ``Assembled``): its gradients have the positions of its
+operands.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def _tensors(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _matched(value: Any, grad: Any) -> Iterator[Any]:
-    """Gradients of the tensors in an argument, in their order."""
+    """Yield the gradients of the tensors in an argument, in order."""
     if hasattr(value, "_key"):
         yield grad
     elif type(value) in (list, tuple):
@@ -68,7 +69,7 @@ class SparseOperator(Function):
 
 
 class _Place:
-    """Stands for a tensor in the outline of arguments."""
+    """Placeholder of a tensor in the outline of arguments."""
 
 
 _PLACE = _Place()
@@ -90,8 +91,8 @@ def differentiable(formula: Callable[..., Any]) -> Callable[[F], F]:
     """Give an operator a formula for its gradients.
 
     Args:
-        formula: Takes the gradient of the result and the operator's arguments, and returns the gradient of the first
-            argument, or a tuple with those of the first ones; None for arguments without.
+        formula: Takes the gradient of the result and the operator's arguments. It returns the gradient of the first
+            argument, or a tuple with those of the first few; None for an argument without a gradient.
     """
 
     def decorate(rule: F) -> F:
@@ -111,7 +112,7 @@ def differentiable(formula: Callable[..., Any]) -> Callable[[F], F]:
 
 
 class Stored(Function):
-    """The stored values of a sparse tensor, as a plain one."""
+    """The stored values of a sparse tensor, as a dense one."""
 
     @staticmethod
     def forward(ctx: Any, source: Any) -> Any:

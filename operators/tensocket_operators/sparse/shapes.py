@@ -1,4 +1,4 @@
-"""Geometry of sparse tensors: order and number of dimensions, parts, concatenation, changes of size in place."""
+"""Shapes of sparse tensors: order and number of dimensions, slices, concatenation, changes of size in place."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .tensor import SparseTensor, is_sparse, replace_parts, sparse_rule, wrap_sp
 
 
 def _permuted(source: SparseTensor, order: Sequence[int]) -> SparseTensor:
-    """Return the tensor with its dimensions in another order, which keeps sparse dimensions in front of dense ones."""
+    """Return the tensor with its dimensions permuted; sparse dimensions stay before dense ones."""
     count = source.sparse_dim()
     rows = source.positions.index_select(0, source.positions.new_tensor(order[:count]))
     values = source.stored.permute((0, *(k - count + 1 for k in order[count:])))
@@ -158,7 +158,7 @@ def _index_select(input: Any, dim: int, index: Any) -> Any:
 
 
 def _matches(given: Any, wanted: Any) -> tuple[Any, Any]:
-    """All pairs of places in both vectors with the same number."""
+    """Return all pairs of indices, one into each vector, at which both hold the same number."""
     ordered, order = wanted.sort(stable=True)
     begins = functions.searchsorted(ordered, given)
     counts = functions.searchsorted(ordered, given, right=True) - begins
@@ -262,7 +262,7 @@ def _cat(tensors: Any, dim: int = 0) -> Any:
 
 
 def _padded(values: Any, axis: int, before: int, size: int) -> Any:
-    """Return the values with zeros around them along an axis."""
+    """Pad the values with zeros along an axis."""
     parts = []
     for length in (before, None, size - before - values.shape[axis]):
         parts.append(values if length is None else values.new_zeros(
@@ -281,10 +281,10 @@ def _stack(tensors: Any, dim: int = 0) -> Any:
 
 
 def broadcast_sparse(input: SparseTensor, size: Sequence[int]) -> SparseTensor:
-    """Return the tensor repeated to a larger shape; new leading dimensions are sparse.
+    """Broadcast the tensor to a larger shape; new leading dimensions are sparse.
 
     Raises:
-        ShapeError: The tensor does not broadcast to it.
+        ShapeError: The tensor does not broadcast to the shape.
     """
     source, shape = as_coo(input), tuple(size)
     more, count = len(shape) - source.ndim, source.sparse_dim()
@@ -313,10 +313,10 @@ def _expand(input: Any, *size: Any) -> Any:
 
 
 def sparse_resize_(input: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
-    """Change the size in place; a tensor with values keeps its kinds of dimensions, and its sizes grow.
+    """Change the size in place; a tensor with values keeps its sparse and dense dimensions, and its sizes only grow.
 
     Raises:
-        ShapeError: The size is another one.
+        ShapeError: The size violates these conditions.
     """
     shape = tuple(size)
     _check_resize(input, shape, sparse_dim, dense_dim)
@@ -324,7 +324,7 @@ def sparse_resize_(input: Any, size: Any, sparse_dim: int, dense_dim: int) -> An
     if not input._nnz():
         return replace_parts(input, input.positions.new_zeros((sparse_dim, 0)), input.stored.new_zeros((0, *dense)),
                              shape, input.coalesced)
-    old = input.stored.reshape(-1)  # as memory that grows: elements move to other places
+    old = input.stored.reshape(-1)  # memory grows at its end: elements move to other positions
     more = input._nnz() * math.prod(dense) - old.shape[0]
     values = functions.cat([old, old.new_zeros((more,))]).reshape((input._nnz(), *dense))
     return replace_parts(input, input.positions, values, shape, input.coalesced)
@@ -350,7 +350,7 @@ def _check_resize(input: Any, shape: tuple[int, ...], sparse_dim: int, dense_dim
 
 
 def sparse_resize_and_clear_(input: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
-    """Change the size in place to any one, without values.
+    """Change the size in place to any other, and drop the values.
 
     Raises:
         ShapeError: The numbers of dimensions do not fit the size.

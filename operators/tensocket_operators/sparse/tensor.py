@@ -1,8 +1,8 @@
-"""Sparse tensors: a subclass over plain tensors of positions and values.
+"""Sparse tensors: a subclass over dense tensors of positions and values.
 
-Values take part in autograd as ever; positions do not. A function that is called with a sparse tensor arrives in
-``__torch_function__``, which looks its rule up by name; everything is computed by operators on plain tensors, so that
-every device runs it.
+Values take part in autograd as usual; positions do not. A function that is called with a sparse tensor arrives in
+``__torch_function__``, which looks up its rule by name. Rules compute with operators on dense tensors, so that every
+device runs them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .recording import Assembled, Stored, records
 
 
 class LayoutError(ArgumentError):
-    """A tensor has another layout than the operator is for."""
+    """Error: a tensor has a layout that the operator does not support."""
 
 
 _COO: Final = (sparse_coo,)
@@ -35,11 +35,11 @@ _WORDS: Final = {_COO: "sparse coordinate", _ROWS: "sparse row compressed", _COL
 CAMEL: Final = {"strided": "Strided", "sparse_coo": "Sparse", "sparse_csr": "SparseCsr", "sparse_csc": "SparseCsc",
                 "sparse_bsr": "SparseBsr", "sparse_bsc": "SparseBsc"}
 F = TypeVar("F", bound=Callable[..., Any])
-#: Attributes of a sparse tensor that a program has not set.
+#: Attributes of a sparse tensor that do not belong to the program.
 PARTS: Final = frozenset({"positions", "raw", "coalesced", "_kind"})
 #: Rules by the name of the function: ``rule(*args, **kwargs)``, with at least one sparse tensor among the arguments.
 RULES: Final[dict[str, Callable[..., Any]]] = {}
-#: Methods that look at geometry, device and history only: those of plain tensors are right.
+#: Methods that read only shape, device and history: those of dense tensors are correct.
 _PLAIN: Final = frozenset({
     "detach_", "dim", "element_size", "get_device", "is_complex", "is_floating_point", "is_same_size", "nelement",
     "numel", "register_hook", "register_post_accumulate_grad_hook", "requires_grad", "requires_grad_", "retain_grad",
@@ -61,7 +61,7 @@ class SparseTensor(Tensor):
     """A tensor of which only some elements are stored; the others are 0.
 
     Attributes:
-        positions: COO: int64 [sparse dimensions, nnz]. Compressed layouts: a pair, where each row (or column) starts,
+        positions: COO: int64 [sparse dimensions, nnz]. Compressed layouts: a pair, the starts of the rows (or columns),
             [batches ..., rows + 1], and the columns (or rows) of the elements, [batches ..., nnz].
         raw: The values without history.
         coalesced: Whether every position appears once, in row-major order.
@@ -78,7 +78,7 @@ class SparseTensor(Tensor):
         """Run the rule for a function.
 
         Raises:
-            UnsupportedOperator: There is none.
+            UnsupportedOperator: The function has no rule.
         """
         if func is differentiate.grad:
             return differentiate.computed(*args, **(kwargs or {}))
@@ -113,7 +113,7 @@ class SparseTensor(Tensor):
         return self._kind is sparse_csr
 
     def batch_dim(self) -> int:
-        """Return the number of dimensions in front of the sparse ones, which compressed layouts may have."""
+        """Return the number of batch dimensions before the sparse ones, which compressed layouts may have."""
         return 0 if self._kind is sparse_coo else self.positions[0].ndim - 1
 
     def sparse_dim(self) -> int:
@@ -121,7 +121,7 @@ class SparseTensor(Tensor):
         return int(self.positions.shape[0]) if self._kind is sparse_coo else 2
 
     def dense_dim(self) -> int:
-        """Return the number of dimensions behind these."""
+        """Return the number of dimensions after the sparse ones."""
         return self.ndim - self.batch_dim() - self.sparse_dim()
 
     _dimI, _dimV = sparse_dim, dense_dim  # noqa: N815  PyTorch's names
@@ -135,7 +135,7 @@ class SparseTensor(Tensor):
         return self.coalesced
 
     def _coalesced_(self, coalesced: bool) -> SparseTensor:
-        """Say whether every position appears once, in row-major order; nothing is checked."""
+        """Set whether every position appears once, in row-major order, without a check."""
         expect(self, _COO, "_coalesced_").coalesced = bool(coalesced)
         return self
 
@@ -144,7 +144,7 @@ class SparseTensor(Tensor):
         return self._checked("indices").positions
 
     def values(self) -> Any:
-        """Stored values, [nnz, ...]; in compressed layouts [batches ..., nnz, block ..., dense dimensions ...]."""
+        """Return the values, [nnz, ...]; in compressed layouts [batches ..., nnz, block ..., dense dimensions ...]."""
         return (self._checked("values") if self._kind is sparse_coo else self).stored
 
     def _checked(self, name: str) -> SparseTensor:
@@ -161,7 +161,7 @@ class SparseTensor(Tensor):
         return self.raw
 
     def crow_indices(self) -> Any:
-        """Where each row starts, [..., rows + 1]."""
+        """Return the starts of the rows, [..., rows + 1]."""
         return expect(self, _ROWS, "crow_indices").positions[0]
 
     def col_indices(self) -> Any:
@@ -169,7 +169,7 @@ class SparseTensor(Tensor):
         return expect(self, _ROWS, "col_indices").positions[1]
 
     def ccol_indices(self) -> Any:
-        """Where each column starts, [..., columns + 1]."""
+        """Return the starts of the columns, [..., columns + 1]."""
         return expect(self, _COLUMNS, "ccol_indices").positions[0]
 
     def row_indices(self) -> Any:
@@ -180,20 +180,20 @@ class SparseTensor(Tensor):
 
     @property
     def stored(self) -> Any:
-        """The values, [nnz, ...]; dimensions behind the first one are dense. Gradients pass through them."""
+        """Values through which gradients pass, [nnz, ...]; dimensions after the first are dense."""
         return Stored.apply(self) if records((self,)) else self.raw
 
     def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
                  inputs: Any = None) -> None:
-        """Add the gradients of this tensor to the leaves' ``grad``; the first one is dense or sparse."""
+        """Add the gradients of this tensor to the leaves' ``grad``; ``gradient`` is dense or sparse."""
         differentiate.backward((self,), (gradient,), retain_graph, create_graph, inputs=inputs)
 
     def alias(self) -> SparseTensor:
-        """Return a tensor of the same parts that is cut off from the graph."""
+        """Return a tensor of the same parts that is detached from the graph."""
         return like(self, self.raw)
 
     def _cut(self) -> SparseTensor:
-        """``alias`` as recording needs it, with the same count of in-place changes."""
+        """Return an ``alias`` that shares the version counter, as recording needs it."""
         made = self.alias()
         if self._version_counter is None:
             self._version_counter = [0]
@@ -227,7 +227,7 @@ def _rebuilt(positions: Any, values: Any, size: tuple[int, ...], kind: layout, w
 
 
 def wrap_sparse(positions: Any, values: Any, size: Any, kind: layout, coalesced: bool = False) -> SparseTensor:
-    """Return a sparse tensor over these parts, which are not checked."""
+    """Return a sparse tensor over these parts, without checking them."""
     if values._key & LAZY:
         values = functions.resolve_neg(functions.resolve_conj(values))
     if records((values,)):
@@ -244,15 +244,15 @@ def wrap_sparse(positions: Any, values: Any, size: Any, kind: layout, coalesced:
 
 
 def replace_parts(target: SparseTensor, positions: Any, values: Any, size: Any, whole: bool) -> SparseTensor:
-    """Return the tensor itself with other parts, as operators do that write to it; see ``adopt``."""
+    """Replace the parts of a tensor, as operators do that write to it, and return it; see ``adopt``."""
     return adopt(target, wrap_sparse(positions, values, size, target._kind, whole))
 
 
 def adopt(target: SparseTensor, made: SparseTensor) -> SparseTensor:
-    """Return the tensor itself with the parts and the history of another one.
+    """Give a tensor the parts and the history of another one, and return it.
 
     Raises:
-        AutogradError: It is a leaf that requires grad, or the graph could not follow.
+        AutogradError: The target is a leaf that requires grad, or the graph cannot represent the change.
     """
     if target.is_leaf and target.requires_grad and is_grad_enabled():
         raise AutogradError("sparse", "a leaf that requires grad and is written", "leaves that require grad keep their "
@@ -264,12 +264,12 @@ def adopt(target: SparseTensor, made: SparseTensor) -> SparseTensor:
 
 
 def like(source: SparseTensor, values: Any) -> SparseTensor:
-    """Other values at the same positions."""
+    """Return a tensor with other values at the same positions."""
     return wrap_sparse(source.positions, values, source.shape, source._kind, source.coalesced)
 
 
 def detached(source: SparseTensor) -> SparseTensor:
-    """Cut off from the graph."""
+    """Return the tensor detached from the graph."""
     return source.alias()
 
 
@@ -279,10 +279,10 @@ def is_sparse(value: Any) -> bool:
 
 
 def expect(tensor: Any, kinds: tuple[layout, ...], name: str) -> Any:
-    """Return the tensor itself.
+    """Check a tensor's layout and return the tensor.
 
     Raises:
-        LayoutError: It has another layout.
+        LayoutError: The tensor has another layout.
     """
     if getattr(tensor, "_kind", None) not in kinds:
         words = _WORDS[kinds]

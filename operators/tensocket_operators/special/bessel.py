@@ -1,7 +1,7 @@
-"""Bessel functions of orders 0 and 1, and Airy's function.
+"""Bessel functions of orders 0 and 1, and the Airy function.
 
-Near 0, Chebyshev series in x or x^2, with zeros split off where accuracy depends on them; far out, series in 1 / x
-beside the asymptotic factor. See ``special_tables`` for what each series is of.
+Near 0, these are Chebyshev series in x or x^2, with zeros factored out if accuracy depends on them; far from 0, series
+in 1 / x times the asymptotic factor. See ``tables`` for the function that each series represents.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _i0, _i1 = _unscaled(_i0e, False), _unscaled(_i1e, True)
 
 
 def _second_kind(order: int, scaled: bool) -> Any:
-    """K0 or K1; exp(x) times it if scaled."""
+    """Return the formula of K0 or K1; if scaled, times exp(x)."""
     far_table = (tables.K0_FAR, tables.K1_FAR)[order]
 
     def formula(m: Any, x: Any) -> Any:
@@ -75,7 +75,7 @@ def _second_kind(order: int, scaled: bool) -> Any:
 
 
 def _i1_slope(x: Any, zeroth: Any, first: Any) -> Any:
-    """I0 - I1 / x, 1/2 at 0."""
+    """Return I0 - I1 / x; 1/2 at 0."""
     tiny = x == 0
     return (zeroth - first / x.masked_fill(tiny, 1)).masked_fill(tiny, 0.5)
 
@@ -132,7 +132,7 @@ def _without_zeros(m: Any, table: Any, zeros: Any, square: Any) -> Any:
 
 
 def _waves(m: Any, x: Any, order: int) -> tuple[Any, Any]:
-    """J and Y for x from 5."""
+    """Return J and Y for x >= 5."""
     square = 25.0 / (x * x)
     p = chebyshev(m, (tables.P0, tables.P1)[order], square, 1e-6, 1.0)
     q = chebyshev(m, (tables.Q0, tables.Q1)[order], square, 1e-6, 1.0) / x
@@ -144,7 +144,7 @@ def _waves(m: Any, x: Any, order: int) -> tuple[Any, Any]:
 
 
 def _near(m: Any, x: Any, order: int) -> Any:
-    """J for |x| up to 5."""
+    """Return J for |x| up to 5."""
     square = x * x
     if order:
         return x * _without_zeros(m, tables.J1_NEAR, _J1_ZEROS, square)
@@ -176,7 +176,7 @@ def _second(order: int) -> Any:
 
 
 def _j1_slope(x: Any, zeroth: Any, first: Any) -> Any:
-    """J0 - J1 / x, 1/2 at 0."""
+    """Return J0 - J1 / x; 1/2 at 0."""
     return _i1_slope(x, zeroth, first)
 
 

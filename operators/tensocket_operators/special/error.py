@@ -1,8 +1,8 @@
 """Error functions and the normal distribution: erfc, erfcx, erfinv, ndtr, ndtri, log_ndtr.
 
-The tail is exp(x^2) erfc(x) as a Chebyshev series, times an exponential whose exponent comes in two parts, so that
-results stay accurate to their last bits far out. Quantiles come from series around the middle and over
-sqrt(-2 log(q)) in the tails.
+The tail is exp(x^2) erfc(x) as a Chebyshev series, times an exponential whose exponent is split in two parts, so that
+results stay accurate to the last bit far from 0. Quantiles come from series around the middle and, in the tails, over
+sqrt(-2 log(q)).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _INV_SQRT_PI: Final = 1 / math.sqrt(math.pi)
 
 
 def _scaled_tail(m: Any, x: Any) -> Any:
-    """exp(x^2) erfc(x) for x from 0."""
+    """Return exp(x^2) erfc(x) for x from 0."""
     series = chebyshev(m, tables.ERFCX, (x - 3.75) / (x + 3.75), -1.0, 1.0) / (1.0 + 2.0 * x)
     return m.where(x > (1e9 if is_wide(m) else 1e5), _INV_SQRT_PI / x, series)
 
 
 def erfc_of(m: Any, x: Any) -> Any:
-    """Return the complementary error function as a formula."""
+    """Return the formula of the complementary error function."""
     size = m.abs(x)
     tail = exp_of_square(m, x, -1.0) * _scaled_tail(m, size)
     return m.where(x < 0, 2.0 - tail, tail)
@@ -62,7 +62,7 @@ def _upper_quantile(m: Any, q: Any) -> Any:
 
 
 def _central(m: Any, x: Any) -> Any:
-    """Erfinv for |x| up to 3/4."""
+    """Return erfinv for |x| up to 3/4."""
     return x * chebyshev(m, tables.ERFINV, x * x, 0.0, 0.5625)
 
 

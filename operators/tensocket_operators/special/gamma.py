@@ -1,8 +1,8 @@
-"""The gamma function's relatives: lgamma, digamma, polygamma, mvlgamma, Hurwitz' zeta function.
+"""Relatives of the gamma function: lgamma, digamma, polygamma, mvlgamma, Hurwitz' zeta function.
 
-Between 1 and 3, Chebyshev series of the functions without their zeros; above, Stirling's formula with a series of its
-remainder; below, recurrence and reflection. Zeta is a sum of ten terms (of more for negative numbers) and the
-Euler-Maclaurin formula.
+Between 1 and 3, lgamma and digamma are Chebyshev series of the functions without their zeros; above, Stirling's formula
+with a series for its remainder; below, recurrence and reflection. Zeta is a sum of ten terms (of more for negative
+numbers) and the Euler-Maclaurin formula.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _ROOT: Final = (1.4616321449683622, 9.549995429965697e-17)
 
 
 def stirling_rest(m: Any, x: Any) -> Any:
-    """log(gamma(x)) - ((x - 1/2) log(x) - x + log(2 pi) / 2) for x from 3."""
+    """Return log(gamma(x)) - ((x - 1/2) log(x) - x + log(2 pi) / 2) for x from 3."""
     inverse = 1.0 / x
     return chebyshev(m, tables.STIRLING, inverse * inverse, 1e-12, 1 / 9) * inverse
 
 
 def log_gamma_positive(m: Any, x: Any) -> Any:
-    """log(gamma(x)) for x from 0."""
+    """Return log(gamma(x)) for x from 0."""
     below = x < 1.0
     z = m.where(below, x + 1.0, x)
     near = m.where(below, x, x - 1.0) * m.where(below, x - 1.0, x - 2.0) * chebyshev(m, tables.LGAMMA, z, 1.0, 3.0)
@@ -50,12 +50,12 @@ def log_gamma_positive(m: Any, x: Any) -> Any:
 
 
 def _lgamma_factors(m: Any) -> int:
-    """Up to how many factors of gamma below 0 are multiplied one by one: beyond, its logarithm is far from 0."""
+    """Return how many factors of gamma below 0 are multiplied one by one; beyond, its logarithm is far from 0."""
     return 18 if is_wide(m) else 10
 
 
 def _zero_of(m: Any, n: Any, right: Any) -> tuple[Any, Any]:
-    """Return the zero of log|gamma(t - n)| on one side of t = 0, as two numbers; 0 where there is none."""
+    """Return the zero of log|gamma(t - n)| on one side of t = 0, as two numbers; 0 if there is none."""
     parts: list[Any] = []
     rows = [[(high := float_of(m, zero)), zero - high + rest]
             for zero, rest in tables.LGAMMA_ZEROS[:2 * _lgamma_factors(m) - 2]]
@@ -69,21 +69,21 @@ def _zero_of(m: Any, n: Any, right: Any) -> tuple[Any, Any]:
 
 
 def _lgamma_near(m: Any, x: Any, use: Any) -> tuple[Any, Any, Any]:
-    """1 / |gamma(x)|, the same less 1, and whether the latter has the digits that the former lacks.
+    """Return 1 / |gamma(x)|, that minus 1, and whether the second has digits that the first lacks.
 
-    With x = t - n, 1 / gamma(x) = +-t / gamma(1 + t) (1 - t) ... (n - t) is 1 or -1 at a zero of the logarithm. Its
-    difference from there is computed factor by factor, each relative to t less the zero's t.
+    With x = t - n, 1 / gamma(x) = +-t / gamma(1 + t) (1 - t) ... (n - t) is 1 or -1 at a zero of the logarithm. The
+    difference from there is computed factor by factor, each relative to t minus the zero's t.
     """
     whole = m.where(use, m.rint(x), 0.0)
     n, t = -whole, x - whole
     zero, rest = _zero_of(m, n, t > 0)
     step = (t - zero) - rest
-    value, start, slope = 0.0 * t, 0.0 * t, 0.0 * t  # of the series, at t, at the zero, and between the two
+    value, start, slope = 0.0 * t, 0.0 * t, 0.0 * t  # the series at t, at the zero, and its slope between them
     for coefficient in reversed(tables.RECIPROCAL_GAMMA[:None if is_wide(m) else 14]):
         slope = slope * t + start
         value, start = value * t + coefficient, start * zero + coefficient
     product, before, change = 1.0 + 0.0 * t, 1.0 + 0.0 * t, 0.0 * t
-    for k in range(1, _lgamma_factors(m) + 1):  # without a loop, which would make no vectors
+    for k in range(1, _lgamma_factors(m) + 1):  # unrolled, because a loop would not vectorize
         change = m.where(n >= k, change * (k - t) - step * before, change)
         product, before = m.where(n >= k, product * (k - t), product), m.where(n >= k, before * (k - zero), before)
     size = m.abs(t) * value * product
@@ -104,7 +104,7 @@ def _lgamma(m: Any, x: Any) -> Any:
 
 
 def _digamma(m: Any, x: Any) -> Any:
-    """Below 0 by digamma(1 - x) - pi / tan(pi x)."""
+    """Return digamma; below 0 it is digamma(1 - x) - pi / tan(pi x)."""
     negative = x < 0
     y = m.where(negative, 1.0 - x, x)
     below = y < 1.0
@@ -121,20 +121,20 @@ def _digamma(m: Any, x: Any) -> Any:
 
 
 def float_of(m: Any, value: float) -> float:
-    """Return a number without the bits that float32 does not have; itself in float64."""
+    """Return a number without the bits that float32 lacks; in float64, return it unchanged."""
     if m.dtype.itemsize == 8:
         return value
     mantissa, exponent = math.frexp(value)
     return math.ldexp(round(mantissa * (1 << 24)), exponent - 24)
 
 
-#: Bernoulli's numbers B(2k) for k from 1 to 12.
+#: Bernoulli numbers B(2k) for k from 1 to 12.
 _BERNOULLI: Final = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798,
                      -174611 / 330, 854513 / 138, -236364091 / 2730)
 
 
 def _trigamma(m: Any, x: Any) -> Any:
-    """Eight steps of the recurrence, then the asymptotic series; below 1/2 by reflection."""
+    """Apply eight steps of the recurrence, then the asymptotic series; below 1/2, reflection."""
     reflected = x < 0.5
     y = m.where(reflected, 1.0 - x, x)
     total = 1.0 / (y * y)
@@ -162,9 +162,9 @@ trigamma: Final[Pointwise] = Pointwise(
 # ----------------------------------------------------------------------------------------------------------- zeta
 
 
-#: B(2k) / (2k)! of the Euler-Maclaurin formula.
+#: Factors B(2k) / (2k)! of the Euler-Maclaurin formula.
 _TAIL: Final = tuple(b / math.factorial(2 * k) for k, b in enumerate(_BERNOULLI, 1))
-#: Terms that are summed one by one.
+#: Number of terms that are summed one by one.
 _TERMS: Final = 10
 
 
@@ -181,20 +181,20 @@ def _from(m: Any, s: Any, w: Any) -> Any:
 
 
 def _first_terms(m: Any, s: Any, w: Any, count: Any) -> tuple[Any, Any]:
-    """Return the sum of (k + w) ** -s over k below ``count``, and the number that follows the last one."""
+    """Return the sum of (k + w) ** -s over k below ``count``, and the number after the last one."""
     total, following = m.repeat(count, (0.0 * w, w), lambda k, total, w: (total + m.pow(w, -s), w + 1.0))
     return total, following
 
 
 def _zeta(m: Any, s: Any, q: Any) -> Any:
-    """Return the terms of positive numbers, and those of negative ones by their sizes, from the smallest on."""
+    """Sum the terms of positive numbers, and those of negative numbers by magnitude, from the smallest on."""
     below = q < 0
     count = m.where(below, -m.floor(q), 0.0)
     total, w = _first_terms(m, s, q + count, _TERMS)
     total = total + _from(m, s, w)
     smallest = m.where(below, -(q + (count - 1.0)), 1.0)
     mirrored, w = _first_terms(m, s, smallest, m.cast(m.minimum(count, float(_TERMS)), int32))
-    many = m.cast(m.where(count > _TERMS, 1.0, 0.0), int32)  # a loop of one round, which positive numbers skip
+    many = m.cast(m.where(count > _TERMS, 1.0, 0.0), int32)  # a loop of one iteration, which positive numbers skip
     (rest,) = m.repeat(many, (0.0 * w,), lambda k, rest: (_from(m, s, w) - _from(m, s, 1.0 - q),))
     mirrored = mirrored + rest
     even = m.eq(0.5 * s, m.floor(0.5 * s))
@@ -214,13 +214,13 @@ special_zeta: Final[Pointwise] = Pointwise(
     **_FLOAT)
 
 
-#: n of the largest n! that float64 holds.
+#: The largest n whose n! fits in float64.
 _LARGEST_FACTORIAL: Final = 170
 
 
 @composite("polygamma(int n, Tensor input) -> Tensor", method=False)
 def polygamma(n: int, input: Any) -> Any:
-    """The n-th derivative of digamma.
+    """Return the n-th derivative of digamma.
 
     Raises:
         ArgumentTypeError: n is not an integer.
@@ -239,24 +239,26 @@ def polygamma(n: int, input: Any) -> Any:
 
 @composite("polygamma_self(Tensor input, int n) -> Tensor", method="polygamma", function=False)
 def polygamma_self(input: Any, n: int) -> Any:
-    """The n-th derivative of digamma."""
+    """Return the n-th derivative of digamma."""
     return polygamma(n, input)
 
 
 @composite("polygamma_(Tensor! input, int n) -> Tensor", function=False)
 def polygamma_(input: Any, n: int) -> Any:
-    """``polygamma`` in place."""
+    """Apply ``polygamma`` in place."""
     before = input.clone() if input._key & AUTOGRAD else input
     return _written("polygamma_", input, polygamma(n, before))
 
 
 @composite("mvlgamma(Tensor input, int p) -> Tensor")
 def mvlgamma(input: Any, p: int) -> Any:
-    """Logarithm of the multivariate gamma function: p (p - 1) / 4 log(pi) + sum of lgamma(input - k / 2) for k < p.
+    """Return the logarithm of the multivariate gamma function.
+
+    It is p (p - 1) / 4 log(pi) + sum of lgamma(input - k / 2) for k < p.
 
     Raises:
         ArgumentError: p is less than 1.
-        UndefinedDtype: The input is of bools or complex numbers.
+        UndefinedDtype: The input's dtype is bool or complex.
     """
     if p < 1:
         raise ArgumentError("mvlgamma", f"p={p}", "the dimension is at least 1", "pass a number from 1")
@@ -271,7 +273,7 @@ def mvlgamma(input: Any, p: int) -> Any:
 
 @composite("mvlgamma_(Tensor! input, int p) -> Tensor", function=False)
 def mvlgamma_(input: Any, p: int) -> Any:
-    """``mvlgamma`` in place."""
+    """Apply ``mvlgamma`` in place."""
     return _written("mvlgamma_", input, mvlgamma(input, p))
 
 

@@ -1,8 +1,8 @@
 """The regularised incomplete gamma functions.
 
-With a above 200 and x near it, the uniform expansion (see ``special_tables.UNIFORM``); else the power series up to
-max(a, 1) and the continued fraction above, by Lentz's algorithm. Both start from x^a exp(-x) / gamma(a + 1), written
-over (x - a) / a so that nothing large cancels.
+For a above 200 and x near it, this is the uniform expansion (see ``tables.UNIFORM``); else the power series up
+to max(a, 1) and the continued fraction above, by Lentz's algorithm. Both start from x^a exp(-x) / gamma(a + 1), written
+in terms of (x - a) / a so that nothing large cancels.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LARGE: Final = 200.0
 
 
 def _excess(m: Any, mu: Any, ratio: Any) -> Any:
-    """Mu - log(ratio) for mu = ratio - 1, by the series of the area tangent near 0."""
+    """Return mu - log(ratio) for mu = ratio - 1, near 0 by the series of the inverse hyperbolic tangent."""
     t = mu / (2.0 + mu)
     square = t * t
     near = mu * t - 2.0 * t * square * polynomial([1 / (2 * k + 3) for k in range(11)], square)
@@ -30,7 +30,7 @@ def _excess(m: Any, mu: Any, ratio: Any) -> Any:
 
 
 def _series(m: Any, a: Any, x: Any, epsilon: float, steps: int) -> Any:
-    """1 + x / (a + 1) + x^2 / ((a + 1) (a + 2)) + ..."""
+    """Return 1 + x / (a + 1) + x^2 / ((a + 1) (a + 2)) + ..."""
     start = (1.0 + 0.0 * x, 1.0 + 0.0 * x, a)
 
     def step(k: Any, term: Any, total: Any, below: Any) -> tuple[Any, ...]:
@@ -42,7 +42,7 @@ def _series(m: Any, a: Any, x: Any, epsilon: float, steps: int) -> Any:
 
 
 def _fraction(m: Any, a: Any, x: Any, epsilon: float, steps: int) -> Any:
-    """Return the continued fraction of gamma(a, x) exp(x) x^-a, by its successive ratios."""
+    """Return the continued fraction of gamma(a, x) exp(x) x^-a, from its successive ratios."""
     b = x + 1.0 - a
     start = (b, 1e30 + 0.0 * x, 1.0 / b, 1.0 / b, 2.0 + 0.0 * x)
 
@@ -57,7 +57,7 @@ def _fraction(m: Any, a: Any, x: Any, epsilon: float, steps: int) -> Any:
 
 
 def _parts(m: Any, a: Any, x: Any) -> tuple[Any, Any]:
-    """Lower and upper function of finite positive numbers."""
+    """Return the lower and upper function of finite positive numbers."""
     epsilon, steps = (1e-17, 220) if is_wide(m) else (1e-8, 110)
     mu = (x - a) / a
     excess = _excess(m, mu, x / a)
@@ -68,7 +68,7 @@ def _parts(m: Any, a: Any, x: Any) -> tuple[Any, Any]:
     eta = m.sqrt(2.0 * excess)
     uniform = (a > _LARGE) & (eta < 0.8)
     below = x <= m.maximum(a, 1.0)
-    # Where another formula counts, each gets arguments that it ends on at once.
+    # Elements that another formula serves get arguments on which each loop ends at once.
     sum_x = m.where(below & ~uniform, x, 0.0)
     lower = prefactor * _series(m, a, sum_x, epsilon, steps)
     fraction_x = m.where(below | uniform, a + 1e6, x)
@@ -84,7 +84,7 @@ def _parts(m: Any, a: Any, x: Any) -> tuple[Any, Any]:
 
 
 def _limits(m: Any, a: Any, x: Any, value: Any, at_zero: float) -> Any:
-    """Return the values at zeros and infinities; NaN for negative numbers."""
+    """Return the values at zeros and infinities, and NaN for negative numbers."""
     at_infinity = 1.0 - at_zero
     return pick(m, m.ne(a, a) | m.ne(x, x), a + x, (x < 0) | (a < 0), math.nan,
                 m.eq(a, 0.0) & (x > 0), at_infinity, m.eq(a, 0.0), math.nan, m.eq(x, 0.0), at_zero,

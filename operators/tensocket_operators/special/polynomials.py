@@ -1,7 +1,7 @@
 """Orthogonal polynomials: Chebyshev (four kinds, and shifted), Hermite (two kinds), Laguerre, Legendre.
 
-All by their three-term recurrences from degrees 0 and 1; the degree may differ from element to element. A fraction of
-the degree is cut off; below 0, polynomials are 0, and so they are where the degree is no 64-bit integer. Chebyshev
+All use their three-term recurrences from degrees 0 and 1; the degree may differ between elements. Degrees are
+truncated to integers. Polynomials of negative degrees are 0, as are those of degrees beyond 64-bit integers. Chebyshev
 polynomials of high degrees between -1 and 1 are quotients of sines and cosines.
 """
 
@@ -18,17 +18,17 @@ from ..kinds.pointwise import Pointwise
 from ..pointwise.elementary import arc_cosine
 from .series import is_wide, pick
 
-#: Degrees above this one are computed as this one.
+#: Degrees above this one are clamped to it.
 _HIGHEST: Final = 2.0**24
-#: Degrees from which they are no 64-bit integers.
+#: Degrees from this one on are not 64-bit integers.
 _NO_INTEGER: Final = 2.0**63
-#: Degrees above which Chebyshev polynomials are not computed step by step.
+#: Degrees above this one do not use the recurrence for Chebyshev polynomials.
 _STEPS: Final = 64.0
-#: Degrees from which Hermite's polynomials count as infinite, for float32 and float64.
+#: Degrees from which on Hermite polynomials count as infinite, for float32 and float64.
 _HERMITE: Final = (128.0, 512.0)
-#: ``next(x, p, q, k)`` is the polynomial of degree k + 1 from those of degrees k - 1 and k.
+#: ``next(x, p, q, k)`` returns the polynomial of degree k + 1 from those of degrees k - 1 and k.
 Recurrence = Callable[[Any, Any, Any, Any], Any]
-#: ``closed(m, angle, n)`` is the polynomial at cos(angle), at 1, and its magnitude at -1.
+#: ``closed(m, angle, n)`` returns the polynomial at cos(angle), at 1, and its magnitude at -1.
 Closed = Callable[[Any, Any, Any], tuple[Any, Any, Any]]
 
 
@@ -61,7 +61,7 @@ def _polynomial(name: str, doc: str, first: Callable[[Any], Any], following: Rec
 
 
 def _at_once(m: Any, closed: Closed, x: Any, n: Any) -> Any:
-    """Return a closed form between -1 and 1; at both, angles are not precise enough."""
+    """Return a closed form between -1 and 1; at these ends, which angles cannot resolve, return exact values."""
     between, right, left = closed(m, arc_cosine(m, m.minimum(m.maximum(x, -1.0), 1.0)), n)
     odd = m.ne(n - 2.0 * m.floor(n * 0.5), 0.0)
     return pick(m, m.eq(x, 1.0), right, m.eq(x, -1.0), m.where(odd, -left, left), between)
@@ -81,7 +81,7 @@ _CLOSED: Final[dict[str, Closed]] = {
     "w": lambda m, t, n: (m.sin((n + 0.5) * t) / m.sin(0.5 * t), n + n + 1.0, 1.0 + 0.0 * n),
 }
 
-#: By kind.
+#: The polynomials by kind.
 CHEBYSHEV: Final = {kind: _polynomial(
     f"chebyshev_polynomial_{kind}", f"Chebyshev polynomial {kind.upper()} of degree n.", first, _chebyshev,
     closed=_CLOSED[kind]) for kind, first in _KINDS}

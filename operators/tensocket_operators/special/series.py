@@ -10,19 +10,17 @@ from tensocket_plugins.contract.dtypes import float64
 
 from .tables import Table
 
-#: Share of the largest coefficient below which float32 does without the rest of a series.
+#: Share of the largest coefficient below which float32 omits the rest of a series.
 _SINGLE: Final = 2e-9
 
 
 def is_wide(m: Any) -> bool:
-    """Whether a formula is over float64."""
+    """Whether a formula runs in float64."""
     return bool(m.dtype is float64)
 
 
 def chebyshev(m: Any, table: Table, x: Any, low: float, high: float) -> Any:
-    """Return a Chebyshev series over low .. high at ``x``, by Clenshaw's recurrence; as many terms as the dtype can
-    tell.
-    """
+    """Return a Chebyshev series over low .. high at ``x``, by Clenshaw's recurrence, to the dtype's precision."""
     if not is_wide(m):
         least = _SINGLE * max(map(abs, table))
         table = table[:max(k for k, c in enumerate(table) if abs(c) >= least) + 1]
@@ -34,7 +32,7 @@ def chebyshev(m: Any, table: Table, x: Any, low: float, high: float) -> Any:
 
 
 def polynomial(coefficients: Sequence[float], x: Any) -> Any:
-    """``c[0] + c[1] x + c[2] x^2 + ...`` by Horner's rule."""
+    """Return ``c[0] + c[1] x + c[2] x^2 + ...`` by Horner's rule."""
     result: Any = 0.0 * x + coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         result = result * x + coefficient
@@ -42,19 +40,19 @@ def polynomial(coefficients: Sequence[float], x: Any) -> Any:
 
 
 def exp_of_square(m: Any, x: Any, factor: float) -> Any:
-    """exp(factor * x^2): the square of the leading bits is exact, what is left of it small."""
+    """Return exp(factor * x^2): the square of the leading bits is exact, and the remainder is small."""
     x = m.minimum(m.abs(x), 64.0)
     lead = m.rint(x * 16.0) * 0.0625
     return m.exp(lead * lead * factor) * m.exp((x - lead) * (x + lead) * factor)
 
 
 def sin_pi(m: Any, x: Any) -> Any:
-    """sin(pi x) without its sign at odd multiples: exact at integers, NaN at infinities."""
+    """Return sin(pi x) without its sign at odd multiples: exact at integers, NaN at infinities."""
     return m.sin((x - m.rint(x)) * math.pi)
 
 
 def pick(m: Any, *cases: Any) -> Any:
-    """``pick(m, condition, value, condition, value, ..., value)``: the value of the first condition that holds."""
+    """Return the first value whose condition holds: ``pick(m, condition, value, condition, value, ..., value)``."""
     result = cases[-1]
     for position in range(len(cases) - 3, -1, -2):
         result = m.where(cases[position], cases[position + 1], result)

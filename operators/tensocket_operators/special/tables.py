@@ -1,8 +1,8 @@
 """Coefficients of the special functions.
 
-Chebyshev series c0 + c1 T1(t) + c2 T2(t) + ..., intervals mapped to -1 <= t <= 1. They interpolate the functions, at
-40 digits, in Chebyshev nodes; terms below 2e-18 of the largest value are left out. Where an interval ends at 0 only in
-the limit, it starts at a number near it, which the formulas know.
+These are Chebyshev series c0 + c1 T1(t) + c2 T2(t) + ..., with intervals mapped to -1 <= t <= 1. They interpolate the
+functions, at 40 digits, in Chebyshev nodes; terms below 2e-18 of the largest value are omitted. An interval that ends
+at 0 only in the limit starts at a number near 0, which the formulas know.
 """
 
 from __future__ import annotations
@@ -302,8 +302,8 @@ RECIPROCAL_GAMMA: Final[Table] = (
     6.116095104481416e-09, 5.002007644469223e-09, -1.18127457048702e-09, 1.0434267116911005e-10,
     7.782263439905071e-12, -3.696805618642206e-12, 5.100370287454476e-13,
 )
-#: Zeros of log|gamma(t - n)| for |t| up to 1/2, as two float64 numbers each: for every n from 2 the negative and the
-#: positive one, (0, 0) where there is none. Those of larger n are nearer to -n than floats are.
+#: Zeros of log|gamma(t - n)| for |t| up to 1/2, as two float64 numbers each: for every n from 2 on the negative and the
+#: positive one, (0, 0) for a missing one. Those of larger n are closer to -n than floats can resolve.
 LGAMMA_ZEROS: Final[tuple[tuple[float, float], ...]] = (
     (-0.45702473822080064, 1.843554041574456e-17), (0.0, 0.0), (-0.14358088834998006, 3.862806401714152e-18),
     (0.2523173532725874, -2.04688991691325e-17), (-0.03936183974053688, 3.2731379225891636e-18),

@@ -11,7 +11,7 @@ from tensocket_plugins.contract.errors import ShapeError
 
 
 def warn_of_number(name: str) -> None:
-    """Warn that a 0-dimensional tensor has no matrix that could be transposed."""
+    """Warn that a 0-dimensional tensor has no matrix to transpose."""
     warnings.warn(f"[{name}] a 0-dimensional tensor — transposing is for matrices — use the tensor itself, or conj()",
                   UserWarning, stacklevel=3)
 
@@ -24,7 +24,7 @@ class ComplexAttributes:
 
     @property
     def real(self: Any) -> Any:
-        """The real parts, a view; a real tensor itself. Assigning writes them."""
+        """The real parts, as a view; a real tensor itself. Assignment writes to them."""
         return functions.real(self)
 
     @real.setter
@@ -33,7 +33,7 @@ class ComplexAttributes:
 
     @property
     def imag(self: Any) -> Any:
-        """The imaginary parts of a complex tensor, a view. Assigning writes them."""
+        """The imaginary parts of a complex tensor, as a view. Assignment writes to them."""
         return functions.imag(self)
 
     @imag.setter
@@ -42,14 +42,14 @@ class ComplexAttributes:
 
     @property
     def T(self: Any) -> Any:  # noqa: N802  PyTorch's name
-        """Dimensions reversed."""
+        """The tensor with its dimensions reversed, as a view."""
         if not self._array.shape:
             warn_of_number("T")
         return self.permute(tuple(range(self.ndim - 1, -1, -1)))
 
     @property
     def mT(self: Any) -> Any:  # noqa: N802  PyTorch's name
-        """The last two dimensions exchanged; a number is itself, with a warning."""
+        """The tensor with its last two dimensions exchanged; a number itself, with a warning."""
         if not self._array.shape:
             warn_of_number("mT")
             return self.transpose(0, 0)
@@ -60,15 +60,15 @@ class ComplexAttributes:
 
     @property
     def mH(self: Any) -> Any:  # noqa: N802  PyTorch's name
-        """Conjugate transposes of the matrices in the last two dimensions; a number's is its conjugate."""
+        """The conjugate transposes of the matrices in the last two dimensions; the conjugate of a number."""
         return functions.adjoint(self)
 
     @property
     def H(self: Any) -> Any:  # noqa: N802  PyTorch's name
-        """The conjugate transpose of a matrix; a number's is its conjugate, with a warning.
+        """The conjugate transpose of a matrix; the conjugate of a number, with a warning.
 
         Raises:
-            ShapeError: The tensor has another number of dimensions than two.
+            ShapeError: The tensor has neither zero nor two dimensions.
         """
         rank = len(self._array.shape)
         if rank == 0:

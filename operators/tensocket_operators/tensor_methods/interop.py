@@ -1,4 +1,4 @@
-"""Methods of tensors for the rest of Python: arrays, DLPack, pickle, copy."""
+"""Methods of tensors for other Python libraries: arrays, DLPack, pickle, copy."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class InteropMethods:
 
     __slots__ = ()
 
-    #: NumPy's arrays and numbers leave mixed arithmetic to the tensor.
+    #: NumPy's arrays and numbers defer to the tensor in mixed arithmetic.
     __array_priority__: float = 1000.0
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
-        """Return the module with the array API standard's functions over tensors, ``tensocket.array_api``."""
+        """Return ``tensocket.array_api``, the module with the array API standard's functions over tensors."""
         return array_namespace(api_version)
 
     def to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
-        """This tensor on another device, under the array API standard's name; itself where it is there already.
+        """Return the tensor on another device, as in the array API standard; the tensor itself if it is already there.
 
         Raises:
             ArgumentError: ``stream`` is given; copies run on the devices' current streams.
@@ -56,7 +56,7 @@ class InteropMethods:
         Raises:
             ArgumentTypeError: The tensor is not on the host, or NumPy lacks its dtype.
             AutogradError: The tensor requires grad.
-            ExchangeError: It is a conjugated or negated view.
+            ExchangeError: The tensor is a conjugated or negated view.
         """
         if not force:
             if self._key & AUTOGRAD and STATE.grad_enabled:
@@ -84,34 +84,34 @@ class InteropMethods:
         """Return a DLPack capsule with this tensor's memory.
 
         Args:
-            stream: The consumer's stream, as DLPack numbers those of the device; -1 if the consumer takes care itself.
+            stream: The consumer's stream, in DLPack's numbering for the device; -1 if the consumer synchronises itself.
                 None on the host.
-            max_version: The newest version that the consumer knows; None is one before 1.0.
-            dl_device: Where the consumer wants it, as DLPack's type and number.
-            copy: True always copies, False never; None only to get to ``dl_device``.
+            max_version: The newest version that the consumer supports; None means a version before 1.0.
+            dl_device: The device that the consumer wants, as DLPack's type and number.
+            copy: True always copies, False never; None copies only to reach ``dl_device``.
 
         Raises:
-            ExchangeError: The tensor requires grad, or its memory cannot be shared in this way.
+            ExchangeError: The tensor requires grad, or its memory cannot be shared as requested.
             ArgumentError: The device shares no memory, or has no such stream.
         """
         return dlpack.export(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self: Any) -> tuple[int, int]:
-        """DLPack's type and number of the device."""
+        """Return DLPack's type and number of the device."""
         return dlpack.dlpack_device("__dlpack_device__", self._entry)
 
     def module_load(self: Any, other: Any, assign: bool = False) -> Any:
-        """Prepare ``other``, a value from a state dict, for the swap with this tensor of a module.
+        """Prepare ``other``, a value from a state dict, to be swapped with this tensor of a module.
 
-        ``Module.load_state_dict`` calls it under ``__future__.set_swap_module_params_on_conversion(True)``; classes
-        with values of their own override it, or handle it in ``__torch_function__``.
+        ``Module.load_state_dict`` calls it under ``__future__.set_swap_module_params_on_conversion(True)``. Classes
+        whose values are not in the tensor's memory override it, or handle it in ``__torch_function__``.
 
         Args:
             other: The value from the state dict.
             assign: Whether ``load_state_dict`` was called with ``assign=True``.
 
         Returns:
-            A new tensor: on this one's memory with the values of ``other``, or with ``assign`` on that of ``other``.
+            A new tensor: on this tensor's memory with the values of ``other``, or with ``assign`` on that of ``other``.
         """
         if overridden(self, other):
             return handle("module_load", InteropMethods.module_load, (self, other), (self, other), {"assign": assign})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class PrintOptions:
-    """How tensors are printed; attributes as the arguments of ``set_printoptions``."""
+    """Options of printing; attributes as the arguments of ``set_printoptions``."""
 
     precision: int = 4
     threshold: float = 1000
@@ -40,15 +40,15 @@ _PROFILES: Final = {
 
 def set_printoptions(precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
                      linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None) -> None:
-    """Set how tensors are printed; None keeps an option, except ``sci_mode``, which None sets to automatic.
+    """Set how tensors are printed; None keeps an option, except that None sets ``sci_mode`` to automatic.
 
     Args:
-        precision: Digits behind the point.
+        precision: Digits after the decimal point.
         threshold: Number of elements above which only the edges are shown.
         edgeitems: Elements shown at either edge of a dimension.
         linewidth: Characters of a line.
-        profile: ``default``, ``short`` or ``full``; the other options go before it.
-        sci_mode: Scientific notation always, never, or (None) where magnitudes differ much.
+        profile: ``default``, ``short`` or ``full``; the other options override it.
+        sci_mode: Scientific notation always, never, or (None) only when magnitudes differ widely.
 
     Raises:
         ArgumentError: No profile has this name.
@@ -68,13 +68,13 @@ def set_printoptions(precision: int | None = None, threshold: float | None = Non
 
 
 def get_printoptions() -> dict[str, Any]:
-    """Return the options in force, as keyword arguments of ``set_printoptions``."""
+    """Return the current options, as keyword arguments of ``set_printoptions``."""
     return asdict(_OPTIONS)
 
 
 @contextmanager
 def printoptions(**options: Any) -> Iterator[None]:
-    """Options for a ``with`` block; arguments as those of ``set_printoptions``."""
+    """Set options for a ``with`` block; arguments as those of ``set_printoptions``."""
     before = replace(_OPTIONS)
     set_printoptions(**options)
     try:
@@ -84,11 +84,11 @@ def printoptions(**options: Any) -> Iterator[None]:
 
 
 def format_tensor(tensor: Tensor, contents: str | None = None) -> str:
-    """Return the tensor's values and what is not the default of dtype, device and autograd.
+    """Return the tensor's values, and its dtype, device and autograd state where they differ from the defaults.
 
     Args:
         tensor: The tensor.
-        contents: Text for the values, which a class may hold itself.
+        contents: Text for the values, which a subclass may supply.
     """
     prefix = "tensor(" if "_plain_repr" in type(tensor).__dict__ else f"{type(tensor).__name__}("
     meta = tensor.device.type == "meta"
@@ -99,7 +99,7 @@ def format_tensor(tensor: Tensor, contents: str | None = None) -> str:
 
 
 def format_sparse(tensor: Any, parts: dict[str, Tensor]) -> str:
-    """Return a sparse tensor: its parts, size, number of elements, layout, and what is not the default.
+    """Return the text of a sparse tensor: parts, size, number of elements, layout, and attributes that are not default.
 
     Args:
         tensor: The tensor.
@@ -160,7 +160,7 @@ def _suffixes(tensor: Tensor, meta: bool) -> list[str]:
 
 
 def _with_suffixes(text: str, suffixes: list[str], indent: int) -> str:
-    """Return the suffixes behind the values, on a new line where they do not fit."""
+    """Append the suffixes to the values, on a new line if they do not fit."""
     column = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
         if column + len(suffix) + 2 > _OPTIONS.linewidth:
@@ -173,7 +173,7 @@ def _with_suffixes(text: str, suffixes: list[str], indent: int) -> str:
 
 
 class _Column:
-    """The common form and width of real numbers: that of numbers other than 0, infinity and NaN."""
+    """The common format and width of real numbers, chosen from those other than 0, infinity and NaN."""
 
     def __init__(self, values: np.ndarray[Any, Any]) -> None:
         self.width = 1
@@ -184,12 +184,12 @@ class _Column:
         numbers = values.ravel().astype(np.float64)
         finite = numbers[np.isfinite(numbers) & (numbers != 0)]
         self.form = self._form(finite)
-        # A whole number is followed by a point.
+        # A decimal point follows a whole number.
         self.width = max((len(self._text(v)) for v in finite.tolist()), default=1)
 
     @staticmethod
     def _form(finite: np.ndarray[Any, Any]) -> str:
-        """Whole, with some digits, or scientific where magnitudes differ much."""
+        """Return the format: whole, with digits, or scientific if magnitudes differ widely."""
         if not finite.size:
             return "whole"
         size = np.abs(finite)
@@ -209,12 +209,12 @@ class _Column:
         return format(value, self.form)
 
     def word(self, value: Any) -> str:
-        """One number, filled up to the column's width."""
+        """Return one number, padded to the column's width."""
         return self._text(value).rjust(self.width)
 
 
 class _Printer:
-    """Numbers of one tensor in brackets."""
+    """A printer of the nested brackets of one tensor."""
 
     def __init__(self, values: np.ndarray[Any, Any]) -> None:
         self.summary = values.size > _OPTIONS.threshold
@@ -226,14 +226,14 @@ class _Printer:
             self.real = _Column(shown)
 
     def word(self, value: Any) -> str:
-        """One number."""
+        """Return the text of one number."""
         if self.imaginary is None:
             return self.real.word(value)
         imaginary = (self.imaginary.word(value.imag) + "j").lstrip()
         return self.real.word(value.real) + ("" if imaginary[0] in "+-" else "+") + imaginary
 
     def nested(self, values: np.ndarray[Any, Any], indent: int) -> str:
-        """Brackets around the parts of one dimension."""
+        """Return the parts of one dimension in brackets."""
         if values.ndim == 0:
             return self.word(values.item())
         cut = self.summary and values.shape[0] > 2 * _OPTIONS.edgeitems
@@ -259,7 +259,7 @@ class _Printer:
 
 
 def _edges(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the elements that are shown of a tensor that is too large."""
+    """Return the elements at the edges of a tensor that is too large to show."""
     edge = _OPTIONS.edgeitems
     for axis, size in enumerate(values.shape):
         if size > 2 * edge:
@@ -269,7 +269,7 @@ def _edges(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 @tensor_methods
 class Printing:
-    """How tensors show themselves."""
+    """The text form of tensors."""
 
     __slots__ = ()
 

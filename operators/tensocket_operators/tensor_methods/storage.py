@@ -1,4 +1,4 @@
-"""Methods of tensors that tell how and where their elements are stored."""
+"""Methods of tensors that describe how and where their elements are stored."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class StorageMethods:
         return strides if dim is None else strides[normalize_axis("stride", dim, len(strides))]
 
     def storage_offset(self) -> int:
-        """Elements between the start of the storage and the first element."""
+        """Return the number of elements between the start of the storage and the first element."""
         return memory_offset(self._array)
 
     def element_size(self) -> int:
@@ -77,16 +77,16 @@ class StorageMethods:
         return int(self._array.size) * self.dtype.itemsize
 
     def data_ptr(self) -> int:
-        """Return a number that identifies the first element's place in memory; 0 for a tensor without elements."""
+        """Return a number that identifies the memory address of the first element; 0 for a tensor without elements."""
         return self._entry.runtime.data_ptr(plain_handle(self._array)) if self._array.size else 0
 
     def is_contiguous(self, memory_format: Any = contiguous_format) -> bool:
-        """Whether elements lie as a memory format says: by default in row-major order without gaps."""
+        """Whether the tensor has a memory format: by default row-major order without gaps."""
         return in_format(self._array, check_format("is_contiguous", memory_format) or contiguous_format)
 
     @property
     def layout(self) -> layout:
-        """``strided``: every element has an offset that strides tell."""
+        """The layout ``strided``: strides give the offset of every element."""
         return strided
 
     def is_set_to(self, tensor: Any) -> bool:
@@ -106,11 +106,11 @@ class StorageMethods:
     # ------------------------------------------------------------------------------------------ memory
 
     def untyped_storage(self) -> Any:
-        """Return the bytes of the memory that this tensor and its views share."""
+        """Return the bytes of the memory that the tensor shares with its views."""
         return storages.storage_of(self)
 
     def storage(self) -> Any:
-        """Return the memory that this tensor and its views share, as elements of its dtype; deprecated, warns once."""
+        """Return the memory that the tensor shares with its views, as elements of its dtype; deprecated, warns once."""
         typed_storages.warn_deprecated()
         return typed_storages.typed_storage_of(self)
 
@@ -118,34 +118,34 @@ class StorageMethods:
         return typed_storages.typed_storage_of(self)
 
     def storage_type(self) -> Any:
-        """Return the class of storages of this dtype, ``FloatStorage``."""
+        """Return the class of storages of this dtype, such as ``FloatStorage``."""
         return storage_kinds.storage_kind(self.dtype, self.device.type)
 
     def set_(self, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Any:
         """Use the memory of a tensor or a storage, in place; without a source, become empty.
 
         Args:
-            source: A tensor, whose geometry is taken unless ``size`` is given, or a storage.
+            source: A tensor, which also supplies the geometry unless ``size`` is given, or a storage.
             storage_offset: Elements before the first one.
-            size: Shape; all elements of the storage by default.
+            size: Shape; by default all elements of the storage.
             stride: Strides in elements; row-major by default.
 
         Raises:
-            ArgumentTypeError: The source is neither.
+            ArgumentTypeError: The source is neither a tensor nor a storage.
             DtypeError: The source tensor has another dtype.
             DeviceMismatch: The source is on another device.
-            AutogradError: The tensor is a view that is not modified while gradients are recorded.
+            AutogradError: The tensor is a view that cannot change in place while gradients are recorded.
         """
         if self._key & AUTOGRAD and STATE.grad_enabled and STATE.inference is None and self._base is not None:
             check_no_leaf("set_", self)
         return storages.placed(self, source, storage_offset, size, stride)
 
     def is_shared(self) -> bool:
-        """Whether the memory is shared with the processes that the tensor is sent to."""
+        """Whether the tensor's memory is shared with the processes that receive it."""
         return sharing.place_in_segment(plain_handle(getattr(self, "_array", None))) is not None
 
     def share_memory_(self) -> Any:
-        """Move the memory, with all tensors on it, to where other processes see it, too; does nothing if it is there.
+        """Move the memory, with all tensors on it, to memory that other processes share, unless it is there already.
 
         Raises:
             ArgumentTypeError: The tensor has no memory of its own.
@@ -154,7 +154,7 @@ class StorageMethods:
         return sharing.share_memory(self)
 
     def is_pinned(self, device: Any = None) -> bool:
-        """False: host memory is pageable."""
+        """Return False: host memory is pageable."""
         return False
 
     def pin_memory(self, device: Any = None) -> Any:
@@ -162,11 +162,10 @@ class StorageMethods:
         return self
 
     def record_stream(self, stream: Any) -> None:
-        """Nothing: memory is kept until all streams that use it are done."""
+        """Do nothing: memory lives until all streams that use it are done."""
 
     def new(self, *data: Any, device: Any = None, **named: Any) -> Any:
-        """Return a tensor of this dtype and device: of the given sizes, of values, or on the memory of a tensor or
-        storage.
+        """Return a tensor of this dtype and device: of given sizes or values, or on the memory of a tensor or storage.
 
         Raises:
             ArgumentTypeError: A tensor has another dtype.
@@ -178,16 +177,16 @@ class StorageMethods:
 
     @property
     def is_cpu(self) -> bool:
-        """Whether it is in host memory."""
+        """Whether the tensor is in host memory."""
         return self.device.type == HOST_DEVICE
 
     @property
     def is_cuda(self) -> bool:
-        """Whether it is on a device called ``cuda``."""
+        """Whether the tensor is on a device called ``cuda``."""
         return self.device.type == "cuda"
 
     is_sparse = is_quantized = is_nested = is_mkldnn = is_xpu = is_mps = is_sparse_csr = False
-    #: Only graphs name their tensors.
+    #: Only graphs give names to their tensors.
     name = None
 
     def is_signed(self) -> bool:
@@ -214,7 +213,5 @@ class StorageMethods:
         return self.flip(0) if self._array.shape else self
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
-        """Return the name of this kind of tensors, ``tensocket.FloatTensor``; with a dtype or a name, a conversion to
-        it.
-        """
+        """Return the tensor's type name, ``tensocket.FloatTensor``; with a dtype or name, the converted tensor."""
         return typenames.type_name(self) if dtype is None else typenames.converted(self, dtype)

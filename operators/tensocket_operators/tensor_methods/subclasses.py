@@ -1,4 +1,4 @@
-"""Subclasses of Tensor: what making one sets up, how their tensors are made, and what they see besides operators."""
+"""Subclasses of Tensor: their preparation, the construction of their tensors, and the methods that they intercept."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from .. import creation
 
 _new = object.__new__
 
-#: Methods that are not operators but that overriding classes see nevertheless. Properties are read directly.
+#: Methods that are not operators but that ``__torch_function__`` intercepts. Properties are read directly.
 METHODS: Final = (
     "__array__", "__bool__", "__contains__", "__deepcopy__", "__float__", "__format__", "__getitem__", "__index__",
     "__int__", "__len__", "__repr__", "__setitem__", "backward", "data_ptr", "detach_", "dim", "element_size",
     "get_device", "is_complex", "is_contiguous", "is_floating_point", "item", "nelement", "normal_", "numel", "numpy",
     "register_hook", "requires_grad_", "retain_grad", "storage_offset", "tolist", "uniform_",
 )
-#: Those that ask by themselves: classes check that they override none of these.
+#: Methods that test for overrides themselves: classes check that they override none of these.
 ASKING: Final = ("size", "stride")
 _SEEN: Final[dict[str, Callable[..., Any]]] = {}
 
@@ -51,7 +51,7 @@ class SubclassHooks:
     __slots__ = ()
 
     def __new__(cls, *given: Any, device: Any = None, **named: Any) -> Any:
-        """Return a tensor of the default dtype with the given sizes, values or tensor, as PyTorch's old constructor."""
+        """Return a default-dtype tensor with given sizes, values or memory, as PyTorch's old constructor does."""
         return legacy_tensor(cls, given, named, device)
 
     def __init_subclass__(cls, **keywords: Any) -> None:
@@ -59,7 +59,7 @@ class SubclassHooks:
         prepare_class(cls)
 
     def as_subclass(self: Any, cls: Any) -> Any:
-        """This tensor as one of class ``cls``: on the same memory, with the same history.
+        """Return this tensor as one of class ``cls``: on the same memory, with the same history.
 
         Raises:
             ArgumentTypeError: ``cls`` is not a class of tensors.
@@ -93,18 +93,18 @@ class SubclassHooks:
 
 
 def prepare_class(cls: Any) -> None:
-    """Note which methods a new subclass of Tensor overrides, and set the key bits of its tensors."""
+    """Record which methods a new subclass of Tensor overrides, and set the key bits of its tensors."""
     base: Any = Tensor
     dispatches = cls._dispatches = cls.__torch_dispatch__ is not disabled_torch_dispatch
     default = getattr(cls.__torch_function__, "__func__", None) is default_torch_function
     if default and "__torch_dispatch__" in cls.__dict__ and dispatches:
-        # A class that takes calls below autograd gives its results their class itself.
+        # A class that handles calls below autograd sets the class of its results itself.
         cls.__torch_function__ = disabled_torch_function
     cls._overrides = cls.__torch_function__ is not disabled_torch_function
     cls._class_key = WRAPPER if cls._overrides or dispatches else 0
     if cls._overrides:
         for name in METHODS:
-            # While operators are generated, methods do not exist yet.
+            # During the generation of operators, their methods do not exist yet.
             if hasattr(base, name) and getattr(cls, name) is getattr(base, name):
                 setattr(cls, name, _seen(name))
     if dispatches:
@@ -115,7 +115,7 @@ def prepare_class(cls: Any) -> None:
 
 
 def _seen(name: str) -> Callable[..., Any]:
-    """Return a method of Tensor that asks who overrides functions first."""
+    """Return a method of Tensor that first offers the call to ``__torch_function__``."""
     if name not in _SEEN:
         plain = getattr(Tensor, name)
 
@@ -130,10 +130,10 @@ def _seen(name: str) -> Callable[..., Any]:
 
 
 def retyped(tensor: Any, cls: Any) -> Any:
-    """Return a tensor that nobody else holds, as one of another class."""
+    """Return a tensor that nothing else holds, as a tensor of another class."""
     try:
         tensor.__class__ = cls
-    except TypeError:  # the class has slots of its own
+    except TypeError:  # the class adds slots
         other = _new(cls)
         for name in ("_array", "_key", "_grad", "_grad_fn", "_version_counter", "_base"):
             setattr(other, name, getattr(tensor, name))
@@ -157,7 +157,7 @@ def make_subclass(cls: Any, data: Any, requires_grad: bool = False) -> Any:
 
 
 def legacy_tensor(cls: Any, given: tuple[Any, ...], named: dict[str, Any], device: Any) -> Any:
-    """``cls(2, 3)``, ``cls([1, 2])``, ``cls(tensor)``: sizes, values of the default dtype, or a tensor's memory.
+    """Return ``cls(2, 3)``, ``cls([1, 2])`` or ``cls(tensor)``: from sizes, values of the default dtype, or memory.
 
     Raises:
         ArgumentTypeError: The only argument is a number that is not a size.
@@ -171,7 +171,7 @@ def legacy_tensor(cls: Any, given: tuple[Any, ...], named: dict[str, Any], devic
 def make_wrapper(cls: Any, size: Any, strides: Any = None, storage_offset: Any = None, memory_format: Any = None,
                  dtype: Any = None, layout: Any = strided, device: Any = None, pin_memory: bool = False,
                  requires_grad: bool = False, **policies: Any) -> Any:
-    """Return a tensor of class ``cls`` with geometry, dtype and device, but without memory: its class knows the values.
+    """Return a tensor of class ``cls`` with geometry, dtype and device, but no memory: its class holds the values.
 
     Args:
         size: Shape.
@@ -184,11 +184,11 @@ def make_wrapper(cls: Any, size: Any, strides: Any = None, storage_offset: Any =
         pin_memory: Accepted as in PyTorch, without effect: the tensor has no memory.
         requires_grad: Whether it is a leaf that requires grad.
         policies: PyTorch's ``dispatch_device``, ``dispatch_layout``, ``dispatch_sizes_strides_policy``,
-            ``_extra_dispatch_keys`` and ``storage_size``, as far as they ask for nothing.
+            ``_extra_dispatch_keys`` and ``storage_size``; only false values are supported.
 
     Raises:
         ArgumentTypeError: The class defines no ``__torch_dispatch__``, or ``dtype`` is not a dtype.
-        UnsupportedOperator: A policy asks ``__torch_dispatch__`` for device, layout or sizes.
+        UnsupportedOperator: A policy requests device, layout or sizes from ``__torch_dispatch__``.
     """
     if not cls._dispatches:
         raise ArgumentTypeError("_make_wrapper_subclass", f"class {cls.__name__}",
@@ -216,17 +216,17 @@ def make_wrapper(cls: Any, size: Any, strides: Any = None, storage_offset: Any =
     return tensor
 
 
-#: Keywords of PyTorch's constructors of subclasses by which ``__torch_dispatch__`` is asked for more than values.
+#: Keywords of PyTorch's subclass constructors that request more than values from ``__torch_dispatch__``.
 _POLICIES: Final = frozenset(("dispatch_device", "dispatch_layout", "dispatch_sizes_strides_policy",
                               "_extra_dispatch_keys", "storage_size", "device_for_backend_keys"))
 
 
 def check_policies(operator: str, policies: dict[str, Any]) -> None:
-    """Refuse keywords that ask for something, and unknown ones.
+    """Reject keywords with true values, and unknown keywords.
 
     Raises:
         ArgumentTypeError: A keyword is unknown.
-        UnsupportedOperator: A policy asks ``__torch_dispatch__`` for device, layout or sizes.
+        UnsupportedOperator: A policy requests device, layout or sizes from ``__torch_dispatch__``.
     """
     unknown = sorted(policies.keys() - _POLICIES)
     if unknown:
@@ -248,16 +248,16 @@ def without_memory(tensor: Any) -> bool:
 
 
 def _dispatched_cut(self: Any) -> Any:
-    """Return the class's own ``detach``."""
+    """Return the result of the class's own ``detach``."""
     with thread_state(overrides_off=True, exclude=STATE.exclude | AUTOGRAD):
         made = call(OPERATORS["detach"], self)
-    # Recording compares versions: of the tensor, and of what it saved.
+    # Autograd compares the versions of the tensor and of the values that it saved.
     made._version_counter = version_counter(self)
     return made
 
 
 def _dispatched_item(self: Any) -> Any:
-    """Return the class's own reading of the only element."""
+    """Return the only element as the class itself reads it."""
     return call(OPERATORS["_local_scalar_dense"], self)
 
 
@@ -265,7 +265,7 @@ def _host(self: Any) -> Any:
     """Return the elements of a tensor that has memory.
 
     Raises:
-        MissingDataError: Only its class knows them.
+        MissingDataError: Only the tensor's class knows them.
     """
     if not without_memory(self):
         return vars(Tensor)["_host"](self)

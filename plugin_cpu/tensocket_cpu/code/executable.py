@@ -16,6 +16,7 @@ import numpy as np
 
 from tensocket_plugins.contract.backend import Executable, Stream
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.launch_recorder import RECORDERS, note_launch
 from tensocket_plugins.ir.launch import host_function
 from tensocket_plugins.ir.nodes import Assign, Atomic, Call, Declare, Expr, Kernel, Let, Load, Program, Stmt, Store, Var
 from tensocket_plugins.ir.printers.llvm_calls import split_loop, walk
@@ -27,7 +28,6 @@ from tensocket_plugins.kit.bounded import BoundedCache
 from ..threads.pool import Entry, ThreadPool
 from ..threads.streams import CpuQueue
 from .caches import begins_line, streaming_bytes
-from .launch_recorder import RECORDERS, note
 from .pointers import POINTER_FIELD, address_of
 
 #: The compiled entry's type; the call releases the interpreter lock.
@@ -198,7 +198,7 @@ def _simple(name: str, pack: Callable[..., bytes], written: Sequence[bool], entr
         # Results come first and operands last; the larger of the two measures the work.
         size = max(buffers[0].size, buffers[-1].size)
         if RECORDERS:
-            note(entry, buffers, written, args, count, size > grain)
+            note_launch(entry, buffers, written, (args[8 * len(buffers):], count), size > grain)
         if size > grain:
             pool.run(entry, args, count, 2 * size // grain)
         else:
@@ -236,7 +236,8 @@ class _Run:
         largest = max([array.size for array in arrays], default=0)
         for launch, count in zip(self._launches, counts, strict=True):
             if RECORDERS:
-                note(launch.entry, arrays, self._written, args, 1 if count is None else count, largest > launch.grain)
+                note_launch(launch.entry, arrays, self._written,
+                            (args[8 * len(arrays):], 1 if count is None else count), largest > launch.grain)
             if count is not None and largest > launch.grain:
                 self._pool.run(launch.entry, args, count, 2 * largest // launch.grain)
             else:

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from tensocket_plugins.contract.backend import ListExecutable, Stream
+from tensocket_plugins.contract.backend import Stream
 from tensocket_plugins.ir.nodes import Program, Var
 from tensocket_plugins.ir.printers.llvm_calls import slots, split_loop
+from tensocket_plugins.kit.plans import ListExecutable
 
 from ..threads.pool import ThreadPool
 from .executable import array_slot, grain, make_entry, slot_codes

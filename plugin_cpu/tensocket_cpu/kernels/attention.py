@@ -68,8 +68,8 @@ class Attention:
         for name in _DTYPES:
             dtype = dtype_from_name(name)
             work = dtype if dtype.itemsize >= 4 else float32
-            device.kernels.register("attend", partial(self._forward, dtype, work), dtypes=(name,))
-            device.kernels.register("attend_gradients", partial(self._backward, dtype, work), dtypes=(name,))
+            for operator, run in (("attend", self._forward), ("attend_gradients", self._backward)):
+                device.kernels.register(operator, partial(run, dtype, work), dtypes=(name,), recorded=True)
 
     def _forward(self, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Sequence[Any],
                  stream: Stream) -> None:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from tensocket_plugins.contract.backend import Stream
 from tensocket_plugins.contract.dtypes import DType, int64
+from tensocket_plugins.contract.launch_recorder import RECORDERS
 from tensocket_plugins.ir.nodes import Buffer, Kernel, LoopKind, Program, Scalar, Store, Var, const, loop
-
-from ..code.launch_recorder import RECORDERS
 
 if TYPE_CHECKING:
     from ..device import CpuDevice

@@ -19,9 +19,9 @@ import numpy as np
 
 from tensocket_plugins.contract.backend import Executable, Stream
 from tensocket_plugins.contract.dtypes import DType, dtype_from_name, float32
+from tensocket_plugins.contract.launch_recorder import RECORDERS, expect_zero, note_constant
 from tensocket_plugins.kit.bounded import BoundedCache
 
-from ..code.launch_recorder import RECORDERS, constant, expect_zero
 from ..threads.streams import CpuQueue
 from . import convolution_schedule as programs
 from . import narrow_convolution, winograd
@@ -160,7 +160,7 @@ class Convolutions:
             work = dtype if dtype.itemsize >= 4 else float32
             for operator, run in (("convolve", self._forward), ("convolve_input", self._transposed),
                                   ("convolve_weight", self._weight)):
-                device.kernels.register(operator, partial(run, dtype, work), dtypes=(name,))
+                device.kernels.register(operator, partial(run, dtype, work), dtypes=(name,), recorded=True)
 
     def _forward(self, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Sequence[Any],
                  stream: Stream) -> None:
@@ -201,7 +201,7 @@ class Convolutions:
         for part in call.parts:
             if RECORDERS:
                 for table in (part.places, part.offsets, part.rows):
-                    constant(table)
+                    note_constant(table)
             weight = self._device.empty((part.size,), work, stream)
             run, numbers = part.gather
             run((weight, w, part.places), numbers, stream)
@@ -241,7 +241,7 @@ class Convolutions:
         image = self.filled(call.image, work, x, stream)
         upstream = self.filled(call.upstream, work, grad, stream)
         if RECORDERS:
-            constant(call.offsets)
+            note_constant(call.offsets)
         run, numbers = call.multiply
         run((out, upstream, image, call.offsets), numbers, stream)
         wrong = image[0, -1:]

@@ -41,9 +41,8 @@ class Recurrences:
             dtype = dtype_from_name(name)
             work = dtype if dtype.itemsize >= 4 else float32
             for kind in CELLS:
-                device.kernels.register(f"{kind}_layer", partial(self._forward, kind, dtype, work), dtypes=(name,))
-                device.kernels.register(f"{kind}_layer_gradients", partial(self._backward, kind, dtype, work),
-                                        dtypes=(name,))
+                for operator, run in ((f"{kind}_layer", self._forward), (f"{kind}_layer_gradients", self._backward)):
+                    device.kernels.register(operator, partial(run, kind, dtype, work), dtypes=(name,), recorded=True)
 
     def _forward(self, kind: str, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any],
                  scalars: Sequence[Any], stream: Stream) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract.backend import Stream
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.launch_recorder import forbid_replay
 
-from ..code.launch_recorder import forbid_replay
 from . import convolution_schedule as direct
 from . import winograd_schedule as programs
 from . import winograd_weight as weight_programs

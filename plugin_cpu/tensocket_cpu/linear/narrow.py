@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..code.launch_recorder import RECORDERS, forbid_replay
+from tensocket_plugins.contract.launch_recorder import RECORDERS, forbid_replay
+
 from ..code.pointers import address_of
 from ..threads.pool import Entry, ThreadPool
 from .gemm import NO_BATCH, PLAIN, TRANSPOSED, batch_steps, oriented

@@ -2,9 +2,9 @@
 
 The function is LLVM IR around the program's own kernel: it checks that its operands are dense arrays of the expected
 dtypes and of one shape, makes the result through NumPy's C interface, and runs the kernel on it. Whatever is different
-goes to a Python fallback with the same arguments, so the entry is a faster spelling of the fallback and nothing else.
+goes to a Python next_path with the same arguments, so the entry is a faster spelling of the next_path and nothing else.
 
-With a box (``boxes``), operands and result are objects around arrays: a whole operator in one call.
+With a wrapper (``wrappers``), operands and result are objects around arrays: a whole operator in one call.
 
 Its ``self`` is an array of addresses (types, dtypes, C functions), so that the machine code holds none and can be kept
 on disk like every other kernel.
@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.native import LAST, NativeForm
+from tensocket_plugins.contract.plans import LAST_DIM, EntryPlan
 from tensocket_plugins.ir.lanes import all_vectors
-from tensocket_plugins.ir.nodes import Call, Const, Expr, Program, Var
+from tensocket_plugins.ir.nodes import Call, Const, Expr, Var
 from tensocket_plugins.ir.printers.llvm import print_llvm
 from tensocket_plugins.ir.printers.llvm_calls import entry_name, slots, split_loop
 
 from ..code.immortal import immortal
-from .boxes import close_box, open_box, python_number, slot_offsets
 from .changes import check_target, count_change
 from .layout import DENSE, Layout
+from .wrappers import new_wrapper, open_wrapper, python_number, slot_offsets
 from .writer import Text
 
 if TYPE_CHECKING:
@@ -60,29 +60,29 @@ class Words(np.ndarray[Any, Any]):
 _METHODS: Final[dict[tuple[str, int], _MethodDef]] = {}
 
 
-def make_entry(compiler: Compiler, layout: Layout, program: Program, form: NativeForm,
-               fallback: Callable[..., Any]) -> Callable[..., Any] | None:
+def make_entry(compiler: Compiler, layout: Layout, plan: EntryPlan,
+               next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     """Compile a native entry.
 
     Args:
         compiler: Makes machine code.
         layout: Where objects keep their fields.
-        program: Scheduled for a processor; its buffers are the result and the operands that are arrays.
-        form: What operands there are, and what the program's scalars mean.
-        fallback: Called with the same arguments where they do not fit.
+        plan: The plan, with a program that is scheduled for a processor; its buffers are the result and the operands
+            that are arrays.
+        next_path: Called with the same arguments where they do not fit.
 
     Returns:
-        The function; None for programs of several kernels or with temporaries, or where a box is not as it should be.
+        The function; None for programs of several kernels or with temporaries, or for a wrapper of an unknown layout.
     """
-    if len(program.kernels) != 1 or program.temporaries:
+    if len(plan.program.kernels) != 1 or plan.program.temporaries:
         return None
-    offsets = None if form.box is None else slot_offsets(form.box)
-    if form.box is not None and offsets is None:
+    offsets = None if plan.wrapper is None else slot_offsets(plan.wrapper)
+    if plan.wrapper is not None and offsets is None:
         return None
     w = Text()
-    text = _text(w, program, form, layout, offsets or {}, fallback)
-    addresses, library = compiler.compile_text(program.name, text, [_NAME], vectors=all_vectors(program))
-    return make_builtin(program.name, addresses[0], w, (library, fallback, form))
+    text = _text(w, plan, layout, offsets or {}, next_path)
+    addresses, library = compiler.compile_text(plan.program.name, text, [_NAME], vectors=all_vectors(plan.program))
+    return make_builtin(plan.program.name, addresses[0], w, (library, next_path, plan))
 
 
 def make_builtin(name: str, address: int, w: Text, alive: Any) -> Callable[..., Any]:
@@ -122,53 +122,53 @@ def make_method(name: str, address: int, words: Words) -> Callable[..., Any]:
     return entry
 
 
-def _text(w: Text, program: Program, form: NativeForm, layout: Layout, offsets: dict[str, int],
-          fallback: Callable[..., Any]) -> str:
+def _text(w: Text, plan: EntryPlan, layout: Layout, offsets: dict[str, int],
+          next_path: Callable[..., Any]) -> str:
     """The kernel, and the function around it."""
     w.do(f"  %table = load ptr, ptr {w.op(f'getelementptr i8, ptr %self, i64 {layout.data}')}")
-    given = len(form.operands)
-    count_arguments(w, layout, given + len(form.rest))
-    items = [w.item("%args", k, "ptr") for k in range(given + len(form.rest))]
-    rest = list(zip(items[given:], form.rest, strict=True))
+    given = len(plan.operands)
+    count_arguments(w, layout, given + len(plan.trailing))
+    items = [w.item("%args", k, "ptr") for k in range(given + len(plan.trailing))]
+    rest = list(zip(items[given:], plan.trailing, strict=True))
     if rest:
-        w.branch([w.op(f"icmp eq ptr {item}, {w.known(id(value))}") for item, value in rest if value is not LAST])
+        w.branch([w.op(f"icmp eq ptr {item}, {w.known(id(value))}") for item, value in rest if value is not LAST_DIM])
     words: dict[int, str] = {}
     target = items[0]
-    if form.box is not None:
-        words = {k: python_number(w, layout, form.operands[k], items[k]) for k in form.numbers}
-        items = [item if k in words else open_box(w, layout, form.box, offsets[form.box.array], item)
+    if plan.wrapper is not None:
+        words = {k: python_number(w, layout, plan.operands[k], items[k]) for k in plan.numbers}
+        items = [item if k in words else open_wrapper(w, layout, plan.wrapper, offsets[plan.wrapper.array], item)
                  for k, item in enumerate(items[:given])]
     arrays = {k: items[k] for k in range(given) if k not in words}
-    _check(w, form, layout, arrays, [item for item, value in rest if value is LAST])
-    sizes = _sizes(w, form, layout, arrays)
-    if form.shape == "into":
-        assert form.box is not None
-        counter = w.field(target, offsets[form.box.counter], "ptr")
-        nbytes = w.op(f"mul i64 {sizes['size']}, {form.result.itemsize}")
+    _check(w, plan, layout, arrays, [item for item, value in rest if value is LAST_DIM])
+    sizes = _sizes(w, plan, layout, arrays)
+    if plan.shape == "into":
+        assert plan.wrapper is not None
+        counter = w.field(target, offsets[plan.wrapper.counter], "ptr")
+        nbytes = w.op(f"mul i64 {sizes['size']}, {plan.result.itemsize}")
         check_target(w, layout, arrays[0], [array for k, array in arrays.items() if k], nbytes, counter)
-        _run(w, program, form, arrays, arrays[0], sizes, words)
-        count_change(w, layout, counter, w.op(f"getelementptr i8, ptr {target}, i64 {offsets[form.box.counter]}"))
+        _run(w, plan, arrays, arrays[0], sizes, words)
+        count_change(w, layout, counter, w.op(f"getelementptr i8, ptr {target}, i64 {offsets[plan.wrapper.counter]}"))
         w.do(f"call void {w.known(layout.retain)}(ptr {target})")
         answer = target
     else:
-        answer = _new_result(w, program, form, layout, offsets, arrays, sizes, words)
+        answer = _new_result(w, plan, layout, offsets, arrays, sizes, words)
     w.do(f"ret ptr {answer}")
     w.do("failed:")
     w.do("ret ptr null")
-    call_fallback(w, layout, fallback)
-    kernel = print_llvm(program, pointer_field=layout.data, internal=True)
+    call_next_path(w, layout, next_path)
+    kernel = print_llvm(plan.program, pointer_field=layout.data, internal=True)
     head = f"define ptr @{_NAME}(ptr %self, ptr %args, i64 %count, ptr %names) {{"
-    return "\n".join([kernel, head, "entry:", f"  %slots = alloca [{len(slots(program))} x i64], align 16",
+    return "\n".join([kernel, head, "entry:", f"  %slots = alloca [{len(slots(plan.program))} x i64], align 16",
                       "  %beyond = alloca i32", *w.lines, "}", ""])
 
 
-def _new_result(w: Text, program: Program, form: NativeForm, layout: Layout, offsets: dict[str, int],
+def _new_result(w: Text, plan: EntryPlan, layout: Layout, offsets: dict[str, int],
                 arrays: dict[int, str], sizes: dict[str, str], words: dict[int, str]) -> str:
-    """The kernel on a new array, in a box if there is one."""
-    result, rank = _allocate(w, form, layout, sizes)
-    words |= {k: _number(w, layout, form.operands[k], array) for k, array in arrays.items() if k in form.numbers}
-    _run(w, program, form, arrays, result, sizes, words)
-    return result if form.box is None else close_box(w, layout, form.box, offsets, result, rank)
+    """The kernel on a new array, in a wrapper if there is one."""
+    result, rank = _allocate(w, plan, layout, sizes)
+    words |= {k: _number(w, layout, plan.operands[k], array) for k, array in arrays.items() if k in plan.numbers}
+    _run(w, plan, arrays, result, sizes, words)
+    return result if plan.wrapper is None else new_wrapper(w, layout, plan.wrapper, offsets, result, rank)
 
 
 def count_arguments(w: Text, layout: Layout, expected: int) -> None:
@@ -183,29 +183,29 @@ def count_arguments(w: Text, layout: Layout, expected: int) -> None:
     w.branch([w.op(f"icmp eq i64 {w.op(f'add i64 %count, {more}')}, {expected}")])
 
 
-def call_fallback(w: Text, layout: Layout, fallback: Callable[..., Any]) -> None:
-    """Calling the fallback."""
+def call_next_path(w: Text, layout: Layout, next_path: Callable[..., Any]) -> None:
+    """Calling the next_path."""
     w.do("slow:")
-    answer = w.op(f"call ptr {w.known(layout.call)}(ptr {w.known(id(fallback))}, ptr %args, i64 %count, ptr %names)")
+    answer = w.op(f"call ptr {w.known(layout.call)}(ptr {w.known(id(next_path))}, ptr %args, i64 %count, ptr %names)")
     w.do(f"ret ptr {answer}")
 
 
-def _check(w: Text, form: NativeForm, layout: Layout, arrays: dict[int, str], dims: list[str]) -> None:
+def _check(w: Text, plan: EntryPlan, layout: Layout, arrays: dict[int, str], dims: list[str]) -> None:
     """Types first, because only arrays have the fields that are read next; ``dims`` are to be the last dimension."""
     array_type = w.known(id(np.ndarray))
     w.branch([w.op(f"icmp eq ptr {w.field(array, layout.type, 'ptr')}, {array_type}") for array in arrays.values()])
     conditions = []
     for k, array in arrays.items():
-        wanted = w.known(id(np.dtype(form.operands[k].numpy)))
+        wanted = w.known(id(np.dtype(plan.operands[k].numpy)))
         conditions.append(w.op(f"icmp eq ptr {w.field(array, layout.dtype, 'ptr')}, {wanted}"))
         dense = w.op(f"and i32 {w.field(array, layout.flags, 'i32')}, {DENSE}")
         conditions.append(w.op(f"icmp eq i32 {dense}, {DENSE}"))
     ranks = {k: w.field(array, layout.rank, "i32") for k, array in arrays.items()}
     for k in arrays:
         if k:
-            wanted_rank = "0" if k in form.numbers else ranks[0]
+            wanted_rank = "0" if k in plan.numbers else ranks[0]
             conditions.append(w.op(f"icmp eq i32 {ranks[k]}, {wanted_rank}"))
-    if form.shape in ("rows", "scalar") or form.rows:
+    if plan.shape in ("rows", "scalar") or plan.rows:
         conditions.append(w.op(f"icmp sge i32 {ranks[0]}, 1"))
     conditions += [_is_last(w, ranks[0], dim) for dim in dims]
     w.branch(conditions, "dense")
@@ -221,11 +221,11 @@ def _is_last(w: Text, rank: str, dim: str) -> str:
     return found
 
 
-def _sizes(w: Text, form: NativeForm, layout: Layout, arrays: dict[int, str]) -> dict[str, str]:
+def _sizes(w: Text, plan: EntryPlan, layout: Layout, arrays: dict[int, str]) -> dict[str, str]:
     """Rank, sizes and number of elements of the first operand, compared with those of the others."""
     shape = w.field(arrays[0], layout.shape, "ptr")
     rank = w.op(f"sext i32 {w.field(arrays[0], layout.rank, 'i32')} to i64")
-    others = [w.field(array, layout.shape, "ptr") for k, array in arrays.items() if k and k not in form.numbers]
+    others = [w.field(array, layout.shape, "ptr") for k, array in arrays.items() if k and k not in plan.numbers]
     w.do("br label %sizes")
     w.do("sizes:")
     w.do("  %axis = phi i64 [0, %dense], [%axis.next, %size]")
@@ -243,22 +243,22 @@ def _sizes(w: Text, form: NativeForm, layout: Layout, arrays: dict[int, str]) ->
         w.do("size:")
     w.do("br label %sizes")
     w.do("counted:")
-    few = w.op(f"icmp sle i64 %total, {form.limit}")
+    few = w.op(f"icmp sle i64 %total, {plan.limit}")
     some = w.op("icmp sge i64 %total, 1")
     w.branch([few, some])
     found = {"size": "%total", "rank": rank, "shape": shape}
-    if form.rows:
+    if plan.rows:
         last = w.op(f"sub i64 {rank}, 1")
         found["columns"] = w.item(shape, last, "i64")
         found["rows"] = w.op(f"sdiv i64 %total, {found['columns']}")
     return found
 
 
-def _allocate(w: Text, form: NativeForm, layout: Layout, sizes: dict[str, str]) -> tuple[str, str]:
+def _allocate(w: Text, plan: EntryPlan, layout: Layout, sizes: dict[str, str]) -> tuple[str, str]:
     """A new array for the result, and its rank."""
-    dtype = w.known(id(np.dtype(form.result.numpy)))
+    dtype = w.known(id(np.dtype(plan.result.numpy)))
     w.do(f"call void {w.known(layout.retain)}(ptr {dtype})")
-    lost = {"same": 0, "rows": 1}.get(form.shape)
+    lost = {"same": 0, "rows": 1}.get(plan.shape)
     rank = "0"
     if lost is not None:
         wide = w.op(f"sub i64 {sizes['rank']}, {lost}")
@@ -269,12 +269,12 @@ def _allocate(w: Text, form: NativeForm, layout: Layout, sizes: dict[str, str]) 
     return made, rank
 
 
-def _run(w: Text, program: Program, form: NativeForm, arrays: dict[int, str], result: str, sizes: dict[str, str],
+def _run(w: Text, plan: EntryPlan, arrays: dict[int, str], result: str, sizes: dict[str, str],
          numbers: dict[int, str]) -> None:
     """Fill the kernel's slots and run it over its whole range."""
-    buffers = [result, *[array for k, array in arrays.items() if k not in form.numbers]]
+    buffers = [result, *[array for k, array in arrays.items() if k not in plan.numbers]]
     words = [w.op(f"ptrtoint ptr {buffer} to i64") for buffer in buffers]
-    for meaning in form.scalars:
+    for meaning in plan.scalars:
         if isinstance(meaning, int):
             words.append(str(meaning))
         elif meaning.startswith("number"):
@@ -287,11 +287,11 @@ def _run(w: Text, program: Program, form: NativeForm, arrays: dict[int, str], re
     for k, word in enumerate(words):
         at = w.op(f"getelementptr i64, ptr %slots, i64 {k}")
         w.do(f"store i64 {word}, ptr {at}")
-    split = split_loop(program, program.kernels[0])
+    split = split_loop(plan.program, plan.program.kernels[0])
     end = "1"
     if split is not None:
-        end = _extent(w, split.stop, dict(zip([item.name for item in slots(program)], words, strict=True)))
-    w.do(f"call void @{entry_name(0, program.kernels[0])}(ptr %slots, i64 0, i64 {end})")
+        end = _extent(w, split.stop, dict(zip([item.name for item in slots(plan.program)], words, strict=True)))
+    w.do(f"call void @{entry_name(0, plan.program.kernels[0])}(ptr %slots, i64 0, i64 {end})")
 
 
 def _extent(w: Text, stop: Expr, known: dict[str, str]) -> str:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.native import ProductForm
+from tensocket_plugins.contract.plans import ProductPlan
 
 from ..linear.blas import Library
-from .boxes import close_box, open_box, slot_offsets
-from .entries import call_fallback, count_arguments, make_builtin
+from .entries import call_next_path, count_arguments, make_builtin
 from .layout import Layout
+from .wrappers import new_wrapper, open_wrapper, slot_offsets
 from .writer import Text
 
 if TYPE_CHECKING:
@@ -33,73 +33,73 @@ _ONE: Final = {"float32": struct.unpack("=q", struct.pack("=ff", 1, 0))[0],
 _WORDS: Final = ("m", "n", "k", "lda", "ldb", "trans_a", "trans_b", "one", "beta")
 
 
-def make_product(compiler: Compiler, layout: Layout, library: Library, form: ProductForm,
-                 fallback: Callable[..., Any]) -> Callable[..., Any] | None:
+def make_product(compiler: Compiler, layout: Layout, library: Library, plan: ProductPlan,
+                 next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     """Compile a native entry for ``x @ y``, or for ``x @ y.T + bias``.
 
     Args:
         compiler: Makes machine code.
         layout: Where objects keep their fields.
         library: The BLAS.
-        form: What the operands are.
-        fallback: Called with the same arguments where they do not fit.
+        plan: What the operands are.
+        next_path: Called with the same arguments where they do not fit.
 
     Returns:
-        The function; None where the dtype is none of BLAS's, or the box not as it should be.
+        The function; None where the dtype is none of BLAS's, or the wrapper not as it should be.
     """
-    letter = _LETTERS.get(form.dtype.name)
-    offsets = slot_offsets(form.box)
+    letter = _LETTERS.get(plan.dtype.name)
+    offsets = slot_offsets(plan.wrapper)
     if letter is None or offsets is None:
         return None
     w = Text()
-    text = _text(w, layout, form, offsets, library.address(f"{letter}gemm"), fallback)
+    text = _text(w, layout, plan, offsets, library.address(f"{letter}gemm"), next_path)
     (address,), code = compiler.compile_text(_NAME, text, [_NAME])
-    return make_builtin("linear" if form.affine else "matmul", address, w, (code, library, form, fallback))
+    return make_builtin("linear" if plan.affine else "matmul", address, w, (code, library, plan, next_path))
 
 
-def _text(w: Text, layout: Layout, form: ProductForm, offsets: dict[str, int], gemm: int,
-          fallback: Callable[..., Any]) -> str:
+def _text(w: Text, layout: Layout, plan: ProductPlan, offsets: dict[str, int], gemm: int,
+          next_path: Callable[..., Any]) -> str:
     w.do(f"  %table = load ptr, ptr {w.op(f'getelementptr i8, ptr %self, i64 {layout.data}')}")
-    count_arguments(w, layout, 3 if form.affine else 2)
-    at = offsets[form.box.array]
-    x, y = (open_box(w, layout, form.box, at, w.item("%args", k, "ptr")) for k in (0, 1))
-    _check(w, layout, form, [x, y], 2)
+    count_arguments(w, layout, 3 if plan.affine else 2)
+    at = offsets[plan.wrapper.array]
+    x, y = (open_wrapper(w, layout, plan.wrapper, at, w.item("%args", k, "ptr")) for k in (0, 1))
+    _check(w, layout, plan, [x, y], 2)
     (m, k), (rows, columns) = _pair(w, layout, x, layout.shape), _pair(w, layout, y, layout.shape)
-    depth, n = (columns, rows) if form.affine else (rows, columns)
-    result_bytes = w.op(f"mul i64 {w.op(f'mul i64 {m}, {n}')}, {form.dtype.itemsize}")
+    depth, n = (columns, rows) if plan.affine else (rows, columns)
+    result_bytes = w.op(f"mul i64 {w.op(f'mul i64 {m}, {n}')}, {plan.dtype.itemsize}")
     work = w.op(f"mul i64 {w.op(f'mul i64 {m}, {n}')}, {k}")
     w.branch([w.op(f"icmp eq i64 {k}, {depth}"), w.op(f"icmp sge i64 {work}, 1"), w.op(f"icmp sle i64 {work}, {_WORK}"),
               w.op(f"icmp sle i64 {result_bytes}, {_BYTES}")])
-    lda, plain_a = _orientation(w, layout, form, x, (m, k))
-    ldb, plain_b = _orientation(w, layout, form, y, (rows, columns))
-    bias = _bias(w, layout, form, at, n) if form.affine else None
-    if form.affine:
+    lda, plain_a = _orientation(w, layout, plan, x, (m, k))
+    ldb, plain_b = _orientation(w, layout, plan, y, (rows, columns))
+    bias = _bias(w, layout, plan, at, n) if plan.affine else None
+    if plan.affine:
         plain_b = w.op(f"xor i1 {plain_b}, true")
     letter_a, letter_b = (w.op(f"select i1 {plain}, i64 {ord('N')}, i64 {ord('T')}") for plain in (plain_a, plain_b))
-    out = _allocate(w, layout, form, m, n)
-    one = str(_ONE[form.dtype.name])
-    beta = "0" if bias is None else _prefill(w, layout, form, out, bias, m, n, one)
+    out = _allocate(w, layout, plan, m, n)
+    one = str(_ONE[plan.dtype.name])
+    beta = "0" if bias is None else _prefill(w, layout, plan, out, bias, m, n, one)
     for name, value in zip(_WORDS, (m, n, k, lda, ldb, letter_a, letter_b, one, beta), strict=True):
         w.do(f"store i64 {value}, ptr %{name}.at")
     data = [w.field(array, layout.data, "ptr") for array in (x, y, out)]
     w.do(f"call void {w.known(gemm)}(ptr %trans_b.at, ptr %trans_a.at, ptr %n.at, ptr %m.at, ptr %k.at, ptr %one.at, "
          f"ptr {data[1]}, ptr %ldb.at, ptr {data[0]}, ptr %lda.at, ptr %beta.at, ptr {data[2]}, ptr %n.at, i64 1, "
          "i64 1)")
-    w.do(f"ret ptr {close_box(w, layout, form.box, offsets, out, '2')}")
+    w.do(f"ret ptr {new_wrapper(w, layout, plan.wrapper, offsets, out, '2')}")
     w.do("failed:")
     w.do("ret ptr null")
-    call_fallback(w, layout, fallback)
+    call_next_path(w, layout, next_path)
     places = [f"  %{name}.at = alloca i64" for name in _WORDS]
     return "\n".join([f"define ptr @{_NAME}(ptr %self, ptr %args, i64 %count, ptr %names) {{", "entry:",
                       "  %sizes = alloca [2 x i64]", *places, *w.lines, "}",
                       "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)", ""])
 
 
-def _check(w: Text, layout: Layout, form: ProductForm, arrays: list[str], rank: int) -> None:
+def _check(w: Text, layout: Layout, plan: ProductPlan, arrays: list[str], rank: int) -> None:
     """Types first, because only arrays have the fields that are read next."""
     array_type = w.known(id(np.ndarray))
     w.branch([w.op(f"icmp eq ptr {w.field(array, layout.type, 'ptr')}, {array_type}") for array in arrays])
-    dtype = w.known(id(np.dtype(form.dtype.numpy)))
+    dtype = w.known(id(np.dtype(plan.dtype.numpy)))
     conditions = []
     for array in arrays:
         conditions.append(w.op(f"icmp eq ptr {w.field(array, layout.dtype, 'ptr')}, {dtype}"))
@@ -115,9 +115,9 @@ def _pair(w: Text, layout: Layout, array: str, field: int) -> tuple[str, str]:
     return w.item(numbers, 0, "i64"), w.item(numbers, 1, "i64")
 
 
-def _orientation(w: Text, layout: Layout, form: ProductForm, array: str, sizes: tuple[str, str]) -> tuple[str, str]:
+def _orientation(w: Text, layout: Layout, plan: ProductPlan, array: str, sizes: tuple[str, str]) -> tuple[str, str]:
     """The leading dimension, and whether rows are contiguous; goes to ``slow`` where neither they nor columns are."""
-    item = form.dtype.itemsize
+    item = plan.dtype.itemsize
     down, along = _pair(w, layout, array, layout.strides)
 
     def fits(near: str, far: str, length: str) -> str:
@@ -132,7 +132,7 @@ def _orientation(w: Text, layout: Layout, form: ProductForm, array: str, sizes: 
     return w.op(f"sdiv i64 {far}, {item}"), plain
 
 
-def _bias(w: Text, layout: Layout, form: ProductForm, at: int, n: str) -> str:
+def _bias(w: Text, layout: Layout, plan: ProductPlan, at: int, n: str) -> str:
     """The bias, a contiguous vector, or null where it is None."""
     item = w.item("%args", 2, "ptr")
     given, ready, none = w.label(), w.label(), w.label()
@@ -140,21 +140,21 @@ def _bias(w: Text, layout: Layout, form: ProductForm, at: int, n: str) -> str:
     w.do(f"{none}:")
     w.do(f"br label %{ready}")
     w.do(f"{given}:")
-    array = open_box(w, layout, form.box, at, item)
-    _check(w, layout, form, [array], 1)
+    array = open_wrapper(w, layout, plan.wrapper, at, item)
+    _check(w, layout, plan, [array], 1)
     size = w.item(w.field(array, layout.shape, "ptr"), 0, "i64")
     step = w.item(w.field(array, layout.strides, "ptr"), 0, "i64")
     last = w.label()
-    w.branch([w.op(f"icmp eq i64 {size}, {n}"), w.op(f"icmp eq i64 {step}, {form.dtype.itemsize}")], last)
+    w.branch([w.op(f"icmp eq i64 {size}, {n}"), w.op(f"icmp eq i64 {step}, {plan.dtype.itemsize}")], last)
     w.do(f"br label %{ready}")
     w.do(f"{ready}:")
     return w.op(f"phi ptr [null, %{none}], [{array}, %{last}]")
 
 
-def _allocate(w: Text, layout: Layout, form: ProductForm, m: str, n: str) -> str:
+def _allocate(w: Text, layout: Layout, plan: ProductPlan, m: str, n: str) -> str:
     for k, size in enumerate((m, n)):
         w.do(f"store i64 {size}, ptr {w.op(f'getelementptr i64, ptr %sizes, i64 {k}')}")
-    dtype = w.known(id(np.dtype(form.dtype.numpy)))
+    dtype = w.known(id(np.dtype(plan.dtype.numpy)))
     w.do(f"call void {w.known(layout.retain)}(ptr {dtype})")
     made = w.op(f"call ptr {w.known(layout.new_array)}(ptr {w.known(id(np.ndarray))}, ptr {dtype}, i32 2, ptr %sizes, "
                 "ptr null, ptr null, i32 0, ptr null)")
@@ -162,7 +162,7 @@ def _allocate(w: Text, layout: Layout, form: ProductForm, m: str, n: str) -> str
     return made
 
 
-def _prefill(w: Text, layout: Layout, form: ProductForm, out: str, bias: str, m: str, n: str, one: str) -> str:
+def _prefill(w: Text, layout: Layout, plan: ProductPlan, out: str, bias: str, m: str, n: str, one: str) -> str:
     """Every row of the result is the bias, if there is one; returns the result's factor in the sum."""
     begin, row, done, fill = w.label(), w.label(), w.label(), w.label()
     w.do(f"br label %{begin}")
@@ -170,7 +170,7 @@ def _prefill(w: Text, layout: Layout, form: ProductForm, out: str, bias: str, m:
     w.do(f"br i1 {w.op(f'icmp eq ptr {bias}, null')}, label %{done}, label %{fill}")
     w.do(f"{fill}:")
     source, target = w.field(bias, layout.data, "ptr"), w.field(out, layout.data, "ptr")
-    width = w.op(f"mul i64 {n}, {form.dtype.itemsize}")
+    width = w.op(f"mul i64 {n}, {plan.dtype.itemsize}")
     w.do(f"br label %{row}")
     w.do(f"{row}:")
     w.do(f"  %row = phi i64 [0, %{fill}], [%row.next, %{row}]")

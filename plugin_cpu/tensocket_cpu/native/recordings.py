@@ -19,10 +19,10 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from tensocket_plugins.contract.native import Kept
+from tensocket_plugins.contract.launch_recorder import Call, LaunchRecorder, ValueRange
+from tensocket_plugins.contract.plans import RecordedCall
 
 from ..code.executable import array_slot
-from ..code.launch_recorder import Call, LaunchRecorder, Limit
 from ..code.pointers import address_of
 
 Array = Any
@@ -112,10 +112,10 @@ class Recording:
         constants: Declared arrays that kernels read.
         blocks: Bytes of each piece of memory in between.
         zeros: Where bytes are zero after the launches, of an element that the function looked at, and how many.
-        kept: What the function returned.
+        made: What the function returned.
 
     Args:
-        kept: What the function returned.
+        made: What the function returned.
         recorder: What it launched.
         operands: Its operands.
 
@@ -125,25 +125,25 @@ class Recording:
         Elsewhere: The function found an element that is not zero.
     """
 
-    def __init__(self, kept: Kept, recorder: LaunchRecorder, operands: Sequence[Array | None]) -> None:
+    def __init__(self, made: RecordedCall, recorder: LaunchRecorder, operands: Sequence[Array | None]) -> None:
         if not all(zero for _, _, zero in recorder.zeros):
             raise Elsewhere
-        self.kept = kept
+        self.made = made
         self._owned: list[tuple[int, int, Place]] = []
         self._declared = [(address_of(x), address_of(x) + span(x), x) for x in recorder.constants if span(x) > 0]
         self.constants: list[Array] = []
         self.blocks: list[int] = []
-        for kind, arrays in (("operand", operands), ("result", kept.arrays)):
+        for kind, arrays in (("operand", operands), ("result", made.arrays)):
             for number, x in enumerate(arrays):
                 if x is not None:
                     self._own(address_of(x), span(x), Place(kind, number, 0))  # type: ignore[arg-type]
         self._pieces = _pieces([x for call in recorder.calls for x in call.arrays])
         written: set[tuple[str, int]] = set()
         self.launches = [self._launch(call, written) for call in recorder.calls]
-        if any(("result", number) not in written for number in range(len(kept.arrays))):
+        if any(("result", number) not in written for number in range(len(made.arrays))):
             raise Unexplained("a result that no kernel wrote")
         self.zeros = [self._zero(x, number) for x, number, _ in recorder.zeros]
-        self.ranges = [self._range(limit, operands) for limit in recorder.limits]
+        self.ranges = [self._range(known, operands) for known in recorder.ranges]
 
     def _own(self, first: int, nbytes: int, place: Place) -> None:
         if any(first < end and begin < first + nbytes for begin, end, _ in self._owned):
@@ -175,7 +175,8 @@ class Recording:
             if not writes and place.kind in ("result", "block") and (place.kind, place.number) not in written:
                 raise Unexplained("a kernel that reads what no kernel wrote")
         written |= {(p.kind, p.number) for p, writes in zip(places, call.written, strict=True) if writes}
-        return Launch(call.entry, tuple(places), tuple(call.written), call.words, call.count)
+        words, count = call.arguments
+        return Launch(call.kernel, tuple(places), tuple(call.written), words, count)
 
     def _zero(self, x: Array, number: int) -> tuple[Place, int]:
         place, nbytes = self._place(address_of(x)), x.itemsize
@@ -185,21 +186,21 @@ class Recording:
             raise Unexplained("an element that changes, or is none of a launch's own")
         return place, nbytes
 
-    def _range(self, limit: Limit, operands: Sequence[Array | None]) -> Range:
-        x = limit.array
-        if limit.checked and (x.dtype != np.int64 or not x.flags.c_contiguous):
-            raise Unexplained("limits are for int64 without gaps")
+    def _range(self, known: ValueRange, operands: Sequence[Array | None]) -> Range:
+        x = known.array
+        if known.checked and (x.dtype != np.int64 or not x.flags.c_contiguous):
+            raise Unexplained("ranges are of contiguous int64")
         for number, y in enumerate(operands):
             if y is not None and address_of(y) == address_of(x) and span(x) <= span(y):
-                return Range(number, x.size, limit.low, limit.high, limit.other, limit.checked)
-        raise Unexplained("a limit of what is not an operand")
+                return Range(number, x.size, known.low, known.high, known.other, known.checked)
+        raise Unexplained("a range of an array that is not an operand")
 
     def same(self, other: Recording) -> bool:
         """Whether two recordings, of calls with operands of other contents, say the same."""
         mine, others = ([(tuple((launch.entry.address, launch.places, launch.written, launch.words, launch.count)
-                                for launch in x.launches), x.ranges, x.zeros, x.blocks, x.kept.many,
+                                for launch in x.launches), x.ranges, x.zeros, x.blocks, x.made.is_tuple,
                           [(c.dtype, c.shape, c.strides, c.tobytes()) for c in x.constants],
-                          [(r.dtype, r.shape, r.strides) for r in x.kept.arrays])] for x in (self, other))
+                          [(r.dtype, r.shape, r.strides) for r in x.made.arrays])] for x in (self, other))
         return mine == others
 
     def agrees(self, operands: Sequence[Array | None], wanted: Sequence[Array]) -> bool:

@@ -1,14 +1,13 @@
-"""Launches that are kept: what an operator launched for small arrays of some shapes, as one call of machine code.
+"""Replay: the launches of an operator on small arrays of known layouts, as one call of machine code.
 
-A recording becomes a table: operands as they must be, results to be made, kernels with their slots. One
-function of machine code, the same for all tables, checks the operands of a call, makes the results, puts addresses
-where slots point to, and calls the kernels one after the other. It answers None where an operand is another one than
-expected.
+A recording becomes a table: layouts of the operands, results to be made, kernels with their slots. One function of
+machine code, the same for all tables, checks the operands of a call, makes the results, puts addresses where slots
+point to, and calls the kernels one after the other. It hands calls with other operands to the next path.
 
-Contents of the recorded call are never used: memory in between is a table's own, and the interpreter's lock is held
-from the first address to the last kernel. A function is recorded several times, on operands with contents of every
-kind; all recordings have to be the same, their launches alone have to make the function's results, and so does the
-table (``recordings``).
+A replay never uses contents of the recorded call: memory between launches is the table's own, and the interpreter's
+lock is held from the first address to the last kernel. A function is recorded several times, on operands with contents
+of every kind; all recordings have to be the same, their launches alone have to make the function's results, and so
+does the table (``recordings``).
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.native import Box, Kept
+from tensocket_plugins.contract.launch_recorder import ReplayForbiddenError, record_launches
+from tensocket_plugins.contract.plans import RecordedCall, ReplayPlan, WrapperLayout
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
-from ..code.launch_recorder import record_launches
 from ..code.pointers import POINTER_FIELD, address_of
-from .boxes import slot_offsets
 from .contents import KINDS, operands_like
 from .entries import Words, make_method
 from .recordings import ELSEWHERE, Elsewhere, Launch, Place, Range, Recording, Unexplained, aligned, span
 from .replay_code import NAME, RESULTS, Head, replay_text
+from .wrappers import slot_offsets
 from .writer import Text
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from .layout import Layout
 
 Array = Any
-Function = Callable[..., Kept | None]
+Function = Callable[..., RecordedCall | None]
 #: Most bytes of an array; the memory of larger ones comes from the pool.
 _BYTES: Final = 1 << 16
 #: Most operands, kernels of a call, and words of a table.
@@ -55,16 +54,16 @@ _MASK: Final = (1 << 64) - 1
 
 
 class ReplayCompiler:
-    """Makes kept launches for one device; their machine code is the same for all boxes of a class."""
+    """Compiles replays for one device; their machine code is the same for all wrappers of a class."""
 
     def __init__(self, compiler: Callable[[], Compiler], layout: Layout) -> None:
         self._compiler, self._layout = compiler, layout
         self._codes: dict[type, _Code | None] = {}
 
     @quiet  # the numbers of a trial are not the program's
-    def compile(self, function: Callable[..., Kept | None], operands: Mapping[int, Array | None],
-             rest: Mapping[int, Any]) -> Callable[..., Any] | None:
-        """See ``OpenDevice.keep``."""
+    def compile(self, plan: ReplayPlan, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Record a plan and compile its recording; None where launches alone do not make the results."""
+        function, operands, trailing = plan.function, plan.operands, plan.trailing
         if len(operands) > _OPERANDS or not all(x is None or _small(x) for x in operands.values()):
             return None
         given = [*operands.values()]
@@ -76,31 +75,37 @@ class ReplayCompiler:
         recordings = [first, *[_recorded(function, contents)[0] for contents in draws[1:]]]
         if not all(x is ELSEWHERE or (x is not None and first.same(x)) for x in recordings):
             return None
-        if not all(x is ELSEWHERE or x.agrees(contents, x.kept.arrays)
+        if not all(x is ELSEWHERE or x.agrees(contents, x.made.arrays)
                    for x, contents in zip(recordings[1:3], draws[1:3], strict=True)):
             return None
-        code, box = self._code(first.kept.boxes[0]), first.kept.boxes[0]
-        made = None if code is None else _builtin(code, first, dict(zip(operands, draws[0], strict=True)), rest)
-        if made is None:
+        wrapper = first.made.wrappers[0]
+        code = self._code(wrapper)
+        table = None if code is None else _table(code, first, dict(zip(operands, draws[0], strict=True)), trailing)
+        if code is None or table is None:
             return None
-        calls = [_boxed(made, dict(zip(operands, contents, strict=True)), rest, box) for contents in draws]
-        if not all(call() is None if x is ELSEWHERE else _agrees(call, x.kept, contents, box.array)
+        compiled = make_method(NAME, code.address, table)
+        calls = [_wrapped(compiled, dict(zip(operands, contents, strict=True)), trailing, wrapper)
+                 for contents in draws]
+        if not all(call() is None if x is ELSEWHERE else _agrees(call, x.made, contents, wrapper.array)
                    for x, contents, call in zip(recordings, draws, calls, strict=True)):
             return None
-        return None if divided and _seconds(calls[0]) > _DIVIDED else made
+        if divided and _seconds(calls[0]) > _DIVIDED:
+            return None
+        table.lead_to(next_path)
+        return compiled
 
-    def _code(self, box: Box) -> _Code | None:
-        if box.kind not in self._codes:
-            offsets = slot_offsets(box)
+    def _code(self, wrapper: WrapperLayout) -> _Code | None:
+        if wrapper.kind not in self._codes:
+            offsets = slot_offsets(wrapper)
             code = None
             if offsets is not None:
                 w = Text()
                 w.addresses = [0] * len(Head)
-                text = replay_text(w, self._layout, box, offsets)
+                text = replay_text(w, self._layout, wrapper, offsets)
                 (address,), library = self._compiler().compile_text(NAME, text, [NAME])
                 code = _Code(address, w.addresses[len(Head):], library)
-            self._codes[box.kind] = code
-        return self._codes[box.kind]
+            self._codes[wrapper.kind] = code
+        return self._codes[wrapper.kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +117,26 @@ class _Code:
     library: Any
 
 
+def _declined(*args: Any) -> None:
+    """Serve as the next path of a table that is tried out."""
+
+
+class _Table(Words):
+    """A table, with the objects that its addresses belong to."""
+
+    def lead_to(self, next_path: Callable[..., Any]) -> None:
+        """Hand calls with other operands to a function."""
+        self[Head.NEXT_PATH] = id(next_path)
+        self.next_path = next_path
+
+
 class _Writer:
     """Writes a table, from its head on."""
 
     def __init__(self, code: _Code) -> None:
-        self.table = Words(_WORDS, np.uint64)
+        self.table = _Table(_WORDS, np.uint64)
         self.table[:] = 0
+        self.table.lead_to(_declined)
         self._used = len(Head)
         self.put(code.functions)
 
@@ -129,7 +148,7 @@ class _Writer:
         """
         begin, self._used = self._used, self._used + len(values)
         if self._used > _WORDS:
-            raise IndexError("a table of kept launches is full")
+            raise IndexError("a table of launches is full")
         self.table[begin: self._used] = [value & _MASK for value in values]
         return address_of(self.table) + 8 * begin
 
@@ -142,14 +161,14 @@ class _Writer:
         """The record of an operand."""
         return [position, 0, 0, 0] if x is None else [position, id(x.dtype), x.ndim, self.put([*x.shape, *x.strides])]
 
-    def result(self, x: Array, box: Box) -> list[int]:
+    def result(self, x: Array, wrapper: WrapperLayout) -> list[int]:
         """The record of a result."""
-        values = [value if x.ndim else value_0d for _, value, value_0d in box.slots]
+        values = [value if x.ndim else value_0d for _, value, value_0d in wrapper.slots]
         return [id(x.dtype), x.ndim, self.put(x.shape), self.put(x.strides), *map(id, values)]
 
-    def limit(self, limit: Range) -> list[int]:
-        """The record of what was checked of an operand."""
-        return [limit.operand, limit.count, limit.low, max(limit.high - limit.low, 0), limit.other]
+    def range(self, known: Range) -> list[int]:
+        """Return the record of the values that an operand may have."""
+        return [known.operand, known.count, known.low, max(known.high - known.low, 0), known.other]
 
     def kernel(self, launch: Launch, fixed: Callable[[Place], int], operands: int
                ) -> tuple[list[int], list[list[int]]]:
@@ -170,32 +189,35 @@ class _Writer:
 
 
 def _recorded(function: Function, operands: Sequence[Array | None]) -> tuple[Any, bool]:
-    """What a function launches for operands, and whether threads may divide it.
+    """Record a function on operands; also return whether threads may divide its launches.
 
-    The first is a ``Recording``, ``ELSEWHERE`` where the function went another way than other calls, and None where its
-    launches can't be kept.
+    The first result is a ``Recording``; ``ELSEWHERE`` where the function took another branch than other calls; None
+    where launches alone do not make its results.
     """
     before = _bytes(operands)
-    with np.errstate(all="ignore"):  # there are NaN and infinities among the contents
-        kept, recorder = record_launches(partial(function, *operands))
-    if kept is None or not recorder.whole or not (
-            0 < len(recorder.calls) <= _CALLS and 0 < len(kept.arrays) <= RESULTS):
+    try:
+        with np.errstate(all="ignore"):  # there are NaN and infinities among the contents
+            made, recorder = record_launches(partial(function, *operands))
+    except ReplayForbiddenError:
         return None, False
-    if not all(_small(x) and _whole(x) for x in kept.arrays) or before != _bytes(operands):
+    if made is None or not recorder.whole or not (
+            0 < len(recorder.calls) <= _CALLS and 0 < len(made.arrays) <= RESULTS):
+        return None, False
+    if not all(_small(x) and _whole(x) for x in made.arrays) or before != _bytes(operands):
         return None, False
     try:
-        return Recording(kept, recorder, operands), recorder.divided
+        return Recording(made, recorder, operands), recorder.divided
     except Elsewhere:
         return ELSEWHERE, False
     except Unexplained:
         return None, False
 
 
-def _builtin(code: _Code, known: Recording, operands: Mapping[int, Array | None],
-             rest: Mapping[int, Any]) -> Callable[..., Any] | None:
-    """What was recorded as a built-in function; None where it is too much."""
+def _table(code: _Code, known: Recording, operands: Mapping[int, Array | None], trailing: Mapping[int, Any]
+           ) -> _Table | None:
+    """Write a recording as a table; None where it is too large."""
     w = _Writer(code)
-    kept, blocks = known.kept, [aligned(nbytes) for nbytes in known.blocks]
+    made, blocks = known.made, [aligned(nbytes) for nbytes in known.blocks]
 
     def fixed(place: Place) -> int:
         owner = known.constants if place.kind == "constant" else blocks
@@ -203,43 +225,43 @@ def _builtin(code: _Code, known: Recording, operands: Mapping[int, Array | None]
 
     try:
         w.part(Head.OPERANDS, [w.operand(k, x) for k, x in operands.items()])
-        w.part(Head.REST, [[k, id(value)] for k, value in rest.items()])
-        w.part(Head.RESULTS, [w.result(x, box) for x, box in zip(kept.arrays, kept.boxes, strict=True)])
+        w.part(Head.TRAILING, [[k, id(value)] for k, value in trailing.items()])
+        w.part(Head.RESULTS, [w.result(x, wrapper) for x, wrapper in zip(made.arrays, made.wrappers, strict=True)])
         kernels, patches = zip(*[w.kernel(launch, fixed, len(operands)) for launch in known.launches], strict=True)
         w.part(Head.KERNELS, kernels)
         w.part(Head.PATCHES, [patch for some in patches for patch in some])
-        w.part(Head.LIMITS, [w.limit(limit) for limit in known.ranges if limit.checked])
+        w.part(Head.RANGES, [w.range(item) for item in known.ranges if item.checked])
         w.part(Head.ZEROS, [[fixed(place), (1 << 8 * nbytes) - 1] for place, nbytes in known.zeros])
     except IndexError:
         return None
-    w.table[Head.MANY] = kept.many
-    w.table[Head.ARGUMENTS] = max((*operands, *rest)) + 1
+    w.table[Head.IS_TUPLE] = made.is_tuple
+    w.table[Head.ARGUMENTS] = max((*operands, *trailing)) + 1
     # Kernels belong to their entries; dtypes to the arrays.
-    w.table.alive = known, blocks, operands, rest, code
-    return make_method(NAME, code.address, w.table)
+    w.table.alive = known, blocks, operands, trailing, code
+    return w.table
 
 
-def _boxed(made: Callable[..., Any], operands: Mapping[int, Array | None], rest: Mapping[int, Any],
-           box: Box) -> Callable[[], Any]:
-    """A call with operands in boxes."""
-    arguments = {**rest, **operands}
+def _wrapped(compiled: Callable[..., Any], operands: Mapping[int, Array | None], trailing: Mapping[int, Any],
+             wrapper: WrapperLayout) -> Callable[[], Any]:
+    """Return a call with operands in wrappers."""
+    arguments = {**trailing, **operands}
     for k, x in operands.items():
         if x is not None:
-            arguments[k] = object.__new__(box.kind)
-            setattr(arguments[k], box.array, x)
-    return partial(made, *[arguments.get(k) for k in range(max(arguments) + 1)])
+            arguments[k] = object.__new__(wrapper.kind)
+            setattr(arguments[k], wrapper.array, x)
+    return partial(compiled, *[arguments.get(k) for k in range(max(arguments) + 1)])
 
 
-def _agrees(call: Callable[[], Any], wanted: Kept, operands: Sequence[Array | None], name: str) -> bool:
+def _agrees(call: Callable[[], Any], wanted: RecordedCall, operands: Sequence[Array | None], name: str) -> bool:
     """Whether a call gives the same bytes as the function did for the same operands, and changes none of these."""
     before = _bytes(operands)
     # So that what is not written differs: new memory is often that which was returned last.
     _ = [np.full(x.nbytes, _MARK, np.uint8) for x in wanted.arrays for _ in range(_MARKED)]
     del _
     given = call()
-    if given is None or wanted.many != isinstance(given, tuple):
+    if given is None or wanted.is_tuple != isinstance(given, tuple):
         return False
-    found = [getattr(item, name) for item in (given if wanted.many else (given,))]
+    found = [getattr(item, name) for item in (given if wanted.is_tuple else (given,))]
     return before == _bytes(operands) and len(found) == len(wanted.arrays) and all(
         x.dtype == y.dtype and x.shape == y.shape and x.strides == y.strides and x.tobytes() == y.tobytes()
         for x, y in zip(found, wanted.arrays, strict=True))

@@ -1,4 +1,4 @@
-"""The machine code of kept launches (``kept``): one function that does what its table says."""
+"""The machine code of replays: one function that does what its table says (``replay``)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Final
 
 import numpy as np
 
-from tensocket_plugins.contract.native import Box
+from tensocket_plugins.contract.plans import WrapperLayout
 
 from .layout import Layout
 from .writer import Text
 
-NAME: Final = "tensocket_kept"
+NAME: Final = "tensocket_replay"
 #: Most results, and arrays of a call.
 RESULTS: Final = 8
 _EMPTY: Final = ()
 _ARRAYS: Final = 24
 #: Words of a record. Operands: position, dtype (0: None), rank, sizes with strides behind them. Results: dtype, rank,
 #: sizes, strides; behind these what the slots hold. Patches: where, of which array, bytes behind its first element.
-#: Kernels: function, slots, iterations. Other arguments: position, object. Limits: of which array, its elements, the
-#: smallest one, how many are allowed from there on, and another one that is. Zeros: where, the bits that are looked at.
-_OPERAND, _RESULT, _PATCH, _KERNEL, _REST, _LIMIT, _ZERO = 4, 4, 3, 3, 2, 5, 2
+#: Kernels: function, slots, iterations. Trailing arguments: position, object. Ranges: of which array, its elements,
+#: the smallest one, how many are allowed from there on, and another one that is. Zeros: where, the bits to be compared.
+_OPERAND, _RESULT, _PATCH, _KERNEL, _TRAILING, _RANGE, _ZERO = 4, 4, 3, 3, 2, 5, 2
 
 
 class Head(IntEnum):
@@ -33,18 +33,19 @@ class Head(IntEnum):
     RESULTS = 2
     PATCHES = 4
     KERNELS = 6
-    REST = 8
+    TRAILING = 8
     ARGUMENTS = 10
-    MANY = 11
-    LIMITS = 12
+    IS_TUPLE = 11
+    RANGES = 12
     ZEROS = 14
     OPERAND_PLACE = 1
     RESULT_PLACE = 3
     PATCH_PLACE = 5
     KERNEL_PLACE = 7
-    REST_PLACE = 9
-    LIMIT_PLACE = 13
+    TRAILING_PLACE = 9
+    RANGE_PLACE = 13
     ZERO_PLACE = 15
+    NEXT_PATH = 16
 
 
 class _Loops:
@@ -80,25 +81,25 @@ class _Loops:
             yield number, w.op(f"getelementptr i64, ptr {first}, i64 {w.op(f'mul i64 {number}, {words}')}")
 
 
-def replay_text(w: Text, layout: Layout, box: Box, offsets: dict[str, int]) -> str:
+def replay_text(w: Text, layout: Layout, wrapper: WrapperLayout, offsets: dict[str, int]) -> str:
     """The function's LLVM IR.
 
     Args:
         w: Without lines; its addresses are the head.
         layout: Where objects keep their fields.
-        box: What operands and results come in; only its class and the names of its slots matter.
+        wrapper: What operands and results come in; only its class and the names of its slots matter.
         offsets: Of its slots.
     """
     loops = _Loops(w)
     w.do(f"  %table = load ptr, ptr {w.op(f'getelementptr i8, ptr %self, i64 {layout.data}')}")
     w.branch([w.op("icmp eq ptr %names, null"),
               w.op(f"icmp sge i64 %count, {w.item('%table', Head.ARGUMENTS, 'i64')}")])
-    with loops.records(Head.REST, _REST) as (_, record):
+    with loops.records(Head.TRAILING, _TRAILING) as (_, record):
         given = w.item("%args", w.item(record, 0, "i64"), "ptr")
         w.branch([w.op(f"icmp eq ptr {given}, {w.item(record, 1, 'ptr')}")])
-    _check(w, loops, layout, box, offsets)
-    _check_limits(w, loops)
-    _make(w, loops, layout, _RESULT + len(box.slots))
+    _check(w, loops, layout, wrapper, offsets)
+    _check_ranges(w, loops)
+    _make(w, loops, layout, _RESULT + len(wrapper.slots))
     with loops.records(Head.PATCHES, _PATCH) as (_, record):
         address = w.item("%data", w.item(record, 1, "i64"), "i64")
         w.do(f"store i64 {w.op(f'add i64 {address}, ' + w.item(record, 2, 'i64'))}, ptr {w.item(record, 0, 'ptr')}")
@@ -106,19 +107,19 @@ def replay_text(w: Text, layout: Layout, box: Box, offsets: dict[str, int]) -> s
         w.do(f"call void {w.item(record, 0, 'ptr')}(ptr {w.item(record, 1, 'ptr')}, i64 0, i64 "
              f"{w.item(record, 2, 'i64')})")
     _check_zeros(w, loops, layout)
-    _answer(w, loops, layout, box, offsets)
+    _answer(w, loops, layout, wrapper, offsets)
     w.do("slow:")
-    none = w.known(id(None))
-    w.do(f"call void {w.known(layout.retain)}(ptr {none})")
-    w.do(f"ret ptr {none}")
+    answer = w.op(f"call ptr {w.known(layout.call)}(ptr {w.item('%table', Head.NEXT_PATH, 'ptr')}, ptr %args, "
+                  "i64 %count, ptr %names)")
+    w.do(f"ret ptr {answer}")
     return "\n".join([f"define ptr @{NAME}(ptr %self, ptr %args, i64 %count, ptr %names) {{", "entry:",
                       f"  %data = alloca [{_ARRAYS} x i64]", f"  %made = alloca [{RESULTS} x ptr]", *loops.places,
                       *w.lines, "}", ""])
 
 
-def _check(w: Text, loops: _Loops, layout: Layout, box: Box, offsets: dict[str, int]) -> None:
+def _check(w: Text, loops: _Loops, layout: Layout, wrapper: WrapperLayout, offsets: dict[str, int]) -> None:
     """Compare operands with their records, and note where their elements are."""
-    kind, arrays, none = w.known(id(box.kind)), w.known(id(np.ndarray)), w.known(id(None))
+    kind, arrays, none = w.known(id(wrapper.kind)), w.known(id(np.ndarray)), w.known(id(None))
     with loops.records(Head.OPERANDS, _OPERAND) as (number, record):
         item = w.item("%args", w.item(record, 0, "i64"), "ptr")
         dtype = w.item(record, 1, "ptr")
@@ -128,7 +129,7 @@ def _check(w: Text, loops: _Loops, layout: Layout, box: Box, offsets: dict[str, 
         w.branch([w.op(f"icmp eq ptr {item}, {none}")], fits + ".none")
         w.do(f"br label %{fits}")
         w.do(f"{given}:")
-        array = _opened(w, layout, kind, offsets[box.array], item)
+        array = _opened(w, layout, kind, offsets[wrapper.array], item)
         w.branch([w.op(f"icmp eq ptr {w.field(array, layout.type, 'ptr')}, {arrays}")])
         rank = w.op(f"sext i32 {w.field(array, layout.rank, 'i32')} to i64")
         w.branch([w.op(f"icmp eq ptr {w.field(array, layout.dtype, 'ptr')}, {dtype}"),
@@ -145,9 +146,9 @@ def _check(w: Text, loops: _Loops, layout: Layout, box: Box, offsets: dict[str, 
         w.do(f"{fits}:")
 
 
-def _check_limits(w: Text, loops: _Loops) -> None:
-    """Look at the values of operands that have limits."""
-    with loops.records(Head.LIMITS, _LIMIT) as (_, record):
+def _check_ranges(w: Text, loops: _Loops) -> None:
+    """Compare the values of operands that have ranges."""
+    with loops.records(Head.RANGES, _RANGE) as (_, record):
         elements = w.item("%data", w.item(record, 0, "i64"), "ptr")
         low, span, other = (w.item(record, k, "i64") for k in (2, 3, 4))
         with loops.over(w.item(record, 1, "i64")) as k:
@@ -160,9 +161,9 @@ def _check_zeros(w: Text, loops: _Loops, layout: Layout) -> None:
     """Look at what kernels found; the results are given up where that is not zero."""
     with loops.records(Head.ZEROS, _ZERO) as (_, record):
         found = w.op(f"load i64, ptr {w.item(record, 0, 'ptr')}, align 1")
-        kept = w.op(f"and i64 {found}, {w.item(record, 1, 'i64')}")
+        bits = w.op(f"and i64 {found}, {w.item(record, 1, 'i64')}")
         fits, lost = w.label(), w.label()
-        w.do(f"br i1 {w.op(f'icmp eq i64 {kept}, 0')}, label %{fits}, label %{lost}")
+        w.do(f"br i1 {w.op(f'icmp eq i64 {bits}, 0')}, label %{fits}, label %{lost}")
         w.do(f"{lost}:")
         _release(w, loops, layout, "0", w.item("%table", Head.RESULTS, "i64"))
         w.do("br label %slow")
@@ -170,7 +171,7 @@ def _check_zeros(w: Text, loops: _Loops, layout: Layout) -> None:
 
 
 def _opened(w: Text, layout: Layout, kind: str, offset: int, item: str) -> str:
-    """The array in a box; goes to ``slow`` where there is none."""
+    """The array in a wrapper; goes to ``slow`` where there is none."""
     own = w.field(item, layout.type, "ptr")
     heir, ready = w.label(), w.label()
     w.do(f"br i1 {w.op(f'icmp eq ptr {own}, {kind}')}, label %{ready}, label %{heir}")
@@ -211,27 +212,27 @@ def _release(w: Text, loops: _Loops, layout: Layout, first: str, end: str) -> No
         w.do(f"call void {w.known(layout.release)}(ptr {held})")
 
 
-def _answer(w: Text, loops: _Loops, layout: Layout, box: Box, offsets: dict[str, int]) -> None:
-    """Results in boxes: one, or a tuple."""
+def _answer(w: Text, loops: _Loops, layout: Layout, wrapper: WrapperLayout, offsets: dict[str, int]) -> None:
+    """Results in wrappers: one, or a tuple."""
     count = w.item("%table", Head.RESULTS, "i64")
-    words = _RESULT + len(box.slots)
+    words = _RESULT + len(wrapper.slots)
     with loops.records(Head.RESULTS, words) as (number, record):
-        made = w.op(f"call ptr {w.known(layout.new_object)}(ptr {w.known(id(box.kind))}, ptr {w.known(id(_EMPTY))}, "
-                    "ptr null)")
+        made = w.op(f"call ptr {w.known(layout.new_object)}(ptr {w.known(id(wrapper.kind))}, "
+                    f"ptr {w.known(id(_EMPTY))}, ptr null)")
         there, lost = w.label(), w.label()
         w.do(f"br i1 {w.op(f'icmp ne ptr {made}, null')}, label %{there}, label %{lost}")
         w.do(f"{lost}:")
-        _release(w, loops, layout, "0", count)  # those before are boxes by now
+        _release(w, loops, layout, "0", count)  # those before are wrappers by now
         w.do("ret ptr null")
         w.do(f"{there}:")
         place = w.op(f"getelementptr ptr, ptr %made, i64 {number}")
-        _store(w, made, offsets[box.array], w.op(f"load ptr, ptr {place}"))
-        for k, (name, _, _) in enumerate(box.slots):
+        _store(w, made, offsets[wrapper.array], w.op(f"load ptr, ptr {place}"))
+        for k, (name, _, _) in enumerate(wrapper.slots):
             value = w.item(record, _RESULT + k, "ptr")
             w.do(f"call void {w.known(layout.retain)}(ptr {value})")
             _store(w, made, offsets[name], value)
         w.do(f"store ptr {made}, ptr {place}")
-    w.branch([w.op(f"icmp eq i64 {w.item('%table', Head.MANY, 'i64')}, 0")], "single", "several")
+    w.branch([w.op(f"icmp eq i64 {w.item('%table', Head.IS_TUPLE, 'i64')}, 0")], "single", "several")
     w.do(f"ret ptr {w.item('%made', 0, 'ptr')}")
     w.do("several:")
     answer = w.op(f"call ptr {w.known(layout.tuple_new)}(i64 {count})")

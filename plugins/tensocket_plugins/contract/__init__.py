@@ -1,4 +1,4 @@
-"""The agreement between the runtime and a backend, versioned and slow to change.
+"""The contract between the runtime and a backend, versioned and slow to change.
 
 A backend author needs these names, the element types in ``contract.dtypes`` and the primitives in
 ``contract.primitives``. The backends of the process are in ``contract.registry.registry()``.

@@ -1,11 +1,11 @@
-"""Which of the offered backends may be loaded under which name.
+"""Admission of offered backends: which may be loaded under which name.
 
 A name is refused if
 
 - it does not have the form ``[a-z][a-z0-9_]{1,31}``, or the runtime uses it itself;
-- it is offered twice: nobody can know which one was meant, so both are refused;
-- it is another offered name followed by nothing but digits and underscores: ``cuda0`` beside ``cuda``, ``cpu_`` beside
-  ``cpu``. Read aloud or typed in haste they name a device of the other backend. The shorter name stays. Other common
+- it is offered twice: nothing tells which one is meant, so both are refused;
+- it is another offered name followed only by digits and underscores: ``cuda0`` next to ``cuda``, ``cpu_`` next to
+  ``cpu``. Read aloud or typed in haste, it names a device of the other backend. The shorter name stays. Other common
   prefixes are fine (``cpu`` and ``cpux``), because device names are compared as a whole and never by prefix.
 """
 
@@ -20,7 +20,7 @@ from .entrypoints import Offer
 from .states import BackendRecord, State
 from .switches import Switches
 
-#: Device names that the runtime itself gives a meaning to.
+#: Device names that the runtime uses itself.
 RESERVED: Final = frozenset({"meta"})
 
 
@@ -33,7 +33,7 @@ def admit(offered: Iterable[Offer], switches: Switches) -> dict[str, tuple[Offer
 
 
 def _judge(same: list[Offer], names: Collection[str], switches: Switches) -> BackendRecord:
-    """Return the first record of the offers that have one name."""
+    """Return the first record for the offers of one name."""
     name = same[0].name
     owners = list(dict.fromkeys(offer.distribution for offer in same))
     versions = list(dict.fromkeys(offer.version for offer in same))
@@ -68,7 +68,7 @@ def _fault(offer: Offer, names: Collection[str]) -> tuple[str, str]:
 
 
 def name_fault(name: str, names: Collection[str]) -> str:
-    """Return the rule that the device name ``name`` breaks beside the other ``names``; empty if it breaks none."""
+    """Return the rule that the device name ``name`` breaks given the other ``names``; empty if it breaks none."""
     if not NAME.fullmatch(name):
         return (f"'{name}' is not a device name: a lower-case letter, then 1 to 31 lower-case letters, digits or '_' "
                 "are required")

@@ -1,7 +1,7 @@
-"""Array handles: what kernels are given. On the host a handle is a ``numpy.ndarray``; elsewhere a ``DeviceArray``.
+"""Array handles, the arguments of kernels. On the host a handle is a ``numpy.ndarray``; elsewhere a ``DeviceArray``.
 
-Both speak the same small view vocabulary (``transpose``, ``reshape(copy=False)``, basic indexing, ``as_strided``),
-so that views are metadata of the runtime and never a call into a backend.
+Both support the same few view operations (``transpose``, ``reshape(copy=False)``, basic indexing, ``as_strided``), so
+views are metadata of the runtime and never a call into a backend.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from .dtypes import DType
 
 
 class Block:
-    """A piece of device memory as an allocator hands it out.
+    """A block of device memory from an allocator.
 
     Attributes:
         buffer: The argument that the backend's kernels take: an opaque object, never an interior pointer.
         nbytes: Usable bytes.
         stream: The stream it was allocated for.
-        streams: Other streams that used it, recorded by the runtime; None while there are none.
+        streams: Other streams that used it, recorded by the runtime; None if there are none.
     """
 
     __slots__ = ("buffer", "nbytes", "stream", "streams")
@@ -32,12 +32,12 @@ class Block:
 
 
 class Storage:
-    """Owns one block and returns it to its allocator when the last array that uses it is gone.
+    """Owner of one block, which it returns to its allocator when the last array on it is gone.
 
     Attributes:
         block: The block.
-        allocator: Where it came from.
-        nbytes: Bytes that were asked for; the block may have more.
+        allocator: The block's allocator.
+        nbytes: Bytes that were requested; the block may have more.
     """
 
     __slots__ = ("__weakref__", "allocator", "block", "nbytes")
@@ -48,7 +48,7 @@ class Storage:
         self.nbytes = block.nbytes if nbytes is None else nbytes
 
     def __del__(self) -> None:
-        # During interpreter exit the allocator may already be gone; so is then the need to free.
+        # During interpreter exit the allocator may already be gone; then the block need not be freed.
         free = getattr(getattr(self, "allocator", None), "free", None)
         if free is not None:
             free(self.block)
@@ -60,7 +60,7 @@ class Storage:
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Row-major strides in elements.
+    """Return row-major strides in elements.
 
     >>> contiguous_strides((2, 3, 4))
     (12, 4, 1)
@@ -73,7 +73,7 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether elements lie in row-major order without gaps; strides of dimensions of size 1 do not count."""
+    """Whether elements are in row-major order without gaps; strides of dimensions of size 1 do not count."""
     if 0 in shape:
         return True
     step = 1
@@ -88,13 +88,13 @@ def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def view_strides(shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Strides (in elements) that show an array of ``shape`` and ``strides`` as ``new``; None where a copy is needed."""
+    """Return the strides, in elements, of an array reshaped to ``new`` without a copy; None if that needs a copy."""
     if is_contiguous(shape, strides):
         return contiguous_strides(new)
     result = [0] * len(new)
     axis, k = len(new) - 1, len(shape) - 1
     while k >= 0:
-        # The longest run of old dimensions that lie one behind the other in memory.
+        # The longest run of old dimensions that one stride describes.
         size, step = shape[k], strides[k]
         while k > 0 and (shape[k - 1] == 1 or size == 1 or strides[k - 1] == step * size):
             if size == 1:
@@ -143,16 +143,16 @@ class DeviceArray:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements, were they contiguous."""
+        """Bytes of all elements, without gaps."""
         return self.size * self.dtype.itemsize
 
     @property
     def contiguous(self) -> bool:
-        """Whether the elements lie in row-major order without gaps."""
+        """Whether the elements are in row-major order without gaps."""
         return is_contiguous(self.shape, self.strides)
 
     def as_strided(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> DeviceArray:
-        """Return a view with the given geometry; ``offset`` counts from the start of the storage."""
+        """Return a view with the given layout; ``offset`` counts from the start of the storage."""
         return DeviceArray(self.storage, self.dtype, shape, strides, offset)
 
     def transpose(self, axes: tuple[int, ...]) -> DeviceArray:
@@ -165,7 +165,7 @@ class DeviceArray:
         """Return a view of the given shape (without -1).
 
         Raises:
-            ValueError: The strides do not allow a view; copying is the runtime's business.
+            ValueError: The strides do not allow a view; the runtime is responsible for copying.
         """
         strides = view_strides(self.shape, self.strides, shape)
         if strides is None:
@@ -173,7 +173,7 @@ class DeviceArray:
         return DeviceArray(self.storage, self.dtype, shape, strides, self.offset)
 
     def __getitem__(self, index: Any) -> DeviceArray:
-        """Basic indexing: ints, slices, None and Ellipsis, with NumPy's rules; bounds are checked by the caller."""
+        """Index with ints, slices, None and Ellipsis by NumPy's rules; the caller checks bounds."""
         items: tuple[Any, ...] = index if type(index) is tuple else (index,)
         taken = sum(item is not None and item is not Ellipsis for item in items)
         rest = (slice(None),) * (self.ndim - taken)
@@ -199,5 +199,5 @@ class DeviceArray:
         return DeviceArray(self.storage, self.dtype, tuple(shape), tuple(strides), offset)
 
 
-#: Either kind of handle; the runtime treats them alike.
+#: Either kind of handle; the runtime treats both alike.
 Array = Any

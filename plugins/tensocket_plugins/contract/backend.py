@@ -8,9 +8,8 @@ language, the kit's ``CFamilyDevice``), or the primitives of ``contract/primitiv
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from .arrays import Array, Block, DeviceArray, Storage, contiguous_strides
@@ -18,7 +17,7 @@ from .descriptor import DeviceInfo, Profile
 from .dtypes import DType
 from .exchange import Exchange
 from .kernels import KernelTable
-from .native import Kept, NativeForm, ProductForm
+from .plans import Plan
 
 if TYPE_CHECKING:
     from ..ir.nodes import Program
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
 
 #: A compiled program: ``run(buffers, scalars, stream)``, both in the order of the program's parameters.
 Executable = Callable[[Sequence[Array], Sequence[int | float], "Stream"], None]
-
-#: A program for many sets of arguments: ``run(buffers, scalars, stream)``, with a column for each parameter.
-ListExecutable = Callable[[Sequence[Sequence[Array]], Sequence[Iterable[int | float]], "Stream"], None]
 
 
 class Unavailable(Exception):
@@ -185,89 +181,24 @@ class OpenDevice(ABC):
         """Compile a scheduled program. Only called when ``target`` is set."""
         raise NotImplementedError(f"{self.name} has no code generator")
 
-    def compile_list(self, program: Program) -> ListExecutable:
-        """Compile a scheduled program that runs once for each of many sets of arguments.
+    def compile_plan(self, plan: Plan, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Compile a plan to a function that computes the same as ``next_path``, faster.
 
-        No set writes what another one reads or writes, so they may run in any order. The derived form calls
-        ``compile_ir``'s function once for each.
-        """
-        run = self.compile_ir(program)
-
-        def run_all(buffers: Sequence[Sequence[Array]], scalars: Sequence[Iterable[int | float]],
-                    stream: Stream) -> None:
-            for arrays, numbers in zip(zip(*buffers, strict=True), zip(*scalars, strict=True) if scalars
-                                       else repeat(()), strict=False):
-                run(arrays, numbers, stream)
-
-        return run_all
-
-    def native_entry(self, program: Program, form: NativeForm, fallback: Callable[..., Array]
-                     ) -> Callable[..., Array] | None:
-        """Return a scheduled program as a function on small arrays that does the same as ``fallback``, faster.
-
-        Only asked of host-resident devices; None where the device has no such way, or not for this program.
-        """
-        return None
-
-    def native_product(self, form: ProductForm, fallback: Callable[..., Array]) -> Callable[..., Array] | None:
-        """Return a function that multiplies two small matrices and does the same as ``fallback``, faster.
-
-        Only asked of host-resident devices; None where the device has no such way.
-        """
-        return None
-
-    def keep(self, function: Callable[..., Kept | None], operands: Mapping[int, Array | None],
-             rest: Mapping[int, Any]) -> Callable[..., Any] | None:
-        """Return a function that repeats the launches of ``function`` for arrays like these, faster.
-
-        Only asked of host-resident devices. Nothing but launches may depend on the operands: ``function`` is called
-        several times, with arrays of the same dtypes, shapes and strides that hold other numbers, of the dtype's whole
-        range if neither ``limit`` nor ``assume`` says which.
+        Optional: a backend compiles the kinds of plans that gain from it. The kit derives the others
+        (``kit.plans``): a list from ``compile_ir``, and a replay of launches on devices whose executables it wraps.
 
         Args:
-            function: Takes an array, or None, for each operand; it returns None where nothing can be kept.
-            operands: Small arrays, or None for what is not given, by their position among the arguments of the function
-                that is returned.
-            rest: Its other arguments, by position.
+            plan: The call as data; entries and products are for host-resident devices only.
+            next_path: Serves the calls that do not fit the plan; the compiled function hands them on, with the same
+                arguments.
 
         Returns:
-            A function of objects around arrays, as in ``Box``, and of the other arguments. It returns None where an
-            operand has another dtype, shape or stride, or another argument is not the very object. None where there is
-            no such way.
+            The function; None where the device has no such form, or not for this plan.
+
+        Raises:
+            KernelError: The backend failed to compile it.
         """
         return None
-
-    def limit(self, array: Array, low: int, high: int, other: int) -> None:
-        """Say, in a function that is given to ``keep``, which values of an operand it has checked.
-
-        What is kept answers None where an element is another one.
-
-        Args:
-            array: int64 numbers without gaps.
-            low: The smallest one.
-            high: The first one that is too large.
-            other: A number that is allowed as well.
-        """
-
-    def assume(self, array: Array, low: int, high: int) -> None:
-        """Say, in a function that is given to ``keep``, which values its callers guarantee an operand to have.
-
-        Nothing is checked: the function is called with such values only, by the device, too.
-
-        Args:
-            array: Integers; of an operand, from its first element on.
-            low: The smallest one.
-            high: The first one that is too large.
-        """
-
-    def constant(self, array: Array) -> None:
-        """Say, in a function that is given to ``keep``, that an array follows from shapes and other arguments.
-
-        What a kernel reads is an operand, such a constant, or was written by a kernel; else nothing is kept.
-
-        Args:
-            array: An array that nobody writes to.
-        """
 
     def empty(self, shape: tuple[int, ...], dtype: DType, stream: Stream) -> Array:
         """Return an uninitialised contiguous array."""

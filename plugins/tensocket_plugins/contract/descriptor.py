@@ -1,4 +1,4 @@
-"""A backend's description of itself, made before any driver is touched."""
+"""A backend's description of itself, made before any driver is loaded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .dtypes import BY_NAME
 
 @dataclass(frozen=True)
 class Limits:
-    """Hard limits of the device; the runtime never asks for more."""
+    """Hard limits of the device, which the runtime never exceeds."""
 
     max_rank: int = 16
     max_bytes: int = 1 << 40
@@ -23,11 +23,11 @@ class Profile:
 
     Attributes:
         dtypes: Names of the element types that it stores and computes with.
-        accumulation: Element type to the wider one in which sums are accumulated; absent means the same type
+        accumulation: Element type to the wider one that accumulates its sums; without an entry, it is the same type
             (float16 and bfloat16 always accumulate in float32).
         features: Any of ``streams``, ``events``, ``pinned``, ``fp64``, ``dlpack``, ``multi_device``, ``deterministic``,
             ``reference`` (an oracle, never chosen as accelerator).
-        host_resident: Array handles are NumPy arrays and kernels may allocate their results.
+        host_resident: Whether array handles are NumPy arrays; then kernels may allocate their results.
         host_kernels: Operators that this backend runs on the host; the ledger counts them.
         limits: Hard limits.
     """

@@ -1,4 +1,4 @@
-"""Device names: ``cpu``, ``opencl:1``. Parsing only; whether the device exists is the registry's business."""
+"""Device names: ``cpu``, ``opencl:1``. Parsing only; the registry decides whether a device exists."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, init=False)
 class Device:
-    """A device as the user names it: ``Device("opencl:1")``, ``Device("opencl", 1)``, a number or another device.
+    """A device as users name it: ``Device("opencl:1")``, ``Device("opencl", 1)``, a number or another device.
 
     Attributes:
         type: The backend's name.
-        index: Position among its devices; None where the name gave none.
+        index: Position among its devices; None if the name has none.
 
     Raises:
-        ArgumentTypeError: ``type`` is neither a string nor a number nor a device.
+        ArgumentTypeError: ``type`` is not a string, a number or a device.
         UnknownDevice: ``type`` does not have the form ``name`` or ``name:index``.
         InvalidDeviceIndex: The index is not a plain non-negative number.
     """
@@ -80,50 +80,50 @@ def _parse(name: object, index: object) -> tuple[str, int | None]:
 
 
 def parse_device(name: object, index: int | None = None) -> Device:
-    """``name`` as a device; raises as ``Device`` does."""
+    """Return ``name`` as a device; raises as ``Device`` does."""
     return name if isinstance(name, Device) and index is None else Device(name, index)
 
 
 class Selection:
-    """The actions of ``with device:``; they only raise, until a runtime puts its own in ``SELECTION``."""
+    """The actions of ``with device:``; they only raise until a runtime sets its own in ``SELECTION``."""
 
     def enter(self, device: Device) -> None:
-        """Make ``device`` the one that this thread's programs use when they name none.
+        """Make ``device`` this thread's default device.
 
         Raises:
-            ArgumentError: There is no runtime that could use it.
+            ArgumentError: No runtime is present that could use it.
         """
         raise ArgumentError("device", f"with device '{device}'", "a device is selected for a runtime's factories",
                             "import tensocket first")
 
     def leave(self) -> None:
-        """Return to the device before."""
+        """Restore the previous default device."""
 
 
-#: The runtime's.
+#: The runtime's actions.
 SELECTION: Final[list[Selection]] = [Selection()]
 
-#: The device that programs use when they name none, as in PyTorch.
+#: The default device, as in PyTorch.
 HOST_DEVICE: Final = "cpu"
 
-#: The devices that programs mean by a number alone, as in PyTorch: ``x.to(0)``.
+#: The device type of a number alone, as in PyTorch: ``x.to(0)``.
 NUMBERED: Final = "cuda"
 
-#: Asked before a program names devices ``NUMBERED``: a runtime can let others answer for that name (``stand_in``).
+#: Called before a program uses the name ``NUMBERED``: a runtime can let other devices answer for it (``stand_in``).
 BEFORE_NUMBERED: Final[list[Callable[[], None]]] = []
 
-#: The names that devices have in this process instead of the given ones; empty unless ``stand_in`` was called.
+#: Names of devices in this process by their given names; empty unless ``stand_in`` was called.
 CALLED: Final[dict[str, str]] = {}
-#: The backend that a name means, where it is not the backend of that name.
+#: The backend of a name, if it is not the backend with that name.
 MEANT: Final[dict[str, str]] = {}
 
 
 def stand_in(backend: str | None, name: str) -> None:
     """Let the devices of ``backend`` answer for ``name``, so that programs written for that name run on them.
 
-    They are called ``name`` from now on, whichever of both names was given: a program sees one kind of device, and a
-    backend that is really called ``name`` cannot be reached. The host's devices keep their name, and ``name`` is
-    another word for it.
+    The devices are called ``name`` from now on, whichever of both names is given: a program sees one kind of device,
+    and a backend that is really called ``name`` is unreachable. The host's devices keep their name, and ``name`` is a
+    synonym for it.
 
     Args:
         backend: The backend that answers; None ends it.

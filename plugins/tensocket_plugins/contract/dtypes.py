@@ -1,4 +1,4 @@
-"""Element types: one table, shared by runtime, backends and kernel IR."""
+"""Element types: one table for runtime, backends and kernel IR."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ CATEGORY: Final[dict[Kind, int]] = {"bool": 0, "uint": 1, "int": 1, "float": 2, 
 
 
 class DType:
-    """An element type. Each exists once, so that ``is`` compares them.
+    """An element type. Each exists once, so ``is`` compares them.
 
     Attributes:
         name: The long name, ``float32``.
         short: The short name used in kernel and case names, ``f32``.
         kind: ``bool``, ``uint``, ``int``, ``float`` or ``complex``.
         itemsize: Bytes of one element.
-        numpy: NumPy's dtype of the stored bits; the same as the element type where NumPy has it,
-            an unsigned integer of the same size otherwise (``bfloat16`` is stored as ``uint16``, the two float16
-            parts of ``complex32`` as ``uint32``).
+        numpy: NumPy's dtype of the stored bits: the element type itself if NumPy has it, otherwise an unsigned integer
+            of the same size (``bfloat16`` is stored as ``uint16``, the two float16 parts of ``complex32`` as
+            ``uint32``).
         native: Whether ``numpy`` is the element type itself.
         bit: Position in the one-hot dtype field of a dispatch key.
     """
@@ -49,24 +49,24 @@ class DType:
 
     @property
     def is_floating_point(self) -> bool:
-        """True for real floating-point types."""
+        """Whether it is a real floating-point type."""
         return self.kind == "float"
 
     @property
     def is_complex(self) -> bool:
-        """True for complex types."""
+        """Whether it is a complex type."""
         return self.kind == "complex"
 
     @property
     def is_signed(self) -> bool:
-        """True for types with negative values."""
+        """Whether it has negative values."""
         return self.kind in ("int", "float", "complex")
 
     def to_complex(self) -> DType:
-        """Return the complex type whose parts hold this type's numbers.
+        """Return the complex type with parts of this type.
 
         Raises:
-            DtypeError: It is a type of integers.
+            DtypeError: It is an integer type.
         """
         if self.category < 2:
             raise DtypeError("to_complex", f"dtype {self.name}", "parts of complex numbers are floats",
@@ -76,7 +76,7 @@ class DType:
         return BY_NAME[{"float16": "complex32", "float64": "complex128"}.get(self.name, "complex64")]
 
     def to_real(self) -> DType:
-        """Return the type of the parts of complex numbers; other types are their own."""
+        """Return the type of a complex type's parts; other types are returned as they are."""
         parts = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
         return BY_NAME[parts.get(self.name, self.name)]
 
@@ -110,7 +110,7 @@ _TABLE: Final[tuple[tuple[str, str, Kind, str], ...]] = (
 ALL: Final[tuple[DType, ...]] = tuple(DType(*row, bit) for bit, row in enumerate(_TABLE))
 BY_NAME: Final[dict[str, DType]] = {dtype.name: dtype for dtype in ALL}
 BY_SHORT: Final[dict[str, DType]] = {dtype.short: dtype for dtype in ALL}
-#: NumPy dtype to element type, for the types that NumPy has.
+#: Element type by NumPy dtype, for the types that NumPy has.
 FROM_NUMPY: Final[dict[np.dtype[np.generic], DType]] = {dtype.numpy: dtype for dtype in ALL if dtype.native}
 
 bool_: Final = BY_NAME["bool"]
@@ -133,12 +133,12 @@ float8_e4m3fn: Final = BY_NAME["float8_e4m3fn"]
 float8_e5m2: Final = BY_NAME["float8_e5m2"]
 
 
-#: Python's types of numbers, which programs pass as dtypes.
+#: Python's number types, which programs pass as dtypes.
 _OF_PYTHON: Final[dict[type, DType]] = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
 def as_dtype(value: object) -> DType | None:
-    """``value`` as an element type: one itself, or ``float``, ``int``, ``bool``, ``complex``; None otherwise."""
+    """Return ``value`` as an element type: one itself, or ``float``, ``int``, ``bool``, ``complex``; None otherwise."""
     if isinstance(value, DType):
         return value
     return _OF_PYTHON.get(value) if isinstance(value, type) else None

@@ -1,4 +1,4 @@
-"""Entry points of installed distributions, read from their metadata. This module imports none of them."""
+"""Entry points of installed distributions, read from their metadata without importing them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from importlib import metadata
 
 @dataclass(frozen=True)
 class Offer:
-    """One entry point, or an object in this process that takes the place of one.
+    """An entry point, or an object in this process that replaces one.
 
     Attributes:
         name: Name of the entry point.
         target: The object that it refers to, ``tensocket_cpu`` or ``package.module:object``.
-        load: Imports it and returns the object.
+        load: Function that imports the object and returns it.
         distribution: Name of the distribution that offers it.
         version: Version of the distribution.
-        problem: Why the metadata itself cannot be used; empty if it can.
+        problem: Why the metadata itself is unusable; empty if it is usable.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Offer:
 
     @property
     def origin(self) -> str:
-        """Distribution and version, ``tensocket-cuda 0.1.0``."""
+        """Distribution and version, such as ``tensocket-cuda 0.1.0``."""
         return f"{self.distribution} {self.version}".strip()
 
 
@@ -39,7 +39,7 @@ def offers(group: str) -> list[Offer]:
     found: list[Offer] = []
     seen: set[str] = set()
     for distribution in metadata.distributions():
-        # One distribution at a time, because one unreadable entry_points.txt must not hide all other distributions.
+        # Distributions are read one at a time, because one unreadable entry_points.txt must not hide all others.
         made = list(_read(distribution, group))
         if made and (owner := made[0].distribution.lower().replace("_", "-")) not in seen:
             seen.add(owner)
@@ -50,10 +50,10 @@ def offers(group: str) -> list[Offer]:
 def _read(distribution: metadata.Distribution, group: str) -> Iterator[Offer]:
     try:
         if group not in (distribution.read_text("entry_points.txt") or ""):
-            return  # Most distributions; parsing the metadata of all of them would cost much more than this.
+            return  # Most distributions; parsing the metadata of all of them would cost much more than this test.
         owner, version = distribution.name, distribution.version
     except Exception:
-        return  # Not even its name can be read: nothing says that it offers anything of ours.
+        return  # Not even its name is readable: nothing tells whether it offers a backend.
     try:
         points = set(distribution.entry_points.select(group=group))
     except Exception as error:
@@ -64,5 +64,5 @@ def _read(distribution: metadata.Distribution, group: str) -> Iterator[Offer]:
 
 
 def closest(name: str, names: Iterable[str]) -> str:
-    """Return the one of ``names`` that ``name`` was probably meant to be, or an empty string."""
+    """Return the one of ``names`` that ``name`` probably meant, or an empty string."""
     return next(iter(difflib.get_close_matches(name.lower(), sorted(set(names)), n=1)), "")

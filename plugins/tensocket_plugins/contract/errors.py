@@ -11,21 +11,21 @@
     ├── ArgumentTypeError (TypeError)              an argument of the wrong type
     ├── DtypeError (RuntimeError, TypeError)       dtypes that do not fit the operator's rule
     │   ├── IndexDtypeError (IndexError)           an index of a dtype that does not index
-    │   └── UndefinedDtype (NotImplementedError)   a dtype that the operator has no meaning for, on any device
-    ├── AutogradError (RuntimeError)               gradients that cannot be computed as asked
+    │   └── UndefinedDtype (NotImplementedError)   a dtype for which the operator is undefined, on any device
+    ├── AutogradError (RuntimeError)               gradients that cannot be computed as requested
     ├── TransformError (RuntimeError)              a call that a function transform (grad, vmap, ...) cannot carry out
     ├── UnsupportedOperator (NotImplementedError)
     │   └── UnsupportedDtype
     ├── MissingDataError (NotImplementedError)     values of a tensor that has none, on the device meta
     ├── ExchangeError (BufferError, RuntimeError)  memory that cannot be shared through DLPack
     ├── OutOfMemoryError (RuntimeError)
-    ├── LinAlgError (RuntimeError)         a matrix without the inverse or decomposition that was asked for
+    ├── LinAlgError (RuntimeError)         a matrix without the requested inverse or decomposition
     ├── MissingPackage (ModuleNotFoundError)       an optional package that is not installed
     ├── KernelError (RuntimeError)         a kernel that failed to compile or to run
     └── SerializationError (RuntimeError)  a file that cannot be read or written
 
-The other bases are what PyTorch raises in the same places (it is not always the same class for one kind of mistake), so
-that existing ``except`` clauses work.
+The other bases are PyTorch's errors in the same situations (not always the same class for one kind of mistake), so
+existing ``except`` clauses work.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class TensocketError(Exception):
     """Base of all errors raised by tensocket.
 
     Args:
-        operator: The operator or function at the public boundary, for example ``matmul``.
-        given: Description of the given value, with shape, dtype and device where they matter.
+        operator: The operator or function that the user called, for example ``matmul``.
+        given: Description of the given value, with shape, dtype and device if they matter.
         rule: The rule that it breaks.
         advice: The next step for the user.
     """
@@ -53,39 +53,39 @@ class TensocketError(Exception):
 
 
 class DeviceError(TensocketError, RuntimeError):
-    """Something is wrong with a device."""
+    """A problem with a device."""
 
 
 class UnknownDevice(DeviceError):
-    """No installed backend has this name."""
+    """A name that no installed backend has."""
 
 
 class InvalidDeviceIndex(DeviceError):
-    """The backend has fewer devices than the index asks for."""
+    """An index beyond the backend's number of devices."""
 
 
 class DeviceMismatch(DeviceError):
-    """One operator was given tensors of several devices."""
+    """Tensors of several devices in one operator call."""
 
 
 class BackendError(DeviceError):
-    """A backend is installed but cannot be used."""
+    """A backend that is installed but unusable."""
 
 
 class BackendUnavailable(BackendError):
-    """A library, driver or device that the backend needs is missing."""
+    """A missing library, driver or device that the backend needs."""
 
 
 class BackendBroken(BackendError):
-    """The backend's own code failed while it was loaded or probed."""
+    """A failure of the backend's own code while it was loaded or probed."""
 
 
 class BackendIncompatible(BackendError):
-    """The backend was written for another version of the contract."""
+    """A backend for another version of the contract."""
 
 
 class BackendDisabled(BackendError):
-    """The environment excludes this backend."""
+    """A backend that the environment excludes."""
 
 
 class ShapeError(TensocketError, RuntimeError, ValueError):
@@ -113,15 +113,15 @@ class DtypeError(TensocketError, RuntimeError, TypeError):
 
 
 class IndexDtypeError(DtypeError, IndexError):
-    """An index of a dtype that does not index."""
+    """An index whose dtype cannot index."""
 
 
 class UndefinedDtype(DtypeError, NotImplementedError):
-    """A dtype for which the operator is not defined, whatever the device."""
+    """A dtype for which the operator is undefined, whatever the device."""
 
 
 class AutogradError(TensocketError, RuntimeError):
-    """A gradient that cannot be computed as asked."""
+    """A gradient that cannot be computed as requested."""
 
 
 class TransformError(TensocketError, RuntimeError):
@@ -129,35 +129,35 @@ class TransformError(TensocketError, RuntimeError):
 
 
 class UnsupportedOperator(TensocketError, NotImplementedError):
-    """The device has no way to run this operator."""
+    """An operator that the device cannot run."""
 
 
 class UnsupportedDtype(UnsupportedOperator):
-    """The device or the operator does not support this dtype."""
+    """A dtype that the device or the operator does not support."""
 
 
 class MissingDataError(TensocketError, NotImplementedError):
-    """Values are asked of a tensor on the device ``meta``, which has none."""
+    """A request for values of a tensor on the device ``meta``, which has none."""
 
 
 class ExchangeError(TensocketError, BufferError, RuntimeError):
-    """Memory that cannot be handed to, or taken from, another library."""
+    """Memory that cannot be shared with another library."""
 
 
 class OutOfMemoryError(TensocketError, RuntimeError):
-    """The device has no memory left for an allocation."""
+    """An allocation for which the device has too little memory."""
 
 
 class LinAlgError(TensocketError, RuntimeError):
-    """A matrix without the inverse or decomposition that was asked for."""
+    """A matrix without the requested inverse or decomposition."""
 
 
 class MissingPackage(TensocketError, ModuleNotFoundError):
-    """An operator needs an optional package that is not installed."""
+    """A missing optional package that an operator needs."""
 
 
 class KernelError(TensocketError, RuntimeError):
-    """A kernel failed to compile or to run."""
+    """A kernel that failed to compile or to run."""
 
 
 class SerializationError(TensocketError, RuntimeError):

@@ -1,8 +1,8 @@
-"""Locks and forks: a child has none of its parent's other threads, but their locks, which nobody releases there.
+"""Locks and forks: a child inherits its parent's locks, but not the threads that would release them.
 
-So a fork waits until it holds the locks itself. Then no other thread is in the middle of what they guard, and parent
-and child release them. The child drops the entries of other threads in tables by thread, because its
-new threads may have the same identities.
+So a fork first takes the locks itself. Then no other thread is in the middle of a change that they guard, and parent
+and child release them. The child drops the entries of other threads in tables by thread, because its new threads may
+have the same identities.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from typing import Any, Final, TypeVar
 _Lock = TypeVar("_Lock")
 _Table = TypeVar("_Table", set[int], dict[int, Any])
 
-#: Seconds that a fork waits for a lock; it goes on without one that a thread keeps, rather than never.
+#: Seconds that a fork waits for a lock. If a thread holds the lock longer, the fork proceeds without it.
 _PATIENCE: Final = 10.0
 _LOCKS: Final[weakref.WeakKeyDictionary[Any, tuple[int, int]]] = weakref.WeakKeyDictionary()
 _GUARD: Final = threading.Lock()
-#: Tables with identities of threads.
+#: Tables with thread identities.
 _BY_THREAD: Final[list[set[int] | dict[int, Any]]] = []
-#: The locks that a forking thread has taken.
+#: The locks that a forking thread holds.
 _TAKEN: Final[dict[int, list[Any]]] = {}
 
 
 class Rank(IntEnum):
-    """The object that a lock guards. A thread that holds a lock may wait for one of a higher rank, so forks take them
-    in this order.
+    """Order in which forks take locks, by the object that a lock guards.
+
+    A thread that holds a lock may wait for one of a higher rank.
     """
 
     GRADIENTS = 0
@@ -44,10 +45,10 @@ class Rank(IntEnum):
 
 
 def held_over_forks(lock: _Lock, rank: Rank) -> _Lock:
-    """Return a lock that forks wait for.
+    """Register a lock that forks wait for, and return it.
 
     Args:
-        lock: A lock of ``threading``; of the same rank, the older one is taken first.
+        lock: A lock of ``threading``; within a rank, forks take the older one first.
         rank: The rank of the object that it guards.
 
     Returns:
@@ -59,10 +60,10 @@ def held_over_forks(lock: _Lock, rank: Rank) -> _Lock:
 
 
 def by_thread(table: _Table) -> _Table:
-    """Return a table of which a forked child keeps only what the thread that forked put there.
+    """Register a table in which a forked child keeps only the entries of the thread that forked, and return it.
 
     Args:
-        table: A set of identities of threads, or a dict by them; it lives as long as the process.
+        table: A set of thread identities, or a dict by them; it lives as long as the process.
 
     Returns:
         The table itself.
@@ -90,7 +91,7 @@ def _hold() -> None:
     taken = _TAKEN.setdefault(threading.get_ident(), [])
     with _GUARD:
         locks = sorted(_LOCKS.items(), key=lambda item: item[1])
-    # The guard last: who holds another one may be about to add to the table.
+    # The guard comes last: the holder of another lock may be about to add to the table.
     for lock in (*(lock for lock, _ in locks), _GUARD):
         if lock.acquire(timeout=_PATIENCE):
             taken.append(lock)

@@ -1,4 +1,4 @@
-"""The hooks that a backend's entry-point module implements. They run at load time, never per operator."""
+"""The hooks in a backend's entry-point module. They run at load time, never per operator."""
 
 from __future__ import annotations
 

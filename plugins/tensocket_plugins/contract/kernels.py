@@ -13,16 +13,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from .dtypes import BY_NAME
+from .launch_recorder import unrecorded
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One way to run an operator.
+    """One implementation of an operator.
 
     Attributes:
         run: The function, in the calling convention above.
-        direct: Whether it takes inputs and returns outputs, instead of writing into ``outs``.
-        limit: A direct kernel is used while every input has fewer elements than this; None means always.
+        direct: Whether it takes inputs and returns outputs, instead of writing to ``outs``.
+        limit: A direct kernel runs while every input has fewer elements than this; None means always.
     """
 
     run: Callable[..., Any]
@@ -31,24 +32,26 @@ class Kernel:
 
 
 class KernelTable:
-    """The kernels that a backend registers: what the vendor's library does best."""
+    """The kernels that a backend registers by operator, such as those of the vendor's library."""
 
     def __init__(self) -> None:
         self._kernels: dict[tuple[str, str | None, bool], Kernel] = {}
 
     def register(self, operator: str, run: Callable[..., Any], *, dtypes: Iterable[str] | None = None,
-                 direct: bool = False, limit: int | None = None) -> None:
+                 direct: bool = False, limit: int | None = None, recorded: bool = False) -> None:
         """Register ``run`` for ``operator``.
 
         Args:
             operator: Operator name, ``matmul``.
             run: The kernel, in the module's calling convention.
-            dtypes: Names of the compute dtypes it serves; None for all.
+            dtypes: Names of the compute dtypes that it serves; None means all.
             direct: See ``Kernel``.
             limit: See ``Kernel``.
+            recorded: Whether the kernel does nothing but launch executables, or calls ``forbid_replay`` where it does
+                more. Calls of other kernels that write into ``outs`` are not replayed.
 
         Raises:
-            ValueError: A dtype name is unknown, or ``limit`` was given for a kernel that is not direct.
+            ValueError: A dtype name is unknown, or ``limit`` is given for a kernel that is not direct.
         """
         if limit is not None and not direct:
             raise ValueError(f"kernel for {operator!r}: only a direct kernel has a limit")
@@ -56,6 +59,8 @@ class KernelTable:
         unknown = [name for name in names if name is not None and name not in BY_NAME]
         if unknown:
             raise ValueError(f"kernel for {operator!r}: unknown dtypes {unknown}")
+        if not (direct or recorded):
+            run = unrecorded(run)
         for name in names:
             self._kernels[operator, name, direct] = Kernel(run, direct, limit)
 

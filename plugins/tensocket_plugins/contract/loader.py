@@ -1,8 +1,7 @@
-"""The way of one backend from its entry point to a probed ``Backend``, with every step guarded.
+"""Loading of one backend, from its entry point to a probed ``Backend``, with every step guarded.
 
 Any exception that the backend's code raises in a step, even ``SystemExit``, becomes a state with a reason; only a
-keyboard interrupt passes. Each backend has a plugin manager of its own, so no backend's hooks can see or hide
-another's.
+keyboard interrupt passes. Each backend has its own plugin manager, so no backend's hooks can see or hide another's.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from .version import CONTRACT_VERSION
 
 _Result = TypeVar("_Result")
 
-#: The hooks of the contract, all of them required.
+#: The hooks of the contract, all required.
 _HOOKS: Final = ("tensocket_describe", "tensocket_backend")
-#: Files whose frames say nothing about a backend's mistake.
+#: Files whose frames do not help to find a backend's mistake.
 _GUARDS: Final = frozenset({__file__, str(Path(__file__).with_name("registry.py"))})
 
 
 class Refusal(Exception):
-    """Ends the loading of a backend in a state that is not usable."""
+    """Exception that ends the loading of a backend in an unusable state."""
 
     def __init__(self, state: State, reason: str, advice: str) -> None:
         super().__init__(reason)
@@ -50,7 +49,7 @@ def load(offer: Offer, record: BackendRecord) -> tuple[BackendRecord, Backend | 
         The record in its new state, and the backend if it is usable.
 
     Raises:
-        KeyboardInterrupt: The user gave up; the backend may be loaded again.
+        KeyboardInterrupt: The user interrupted; the backend may be loaded again.
     """
     start = time.perf_counter()
     plugins = pluggy.PluginManager(hooks.PROJECT)
@@ -76,7 +75,7 @@ def load(offer: Offer, record: BackendRecord) -> tuple[BackendRecord, Backend | 
 
 
 def one_line(error: BaseException) -> str:
-    """``ValueError: what it says``, on one line, also for an exception that cannot print itself."""
+    """Return ``ValueError: message`` on one line, also for an exception that cannot print itself."""
     try:
         text = " ".join(str(error).split())
     except Exception:
@@ -94,7 +93,7 @@ def traceback_text(error: BaseException) -> str:
 
 @contextmanager
 def _guarded(offer: Offer, step: str) -> Iterator[None]:
-    """Turn whatever the backend's code raises in ``step`` into a ``Refusal`` that it causes."""
+    """Turn any exception of the backend's code in ``step`` into a ``Refusal`` with that cause."""
     try:
         yield
     except (KeyboardInterrupt, Refusal):
@@ -122,7 +121,7 @@ def _import(offer: Offer, plugins: pluggy.PluginManager) -> None:
 
 
 def _hook_problems(plugin: object, plugins: pluggy.PluginManager) -> list[str]:
-    """Everything that is wrong with the hooks, so that an author sees it at once."""
+    """Return all problems of the hooks, so that an author learns them at once."""
     problems = []
     marked = {name for name in dir(plugin) if plugins.parse_hookimpl_opts(plugin, name) is not None}
     meant = {name for name in dir(plugin) if name.startswith("tensocket_") and inspect.isroutine(getattr(plugin, name))}

@@ -6,8 +6,8 @@ import sys
 
 
 def package_name() -> str:
-    """``torch`` for a program that got this package when it imported that name, else ``tensocket``.
+    """Return ``torch`` for a program that imported this package by that name, else ``tensocket``.
 
-    Programs compare texts such as ``str(x.dtype)`` and ``x.type()`` with those they know.
+    Programs compare strings such as ``str(x.dtype)`` and ``x.type()`` with the names they know.
     """
     return "torch" if getattr(sys.modules.get("torch"), "__name__", "") == "tensocket" else "tensocket"

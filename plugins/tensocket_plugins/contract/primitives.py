@@ -1,12 +1,12 @@
-"""The primitives: what a backend without a code generator registers, so that the runtime can decompose the rest.
+"""The primitives: kernels that a backend without a code generator registers; the runtime decomposes the rest.
 
 Each is called as ``kernel(outs, ins, scalars, stream)`` (see ``kernels.py``) with one output. The runtime guarantees:
 
 * pointwise inputs have one dtype (``where``: bool, then two of one dtype) and the output's shape; strides are arbitrary
-  and 0 where an input was expanded;
-* outputs are contiguous, except the one of ``copy``; an output may be the very array of the first input, never a
-  partly overlapping one;
-* indices are int64, not negative and within bounds, divisors of ``idiv`` and ``imod`` are not zero;
+  and 0 along broadcast dimensions;
+* outputs are contiguous, except that of ``copy``; an output may be the same array as the first input, but never
+  overlaps it in part;
+* indices are int64, non-negative and within bounds, divisors of ``idiv`` and ``imod`` are not zero;
 * ``dims`` are non-negative, sorted and unique; the output has no reduced dimensions; ``amax``, ``amin``, ``argmax`` and
   ``argmin`` never reduce zero elements;
 * a kernel is never called for an output without elements.
@@ -26,7 +26,7 @@ from .dtypes import dtype_from_name
 if TYPE_CHECKING:
     from .kernels import KernelTable
 
-#: ``same``: the dtype of the last input. ``bool``, ``int64``, ``uint32``: that dtype. ``any``: whatever the output has.
+#: ``same``: the dtype of the last input. ``bool``, ``int64``, ``uint32``: that dtype. ``any``: any dtype.
 OutputRule = Literal["same", "bool", "int64", "uint32", "any"]
 Family = Literal["pointwise", "reduction", "contraction", "movement", "creation"]
 
@@ -36,14 +36,14 @@ class Primitive:
     """One primitive.
 
     Attributes:
-        name: The name to register it by.
+        name: The name for registration.
         family: Name of the rules in this module's docstring that its arguments follow.
         inputs: Number of input arrays.
         scalars: Names of its other arguments, in order.
-        domain: Kinds of dtype that it is called with: ``b`` bool, ``i`` integers, ``f`` floats.
+        domain: Kinds of dtype that it must support: ``b`` bool, ``i`` integers, ``f`` floats.
         output: Rule for the output's dtype.
         meaning: The value that it computes.
-        function: The scalar function of the kernel IR that it realises on arrays; None for the others.
+        function: The scalar function of the kernel IR that it applies to arrays; None for other primitives.
     """
 
     name: str
@@ -153,14 +153,14 @@ PRIMITIVES: Final[dict[str, Primitive]] = {
     primitive.name: primitive for primitive in (*_unary(), *_binary(), *_reductions(), *_others())
 }
 
-#: Scalar function of the kernel IR to the name of the primitive that realises it.
+#: Name of the primitive by scalar function of the kernel IR.
 BY_FUNCTION: Final[dict[str, str]] = {
     primitive.function: primitive.name for primitive in PRIMITIVES.values() if primitive.function is not None
 }
 
 
 def missing_primitives(kernels: KernelTable, dtypes: Collection[str] = ("float32", "int64", "bool")) -> list[str]:
-    """Primitives that have no kernel for a dtype of their domain, as ``name`` or ``name/dtype``; empty when complete.
+    """Return primitives without a kernel for a dtype of their domain, as ``name`` or ``name/dtype``; empty if complete.
 
     Args:
         kernels: The kernels that a backend registered.

@@ -1,8 +1,9 @@
-"""All backends that are installed or were added, each with its state; the only place that loads and opens them.
+"""All installed or added backends, each with its state; the only place that loads and opens them.
 
-The first question reads metadata and imports nothing; the first use of a device name imports the backend of that name
-and no other. Two locks: ``_lock`` guards the table and is never held while a backend's code runs, so a backend may ask
-about other backends from any thread; ``_loading`` lets one thread at a time load or open, and the same thread again.
+The first query reads metadata and imports nothing; the first use of a device name imports the backend of that name
+and no other. There are two locks: ``_lock`` guards the table and is never held while a backend's code runs, so a
+backend may query other backends from any thread; ``_loading``, which is re-entrant, lets one thread at a time load or
+open.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from .states import BackendRecord, State
 from .switches import Switches
 
 _Result = TypeVar("_Result")
-#: Attributes that an opened device sets besides its methods.
+#: Attributes that an opened device sets, besides its methods.
 _MEMBERS: Final = ("name", "index", "profile", "kernels", "allocator", "default_stream")
 _log = logging.getLogger("tensocket.backends")
 
 
 @dataclass
 class _Entry:
-    """One row of the table: what is known, and what was loaded."""
+    """One row of the table: the state of a backend, and the loaded backend."""
 
     offer: Offer
     record: BackendRecord
@@ -52,12 +53,12 @@ class _Entry:
 
     @property
     def fresh(self) -> bool:
-        """Whether it is still to be loaded."""
+        """Whether the backend is not loaded yet."""
         return self.record.state is State.DISCOVERED
 
 
 class Registry:
-    """The backends of one process. Creating it reads nothing; the environment is read by the first question."""
+    """The backends of one process. Creating it reads nothing; the first query reads the environment."""
 
     def __init__(self) -> None:
         self._lock = held_over_forks(threading.RLock(), Rank.TABLES)
@@ -66,11 +67,11 @@ class Registry:
         self._switches = Switches()
 
     def names(self) -> list[str]:
-        """Return the names of all backends in whatever state, sorted. Imports nothing."""
+        """Return the names of all backends in any state, sorted. Imports nothing."""
         return sorted(self._table())
 
     def switches(self) -> Switches:
-        """Return the environment switches in force, as they were at the first question."""
+        """Return the environment switches in force, as of the first query."""
         self._table()
         return self._switches
 
@@ -100,16 +101,15 @@ class Registry:
 
         Raises:
             UnknownDevice: No backend has this name.
-            BackendError: It cannot be used; the subclass tells the state, the cause is what it raised. In strict mode
-                also if another backend is known to be broken or incompatible.
+            BackendError: It is unusable; the subclass tells the state, and the cause is the exception that it raised.
+                In strict mode also if another backend is known to be broken or incompatible.
         """
         backend = self._usable(name)
         self._be_strict()
         return backend
 
     def open(self, device: Device) -> OpenDevice:
-        """Return the opened device; opened at its first use, the same object ever after. Without an index it is number
-        0.
+        """Return the opened device, opened on first use and then always the same object; without an index, number 0.
 
         Raises:
             UnknownDevice: No backend has this name.
@@ -127,7 +127,7 @@ class Registry:
                                         f"report this to the authors of {entry.offer.distribution}")
                 assert isinstance(opened, OpenDevice), "it has no fault"
                 if not any(other.devices for other in self._table().values()):
-                    # Registered now, after the backend's import, to run before its driver's own exit handlers.
+                    # Registered after the backend's import, so that it runs before the driver's own exit handlers.
                     atexit.register(self.close)
                 entry.devices[index] = opened
                 entry.record = replace(entry.record, state=State.INITIALISED, reason="", advice="", exception=None,
@@ -135,7 +135,7 @@ class Registry:
             return entry.devices[index]
 
     def device_info(self, device: Device) -> DeviceInfo:
-        """Model, memory and driver of a device, which need not be open; not affected by strict mode.
+        """Return model, memory and driver of a device, which need not be open; strict mode does not affect this.
 
         Raises:
             UnknownDevice: No backend has this name.
@@ -149,12 +149,12 @@ class Registry:
             return self._call(entry, f"device_info({index})", lambda: backend.device_info(index))
 
     def opened(self) -> list[OpenDevice]:
-        """Return all open devices, by name and index; those of lost backends are not among them."""
+        """Return all open devices, sorted by name and index, without those of lost backends."""
         table = self._table()
         return [device for name in sorted(table) for _, device in sorted(table[name].devices.items())]
 
     def mark_lost(self, name: str, reason: str) -> None:
-        """Record that the devices of ``name`` stopped working. They are forgotten, not closed: that might hang.
+        """Record that the devices of ``name`` stopped working. They are dropped without closing, which might hang.
 
         Raises:
             UnknownDevice: No backend has this name.
@@ -169,7 +169,7 @@ class Registry:
         """Add a backend without an entry point; it is loaded at its first use, under the same guards.
 
         Args:
-            module: The object that an entry point would refer to: a module or another object with the hooks.
+            module: The object that an entry point would name: a module or another object with the hooks.
             name: The device name.
             distribution: Name of its origin.
 
@@ -185,12 +185,12 @@ class Registry:
             target = getattr(module, "__name__", type(module).__name__)
             offer = Offer(name, str(target), lambda: module, distribution, "")
             entry = _Entry(*admit([offer], self._switches)[name])
-            # A new table rather than a changed one: other threads may be walking through the old one.
+            # A new table rather than a change in place: other threads may be iterating over the old one.
             self._entries = {**table, name: entry}
             return entry.record
 
     def remove(self, name: str) -> None:
-        """Close the devices of ``name`` and forget it.
+        """Close the devices of ``name`` and remove it.
 
         Raises:
             UnknownDevice: No backend has this name.
@@ -201,7 +201,7 @@ class Registry:
                 self._entries = {other: entry for other, entry in self._table().items() if other != name}
 
     def close(self) -> None:
-        """Close all open devices; also done at interpreter exit. Exceptions of a device are logged, not raised."""
+        """Close all open devices; also called at interpreter exit. Exceptions of a device are logged, not raised."""
         atexit.unregister(self.close)
         for entry in (self._entries or {}).values():
             self._close(entry)
@@ -228,7 +228,7 @@ class Registry:
                             advice)
 
     def _load(self, entry: _Entry) -> None:
-        """Load the backend unless that has happened, or is under way in this very thread."""
+        """Load the backend, unless it is loaded or this thread is loading it."""
         if not entry.fresh:
             return
         with self._loading:
@@ -237,7 +237,7 @@ class Registry:
             entry.loading = True
             try:
                 record, backend = load(entry.offer, entry.record)
-                # The backend first: threads that do not hold the lock look at the state.
+                # The backend is set first: threads read the state without the lock.
                 entry.backend = backend
                 entry.record = record
             finally:
@@ -271,7 +271,7 @@ class Registry:
         return index
 
     def _call(self, entry: _Entry, step: str, function: Callable[[], _Result]) -> _Result:
-        """Run a usable backend's code; what goes wrong is noted, but the backend stays usable for other devices."""
+        """Run a usable backend's code; a failure is recorded, but the backend stays usable for other devices."""
         try:
             return function()
         except (KeyboardInterrupt, TensocketError):

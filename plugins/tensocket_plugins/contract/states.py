@@ -1,4 +1,4 @@
-"""The runtime's knowledge of a backend: its state, why it is in that state, and what to do about it.
+"""The runtime's knowledge of a backend: its state, the reason for it, and advice.
 
 discovered ──first use──> incompatible | broken | unavailable | available ──open──> initialised ──> lost
 disabled                  (by the environment; never imported)
@@ -14,9 +14,9 @@ from .errors import BackendBroken, BackendDisabled, BackendError, BackendIncompa
 
 
 class State(enum.Enum):
-    """Where a backend stands in its life."""
+    """A backend's state in its life cycle."""
 
-    #: Its metadata was read; nothing of it was imported.
+    #: Its metadata was read; none of it is imported.
     DISCOVERED = "discovered"
     #: The environment excludes it.
     DISABLED = "disabled"
@@ -53,12 +53,12 @@ class BackendRecord:
 
     Attributes:
         name: The device name.
-        state: Where it stands.
-        reason: Why it is not usable; of a usable backend, why a device could not be opened. Empty if all is well.
+        state: The state.
+        reason: Why it is unusable; for a usable backend, why a device failed to open. Empty if all is well.
         advice: The next step for the user. Empty if there is nothing to do.
         exception: The exception that was caught, if any.
         traceback: Its traceback as text.
-        distribution: Name of the distribution that brought it; of several, if they clash, separated by commas.
+        distribution: Name of the distribution that provides it; if several clash, separated by commas.
         version: Version of that distribution.
         entry_point: The module that the entry point names.
         descriptor: The backend's description of itself; None until it is loaded.
@@ -83,13 +83,11 @@ class BackendRecord:
 
     @property
     def origin(self) -> str:
-        """Distribution and version, ``tensocket-cuda 0.1.0``."""
+        """Distribution and version, such as ``tensocket-cuda 0.1.0``."""
         return f"{self.distribution} {self.version}".strip()
 
     def error(self) -> BackendError:
-        """Return the error for somebody who asks for this backend, which is not usable; the caught exception is its
-        cause.
-        """
+        """Return the error for a request for this unusable backend; its cause is the caught exception."""
         given = f"backend '{self.name}'" + (f" of {self.origin}" if self.origin else "")
         kind = _ERRORS.get(self.state, BackendBroken)
         error = kind("device", given, f"{self.state.value}: {self.reason}", self.advice)

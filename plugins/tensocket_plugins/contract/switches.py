@@ -1,6 +1,6 @@
 """The environment variables that select backends.
 
-``TENSOCKET_BACKENDS=cpu,opencl`` allows these only, ``TENSOCKET_BACKENDS_DISABLE=cuda`` excludes one, and
+``TENSOCKET_BACKENDS=cpu,opencl`` allows only these, ``TENSOCKET_BACKENDS_DISABLE=cuda`` excludes one, and
 ``TENSOCKET_BACKENDS_STRICT=1`` turns every broken or incompatible backend into an error (for continuous integration).
 """
 
@@ -25,9 +25,9 @@ class Switches:
     """The switches in force.
 
     Attributes:
-        allow: Names that may be used; None for all.
-        deny: Names that may not be used.
-        strict: Whether a broken or incompatible backend is an error for every question.
+        allow: Names that are allowed; None means all.
+        deny: Names that are excluded.
+        strict: Whether a broken or incompatible backend makes every query an error.
     """
 
     allow: frozenset[str] | None = None
@@ -36,7 +36,7 @@ class Switches:
 
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> Switches:
-        """Return the switches that ``environ`` sets; an empty variable counts as one that is not set.
+        """Return the switches that ``environ`` sets; an empty variable counts as unset.
 
         Raises:
             ArgumentError: ``TENSOCKET_BACKENDS_STRICT`` is neither on nor off.
@@ -45,7 +45,7 @@ class Switches:
                    _flag(STRICT, environ.get(STRICT, "")))
 
     def exclusion(self, name: str) -> tuple[str, str]:
-        """Why ``name`` is excluded and what to do about it; two empty strings if it is not."""
+        """Return why ``name`` is excluded and what to do about it; two empty strings if it is allowed."""
         if name in self.deny:
             return (f"{DENY}={','.join(sorted(self.deny))} excludes it", f"remove '{name}' from {DENY}")
         if self.allow is not None and name not in self.allow:

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from typing import Final
 
-CONTRACT_VERSION: Final[tuple[int, int]] = (1, 0)
+CONTRACT_VERSION: Final[tuple[int, int]] = (1, 1)

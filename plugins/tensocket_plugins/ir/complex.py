@@ -1,7 +1,7 @@
 """Complex values in the kernel IR: pairs of real expressions.
 
 The IR has no complex type. An element of a complex array is two floats in memory (real part first), and a complex value
-is a ``Complex``, whose operators build expressions over the parts. Printers, verifier and devices see floats only.
+is a ``Complex``, whose operators build expressions over the parts. Printers, verifier and devices work on floats only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from ..contract.dtypes import DType, complex32, complex64, complex128, float16, float32, float64
 from .nodes import Expr, IRError, call, cast, const, select
 
-#: Complex dtype to the dtype of its parts.
+#: Dtype of the parts, by complex dtype.
 COMPONENT: Final[dict[DType, DType]] = {complex32: float16, complex64: float32, complex128: float64}
 _OF_COMPONENT: Final[dict[DType, DType]] = {part: dtype for dtype, part in COMPONENT.items()}
 
@@ -81,7 +81,7 @@ class Complex:
 
 
 def parts(value: Complex | Expr | complex) -> tuple[Expr | float, Expr | float | None]:
-    """Real and imaginary part; None instead of the latter for real values."""
+    """Return the real and the imaginary part; None instead of the latter for real values."""
     if isinstance(value, Complex):
         return value.re, value.im
     if isinstance(value, Expr):
@@ -91,9 +91,9 @@ def parts(value: Complex | Expr | complex) -> tuple[Expr | float, Expr | float |
 
 
 def divide(x: Complex, y: Complex) -> Complex:
-    """``x / y`` by R. L. Smith's method (Communications of the ACM 5, 1962), which squares no magnitudes.
+    """Return ``x / y`` by R. L. Smith's method (Communications of the ACM 5, 1962), which squares no magnitudes.
 
-    With p the part of y that is larger in magnitude, q the other and r = q / p, both parts are divided by p + q r.
+    With p the part of y of larger magnitude, q the other one and r = q / p, both parts are divided by p + q r.
     """
     swap = call("lt", call("abs", y.re), call("abs", y.im))
     large, small = select(swap, y.im, y.re), select(swap, y.re, y.im)
@@ -105,10 +105,10 @@ def divide(x: Complex, y: Complex) -> Complex:
 
 
 def choose(condition: Expr, yes: Complex | Expr | complex, no: Complex | Expr | complex) -> Complex:
-    """``yes`` where ``condition`` holds, else ``no``; at least one of them is complex.
+    """Return ``yes`` where ``condition`` holds, else ``no``; at least one of them is complex.
 
     Raises:
-        IRError: Neither is.
+        IRError: Neither is complex.
     """
     like = next((v for v in (yes, no) if isinstance(v, Complex)), None)
     if like is None:
@@ -124,14 +124,15 @@ def equal(x: Complex, y: Complex | Expr | complex) -> Expr:
 
 
 def unequal(x: Complex, y: Complex | Expr | complex) -> Expr:
-    """Whether a part differs; also where one is NaN."""
+    """Whether at least one part differs; also true if one is NaN."""
     y = x.lift(y)
     return call("ne", x.re, y.re) | call("ne", x.im, y.im)
 
 
 def convert(value: Complex | Expr, dtype: DType) -> Complex | Expr:
-    """Return a value as another dtype, complex or not: the imaginary part is dropped or zero; bool asks for any
-    non-zero.
+    """Convert a value to another dtype, complex or not.
+
+    The imaginary part is dropped or zero; bool is whether any part is non-zero.
     """
     part = COMPONENT.get(dtype)
     if isinstance(value, Complex):

@@ -1,4 +1,4 @@
-"""Replaces functions that a target lacks, or has with other roundings or one by one, by the IR's own arithmetic."""
+"""Replaces functions that a target lacks, rounds differently or cannot vectorise, by the IR's own arithmetic."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .target import Target
 
 
 def decompose(program: Program, target: Target) -> Program:
-    """``program`` with decomposable functions replaced by arithmetic.
+    """Return ``program`` with decomposable functions replaced by arithmetic.
 
-    These are the float32 functions, except the target's native ones, whose results then are the same bits on every
-    device, and the float64 functions where the target wants vectors of them. All are within the bounds that ``ir.math``
-    states for each. Parts that expressions share get names, so that printers write them once.
+    These are the float32 functions, except the target's native ones, so that results have the same bits on every
+    device, and the float64 functions if the target wants vectors of them. All are within the bounds that ``ir.math``
+    states for each. Shared parts of expressions get names, so that printers write them once.
     """
     known = {float32: {name: make for name, make in ARITHMETIC[float32].items() if name not in target.native}}
     if target.wide_arithmetic:

@@ -2,7 +2,7 @@
 
 Rules: ``same`` (all arguments and the result have one dtype), ``compare`` (one argument dtype, result bool),
 ``select`` (bool, then two of one dtype), ``cast`` and ``bitcast`` (the call names the result dtype).
-``domain`` says which kinds of dtype a function takes: ``b`` bool, ``i`` integers, ``f`` floats.
+``domain`` states the kinds of dtype that a function takes: ``b`` bool, ``i`` integers, ``f`` floats.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ class Function:
     """A scalar function.
 
     Attributes:
-        name: How the IR calls it.
+        name: Its name in the IR.
         arity: Number of arguments.
-        rule: How the result's dtype follows from the arguments'.
-        domain: Kinds of dtype it takes.
-        decomposable: A target may lack it or do it badly; ``decompose`` then replaces it.
+        rule: Rule for the result's dtype from the arguments'.
+        domain: Kinds of dtype that it takes.
+        decomposable: Whether ``decompose`` may replace it, for targets that lack it or compute it badly.
     """
 
     name: str

@@ -1,11 +1,11 @@
 """The reference interpreter: runs any program, scheduled or not, in NumPy. It is the oracle for every printer.
 
-PARALLEL, GROUP and LANE loops become array axes, so that all their iterations advance in lock-step; SERIAL and VECTOR
-loops run in Python; ``If`` and loops whose extent differs between iterations become masks. A value is an array with one
-axis per enclosing array loop (size 1 where it does not vary) or a 0-d array. Large nests run in chunks.
+PARALLEL, GROUP and LANE loops become array axes, so all their iterations advance in lock-step; SERIAL and VECTOR loops
+run in Python; ``If`` and loops whose extent differs between iterations become masks. A value is an array with one axis
+per enclosing array loop (size 1 if it does not vary) or a 0-d array. Large nests run in chunks.
 
 A kernel that reads or writes outside of its arrays, divides an integer by zero or shares local memory without a barrier
-raises ``IRError``; iterations that are masked off touch no memory.
+raises ``IRError``; masked iterations do not access memory.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from .nodes import (
 )
 from .scalar import ATOMIC, NUMPY, Values, constant, convert, reinterpret
 
-#: Iterations of array loops that advance together, at most, unless one loop alone needs more.
+#: Maximum number of iterations of array loops that advance together, unless one loop alone needs more.
 LANES: Final = 1 << 17
-#: Elements of one array inside a reduction.
+#: Maximum number of elements of one array inside a reduction.
 ELEMENTS: Final = 1 << 20
 
 
 def interpret(program: Program, buffers: Sequence[np.ndarray[Any, Any] | DeviceArray],
               scalars: Sequence[int | float]) -> None:
-    """Run ``program`` and write its results into ``buffers``.
+    """Run ``program`` and write its results to ``buffers``.
 
     Args:
         program: A verified program.
         buffers: One array per buffer parameter, of its dtype (bfloat16: uint16) and any shape: an ndarray, or a
             ``DeviceArray`` whose storage's buffer is a flat uint8 ndarray. Index 0 is the array's first element;
-            indices beyond what its shape and strides span are errors.
+            indices beyond the span of its shape and strides are errors.
         scalars: One number per scalar parameter.
 
     Raises:
@@ -90,7 +90,7 @@ class _Run:
 
     def __init__(self, kernel: Kernel, scalars: dict[str, Values], arrays: dict[str, Memory]) -> None:
         self.kernel = kernel
-        # Each variable with the number of axes of the space that it was defined in.
+        # Each variable with the number of axes of the space at its definition.
         self.variables: dict[str, tuple[Values, int]] = {name: (value, 0) for name, value in scalars.items()}
         self.arrays = dict(arrays)
         self.shape: tuple[int, ...] = ()
@@ -110,7 +110,7 @@ class _Run:
         return self._eval(expression, {})
 
     def values(self, *expressions: Expr) -> list[Values]:
-        """Values of several expressions, with shared parts evaluated once."""
+        """Return the values of several expressions, with shared parts evaluated once."""
         known: dict[int, Values] = {}
         return [self._eval(e, known) for e in expressions]
 
@@ -139,7 +139,7 @@ class _Run:
         return self._deepen(value, depth)
 
     def _deepen(self, value: Values, depth: int) -> Values:
-        """Return a value defined ``depth`` axes deep, with axes of size 1 for the loops entered since."""
+        """Return a value defined ``depth`` axes deep, with axes of size 1 for the loops entered since then."""
         more = len(self.shape) - depth
         return value.reshape(value.shape + (1,) * more) if more and value.ndim else value
 
@@ -194,7 +194,7 @@ class _Run:
 
     def _atomic(self, s: Atomic) -> None:
         index, value = self.values(s.index, s.value)
-        # Every iteration counts, also where neither index nor value depend on it.
+        # Every iteration counts, even if neither index nor value depends on it.
         index, value = np.broadcast_to(index, self.shape), np.broadcast_to(value, self.shape)
         self._array(s.buffer).accumulate(ATOMIC[s.function], index, value, self.mask, self._owner(s.buffer))
 
@@ -211,7 +211,7 @@ class _Run:
 
     @contextmanager
     def masked(self, condition: Values) -> Any:
-        """Only iterations for which ``condition`` holds take part."""
+        """Restrict a block to iterations for which ``condition`` holds."""
         before = self.mask
         condition = np.asarray(condition)
         if condition.ndim or not condition:
@@ -247,7 +247,7 @@ class _Run:
             position = position + step
 
     def extent(self, stop: Expr) -> tuple[Values, int]:
-        """Return a loop's extent, per iteration of the enclosing space, and the largest among those that take part."""
+        """Return a loop's extent, per iteration of the enclosing space, and the largest among unmasked iterations."""
         extent = np.asarray(self.value(stop))
         active = extent if self.mask is None else np.where(self.mask, extent, extent.dtype.type(0))
         return extent, int(active.max()) if active.size else 0
@@ -255,7 +255,7 @@ class _Run:
     def _axis(self, s: For) -> None:
         extent, size = self.extent(s.stop)
         occupied = int(np.prod(self.shape, dtype=np.int64))
-        # The lanes of a group advance together, whatever their number.
+        # All lanes of a group advance together, whatever their number.
         chunk = size if s.kind is LoopKind.LANE else max(1, LANES // occupied)
         # Without groups, every iteration of a PARALLEL loop has its own local arrays.
         owns_locals = s.kind is LoopKind.GROUP or (s.kind is LoopKind.PARALLEL and bool(self.kernel.locals))
@@ -291,7 +291,7 @@ class _Run:
         self.lane_depth, self.lanes = len(self.shape), self.lanes * size
 
     def open_locals(self, groups: tuple[int, ...]) -> None:
-        """Fresh local arrays for a space of groups."""
+        """Allocate fresh local arrays for a space of groups."""
         count = int(np.prod(groups, dtype=np.int64))
         self.arrays = dict(self.arrays)
         self.group, self.group_depth = np.arange(count, dtype=np.int64).reshape(groups), len(groups)
@@ -316,7 +316,7 @@ class _Run:
                 with self.masked(inside):
                     values = self._contributions(s, inside)
                 partial = self._fold(s, values)
-                # Merge equal sizes first: with chunks of a power of two, the tree does not depend on the chunk.
+                # Merge equal sizes first: with chunks that are powers of two, the tree does not depend on the chunk.
                 while partials and partials[-1][0] == count:
                     partial = self._combine(s, partials.pop()[1], partial)
                     count *= 2
@@ -342,7 +342,7 @@ class _Run:
         return inside
 
     def _contributions(self, s: Reduce, inside: Values) -> list[Values]:
-        """Return the contributions of all iterations: arrays of one shape, whose last axis counts iterations."""
+        """Return the contributions of all iterations: arrays of one shape, with iterations along the last axis."""
         for let in s.body:
             self._define(let)
         values = self.values(*s.values)

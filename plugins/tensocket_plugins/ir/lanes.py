@@ -1,7 +1,7 @@
-"""Which VECTOR loops can become vector instructions, one lane per iteration.
+"""Finds VECTOR loops that can become vector instructions, with one lane per iteration.
 
-Inside stand only definitions, stores, conditions and SERIAL loops that all lanes run together; functions that are left
-to the C library have no vector form.
+Their bodies contain only definitions, stores, conditions and SERIAL loops that all lanes run together; functions that
+the C library computes have no vector form.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def all_vectors(program: Program) -> bool:
 
 
 def _has_scalar_loop(body: Sequence[Stmt]) -> bool:
-    """Whether an innermost loop does not become vector instructions."""
+    """Whether any innermost loop does not become vector instructions."""
     for statement in body:
         if isinstance(statement, If):
             if _has_scalar_loop(statement.body):
@@ -42,9 +42,10 @@ def _has_loop(body: Sequence[Stmt]) -> bool:
 
 
 def _fits(body: Sequence[Stmt], varying: set[str], declared: set[str], seen: set[int]) -> bool:
-    """Whether statements can be printed.
+    """Whether statements can be printed as vector instructions.
 
-    ``varying`` and ``declared`` collect names of values and variables, ``seen`` the ids of expressions that can.
+    ``varying`` and ``declared`` collect names of values and variables, ``seen`` the ids of expressions that can be
+    printed.
     """
     for statement in body:
         match statement:

@@ -1,7 +1,7 @@
 """The numbers that the host computes before a launch: sizes of temporaries and the shape of the grid.
 
-Expressions over scalar parameters are turned into one Python function each, so that a launch evaluates them in well
-under a microsecond. Python's integers do not overflow, so sizes are exact whatever the program's index type.
+Each tuple of expressions over scalar parameters becomes one Python function, so a launch evaluates it in well under a
+microsecond. Python's integers do not overflow, so sizes are exact whatever the program's index type.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ MAX_AXES: Final = 3
 
 
 def _idiv(left: int, right: int) -> int:
-    """Division towards zero."""
+    """Divide towards zero."""
     quotient = abs(left) // abs(right)
     return quotient if (left < 0) == (right < 0) else -quotient
 
 
 def _imod(left: int, right: int) -> int:
-    """Remainder of ``_idiv``."""
+    """Return the remainder of ``_idiv``."""
     return left - right * _idiv(left, right)
 
 
@@ -41,7 +41,7 @@ _SPELLING: Final[dict[str, str]] = {
 
 
 def _spell(expr: Expr) -> str:
-    """Python source of ``expr``, with scalar parameters read from a mapping called ``scalars``."""
+    """Return Python source of ``expr``, with scalar parameters read from a mapping called ``scalars``."""
     match expr:
         case Const(value, dtype) if dtype.kind != "float":
             return f"({value!r})"
@@ -75,18 +75,18 @@ def evaluate(expr: Expr, scalars: Scalars) -> int:
 
 
 def _launch_loops(body: tuple[Stmt, ...]) -> Iterator[For]:
-    """Yield the GROUP and LANE loops around everything else, outermost first."""
+    """Yield the GROUP and LANE loops that enclose the other statements, outermost first."""
     while len(body) == 1 and isinstance(body[0], For) and body[0].kind in (LoopKind.GROUP, LoopKind.LANE):
         yield body[0]
         body = body[0].body
 
 
 def geometry(kernel: Kernel) -> Callable[[Scalars], Geometry]:
-    """Return how a scheduled kernel is launched, as a function of the scalar parameters by name.
+    """Return the launch geometry of a scheduled kernel, as a function of the scalar parameters by name.
 
     The function returns ``(grid, group)``: the number of groups and of lanes per group along the same one to three
     axes, the fastest first. A kernel without GROUP or LANE loops is one group of one lane. If any number of groups is
-    zero there is nothing to launch.
+    zero, there is nothing to launch.
 
     Raises:
         IRError: There are more than three GROUP or LANE loops, or a LANE extent is not constant.

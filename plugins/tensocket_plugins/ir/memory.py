@@ -1,7 +1,7 @@
-"""The memory of the reference interpreter: bounds-checked arrays, and local arrays that notice missing barriers.
+"""The memory of the reference interpreter: bounds-checked arrays, and local arrays that detect missing barriers.
 
 ``index``, ``value`` and ``mask`` are arrays that broadcast together; only positions where ``mask`` holds (all, if it is
-None) are checked and touched.
+None) are checked and accessed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..contract.dtypes import DType
 from .nodes import Buffer, IRError, Local
 from .scalar import Values
 
-#: The byte that fresh memory is filled with, so that reading it before writing shows: large numbers, never zero.
+#: The fill byte of fresh memory, so that a read before a write is noticed: large numbers, never zero.
 GARBAGE: Final = 0xA5
 
 #: Group and lane of each iteration, for local memory.
@@ -23,7 +23,7 @@ Owner = tuple[Values, Values]
 
 
 class Memory:
-    """A flat array whose element 0 stands at ``offset`` in ``flat``."""
+    """A flat array whose element 0 is at ``offset`` in ``flat``."""
 
     def __init__(self, name: str, flat: np.ndarray[Any, Any], offset: int = 0) -> None:
         self.name = name
@@ -31,7 +31,7 @@ class Memory:
         self.offset = offset
 
     def load(self, index: Values, mask: Values | None, owner: Owner) -> Values:
-        """Return the elements at ``index``; anything where masked off."""
+        """Return the elements at ``index``; arbitrary values where masked off."""
         if mask is None or np.ndim(index) == 0:
             if mask is not None and not np.any(mask):
                 return np.zeros((), self.flat.dtype)
@@ -41,12 +41,12 @@ class Memory:
         return self.flat[self._position("load from", np.where(mask, index, np.zeros_like(index)))]
 
     def store(self, index: Values, value: Values, mask: Values | None, owner: Owner) -> None:
-        """Write ``value`` at ``index``."""
+        """Write ``value`` to ``index``."""
         index, value = self._active(index, value, mask)
         self.flat[self._position("store to", index)] = value
 
     def accumulate(self, function: Any, index: Values, value: Values, mask: Values | None, owner: Owner) -> None:
-        """Combine ``value`` into the elements at ``index`` with a ufunc; equal indices all count."""
+        """Combine ``value`` with the elements at ``index`` by a ufunc; repeated indices all count."""
         index, value = self._active(index, value, mask)
         function.at(self.flat, self._position("atomic on", index), value)
 
@@ -68,7 +68,7 @@ class Memory:
 
 
 class ReadOnlyMemory(Memory):
-    """A parameter that the kernel must not write."""
+    """A parameter that the kernel must not write to."""
 
     def _active(self, index: Values, value: Values, mask: Values | None) -> tuple[Values, Values]:
         raise IRError(f"store to {self.name}: the buffer is not writable")
@@ -89,7 +89,7 @@ class LocalArray(Memory):
         self.reader = np.full(groups * local.size, -1, np.int64)
 
     def barrier(self) -> None:
-        """Note that all lanes of all groups have met."""
+        """Note that all lanes of all groups have reached a barrier."""
         self.writer.fill(-1)
         self.reader.fill(-1)
 
@@ -97,7 +97,7 @@ class LocalArray(Memory):
         """Return the elements of each iteration's own group.
 
         Raises:
-            IRError: Out of range, or another lane wrote the element since the last barrier.
+            IRError: The index is out of range, or another lane wrote the element since the last barrier.
         """
         index, lane, position = self._own("load from", index, mask, owner)
         active = np.broadcast_to(np.True_ if mask is None else mask, position.shape)
@@ -113,7 +113,7 @@ class LocalArray(Memory):
         """Write elements of each iteration's own group.
 
         Raises:
-            IRError: Out of range, or another lane read or wrote the element since the last barrier.
+            IRError: The index is out of range, or another lane read or wrote the element since the last barrier.
         """
         index, lane, position = self._own("store to", index, mask, owner)
         shape = np.broadcast_shapes(position.shape, np.shape(value), np.shape(mask) if mask is not None else ())
@@ -132,7 +132,7 @@ class LocalArray(Memory):
         function.at(self.flat, at, value)
 
     def _own(self, action: str, index: Values, mask: Values | None, owner: Owner) -> tuple[Values, Values, Values]:
-        """Index (0 where masked off), lane and position among all groups' elements, of one shape."""
+        """Return index (0 where masked off), lane and position among all groups' elements, of one shape."""
         group, lane = owner
         index, group, lane = np.broadcast_arrays(np.asarray(index, np.int64), group, lane)
         if mask is not None:
@@ -157,14 +157,14 @@ def _garbage(dtype: DType, size: int) -> np.ndarray[Any, Any]:
 
 
 def temporary(name: str, dtype: DType, size: int) -> Memory:
-    """Fresh global memory of ``size`` elements, filled with garbage."""
+    """Return fresh global memory of ``size`` elements, filled with garbage."""
     if size < 0:
         raise IRError(f"temporary {name} has {size} elements")
     return Memory(name, _garbage(dtype, size))
 
 
 def open_array(buffer: Buffer, handle: np.ndarray[Any, Any] | DeviceArray) -> Memory:
-    """Return the elements that an array handle spans, for the buffer parameter that it is passed for.
+    """Return the elements of an array handle, as the argument of a buffer parameter.
 
     Raises:
         IRError: The handle's dtype is not the parameter's.
@@ -177,7 +177,7 @@ def open_array(buffer: Buffer, handle: np.ndarray[Any, Any] | DeviceArray) -> Me
 
 
 def _reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
-    """Lowest and highest element, counted from the first; the highest is below the lowest if there are none."""
+    """Return the lowest and highest element, counted from the first; the highest is lower if there are no elements."""
     if 0 in shape:
         return 0, -1
     steps = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]
@@ -185,7 +185,7 @@ def _reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _device_span(buffer: Buffer, handle: DeviceArray) -> tuple[np.ndarray[Any, Any], int]:
-    # A program that only moves elements may take any dtype as unsigned integers of its size.
+    # A program that only moves elements may take any dtype as unsigned integers of the same size.
     moved = buffer.dtype.kind == "uint" and buffer.dtype.itemsize == handle.dtype.itemsize
     if handle.dtype is not buffer.dtype and not moved:
         raise IRError(f"buffer {buffer.name} is {buffer.dtype.name}, given {handle.dtype.name}")

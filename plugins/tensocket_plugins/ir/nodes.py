@@ -4,13 +4,13 @@ A ``Program`` has parameters (buffers and scalars), temporaries and one or more 
 is a tuple of statements. Expressions are immutable and typed; arithmetic on them with Python operators builds calls.
 
 Before scheduling, a kernel uses ``PARALLEL`` loops (iterations are independent) and ``Reduce``. A schedule maps
-these to what a target has: ``GROUP`` and ``LANE`` loops (work-groups and work-items: all iterations run at once and,
-within a group, meet at ``Barrier``), ``SERIAL`` loops, local buffers, and ``VECTOR`` loops of constant extent.
+these to the features of a target: ``GROUP`` and ``LANE`` loops (work-groups and work-items: all iterations run at once
+and, within a group, meet at ``Barrier``), ``SERIAL`` loops, local buffers, and ``VECTOR`` loops of constant extent.
 
-Meaning: a statement sees the stores of earlier statements of its own iteration; lanes of a group see each other's
+Semantics: a statement sees the stores of earlier statements of its own iteration; lanes of a group see each other's
 stores after a barrier; kernels see all stores of earlier kernels. A ``Load``'s or ``Store``'s index counts elements
-from the array's first element (printers add the array's offset). An expression is evaluated where its statement
-stands; ``Let`` fixes a value for later statements.
+from the array's first element (printers add the array's offset). An expression is evaluated at its statement; ``Let``
+fixes a value for later statements.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .functions import FUNCTIONS
 
 
 class IRError(Exception):
-    """A program that breaks a rule of the IR: always a bug of whoever built it."""
+    """A program that breaks a rule of the IR: always a bug in the code that built it."""
 
 
 # ------------------------------------------------------------------------------------------------ expressions
@@ -62,7 +62,7 @@ class Expr:
         return call("div", other, self)
 
     def __floordiv__(self, other: Operand) -> Expr:
-        """Truncating integer division; index arithmetic is never negative."""
+        """Divide integers towards zero; index arithmetic is never negative."""
         return call("idiv", self, other)
 
     def __mod__(self, other: Operand) -> Expr:
@@ -140,7 +140,7 @@ class Call(Expr):
 
 
 Operand = Expr | bool | int | float
-#: The same, for operators: what they do not know (complex values) may know them.
+#: The same, for operators: other types (complex values) may define the reflected operator.
 _OPERANDS: Final[tuple[type, ...]] = (Expr, bool, int, float)
 
 
@@ -185,14 +185,14 @@ def call(function: str, *args: Operand, dtype: DType | None = None) -> Expr:
 
 
 def cast(value: Expr, dtype: DType) -> Expr:
-    """``value`` converted to ``dtype``; itself where nothing changes."""
+    """Convert ``value`` to ``dtype``; the expression itself if it already has that dtype."""
     if value.dtype is dtype:
         return value
     return const(value.value, dtype) if isinstance(value, Const) else call("cast", value, dtype=dtype)
 
 
 def select(condition: Expr, yes: Operand, no: Operand) -> Expr:
-    """``yes`` where ``condition`` holds, else ``no``."""
+    """Return ``yes`` where ``condition`` holds, else ``no``."""
     return call("select", condition, yes, no)
 
 
@@ -207,7 +207,7 @@ class Stmt:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Let(Stmt):
-    """Fix a value under a name, for the rest of the enclosing block."""
+    """A definition that fixes a value under a name, for the rest of the enclosing block."""
 
     var: Var
     value: Expr
@@ -223,7 +223,7 @@ class Declare(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assign(Stmt):
-    """Change a declared variable."""
+    """A change of a declared variable."""
 
     var: Var
     value: Expr
@@ -231,7 +231,7 @@ class Assign(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Store(Stmt):
-    """Write an element of a writable buffer, temporary or local array."""
+    """A write to an element of a writable buffer, temporary or local array."""
 
     buffer: str
     index: Expr
@@ -240,7 +240,7 @@ class Store(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Atomic(Stmt):
-    """``buffer[index] = function(buffer[index], value)`` without interference; function is add, min or max."""
+    """An atomic ``buffer[index] = function(buffer[index], value)``; the function is add, min or max."""
 
     function: str
     buffer: str
@@ -249,7 +249,7 @@ class Atomic(Stmt):
 
 
 class LoopKind(Enum):
-    """How the iterations of a loop run; see the module's docstring."""
+    """Execution order of a loop's iterations; see the module's docstring."""
 
     PARALLEL = "parallel"
     GROUP = "group"
@@ -260,10 +260,10 @@ class LoopKind(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class For(Stmt):
-    """A loop ``for var in range(start, stop, step)``. Only SERIAL loops may have another start than 0 or step than 1.
+    """A loop ``for var in range(start, stop, step)``. Loops other than SERIAL start at 0 with step 1.
 
-    GROUP extents are evaluated on the host before launch: they may use scalar parameters only. LANE and VECTOR extents
-    are constants. GROUP loops enclose everything else; LANE loops come next; the first is the slowest axis.
+    The host evaluates GROUP extents before the launch: they may use scalar parameters only. LANE and VECTOR extents
+    are constants. GROUP loops enclose all other statements; LANE loops come next; the first is the slowest axis.
     """
 
     var: Var
@@ -276,7 +276,7 @@ class For(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class If(Stmt):
-    """Run ``body`` where ``condition`` holds. Contains no barrier."""
+    """A condition: ``body`` runs where it holds. The body contains no barrier."""
 
     condition: Expr
     body: tuple[Stmt, ...]
@@ -284,12 +284,12 @@ class If(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Barrier(Stmt):
-    """All lanes of a group arrive before any goes on; local and global stores before it are visible after it."""
+    """A point where all lanes of a group wait for each other; earlier local and global stores are visible after it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Combine:
-    """How two partial results merge: ``values`` are expressions over ``left`` and ``right``; associative."""
+    """A merge of two partial results: ``values`` are expressions over ``left`` and ``right``; associative."""
 
     left: tuple[Var, ...]
     right: tuple[Var, ...]
@@ -298,15 +298,15 @@ class Combine:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduce(Stmt):
-    """Fold the iterations of ``loops`` into ``results``, which later statements of the block may use.
+    """A fold of the iterations of ``loops`` into ``results``, which later statements of the block may use.
 
     Attributes:
         results: One variable per accumulator.
-        loops: Reduction variables and extents, outermost first; each runs from 0.
+        loops: Reduction variables and extents, outermost first; each starts at 0.
         body: ``Let``s evaluated in every iteration.
         values: The contributions of an iteration, one expression per accumulator.
-        identity: Values that change nothing when combined.
-        combine: How two partial results merge. Order may change only by associativity and commutativity.
+        identity: Neutral values of ``combine``.
+        combine: The merge of two partial results. Order may change only by associativity and commutativity.
     """
 
     results: tuple[Var, ...]
@@ -324,7 +324,7 @@ class Reduce(Stmt):
 class Buffer:
     """An array parameter. At run time: an opaque buffer and an element offset.
 
-    ``streamed``: it begins at a line of 64 bytes, and a processor may write whole lines of it past its caches.
+    ``streamed``: it starts at a cache line of 64 bytes, and a processor may write whole lines of it past its caches.
     """
 
     name: str
@@ -346,7 +346,7 @@ Param = Buffer | Scalar
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Temporary:
-    """Global memory that lives for one run of the program; ``size`` uses scalar parameters only."""
+    """Global memory for the duration of one run of the program; ``size`` uses scalar parameters only."""
 
     name: str
     dtype: DType

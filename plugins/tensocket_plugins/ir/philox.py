@@ -1,8 +1,8 @@
-"""Random numbers in kernels: the counter-based generator Philox 4x32-10, and numbers made of its bits.
+"""Random numbers in kernels: the counter-based generator Philox 4x32-10, and distributions of its bits.
 
-The same counter and key give the same bits and, as everything here is integer arithmetic and the IR's own functions,
-the same floats on every device. Expressions share parts heavily: let ``decompose`` (or ``name_shared``) name them
-before anything is printed.
+The same counter and key give the same bits on every device. They give the same floats too, because everything here is
+integer arithmetic and the IR's own functions. Expressions share many parts: let ``decompose`` (or ``name_shared``) name
+them before a printer runs.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Key = tuple[Expr, Expr]
 
 
 def philox4x32(counter: Counter, key: Key) -> tuple[tuple[Stmt, ...], tuple[Var, Var, Var, Var]]:
-    """Four random words for a counter of four words and a key of two, all uint32.
+    """Return four random words for a counter of four words and a key of two, all uint32.
 
-    The rounds are a loop, whose code is a tenth of theirs.
+    The rounds are a loop, which has a tenth of the code of unrolled ones.
 
     Returns:
         Statements, for one use in a block, and the words: variables, which may be used and changed after them.
@@ -39,7 +39,7 @@ def philox4x32(counter: Counter, key: Key) -> tuple[tuple[Stmt, ...], tuple[Var,
     keys = [Var(f"key{k}", uint32) for k in range(2)]
     highs = [Var(f"high{k}", uint32) for k in range(2)]
     lows = [Var(f"low{k}", uint32) for k in range(2)]
-    # Lower halves are products in 32 bits: vectors have instructions for both halves, but none for wide products.
+    # Lower halves are 32-bit products: vectors have instructions for either half, but not for wide products.
     rounds = loop(number, _ROUNDS, [
         *[Let(name, cast(number, uint32) * weyl + first) for name, weyl, first in zip(keys, _WEYL, key, strict=True)],
         *[Let(name, _high(word, factor)) for name, word, factor in zip(highs, (a, c), _MULTIPLIERS, strict=True)],
@@ -66,14 +66,14 @@ def uniform_float64(high: Expr, low: Expr) -> Expr:
 
 
 def normal_float32(radius: Expr, angle: Expr) -> tuple[Expr, Expr]:
-    """Two independent normally distributed float32 of two uint32 (Box and Muller's method).
+    """Return two independent normally distributed float32 values from two uint32 (Box and Muller's method).
 
     Both are finite: the largest magnitude is below 6.7.
     """
-    # In (0, 1], so that the logarithm is finite and not positive.
+    # In (0, 1], so that the logarithm is finite and at most 0.
     u = (cast(cast(radius >> 1, int32), float32) + 0.5) * 2.0**-31
     r = call("sqrt", log(u) * -2.0)
-    # The angle's bits are a fraction of a turn: quarter turns to the nearest, and the rest.
+    # The angle's bits are a fraction of a turn, split into the nearest quarter turn and the rest.
     n = cast((angle + 2**29) >> 30, int32)
     rest = cast(call("bitcast", angle << 2, dtype=int32), float32) * number(math.pi / 2 * 2.0**-32)
     sine, cosine = sin_cos_reduced(rest)
@@ -82,9 +82,9 @@ def normal_float32(radius: Expr, angle: Expr) -> tuple[Expr, Expr]:
 
 
 def normal_float64(radius: tuple[Expr, Expr], angle: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
-    """Two independent normally distributed float64 of four uint32, likewise.
+    """Return two independent normally distributed float64 values from four uint32, by the same method.
 
-    The largest magnitude is below 8.6. The logarithm is the device's where it is not arithmetic of the IR.
+    The largest magnitude is below 8.6. The logarithm is the device's if the IR does not decompose it.
     """
     r = call("sqrt", call("log", 1.0 - uniform_float64(*radius)) * -2.0)
     quarters = uniform_float64(*angle) * 4.0
@@ -95,6 +95,6 @@ def normal_float64(radius: tuple[Expr, Expr], angle: tuple[Expr, Expr]) -> tuple
 
 
 def _signed(x: Expr, n: Expr) -> Expr:
-    """``x``, negated if bit 1 of ``n`` is set, an integer of as many bits."""
+    """Return ``x``, negated if bit 1 of ``n`` is set; ``n`` is an integer of the same width."""
     flipped = call("bitcast", x, dtype=n.dtype) ^ ((n & 2) << (8 * n.dtype.itemsize - 2))
     return call("bitcast", flipped, dtype=x.dtype)

@@ -1,4 +1,4 @@
-"""Rebuilding programs: mapping their expressions, and naming what an expression uses more than once."""
+"""Rebuilding programs: mapping their expressions, and naming expressions with several uses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def children(e: Expr) -> tuple[Expr, ...]:
 
 
 def with_children(e: Expr, new: Sequence[Expr]) -> Expr:
-    """``e`` with other parts; itself where they are the same."""
+    """Return ``e`` with other parts; ``e`` itself if they are the same."""
     if isinstance(e, Call):
         return e if all(map(is_, e.args, new)) else Call(e.function, tuple(new), e.dtype)
     return Load(e.buffer, new[0], e.dtype) if isinstance(e, Load) and e.index is not new[0] else e
@@ -48,15 +48,15 @@ class Rewrite:
     """Function that applies ``change`` to every expression, parts before wholes. One object stays one object.
 
     Args:
-        change: From an expression to another.
-        concerned: Whether it changes an expression; expressions without such parts are not looked at twice. All are
-            concerned if this is not given.
+        change: Function from an expression to another.
+        concerned: Whether ``change`` affects an expression; expressions without affected parts are visited only once.
+            By default, all are affected.
     """
 
     def __init__(self, change: Change, concerned: Callable[[Expr], bool] | None = None) -> None:
         self._change = change
         self._concerned = concerned
-        # The old expressions are kept, so that their ids stay theirs.
+        # The old expressions are kept alive, so that their ids are not reused.
         self._known: dict[int, tuple[Expr, Expr]] = {}
 
     def expression(self, e: Expr) -> Expr:
@@ -101,22 +101,22 @@ class Rewrite:
 
 
 def name_shared(program: Program) -> Program:
-    """Return the same program with a ``Let`` for every call or load that the expressions of a block use more than once.
+    """Return the same program with a ``Let`` for every call or load that a block uses more than once.
 
-    Printers write expressions as trees: without this, one whose parts are shared grows exponentially. Bounds of loops
-    other than SERIAL ones and the combining of reductions stay as they are; apply it again after a schedule has turned
-    these into statements.
+    Printers write expressions as trees: without this, an expression with shared parts grows exponentially. Bounds of
+    loops other than SERIAL ones and the combine of reductions do not change; call this again after a schedule has
+    turned those into statements.
     """
     namer = _Namer(program)
     return replace(program, kernels=tuple(replace(kernel, body=namer.block(kernel.body)) for kernel in program.kernels))
 
 
 class _Namer:
-    """Makes names that the program does not use yet, and goes through its blocks.
+    """Walk over a program's blocks with a supply of unused names.
 
     Attributes:
         uses: The parts of expressions.
-        names: Of values where the current statement stands, by the ids of their expressions.
+        names: Names of values at the current statement, by the ids of their expressions.
     """
 
     def __init__(self, program: Program) -> None:
@@ -140,7 +140,7 @@ class _Namer:
         return Var(name, e.dtype)
 
     def block(self, statements: Sequence[Stmt], outer: _Block | None = None) -> tuple[Stmt, ...]:
-        """Return the statements with names for shared parts; names of the outer block hold inside, too."""
+        """Return the statements with names for shared parts; names of the outer block are valid inside too."""
         with _Block(self, statements, outer) as block:
             for s in statements:
                 block.out.append(self._statement(block, s))
@@ -177,13 +177,13 @@ class _Namer:
 
 
 class _Uses:
-    """Return the parts of the expressions of statements. Ids identify expressions.
+    """The parts of the expressions of statements. Ids identify expressions.
 
-    Few calls and loads are used more than once in all of a program: blocks look at these alone, and at what they are
-    parts of.
+    Few calls and loads have more than one use in a whole program: blocks search only these and the expressions that
+    contain them.
 
     Attributes:
-        wanted: The expressions that are used more than once, and those that have such parts.
+        wanted: The expressions with more than one use, and those that contain them.
     """
 
     def __init__(self, statements: Iterator[Stmt], mutable: set[str]) -> None:
@@ -206,10 +206,10 @@ class _Uses:
                     wholes.append(e)
                     stack += children(e)
         self.wanted = set(self._repeated)
-        # Those parts of an expression that are used more than once.
+        # The parts of an expression that have more than one use.
         self._children: dict[int, tuple[int, ...]] = {}
         if self._repeated:
-            # What is used once stands behind what uses it.
+            # An expression with one use comes after its user.
             for e in reversed(wholes):
                 kids = [id(child) for child in children(e) if id(child) in self.wanted]
                 if kids:
@@ -217,7 +217,7 @@ class _Uses:
                     self._children[id(e)] = tuple(child for child in kids if child in self._repeated)
 
     def shared(self, statements: Sequence[Stmt]) -> set[int]:
-        """Calls and loads that statements, with those inside them, use more than once."""
+        """Return calls and loads that statements, including nested ones, use more than once."""
         if not self._repeated:
             return set()
         every, roots = self._inside(statements)
@@ -226,15 +226,13 @@ class _Uses:
         return {e for e, count in uses.items() if count > 1}
 
     def _inside(self, statements: Sequence[Stmt]) -> tuple[set[int], list[int]]:
-        """Return the expressions in statements with parts that may be shared, and what may be, but is not part of
-        others.
-        """
+        """Return the expressions in statements with parts that may be shared, and the candidates outside of them."""
         own = [e for s in statements for e in _named_in(s)]
         found = {id(e) for e in self.parts(*own) if id(e) in self._children}
         roots = [id(e) for e in own if id(e) in self._repeated]
         for s in statements:
             if isinstance(s, For | If | Reduce):
-                # Bodies are looked at once, though every block around one asks.
+                # Each body is visited once, although every enclosing block needs it.
                 if id(s) not in self._bodies:
                     self._bodies[id(s)] = self._inside(s.body)
                 expressions, others = self._bodies[id(s)]
@@ -243,11 +241,11 @@ class _Uses:
         return found, roots
 
     def parts(self, *expressions: Expr, known: Container[int] = ()) -> list[Expr]:
-        """``scope.parts`` of the wanted expressions alone."""
+        """Return ``scope.parts`` of the wanted expressions only."""
         return parts(*(e for e in expressions if id(e) in self.wanted), known=known, among=self.wanted)
 
     def fragile(self, e: Expr) -> tuple[bool, bool]:
-        """Whether the value of an expression can change with a store, and with an assignment."""
+        """Return whether the value of an expression can change with a store, and with an assignment."""
         known = self._fragile
         for part in parts(e, known=known):
             inner = [known[id(child)] for child in children(part)]
@@ -258,14 +256,14 @@ class _Uses:
 
 
 class _Block:
-    """The statements of one block while they are rebuilt, and the names that it adds to those of the namer."""
+    """The statements of one block during rebuilding, and the names that it adds to the namer's."""
 
     def __init__(self, namer: _Namer, statements: Sequence[Stmt], outer: _Block | None) -> None:
         self.out: list[Stmt] = []
         self._namer = namer
         self._names = namer.names
         self._shared = namer.uses.shared(statements)
-        # Which of the names end when: with the block, a store, an assignment.
+        # The names by their end: with the block, a store, or an assignment.
         self._lasting: list[int] = []
         self._stored: list[int] = []
         self._assigned: list[int] = []
@@ -280,7 +278,7 @@ class _Block:
         self._names.update(self._hidden)
 
     def name(self, e: Expr, own: Var | None = None) -> Expr:
-        """``e`` over names; new ones are defined at the block's end. ``own`` is a name that ``e`` gets anyway."""
+        """Return ``e`` over names; new ones are defined at the block's end. ``own`` is a name that ``e`` has anyway."""
         names, shared, uses = self._names, self._shared, self._namer.uses
         if id(e) not in uses.wanted or not (names or shared):
             return e
@@ -310,7 +308,7 @@ class _Block:
             self._lasting.append(id(e))
 
     def forget(self, s: Stmt) -> None:
-        """Forget the names of values that ``s`` may have changed."""
+        """Drop the names of values that ``s`` may change."""
         if not isinstance(s, Let | Declare | Reduce | Assign):
             self._drop(self._stored)
             self._stored = []
@@ -324,7 +322,7 @@ class _Block:
 
 
 def _named_in(s: Stmt) -> tuple[Expr, ...]:
-    """Return the expressions of a statement whose parts get names in front of it."""
+    """Return the expressions of a statement whose parts are named before it."""
     match s:
         case Let() | Declare() | Assign():
             return (s.value,)

@@ -1,4 +1,4 @@
-"""The rules of the IR, as tables: what each looks at, and what it says when it is broken."""
+"""The rules of the IR, as tables: the nodes that each rule checks, and its message."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .scope import Scope, parts, varies
 DTYPES: Final = frozenset(BY_NAME[name] for name in (
     "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
     "float64"))
-#: Types that are stored and converted only; arithmetic is done in float32.
+#: Types that are only stored and converted; arithmetic is in float32.
 NARROW: Final = frozenset({float16, bfloat16})
 ATOMIC_DTYPES: Final = frozenset(BY_NAME[name] for name in ("int32", "int64", "float32", "float64"))
 MAX_AXES: Final = 3
@@ -49,8 +49,8 @@ class Rule:
 
     Attributes:
         name: Its subject.
-        node: Class of the nodes that it looks at.
-        check: Takes a node and its scope; returns what is wrong, or None.
+        node: Class of the nodes that it checks.
+        check: Takes a node and its scope; returns the problem, or None.
     """
 
     name: str

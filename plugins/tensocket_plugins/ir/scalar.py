@@ -14,7 +14,7 @@ import numpy as np
 
 from ..contract.dtypes import DType, bfloat16, bool_, float32
 
-Values = Any  # np.ndarray of any dtype; NumPy returns scalars for 0-d results, which behave alike here.
+Values = Any  # np.ndarray of any dtype; NumPy returns scalars for 0-d results, which behave the same here.
 
 
 def bfloat16_to_float32(bits: Values) -> Values:
@@ -23,9 +23,7 @@ def bfloat16_to_float32(bits: Values) -> Values:
 
 
 def float32_to_bfloat16(values: Values) -> Values:
-    """Return the bfloat16 bits (uint16) nearest to float32 ``values``, halves to even; NaN stays a quiet NaN of its
-    sign.
-    """
+    """Return bfloat16 bits (uint16) nearest to float32 ``values``, halves to even; NaN stays quiet with its sign."""
     bits = np.asarray(values, np.float32).view(np.uint32)
     high = bits >> np.uint32(16)
     rounded = (bits + np.uint32(0x7FFF) + (high & np.uint32(1))) >> np.uint32(16)
@@ -44,7 +42,7 @@ def constant(value: bool | int | float, dtype: DType) -> Values:
 
 
 def convert(values: Values, source: DType, target: DType) -> Values:
-    """``values`` of dtype ``source`` as ``target``: to nearest even, truncated to integers, wrapping around."""
+    """Convert ``values`` from ``source`` to ``target``: to nearest even, truncated to integers, wrapping around."""
     if source is bfloat16:
         values, source = bfloat16_to_float32(values), float32
     if target is bfloat16:
@@ -64,7 +62,7 @@ def _idiv(a: Values, b: Values) -> Values:
 
 
 def _through_float64(function: Callable[..., Values]) -> Callable[..., Values]:
-    """``function`` evaluated in float64 and rounded once to the arguments' dtype."""
+    """Return ``function`` evaluated in float64 and rounded once to the arguments' dtype."""
 
     def run(*args: Values) -> Values:
         wide = (np.asarray(a).astype(np.float64) for a in args)
@@ -74,19 +72,19 @@ def _through_float64(function: Callable[..., Values]) -> Callable[..., Values]:
 
 
 def _odd_sum(x: Values, y: Values) -> Values:
-    """Return the float64 sum towards zero with its last bit set if inexact: rounding that once more is right."""
+    """Return the float64 sum towards zero, with its last bit set if inexact: rounding that again is correct."""
     total = x + y
     part = total - x
     rest = (x - (total - part)) + (y - part)
     inexact = (rest != 0) & np.isfinite(rest)
     bits = np.asarray(total).view(np.int64)
-    # Away from what was rounded up, then odd: one of the two neighbours of an inexact sum is.
+    # Towards zero if it was rounded up, then odd: one of the two neighbours of an inexact sum is odd.
     odd = np.where((rest > 0) == (total > 0), bits, bits - 1) | 1
     return np.where(inexact, odd, bits).view(np.float64)
 
 
 def _split(x: Values) -> tuple[Values, Values]:
-    """Two halves of a float64 whose products are exact (Veltkamp)."""
+    """Split a float64 into two halves whose products are exact (Veltkamp)."""
     scaled = x * 134217729.0
     high = scaled - (scaled - x)
     return high, x - high
@@ -95,7 +93,7 @@ def _split(x: Values) -> tuple[Values, Values]:
 def fma(x: Values, y: Values, z: Values) -> Values:
     """Return the sum of a product and a number, rounded once (Boldo and Melquiond 2008).
 
-    In float64 that holds where no product overflows or underflows.
+    In float64, that holds unless a product overflows or underflows.
     """
     if np.result_type(x, y, z) != np.float64:
         wide = np.multiply(x, y, dtype=np.float64)

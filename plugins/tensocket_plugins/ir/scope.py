@@ -1,4 +1,4 @@
-"""The scope of a statement, that is the names that it can see, for the verifier."""
+"""The scope of a statement, that is its visible names, for the verifier."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from .nodes import (
     Var,
 )
 
-#: Loops whose iterations run at once.
+#: Loops whose iterations run in parallel.
 ARRAY_LOOPS = (LoopKind.PARALLEL, LoopKind.GROUP, LoopKind.LANE)
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """How a variable came to be: a scalar parameter, fixed (loop variable, ``Let``, reduction) or mutable.
+    """The origin of a variable: a scalar parameter, fixed (loop variable, ``Let``, reduction) or mutable.
 
-    ``depth`` counts the loops around it whose iterations run at once.
+    ``depth`` counts the enclosing loops whose iterations run in parallel.
     """
 
     dtype: DType
@@ -52,7 +52,7 @@ class Scope:
         arrays: Buffers, temporaries and local arrays by name.
         loops: Enclosing loops, outermost first.
         conditional: Whether an ``If`` encloses the statement.
-        alone: Whether the statement is its block's only one.
+        alone: Whether the statement is the only one of its block.
         varying: Names of variables that differ between the lanes of a group.
     """
 
@@ -65,7 +65,7 @@ class Scope:
 
     @staticmethod
     def of(program: Program, kernel: Kernel | None = None) -> Scope:
-        """Return the outermost scope of a kernel; without one, what sizes of temporaries see."""
+        """Return the outermost scope of a kernel; without a kernel, the scope for sizes of temporaries."""
         scalars = {s.name: Definition(s.dtype, "scalar", 0) for s in program.scalars}
         if kernel is None:
             return Scope(scalars, {})
@@ -77,7 +77,7 @@ class Scope:
 
     @property
     def depth(self) -> int:
-        """Number of enclosing loops whose iterations run at once."""
+        """Number of enclosing loops whose iterations run in parallel."""
         return sum(s.kind in ARRAY_LOOPS for s in self.loops)
 
     def inside(self, *kinds: LoopKind) -> bool:
@@ -89,7 +89,7 @@ class Scope:
         return name in self.variables or name in self.arrays
 
     def define(self, variables: Iterable[Var], *, mutable: bool = False) -> Scope:
-        """This scope with more variables."""
+        """Return this scope with more variables."""
         origin: Literal["fixed", "mutable"] = "mutable" if mutable else "fixed"
         new = {v.name: Definition(v.dtype, origin, self.depth) for v in variables}
         return replace(self, variables={**self.variables, **new})
@@ -100,13 +100,13 @@ class Scope:
 
 
 def parts(*expressions: Expr, known: Container[int] = (), among: Container[int] | None = None) -> list[Expr]:
-    """Return the expressions and all that they consist of, each once, parts before wholes.
+    """Return the expressions and all their parts, each once, parts before wholes.
 
-    Those whose ids are ``known`` are left out, and those that are not ``among`` some, with what only they consist of.
+    Expressions whose ids are in ``known`` or not in ``among`` are left out, with the parts that only they contain.
     """
     found: list[Expr] = []
     seen: set[int] = set()
-    # None stands on top of an expression whose parts are done.
+    # None on the stack is above an expression whose parts are done.
     stack: list[Expr | None] = [*reversed(expressions)]
     while stack:
         e = stack.pop()
@@ -125,7 +125,7 @@ def parts(*expressions: Expr, known: Container[int] = (), among: Container[int] 
 
 
 def lane_dependent(body: tuple[Stmt, ...]) -> frozenset[str]:
-    """Variables that may differ between the lanes of a group; grows until nothing changes."""
+    """Return the variables that may differ between the lanes of a group, by iterating to a fixed point."""
     names: set[str] = set()
     while True:
         before = len(names)

@@ -14,16 +14,16 @@ class Target:
         kind: ``simt``: kernels run as groups of lanes (GPU, OpenCL). ``cpu``: kernels run as loops; the outermost
             PARALLEL loop is split over threads by the backend. ``interpreter``: kernels run unscheduled.
         group_size: Preferred lanes per group.
-        max_group_size: Most lanes per group.
+        max_group_size: Maximum lanes per group.
         local_bytes: Local memory per group; 0 means none.
-        max_groups: Most groups along the first axis.
-        parallelism: Groups that keep the device busy; a reduction with fewer outputs is split.
-        sequential: The lanes of a group run one after the other on one core, as OpenCL has it on processors: groups
-            that meet at barriers are slow, and a lane of its own does a reduction best.
+        max_groups: Maximum groups along the first axis.
+        parallelism: Number of groups that keep the device busy; a reduction with fewer outputs is split.
+        sequential: Whether the lanes of a group run one after the other on one core, as in OpenCL on processors: groups
+            with barriers are slow, and a reduction runs best on a single lane.
         float64: Whether the device computes in float64.
-        native: Scalar functions for which the device's own float32 implementation is used although the IR could
-            decompose them.
-        wide_arithmetic: Whether float64 functions are decomposed, too, because the device's own know no vectors.
+        native: Scalar functions computed by the device's own float32 implementation although the IR could decompose
+            them.
+        wide_arithmetic: Whether float64 functions are decomposed too, because the device has no vector form of them.
     """
 
     kind: Literal["simt", "cpu", "interpreter"]

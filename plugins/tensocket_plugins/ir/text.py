@@ -1,4 +1,4 @@
-"""Programs as text: for people, for error messages, and as keys of caches (equal texts mean equal programs).
+"""Programs as text: for people, for error messages, and as cache keys (equal texts mean equal programs).
 
     kernel add(in0: f32[], in1: f32[], out0: mut f32[], n: i32)
       parallel i in n:
@@ -35,7 +35,7 @@ from .nodes import (
     Var,
 )
 
-#: Operator functions with how tightly they bind; equal ones group from the left.
+#: Operator functions with their precedence; operators of equal precedence group from the left.
 _INFIX: Final[dict[str, tuple[str, int]]] = {
     "or": ("|", 1), "xor": ("^", 2), "and": ("&", 3), "eq": ("==", 4), "ne": ("!=", 4), "lt": ("<", 4), "le": ("<=", 4),
     "shl": ("<<", 5), "shr": (">>", 5), "add": ("+", 6), "sub": ("-", 6), "mul": ("*", 7), "div": ("/", 7),
@@ -93,7 +93,7 @@ def _constant(value: bool | int | float, dtype: DType) -> str:
 
 
 def _spell(e: Expr) -> tuple[str, int]:
-    """Return an expression's text and how tightly its outermost operator binds."""
+    """Return an expression's text and the precedence of its outermost operator."""
     if isinstance(e, Var):
         return e.name, _TIGHT + 1
     if isinstance(e, Const):
@@ -109,7 +109,7 @@ def _spell(e: Expr) -> tuple[str, int]:
         left = _operand(e.args[0], strength + (strength == 4))
         return f"{left} {sign} {_operand(e.args[1], strength + 1)}", strength
     if e.function in _PREFIX and len(e.args) == 1:
-        # Parentheses tell the negation of a number from a negative number.
+        # Parentheses distinguish the negation of a number from a negative number.
         inner = e.args[0]
         text = f"({format_expression(inner)})" if isinstance(inner, Const) else _operand(inner, _TIGHT)
         return _PREFIX[e.function] + text, _TIGHT

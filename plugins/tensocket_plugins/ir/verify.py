@@ -1,4 +1,4 @@
-"""Holds programs against the rules of ``rules.py``. A broken rule is a bug of whoever built the program."""
+"""Checks programs against the rules of ``rules.py``. A broken rule is a bug in the code that built the program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .rules import RULES, Rule
 from .scope import Scope, parts
 from .text import format_statement
 
-#: Rules by class of node, filled as classes are met.
+#: Cache of rules by class of node, at most one entry per class, never cleared.
 _RULES: Final[dict[type, tuple[Rule, ...]]] = {}
 
 
@@ -65,7 +65,7 @@ def _block(statements: tuple[Stmt, ...], scope: Scope, kernel: str) -> None:
 
 
 def _reduce(s: Reduce, scope: Scope, where: Callable[[], str]) -> None:
-    """Check the parts of a reduction, each in the scope that it sees."""
+    """Check the parts of a reduction, each in its scope."""
     inner = scope.define(var for var, _ in s.loops)
     for let in s.body:
         _expressions([let.value], inner, where)
@@ -80,7 +80,7 @@ def _where(kernel: str, statement: Stmt) -> str:
 
 
 def _own_expressions(s: Any) -> tuple[Expr, ...]:
-    """Return the expressions of a statement that are evaluated in the scope where it stands."""
+    """Return the expressions of a statement that are evaluated in its own scope."""
     match s:
         case Let() | Declare() | Assign():
             return (s.value,)

@@ -1,11 +1,11 @@
-"""A caching allocator out of a backend's two functions for raw memory.
+"""A caching allocator on top of a backend's two functions for raw memory.
 
-Freed blocks are kept and handed out again for requests of about their size on the same stream: work on a stream runs in
-order, so whatever the block's last user queued runs before the next user's work. A block that other streams used waits
-for events recorded on them.
+The allocator caches freed blocks and reuses them for requests of about their size on the same stream: a stream runs
+work in order, so the last user's queued work runs before the next user's. A block that other streams used waits for
+events recorded on them.
 
-``free`` may run at any moment, also while ``allocate`` holds the lock, because the garbage collector calls it. It
-therefore only puts the block into a queue, which the next ``allocate`` (or any query) works off.
+``free`` may run at any moment, even while ``allocate`` holds the lock, because the garbage collector calls it. So it
+only puts the block into a queue, which the next ``allocate`` (or any query) processes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ..contract.arrays import Block
 from ..contract.backend import Allocator, Event, MemoryStats, Stream
 from ..contract.errors import OutOfMemoryError
 
-#: Requests above this are rounded more finely and served by the best fit.
+#: Requests above this are rounded more finely and served by best fit.
 LARGE: Final = 1 << 20
-#: A cached large block serves a request if at most one part in this many of it is wasted.
+#: A cached large block serves a request if that wastes at most one part in this many of it.
 WASTE: Final = 4
 
 
 def size_text(nbytes: int) -> str:
-    """Return a number of bytes for people.
+    """Return a number of bytes in readable form.
 
     >>> size_text(1536)
     '1.5 KiB'
@@ -57,7 +57,7 @@ class _Pool:
 
     def __init__(self) -> None:
         self.small: dict[int, list[Block]] = {}
-        self.large: list[tuple[int, int, Block]] = []  # with id, so that blocks are never compared
+        self.large: list[tuple[int, int, Block]] = []  # with id, so that a sort never compares blocks
 
     def put(self, block: Block) -> None:
         if block.nbytes > LARGE:
@@ -79,15 +79,15 @@ class _Pool:
 
 
 class CachingAllocator(Allocator):
-    """Pools device memory, safely across streams and threads.
+    """A pool of device memory that is safe across streams and threads.
 
     Args:
-        raw_allocate: Allocates a number of bytes and returns what kernels take.
+        raw_allocate: Allocates a number of bytes and returns an argument for kernels.
         raw_free: Returns such a buffer to the driver; work already queued may still use it.
         device_name: For messages, ``opencl:0``.
         alignment: Sizes are multiples of this, a power of two.
-        capacity: Most bytes to reserve; None leaves the limit to the driver.
-        record_event: Records an event behind the work queued on a stream so far. Without it a block that another
+        capacity: Maximum bytes to reserve; None leaves the limit to the driver.
+        record_event: Records an event after the work queued on a stream so far. Without it, a block that another
             stream used is reused only after that stream has been synchronised.
         out_of_memory: The exception that ``raw_allocate`` raises when no memory is left.
     """
@@ -115,7 +115,7 @@ class CachingAllocator(Allocator):
         """Return a block of at least ``nbytes`` bytes for use on ``stream``; zero bytes are allowed.
 
         Raises:
-            OutOfMemoryError: Neither the driver nor the cache has this much, even after the cache was emptied.
+            OutOfMemoryError: Neither the driver nor the cache has this much, even after emptying the cache.
         """
         size = rounded_size(nbytes, self._alignment)
         with self._lock:
@@ -135,14 +135,14 @@ class CachingAllocator(Allocator):
         self._freed.append(block)
 
     def stats(self) -> MemoryStats:
-        """Current numbers, in bytes of whole blocks."""
+        """Return current numbers, in bytes of whole blocks."""
         with self._lock:
             self._collect()
             return MemoryStats(self._allocated, self._reserved, self._peak_allocated, self._peak_reserved,
                                self._allocations, self._frees)
 
     def reset_peak(self) -> None:
-        """Start counting peaks anew."""
+        """Restart the peak counters."""
         with self._lock:
             self._collect()
             self._peak_allocated, self._peak_reserved = self._allocated, self._reserved
@@ -154,14 +154,14 @@ class CachingAllocator(Allocator):
             self._trim()
 
     def set_limit(self, nbytes: int | None) -> None:
-        """Reserve at most so many bytes from now on; None leaves the limit to the driver."""
+        """Reserve at most ``nbytes`` bytes from now on; None leaves the limit to the driver."""
         with self._lock:
             self._capacity = nbytes
 
-    # -------------------------------------------------------------------------------- all below: with the lock held
+    # -------------------------------------------------------------------------------- below: the caller holds the lock
 
     def _collect(self) -> None:
-        """Put freed blocks into their pools, and held ones whose other users are done."""
+        """Move freed blocks to their pools, and held ones whose other streams are done."""
         while self._freed:
             block = self._freed.popleft()
             self._frees += 1
@@ -202,7 +202,7 @@ class CachingAllocator(Allocator):
                 self._raw_free(block.buffer)
 
     def _reserve(self, size: int, nbytes: int, stream: Stream) -> Block:
-        """Memory from the driver; if it has none, once more after the whole cache was given back."""
+        """Return memory from the driver; if it has none, try again after returning the whole cache."""
         block = self._raw(size, stream)
         if block is None:
             largest = self._largest_cached()

@@ -1,4 +1,4 @@
-"""One kind of cache for what calls need again: plans of launches by layouts, arrays of numbers, recordings."""
+"""The cache for data that calls reuse: launch plans by layout, arrays of numbers, recordings."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ V = TypeVar("V")
 
 
 class BoundedCache(dict[K, V]):
-    """A dict of at most ``bound`` items: all are dropped when another one comes.
+    """A dict of at most ``bound`` items; a further item clears it first.
 
-    A program has few layouts, so a full cache means that nothing repeats; keeping the order of use would cost every
-    call. Reading is a plain dict's. Threads may write at once: an item more or less does not matter.
+    A program has few layouts, so a full cache means that nothing repeats; tracking the order of use would cost every
+    call. Reads are those of a plain dict. Threads may write concurrently: one item more or less does not matter.
 
     Args:
-        bound: Most items.
+        bound: Maximum number of items.
 
     >>> cache = BoundedCache(2)
     >>> for k in range(3):

@@ -1,4 +1,4 @@
-"""Compiled kernels on disk, by content. A cache that cannot be used costs time only: one warning, no error."""
+"""Compiled kernels on disk, by content. An unusable cache costs only time: one warning, no error."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _MAGIC: Final = b"tensocket kernel 1\n"
 
 
 def default_directory(backend: str) -> Path | None:
-    """Return where a backend keeps compiled kernels: ``$TENSOCKET_CACHE_DIR``, else below the user's cache directory.
+    """Return a backend's directory for compiled kernels: ``$TENSOCKET_CACHE_DIR``, else in the user's cache.
 
-    None where ``TENSOCKET_CACHE_DIR`` is set but empty (no cache), or where there is no home directory.
+    The result is None if ``TENSOCKET_CACHE_DIR`` is set but empty (no cache), or if there is no home directory.
     """
     chosen = os.environ.get("TENSOCKET_CACHE_DIR")
     if chosen is not None:
@@ -30,13 +30,13 @@ def default_directory(backend: str) -> Path | None:
 
 @dataclass
 class BuildStats:
-    """Counts and times of all compiling so far.
+    """Counts and times of all compilation so far.
 
     Attributes:
-        kernels: Programs or kernels made executable.
-        seconds: Time that took.
-        cache_hits: How many of them came from the disk cache.
-        failures: Why programs were not compiled, by name; they are interpreted.
+        kernels: Number of programs or kernels compiled or loaded.
+        seconds: Time for that.
+        cache_hits: Number of them from the disk cache.
+        failures: Reasons why programs failed to compile, by name; those are interpreted.
     """
 
     kernels: int = 0
@@ -46,12 +46,12 @@ class BuildStats:
 
 
 class DiskCache:
-    """Bytes by key, each in a file of its own with a checksum.
+    """Bytes by key, each in its own file with a checksum.
 
-    Several processes may use one directory: files are written aside and moved into place.
+    Several processes may share one directory: files are written elsewhere and moved into place.
 
     Args:
-        directory: Where the files are; made when first needed. None: nothing is kept.
+        directory: Directory of the files, created on demand. None stores nothing.
     """
 
     def __init__(self, directory: Path | None) -> None:
@@ -60,7 +60,7 @@ class DiskCache:
 
     @staticmethod
     def key(*parts: str) -> str:
-        """Return a file name for everything that the cached bytes depend on."""
+        """Return a file name for all inputs that the cached bytes depend on."""
         digest = hashlib.sha256()
         for part in parts:
             data = part.encode()
@@ -69,7 +69,7 @@ class DiskCache:
         return digest.hexdigest()
 
     def get(self, key: str) -> bytes | None:
-        """Return the bytes kept for ``key``; None if there are none or they are damaged."""
+        """Return the bytes stored for ``key``; None if there are none or they are damaged."""
         if self.directory is None:
             return None
         try:
@@ -86,7 +86,7 @@ class DiskCache:
         return payload
 
     def put(self, key: str, payload: bytes) -> None:
-        """Keep ``payload`` for ``key``."""
+        """Store ``payload`` for ``key``."""
         if self.directory is None:
             return
         try:

@@ -1,7 +1,7 @@
 """NumPy kernels that host-resident backends share: pointwise ufuncs for small arrays, matmul, small reductions.
 
-All are direct kernels. NumPy may warn in them; the runtime silences it where it does. Pointwise: ``kernel(*ins)`` of
-one compute dtype. Reductions: ``kernel(x, dims, keepdim)`` with sorted non-negative ``dims`` (every axis for a full
+All are direct kernels. NumPy may emit warnings in them, which the runtime silences. Pointwise: ``kernel(*ins)`` of one
+compute dtype. Reductions: ``kernel(x, dims, keepdim)`` with sorted non-negative ``dims`` (every axis for a full
 reduction). A ufunc returns a NumPy scalar for 0-d operands; the runtime wraps its result.
 """
 
@@ -32,14 +32,12 @@ EVERY: Final = ("bool", *NUMBERS)
 
 
 def undispatched(function: Any) -> Any:
-    """Return a NumPy function without its search for arguments that override it, which costs 0.2 microseconds a
-    call.
-    """
+    """Return a NumPy function without its search for overriding arguments, which costs 0.2 microseconds per call."""
     return getattr(function, "_implementation", function)
 
 
 def _gcd(x: Array, y: Array) -> Array:
-    """NumPy's own, but for the smallest number of a dtype, whose magnitude is itself in the steps that C takes."""
+    """Return NumPy's gcd, except for the smallest number of a dtype, whose magnitude wraps to itself as in C."""
     found = np.asarray(np.gcd(x, y))
     if found.dtype.kind == "u" or not (smallest := (x == np.iinfo(found.dtype).min) | (
             y == np.iinfo(found.dtype).min)).any():
@@ -52,7 +50,7 @@ def _gcd(x: Array, y: Array) -> Array:
 
 
 def _lcm(x: Array, y: Array) -> Array:
-    """NumPy's own takes the magnitude of operands, so that what is too large is cut off in another place."""
+    """Return the lcm with C's wrapping; NumPy takes magnitudes of operands first, so too large results differ."""
     divisor = _gcd(x, y)
     part = x // np.where(divisor == 0, np.ones_like(divisor), divisor)
     if part.dtype.itemsize < 4:
@@ -61,8 +59,9 @@ def _lcm(x: Array, y: Array) -> Array:
 
 
 def _maximum_float16(x: Array, y: Array) -> Array:
-    """Return the greater number; of equal ones, as zeros of two signs are, the second, as for wider floats; NumPy takes
-    the first here.
+    """Return the greater number; of equal ones, such as zeros of two signs, the second, as for wider floats.
+
+    NumPy returns the first for float16.
     """
     return np.asarray(np.maximum(y, x))
 
@@ -71,7 +70,7 @@ def _minimum_float16(x: Array, y: Array) -> Array:
     return np.asarray(np.minimum(y, x))
 
 
-#: Operators whose ufunc has PyTorch's result for these dtypes and raises no flag that NumPy reports.
+#: Operators whose ufunc gives PyTorch's result for these dtypes and raises no floating-point flag.
 _SILENT: Final[tuple[tuple[str, Any, tuple[str, ...]], ...]] = (
     ("add", np.add, ("bool", *INTEGERS)), ("sub", np.subtract, INTEGERS), ("mul", np.multiply, ("bool", *INTEGERS)),
     ("neg", np.negative, NUMBERS), ("abs", np.abs, NUMBERS), ("square", np.square, INTEGERS),
@@ -83,13 +82,13 @@ _SILENT: Final[tuple[tuple[str, Any, tuple[str, ...]], ...]] = (
     ("logical_xor", np.logical_xor, EVERY), ("logical_not", np.logical_not, EVERY),
     ("bitwise_and", np.bitwise_and, ("bool", *INTEGERS)), ("bitwise_or", np.bitwise_or, ("bool", *INTEGERS)),
     ("bitwise_xor", np.bitwise_xor, ("bool", *INTEGERS)), ("bitwise_not", np.invert, ("bool", *INTEGERS)),
-    # Not for floats: NumPy's sign of NaN is NaN, PyTorch's is 0.
+    # Not for floats: NumPy's sign of NaN is NaN, but PyTorch's is 0.
     ("sign", np.sign, INTEGERS), ("gcd", _gcd, INTEGERS), ("lcm", _lcm, INTEGERS),
     ("where", undispatched(np.where), EVERY),
 )
 
-#: Operators on floats that NumPy may warn of, and the factor by which their limit is smaller than an addition's,
-#: because the generated kernel gains more on them.
+#: Operators on floats that may make NumPy warn, and the factor by which their limit is below that of an addition,
+#: because a generated kernel gains more on them.
 _LOUD: Final[tuple[tuple[str, Any, int], ...]] = (
     ("add", np.add, 1), ("sub", np.subtract, 1), ("mul", np.multiply, 1), ("div", np.true_divide, 1),
     ("square", np.square, 1), ("reciprocal", np.reciprocal, 1), ("sqrt", np.sqrt, 1), ("pow", np.power, 8),
@@ -104,7 +103,7 @@ _LOUD: Final[tuple[tuple[str, Any, int], ...]] = (
 )
 
 
-#: The same on complex numbers.
+#: The same for complex numbers.
 _COMPLEX: Final[tuple[tuple[str, Any, int], ...]] = (
     ("add", np.add, 1), ("sub", np.subtract, 1), ("mul", np.multiply, 1), ("div", np.true_divide, 2),
     ("neg", np.negative, 1), ("abs", np.abs, 1), ("eq", np.equal, 1), ("ne", np.not_equal, 1),
@@ -124,7 +123,7 @@ def register_host_kernels(table: KernelTable, *, limit: int = 16384) -> None:
     Args:
         table: The device's table.
         limit: Elements from which the device's own code is faster than one NumPy pass of an addition (about 10
-            microseconds); costlier functions get a fraction of it.
+            microseconds); costlier functions have a fraction of it.
     """
     for operator, function, dtypes in _SILENT:
         _register(table, operator, function, dtypes, limit)
@@ -139,15 +138,15 @@ def register_host_kernels(table: KernelTable, *, limit: int = 16384) -> None:
         _register(table, operator, own, ("float16",), limit)
     register_matmul(table)
     register_reductions(table, limit=limit)
-    # NumPy's own loop for float32 misses some powers of ten by a rounding.
+    # NumPy's float32 loop misses some powers of ten by a rounding.
     _register(table, "log10", _log10_float32, ("float32",), limit // 8)
-    # A generated kernel makes one pass where NumPy makes five.
+    # A generated kernel makes one pass, NumPy five.
     register_rows(table, limit=max(1, limit // 8))
 
 
 def _register(table: KernelTable, operator: str, run: Any, dtypes: tuple[str, ...], limit: int) -> None:
     for dtype in dtypes:
-        # NumPy converts each float16 by itself.
+        # NumPy converts each float16 separately.
         share = 8 if dtype == "float16" else 1
         table.register(operator, run, dtypes=(dtype,), direct=True, limit=max(1, limit // share))
 
@@ -157,8 +156,9 @@ def _log10_float32(x: Array) -> Array:
 
 
 def _relu(zero: Array) -> Callable[[Array], Array]:
-    """Return the larger of a number and zero: zero without a sign, which NumPy takes of two equal numbers in these
-    orders.
+    """Return a function for the larger of a number and zero; its zero has no sign.
+
+    Of two equal numbers NumPy returns the unsigned zero in these argument orders.
     """
     if zero.dtype == np.float16:
         return partial(np.maximum, zero)
@@ -180,7 +180,7 @@ def _relu_backward(zero: Array) -> Callable[[Array, Array], Array]:
 
 def _matmul(x: Array, y: Array) -> Array:
     if x.ndim > 2 == y.ndim:
-        # Batches that meet one matrix are rows of one product: NumPy would call the library once for each batch.
+        # Batches times one matrix are rows of one product: NumPy would call the library once per batch.
         shape = (*x.shape[:-1], y.shape[-1])
         return np.asarray(np.matmul(x.reshape(math.prod(x.shape[:-1]), x.shape[-1]), y)).reshape(shape)
     return np.asarray(np.matmul(x, y))
@@ -204,9 +204,10 @@ def _linear(x: Array, weight: Array, bias: Array | None) -> Array:
 
 
 def register_matmul(table: KernelTable) -> None:
-    """``matmul(x, y)`` with NumPy's shapes (which are PyTorch's), of any size; 16-bit floats go through float32.
+    """Register ``matmul(x, y)`` with NumPy's shapes, which are PyTorch's, of any size; 16-bit floats pass float32.
 
-    ``linear(x, weight, bias)``: an input of at least two dimensions times the transposed weight, plus a bias or None.
+    ``linear(x, weight, bias)`` multiplies an input of at least two dimensions by the transposed weight, and adds a bias
+    or None.
     """
     table.register("linear", _linear, dtypes=("float32", "float64"), direct=True)
     table.register("matmul", _matmul, dtypes=(*INTEGERS, "float32", "float64", *COMPLEX), direct=True)
@@ -222,9 +223,9 @@ _WIDER: Final[dict[str, np.dtype[Any]]] = {
     "e": np.dtype(np.float32), "f": np.dtype(np.float64), "F": np.dtype(np.complex128)}
 
 
-#: Elements up to which Python's own sum, in double precision, is faster than a reduction by NumPy.
+#: Elements up to which Python's own sum, in double precision, is faster than NumPy's reduction.
 _FEW: Final = 16
-#: Elements up to which a product with ones in double precision is.
+#: Elements up to which a product with ones in double precision is faster.
 _SMALL: Final = 4096
 _WEIGHTS: Final[dict[tuple[int, float], Array]] = {}
 
@@ -251,7 +252,7 @@ def _sum_all(x: Array) -> Array:
 
 
 def _weighted(x: Array, dims: Dims, weight: float) -> Array:
-    """Return a small matrix times equal weights: the sum or mean of its rows or columns, in double precision."""
+    """Return a small matrix times equal weights: the sum or mean of rows or columns, in double precision."""
     count = x.shape[dims[0]]
     try:
         weights = _WEIGHTS[count, weight]
@@ -294,7 +295,7 @@ def _truth(function: Any) -> Reduction:
 
 
 def _position(function: Any) -> Reduction:
-    """Position along one axis, or in row-major order over all axes; the first NaN wins."""
+    """Return a kernel for the position along one axis, or in row-major order over all axes; the first NaN wins."""
 
     def run(x: Array, dims: Dims, keepdim: bool) -> Array:
         if len(dims) == x.ndim != 1:
@@ -306,11 +307,11 @@ def _position(function: Any) -> Reduction:
 
 
 def register_reductions(table: KernelTable, *, limit: int | None) -> None:
-    """``kernel(x, dims, keepdim)`` for arrays of fewer than ``limit`` elements.
+    """Register ``kernel(x, dims, keepdim)`` for arrays of fewer than ``limit`` elements.
 
-    ``sum_all(x)`` is the sum over all dimensions. Sums, products and means keep the dtype that they get and accumulate
-    in a wider one; ``any`` and ``all`` return bool, ``argmax`` and ``argmin`` int64. ``amax`` and ``amin`` return NaN
-    where one is among the elements. Extremes and positions of no elements are the caller's error.
+    ``sum_all(x)`` is the sum over all dimensions. Sums, products and means keep the input's dtype and accumulate in a
+    wider one; ``any`` and ``all`` return bool, ``argmax`` and ``argmin`` int64. ``amax`` and ``amin`` return NaN if an
+    element is NaN. The caller must not pass zero elements to extremes and positions.
     """
     rows: tuple[tuple[str, Reduction, tuple[str, ...]], ...] = (
         ("sum", _fold(np.add), (*NUMBERS, *COMPLEX)), ("sum", _sum_float, ("float32", "float64")),

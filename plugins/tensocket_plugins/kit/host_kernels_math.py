@@ -1,6 +1,6 @@
 """The IR's scalar functions over NumPy arrays.
 
-Use inside a function wrapped by ``host_kernels_quiet.quiet``: these functions themselves do not silence NumPy.
+Use them inside a function wrapped by ``host_kernels_quiet.quiet``: they do not silence NumPy themselves.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 
 def idiv(x: Array, y: Array) -> Array:
-    """Integer quotient truncated towards zero; 0 where the divisor is 0; the smallest value over -1 is itself."""
+    """Return the quotient truncated towards zero; 0 if the divisor is 0; the smallest value over -1 is itself."""
     if np.issubdtype(np.asarray(x).dtype, np.unsignedinteger):
         return np.where(y == 0, x.dtype.type(0), np.floor_divide(x, np.where(y == 0, y.dtype.type(1), y)))
     safe = np.where((y == 0) | (y == -1), y.dtype.type(1), y)
@@ -29,7 +29,7 @@ def idiv(x: Array, y: Array) -> Array:
 
 
 def imod(x: Array, y: Array) -> Array:
-    """Remainder of ``idiv``, with the dividend's sign; 0 where the divisor is 0."""
+    """Return the remainder of ``idiv``, with the dividend's sign; 0 if the divisor is 0."""
     return np.asarray(np.where(y == 0, x.dtype.type(0), x - idiv(x, y) * y))
 
 
@@ -78,7 +78,7 @@ def erf(x: Array) -> Array:
 
 
 def cast(x: Array, dtype: DType) -> Array:
-    """``x`` (not bfloat16 bits) converted to ``dtype``, with the IR's rules; bfloat16 comes back as bits."""
+    """Convert ``x`` (not bfloat16 bits) to ``dtype`` by the IR's rules; a bfloat16 result is returned as bits."""
     if dtype.name == "bfloat16":
         return np.asarray(float32_to_bfloat16(np.asarray(x, np.float32)))
     if dtype.kind == "bool":
@@ -92,7 +92,7 @@ def bitcast(x: Array, dtype: DType) -> Array:
 
 
 def expm1(x: Array) -> Array:
-    """exp(x) - 1; of complex zeros and infinities what exp says, where NumPy has NaN."""
+    """Return exp(x) - 1; for complex zeros and infinities that of exp, where NumPy has NaN."""
     result: Array = np.expm1(x)
     if np.iscomplexobj(x):
         result = np.where(np.isfinite(x.real) & (x != 0), result, np.exp(x) - 1)
@@ -100,7 +100,7 @@ def expm1(x: Array) -> Array:
 
 
 class NumpyMath:
-    """The IR's functions by name, as a namespace for formulas that are written once for IR and NumPy."""
+    """The IR's functions by name, as a namespace for formulas shared by IR and NumPy."""
 
     add, sub, mul, neg, abs = np.add, np.subtract, np.multiply, np.negative, np.abs
     min = minimum = np.minimum
@@ -122,14 +122,14 @@ class NumpyMath:
 
     @staticmethod
     def where(condition: Any, yes: Any, no: Any) -> Array:
-        """``yes`` where ``condition`` holds, else ``no``; an array also for 0-d arguments."""
+        """Return ``yes`` where ``condition`` holds, else ``no``; an array also for 0-d arguments."""
         return np.asarray(np.where(condition, yes, no))
 
     select = where
 
     @staticmethod
     def complex(real: Array, imag: Array) -> Array:
-        """Complex numbers of their parts."""
+        """Return complex numbers from their parts."""
         result = np.empty(np.broadcast_shapes(np.shape(real), np.shape(imag)), np.result_type(real, imag, np.complex64))
         result.real, result.imag = real, imag
         return result
@@ -139,7 +139,7 @@ NUMPY_MATH: Final = NumpyMath()
 
 
 class ArrayMath(NumpyMath):
-    """Formulas as NumPy, for one dtype."""
+    """Namespace that evaluates formulas with NumPy, for one dtype."""
 
     def __init__(self, dtype: DType) -> None:
         self.dtype = self.stored = dtype

@@ -1,10 +1,10 @@
 """Running NumPy without floating-point warnings, as cheaply as NumPy allows.
 
 PyTorch never warns of overflow or invalid values, and a warning that a test run turns into an error would break a
-correct program, so no host kernel may warn. ``np.errstate`` costs 0.8 microseconds a call, four times a small addition.
-``np.seterr`` costs nothing but silences the user's own NumPy code and does not reach other threads. NumPy keeps the
-setting in a context variable; setting and resetting that one directly costs 0.15 microseconds, is local to thread and
-task, and leaves the user's setting as it was. Where a NumPy has no such variable, ``np.errstate`` is used.
+correct program, so host kernels must not warn. ``np.errstate`` costs 0.8 microseconds per call, four times a small
+addition. ``np.seterr`` costs nothing, but silences the user's own NumPy code and does not reach other threads. NumPy
+stores the setting in a context variable; setting and resetting it directly costs 0.15 microseconds, is local to thread
+and task, and restores the user's setting. For a NumPy without such a variable, this module uses ``np.errstate``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _find_variable() -> tuple[ContextVar[Any], Any] | None:
-    """NumPy's context variable and its value for "ignore everything"; None where this NumPy works differently."""
+    """Return NumPy's context variable and its value for "ignore everything"; None if this NumPy works differently."""
     variable = getattr(getattr(getattr(np, "_core", None), "umath", None), "_extobj_contextvar", None)
     if not isinstance(variable, ContextVar):
         return None
@@ -41,11 +41,11 @@ _FOUND = _find_variable()
 
 
 def quiet(function: F, arity: int | None = None) -> F:
-    """``function``, during which NumPy emits no floating-point warning in this thread.
+    """Wrap ``function`` so that NumPy emits no floating-point warnings in this thread during a call.
 
     Args:
         function: Takes positional arguments only; nesting is allowed.
-        arity: How many, where that is known; else those of a ufunc are its operands.
+        arity: Number of arguments if known; by default that of a ufunc's operands.
     """
     if _FOUND is None:
         return _guard_by_errstate(function)
@@ -53,7 +53,7 @@ def quiet(function: F, arity: int | None = None) -> F:
 
 
 def _arity(function: Callable[..., Any]) -> int | None:
-    """Return the number of operands of a ufunc, or of arguments of a plain function; None where it varies."""
+    """Return the number of operands of a ufunc, or of arguments of a plain function; None if it varies."""
     if isinstance(function, np.ufunc):
         return function.nin
     code = getattr(function, "__code__", None)
@@ -70,7 +70,7 @@ def _guard_by_errstate(function: F) -> F:
 
 
 def _guard_by_variable(function: F, arity: int | None, variable: ContextVar[Any], value: Any) -> F:
-    # Fixed signatures, because collecting *args costs as much as the context variable.
+    # The signatures are fixed, because collecting *args costs as much as the context variable.
     enter, leave = variable.set, variable.reset
 
     def run1(x: Any) -> Any:

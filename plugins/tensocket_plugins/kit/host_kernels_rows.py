@@ -12,18 +12,18 @@ from ..contract.kernels import KernelTable
 
 Array = NDArray[Any]
 
-# Bound once; NumPy's type information also does not cover all forms of these calls.
+# Bound once; NumPy's type information also lacks some forms of these calls.
 _sum: Final[Any] = np.add.reduce
 _max: Final[Any] = np.maximum.reduce
 
 
 def _total(x: Array, axis: int) -> Any:
-    """Sums along ``axis``, which stays with size 1."""
+    """Sum along ``axis``, which remains with size 1."""
     return _sum(x, axis, np.float64, None, True).astype(x.dtype)
 
 
 def softmax(x: Array, axis: int) -> Array:
-    """``exp(x) / sum(exp(x))`` along ``axis``."""
+    """Compute ``exp(x) / sum(exp(x))`` along ``axis``."""
     if not x.size:
         return x.copy()
     powers = x - _max(x, axis, None, None, True)
@@ -33,7 +33,7 @@ def softmax(x: Array, axis: int) -> Array:
 
 
 def log_softmax(x: Array, axis: int) -> Array:
-    """``log(softmax(x))`` along ``axis``."""
+    """Compute ``log(softmax(x))`` along ``axis``."""
     if not x.size:
         return x.copy()
     shifted: Array = x - _max(x, axis, None, None, True)
@@ -42,13 +42,13 @@ def log_softmax(x: Array, axis: int) -> Array:
 
 
 def softmax_backward(upstream: Array, output: Array, axis: int) -> Array:
-    """Gradient of softmax, from its output."""
+    """Return the gradient of softmax, from its output."""
     result: Array = (upstream - _total(upstream * output, axis)) * output
     return result
 
 
 def log_softmax_backward(upstream: Array, output: Array, axis: int) -> Array:
-    """Gradient of log_softmax, from its output."""
+    """Return the gradient of log_softmax, from its output."""
     result: Array = upstream - np.exp(output) * _total(upstream, axis)
     return result
 
@@ -62,7 +62,7 @@ def _through_float32(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def register_rows(table: KernelTable, *, limit: int) -> None:
-    """``kernel(*inputs, axis)`` for arrays of at least one dimension and fewer than ``limit`` elements."""
+    """Register ``kernel(*inputs, axis)`` for arrays of at least one dimension and fewer than ``limit`` elements."""
     rows: dict[str, Callable[..., Array]] = {
         "softmax_rows": softmax, "log_softmax_rows": log_softmax,
         "softmax_backward": softmax_backward, "log_softmax_backward": log_softmax_backward,

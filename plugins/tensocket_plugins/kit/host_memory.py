@@ -1,8 +1,8 @@
-"""Where NumPy takes large arrays from while host kernels run: the pool of the host's backend, where that has one.
+"""Memory of NumPy's large arrays in host kernels: from the pool of the host-resident backend, if it has one.
 
-NumPy asks a handler for the memory of arrays; a context variable says which. A backend for the host installs its own,
-and functions that compute with NumPy on large arrays run with it, so that their results and temporaries are made of
-blocks that were used before, and are counted and limited like all others.
+NumPy allocates arrays through a handler, which a context variable holds. A host-resident backend installs its own, and
+functions that compute with NumPy on large arrays run with it. Their results and temporaries then reuse freed blocks,
+and are counted and limited like all others.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any, Final, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
-#: The variable, its value, and what makes the error of an operator that found no memory; empty without such a pool.
+#: The variable, its value, and a function that makes an operator's out-of-memory error; empty without such a pool.
 _INSTALLED: Final[list[tuple[ContextVar[Any], Any, Callable[[str], Exception]]]] = []
 
 
@@ -21,9 +21,9 @@ def install(variable: ContextVar[Any], handler: Any, exhausted: Callable[[str], 
     """Let NumPy's large arrays in host kernels come from a handler.
 
     Args:
-        variable: NumPy's context variable of the handler.
+        variable: NumPy's context variable for the handler.
         handler: Its value.
-        exhausted: ``exhausted(operator)`` makes the error where there is no memory.
+        exhausted: ``exhausted(operator)`` makes the error if memory runs out.
     """
     _INSTALLED[:] = [(variable, handler, exhausted)]
 
@@ -33,12 +33,12 @@ def call_pooled(operator: str, function: Callable[..., Any], *args: Any, **keywo
 
     Args:
         operator: Name of the operator in errors.
-        function: Computes with NumPy.
+        function: Function that computes with NumPy.
         args: Its arguments.
         keywords: Its keywords.
 
     Raises:
-        OutOfMemoryError: There is no memory.
+        OutOfMemoryError: Memory ran out.
     """
     if not _INSTALLED:
         return function(*args, **keywords)
@@ -53,7 +53,7 @@ def call_pooled(operator: str, function: Callable[..., Any], *args: Any, **keywo
 
 
 def pooled(operator: str) -> Callable[[F], F]:
-    """Decorate a function that computes with NumPy: its memory comes from the pool."""
+    """Decorate a function that computes with NumPy, so that its memory comes from the pool."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)

@@ -1,7 +1,7 @@
-"""Every primitive of the contract in NumPy, for backends that compute on the host in memory of their own.
+"""Every primitive of the contract in NumPy, for backends that compute on the host in their own memory.
 
-A backend makes a NumPy view of each argument (``host_view``) and calls ``compute``; when and on which thread it does so
-is its own business. Float16 is computed in float32 and rounded once; bfloat16 is not served.
+A backend makes a NumPy view of each argument (``host_view``) and calls ``compute``; it chooses the time and the thread.
+Float16 is computed in float32 and rounded once; bfloat16 is not supported.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ HostPrimitive = Callable[[_HostArray, Sequence[_HostArray], Sequence[Any]], None
 
 
 def host_view(array: DeviceArray, memory: _HostArray) -> _HostArray:
-    """``array`` as a NumPy view of ``memory``, the bytes of its whole block.
+    """Return ``array`` as a NumPy view of ``memory``, the bytes of its whole block.
 
     Args:
-        array: The geometry, which must lie within the block.
+        array: The layout, which must be within the block.
         memory: A contiguous uint8 array of one dimension.
     """
     item = array.dtype.itemsize
@@ -35,10 +35,10 @@ def host_view(array: DeviceArray, memory: _HostArray) -> _HostArray:
 
 
 def compute(name: str, out: _HostArray, ins: Sequence[_HostArray], scalars: Sequence[Any]) -> None:
-    """Run the primitive ``name``; values such as overflow or NaN never raise or warn.
+    """Run the primitive ``name``; overflow and NaN never raise or warn.
 
     Raises:
-        KeyError: There is no primitive of this name.
+        KeyError: No primitive has this name.
     """
     function = FUNCTIONS[name]
     with np.errstate(all="ignore"):
@@ -64,7 +64,7 @@ def _erf(x: _HostArray) -> _HostArray:
 
 
 def _idiv(x: _HostArray, y: _HostArray) -> _HostArray:
-    # Exact division of the part that y divides: truncates towards zero without a detour through floats.
+    # Exact division of the multiple of y: truncates towards zero without a conversion to floats.
     return np.asarray(np.floor_divide(x - np.fmod(x, y), y))
 
 
@@ -78,7 +78,7 @@ def _reduction(function: Callable[..., Any], **options: Any) -> HostPrimitive:
 
 def _summation(function: Callable[..., Any]) -> HostPrimitive:
     def run(out: _HostArray, ins: Sequence[_HostArray], scalars: Sequence[Any]) -> None:
-        # A contiguous last axis is what NumPy sums pairwise.
+        # NumPy sums pairwise along a contiguous last axis.
         x = np.ascontiguousarray(_reduced_last(ins[0], scalars[0]))
         out[...] = function(x, axis=-1, dtype=out.dtype)
 
@@ -86,7 +86,7 @@ def _summation(function: Callable[..., Any]) -> HostPrimitive:
 
 
 def _reduced_last(x: _HostArray, dims: Sequence[int]) -> _HostArray:
-    """``x`` with the reduced dimensions merged into one, which is the last."""
+    """Return ``x`` with the reduced dimensions merged into one, the last."""
     kept = [axis for axis in range(x.ndim) if axis not in dims]
     moved = x.transpose([*kept, *dims])
     return moved.reshape(*(x.shape[axis] for axis in kept), math.prod(x.shape[axis] for axis in dims))
@@ -97,12 +97,12 @@ def _matmul(out: _HostArray, ins: Sequence[_HostArray], scalars: Sequence[Any]) 
 
 
 def _copy(out: _HostArray, ins: Sequence[_HostArray], scalars: Sequence[Any]) -> None:
-    # ``out`` may show the same memory as the input: NumPy copies as if through a temporary.
+    # ``out`` may share memory with the input: NumPy copies as if through a temporary.
     np.copyto(out, ins[0], casting="unsafe")
 
 
 def _positions(index: _HostArray, dim: int) -> tuple[_HostArray, ...]:
-    """Advanced indices of the elements that ``index`` names along ``dim``."""
+    """Return advanced indices of the elements to which ``index`` refers along ``dim``."""
     grid = np.ogrid[tuple(slice(0, size) for size in index.shape)]
     return tuple(index if axis == dim else position for axis, position in enumerate(grid))
 
@@ -137,7 +137,7 @@ def _arange(out: _HostArray, ins: Sequence[_HostArray], scalars: Sequence[Any]) 
 
 
 def philox(blocks: _HostArray, seed: int) -> _HostArray:
-    """Philox 4x32-10: the four output words of each block.
+    """Return the four output words of Philox 4x32-10 for each block.
 
     Args:
         blocks: Block numbers, uint64, ``(n,)``; counter words 0 and 1. Words 2 and 3 are zero.
@@ -183,5 +183,5 @@ FUNCTIONS: Final[dict[str, HostPrimitive]] = {
     "matmul": _matmul, "copy": _copy, "gather": _gather, "scatter": _scatter, "scatter_add": _scatter_add,
     "bitcast": _bitcast, "fill": _fill, "arange": _arange, "philox_bits": _philox_bits,
 }
-#: Primitives that only move values, so that float16 needs no detour through float32.
+#: Primitives that only move values, so that float16 need not go through float32.
 _EXACT: Final = frozenset({"bitcast", "copy", "gather", "scatter", "fill", "maximum", "minimum", "where", "neg", "abs"})

@@ -1,4 +1,4 @@
-"""Substitute for a program that does not compile: the reference interpreter, on arrays in host memory."""
+"""The reference interpreter on host arrays, as a substitute for a program that does not compile."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .disk_cache import BuildStats
 
 
 def note_failure(stats: BuildStats | None, device: str, program: Program, error: KernelError) -> None:
-    """Record why a program was not compiled; warn of a device's first one.
+    """Record why a program failed to compile; warn at a device's first failure.
 
     Args:
-        stats: The device's; without, every failure is warned of.
+        stats: The device's counts; without them, every failure warns.
         device: The device's name.
         program: The program that did not compile.
-        error: Why.
+        error: The reason.
     """
     first = stats is None or not stats.failures
     if stats is not None:
@@ -34,7 +34,7 @@ def interpreted(program: Program) -> Callable[..., None]:
     """Return a verified program as ``run(buffers, scalars, stream)``."""
 
     def run(buffers: Sequence[Any], scalars: Sequence[int | float], stream: Any) -> None:
-        # The interpreter writes to flat views, and NumPy's 0-dimensional arrays give none.
+        # The interpreter writes to flat views, which NumPy's 0-dimensional arrays do not have.
         interpret(program, [x if x.ndim else x.reshape(1) for x in buffers], scalars)
 
     return run

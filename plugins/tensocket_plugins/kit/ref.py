@@ -1,8 +1,8 @@
 """The device ``ref``: a complete backend that runs every program in the reference interpreter.
 
-It is slow, simple and strict: fresh memory is filled with garbage, kernels that leave their arrays raise, and the
-memory of its two devices is limited, so that errors can be provoked. It is also the smallest example of a backend
-with a code generator: descriptor, backend, device, allocator, stream and event on two screens.
+It is slow, simple and strict: fresh memory is filled with garbage, kernels that access memory outside of their arrays
+raise, and the memory of its two devices is limited, so that tests can provoke errors. It is also the smallest example
+of a backend with a code generator: descriptor, backend, device, allocator, stream and event on two screens.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -22,12 +22,15 @@ from ..contract.dtypes import BY_NAME
 from ..contract.errors import ArgumentError, OutOfMemoryError
 from ..contract.hooks import hookimpl
 from ..contract.kernels import KernelTable
+from ..contract.launch_recorder import RECORDERS, note_launch
+from ..contract.plans import Plan, ReplayPlan
 from ..ir.interpreter import interpret
 from ..ir.memory import GARBAGE
 from ..ir.nodes import Program
 from ..ir.target import Target
 from ..ir.verify import verify
 from .host_operators import HOST_OPERATORS
+from .plans import compile_replay
 
 NAME: Final = "ref"
 DEVICES: Final = 2
@@ -44,17 +47,17 @@ PROFILE: Final = Profile(
 
 
 class RefAllocator(Allocator):
-    """Hands out NumPy arrays and counts their bytes.
+    """An allocator of NumPy arrays that counts their bytes.
 
     Args:
         device: The device's name, for the error.
-        memory: Bytes that it may hand out at a time.
+        memory: Maximum bytes allocated at a time.
     """
 
     def __init__(self, device: str, memory: int) -> None:
         self.device = device
         self.memory = memory
-        # Freeing may happen inside of an allocation, when the garbage collector runs.
+        # An array may be freed during an allocation, when the garbage collector runs.
         self._lock = threading.RLock()
         self._stats = MemoryStats()
 
@@ -77,15 +80,15 @@ class RefAllocator(Allocator):
         with self._lock:
             now = self._stats
             left = now.allocated - block.nbytes
-            # Not by its name: the last tensors go when the interpreter has already emptied this module.
+            # Not by the class's name: the last tensors are freed after the interpreter has emptied this module.
             self._stats = type(now)(left, left, now.peak_allocated, now.peak_reserved, now.allocations, now.frees + 1)
 
     def stats(self) -> MemoryStats:
-        """Current numbers; reserved memory is what is allocated."""
+        """Return current numbers; reserved memory equals allocated memory."""
         return self._stats
 
     def reset_peak(self) -> None:
-        """Start counting peaks anew."""
+        """Restart the peak counters."""
         with self._lock:
             now = self._stats
             self._stats = MemoryStats(now.allocated, now.reserved, now.allocated, now.reserved, now.allocations,
@@ -96,7 +99,7 @@ class RefEvent(Event):
     """A point in time.
 
     Args:
-        timing: Whether ``elapsed_ms`` may be asked.
+        timing: Whether ``elapsed_ms`` is allowed.
     """
 
     def __init__(self, timing: bool) -> None:
@@ -111,10 +114,10 @@ class RefEvent(Event):
         """Do nothing: no work is pending."""
 
     def elapsed_ms(self, end: Event) -> float:
-        """Milliseconds between the two marks.
+        """Return the milliseconds between the two events.
 
         Raises:
-            ArgumentError: One of the events does not take times or was not recorded.
+            ArgumentError: One of the events has no timing or was not recorded.
         """
         if not isinstance(end, RefEvent) or not self.timing or not end.timing:
             raise ArgumentError("elapsed_time", "an event without timing", "both events take times",
@@ -132,14 +135,14 @@ class RefStream(Stream):
         """Do nothing: no work is pending."""
 
     def query(self) -> bool:
-        """Return True."""
+        """Return True: work is done when its call returns."""
         return True
 
     def wait(self, event: Event) -> None:
         """Do nothing: no work is pending."""
 
     def record(self, event: Event) -> None:
-        """Put the present time into ``event``."""
+        """Store the present time in ``event``."""
         if isinstance(event, RefEvent):
             event.seconds = time.perf_counter()
 
@@ -162,20 +165,27 @@ class RefDevice(OpenDevice):
         self.target = Target(kind="interpreter")
 
     def copy(self, dst: Array, src: Array, stream: Stream) -> None:
-        """Copy bytes between contiguous arrays of the host, of this device or of the other one."""
+        """Copy bytes between contiguous arrays of the host, this device or the other one."""
         _bytes(dst)[...] = _bytes(src)
 
     def synchronize(self) -> None:
         """Do nothing: no work is pending."""
 
     def compile_ir(self, program: Program) -> Executable:
-        """Check ``program``; running it interprets it."""
+        """Check ``program`` and return a function that interprets it."""
         verify(program)
+        written = [buffer.writable for buffer in program.buffers]
 
         def run(buffers: Sequence[Array], scalars: Sequence[int | float], stream: Stream) -> None:
+            if RECORDERS:
+                note_launch(run, buffers, written, tuple(scalars))
             interpret(program, buffers, scalars)
 
         return run
+
+    def compile_plan(self, plan: Plan, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Compile replays; other plans have no form of their own."""
+        return compile_replay(self, plan, next_path) if type(plan) is ReplayPlan else None
 
     def create_stream(self, priority: int = 0) -> Stream:
         """Return a new stream."""
@@ -197,7 +207,7 @@ def _bytes(array: Array) -> np.ndarray[Any, np.dtype[np.uint8]]:
 
 
 class RefBackend(Backend):
-    """Two devices with memory of their own.
+    """A backend of two devices, each with its own memory.
 
     Args:
         memory: Bytes per device; None takes the environment variable or the default.
@@ -207,14 +217,14 @@ class RefBackend(Backend):
         self.memory = int(os.environ.get(MEMORY_VARIABLE, MEMORY)) if memory is None else memory
 
     def probe(self) -> None:
-        """Always available."""
+        """Do nothing: the backend is always available."""
 
     def device_count(self) -> int:
-        """Two."""
+        """Return 2."""
         return DEVICES
 
     def device_info(self, index: int) -> DeviceInfo:
-        """Return the interpreter and its memory."""
+        """Describe the interpreter and its memory."""
         return DeviceInfo("Reference interpreter", self.memory, f"NumPy {np.__version__}")
 
     def open(self, index: int) -> OpenDevice:
@@ -225,7 +235,7 @@ class RefBackend(Backend):
 @hookimpl
 def tensocket_describe() -> Descriptor:
     """Return the descriptor."""
-    return Descriptor(NAME, ((1, 0), (2, 0)), PROFILE)
+    return Descriptor(NAME, ((1, 1), (2, 0)), PROFILE)
 
 
 @hookimpl

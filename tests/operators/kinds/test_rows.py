@@ -23,9 +23,9 @@ def test_numpy_serves_where_no_kernel_is_compiled(monkeypatch: pytest.MonkeyPatc
     kernel = Kernel(np.negative, True, None)
     runtime = SimpleNamespace(target=object(), compile_ir=refuse, build_stats=BuildStats())
     entry: Any = SimpleNamespace(runtime=runtime, device="cpu", programs={})
-    program: Any = SimpleNamespace(name="p")
+    plan: Any = SimpleNamespace(program=SimpleNamespace(name="p"))
     with pytest.warns(RuntimeWarning, match="the compiler refuses it"):
-        assert rows._compiled(entry, kernel, "key", lambda: (program, None)) is kernel  # type: ignore[arg-type,return-value]
+        assert rows._compiled(entry, kernel, "key", lambda: plan) is kernel
     assert list(runtime.build_stats.failures) == ["p"]
     entry.runtime.target = None
-    assert rows._compiled(entry, kernel, "key", lambda: (None, None)) is kernel  # type: ignore[arg-type,return-value]
+    assert rows._compiled(entry, kernel, "key", lambda: plan) is kernel

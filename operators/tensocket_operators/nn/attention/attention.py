@@ -1,4 +1,4 @@
-"""Scaled dot product attention: one record, which a backend may replace by a kernel that never stores all scores."""
+"""Scaled dot-product attention: one record, which a backend may replace by a kernel that never stores all scores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 from ...kinds.composite import composite
 
 _NAME = "scaled_dot_product_attention"
-#: For fewer queries of more keys than this, a kernel that arranges keys for blocks is slower than all scores.
+#: For fewer queries than this against more keys, a kernel that packs keys into blocks is slower than all scores.
 _FEW: Final = 16
 
 
@@ -35,24 +35,24 @@ _FEW: Final = 16
 def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
                                  is_causal: bool = False, *, scale: float | None = None,
                                  enable_gqa: bool = False) -> Any:
-    """softmax(query @ key.mT * scale + mask) @ value; zeros where a query may look at nothing.
+    """Return softmax(query @ key.mT * scale + mask) @ value; a query that may attend to no key gives zeros.
 
     Args:
         query: [..., L, E].
         key: [..., S, E].
         value: [..., S, V].
-        attn_mask: Where a query may look at a key (bool), or what is added to the scores; broadcasts to [..., L, S].
+        attn_mask: True where a query may attend to a key, or a term for the scores; broadcasts to [..., L, S].
         dropout_p: Probability with which a weight is dropped.
-        is_causal: Whether query i looks at keys up to i only; not together with a mask.
+        is_causal: Whether query i attends only to keys 0 to i; excludes a mask.
         scale: 1 / sqrt(E) by default.
         enable_gqa: Whether several heads (dimension -3) of the query share one of key and value.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
         DtypeError: The dtypes differ.
-        ArgumentError: There is a mask, and ``is_causal`` is set.
+        ArgumentError: A mask is given and ``is_causal`` is set.
     """
-    shapes = tuple(query.shape), tuple(key.shape), tuple(value.shape)  # sizes of plain tuples are quicker to take
+    shapes = tuple(query.shape), tuple(key.shape), tuple(value.shape)  # the sizes of plain tuples are faster to read
     _check(shapes, query, key, value, attn_mask, is_causal)
     width = shapes[0][-1]
     factor = 1 / math.sqrt(width) if scale is None and width else 1.0 if scale is None else scale
@@ -69,7 +69,7 @@ def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: An
 
 
 def _weights(scores: Any, mask: Any, alive: bool) -> Any:
-    """Return the softmax of masked scores; zeros in rows where all is masked, unless there are none."""
+    """Return the softmax of masked scores, and zeros in rows that are fully masked; ``alive`` says that no row is."""
     if mask is None:
         return scores.softmax(-1)
     never = -math.inf
@@ -84,7 +84,7 @@ def _weights(scores: Any, mask: Any, alive: bool) -> Any:
 
 
 def _has_kernel(shapes: tuple[Any, Any, Any], query: Any, key: Any, value: Any, mask: Any, shared: bool) -> bool:
-    """Whether the device computes this by blocks: there is enough to compute, without broadcasting."""
+    """Whether the device's kernel serves the call: there is enough to compute, and nothing broadcasts."""
     entry = BY_KEY.get((query._key | key._key | value._key) & DEVICE_MASK)
     if entry is None or entry.runtime.kernels.find("attend", query.dtype.name, direct=False) is None:
         return False
@@ -98,7 +98,7 @@ def _has_kernel(shapes: tuple[Any, Any, Any], query: Any, key: Any, value: Any, 
 
 def _attended(shapes: tuple[Any, Any, Any], query: Any, key: Any, value: Any, mask: Any, is_causal: bool,
               factor: float) -> Any:
-    """``attend`` of tensors with fewer dimensions, too."""
+    """Run ``attend`` on tensors that may have fewer than four dimensions."""
     missing = 4 - len(shapes[0])
     for _ in range(missing):
         query, key, value = query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0)
@@ -154,7 +154,7 @@ def _gradients_direct(key: int, entry: DeviceEntry, general: Callable[..., Any])
 
 
 def _kernel(name: str, entry: DeviceEntry, mask: Any, *operands: Any) -> Any:
-    """Return the device's kernel, where all operands are of one dtype and their shapes fit."""
+    """Return the device's kernel if all operands have one dtype and shapes that fit each other."""
     dtype = operands[0].dtype
     q, k, v = (tuple(x.shape) for x in operands[:3])
     if q[-1] != k[-1] or k[:3] != v[:3] or q[0] != k[0] or q[1] % k[1] or (
@@ -168,7 +168,7 @@ def _kernel(name: str, entry: DeviceEntry, mask: Any, *operands: Any) -> Any:
 
 
 def _scores(query: Any, key: Any, mask: Any, is_causal: bool, scale: float) -> Any:
-    """Masked scores [A, B, L, S]; -inf where a query may not look."""
+    """Return the masked scores [A, B, L, S]; -inf where a query may not attend to a key."""
     scores = (query * scale).matmul(key.transpose(-2, -1))
     if is_causal:
         rows, columns = query.new_arange(0, query.shape[-2], 1), query.new_arange(0, key.shape[-2], 1)
@@ -180,7 +180,7 @@ def _scores(query: Any, key: Any, mask: Any, is_causal: bool, scale: float) -> A
 
 def _rows_gradients(grad: Any, query: Any, key: Any, value: Any, mask: Any, is_causal: bool,
                     scale: float) -> tuple[Any, ...]:
-    """Return the gradients of queries, keys and values by all scores."""
+    """Return the gradients of queries, keys and values, computed from all scores."""
     heads, shared = query.shape[1], query.shape[1] // key.shape[1]
     wide_key, wide_value = (_repeated(x, shared) for x in (key, value)) if shared > 1 else (key, value)
     scores = _scores(query, wide_key, mask, is_causal, scale)
@@ -200,7 +200,7 @@ def _rows_gradients(grad: Any, query: Any, key: Any, value: Any, mask: Any, is_c
     kept=True)
 def attend_gradients(grad: Any, query: Any, key: Any, value: Any, mask: Any, out: Any, sums: Any, is_causal: bool,
                      scale: float) -> Any:
-    """Gradients of queries, keys and values of ``attend``, whose results are among the arguments."""
+    """Return the gradients of queries, keys and values of ``attend``, whose results are among the arguments."""
     return _rows_gradients(grad, query, key, value, mask, is_causal, scale)
 
 
@@ -210,14 +210,14 @@ def attend_gradients(grad: Any, query: Any, key: Any, value: Any, mask: Any, out
     derivative=Derivative(lambda grads, query, key, value, mask, result0, result1, is_causal, scale: (*call(
         COMPOSITES["attend_gradients"], grads[0], query, key, value, mask, result0, result1, is_causal, scale), None)))
 def attend(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float) -> Any:
-    """Attention without dropout, and what its gradients need: the logarithm of each query's sum.
+    """Return attention without dropout, and the logarithm of each query's sum, which the gradients need.
 
     Args:
         query: [A, B, L, E].
         key: [A, H, S, E] of H heads that divide B.
         value: [A, H, S, V].
-        mask: [A, B, L, S], True where a query may look at a key, or what is added to scores; without a gradient.
-        is_causal: Whether query i looks at keys up to i only.
+        mask: [A, B, L, S], True where a query may attend to a key, or a term for the scores; it gets no gradient.
+        is_causal: Whether query i attends only to keys 0 to i.
         scale: Factor of the scores.
     """
     shared = query.shape[1] // key.shape[1]
@@ -250,7 +250,7 @@ def _check(found: tuple[Any, Any, Any], query: Any, key: Any, value: Any, mask: 
 
 
 def _shared_heads(query: Any, key: Any, value: Any) -> tuple[Any, Any]:
-    """Key and value with as many heads as the query: each is used by several."""
+    """Return key and value with as many heads as the query; several of its heads share each."""
     if min(query.ndim, key.ndim, value.ndim) < 3 or query.shape[-3] % max(key.shape[-3], 1) or (
             query.shape[-3] % max(value.shape[-3], 1)):
         raise ShapeError(_NAME, f"query {list(query.shape)}, key {list(key.shape)}, value {list(value.shape)}",
@@ -260,6 +260,6 @@ def _shared_heads(query: Any, key: Any, value: Any) -> tuple[Any, Any]:
 
 
 def _repeated(x: Any, times: int) -> Any:
-    """Each head ``times`` times, one after the other."""
+    """Repeat each head ``times`` times in a row."""
     *lead, heads, rows, width = x.shape
     return x.unsqueeze(-3).expand(*lead, heads, times, rows, width).reshape(*lead, heads * times, rows, width)

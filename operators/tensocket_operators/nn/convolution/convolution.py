@@ -1,7 +1,7 @@
 """Convolutions of one to three dimensions, forward and transposed, and sliding windows as columns.
 
-Convolution, the gradient of its image and that of its weight are three records, one trilinear form read three ways:
-each one's derivatives are the other two, to any order. Transposed convolution is the second of them.
+Convolution, the gradient of its image and that of its weight are three records of one trilinear form:
+the derivatives of each are the other two, to any order. Transposed convolution is the second record.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .windows import constant_pad, has_channels_last, laid_like
 
 
 def _exchanged(operator: str, first: Any, second: Any) -> ShapeError:
-    """Return the error for operands that fitted when they were checked."""
+    """Return the error for operands whose shapes passed an earlier check and no longer fit."""
     return ShapeError(operator, f"shapes {list(first)} and {list(second)}", "the operands' shapes fit together",
                       "let no other thread exchange their data meanwhile")
 
@@ -49,7 +49,7 @@ def _convolve(entry: Any, input: Any, weight: Any, window: Window) -> Any:
 
 
 def _laid(result: Any, image: Any, weight: Any) -> Any:
-    """Return a result with channels last where the image or the weight has them last, else in row-major order."""
+    """Return the result in channels-last format if the image or the weight has it, else in row-major order."""
     if has_channels_last(weight._array):
         return result.contiguous(memory_format=channels_last if result.ndim == 4 else channels_last_3d)
     return laid_like(result, image._array)
@@ -84,11 +84,11 @@ def _convolve_weight(entry: Any, upstream: Any, input: Any, window: Window, kern
 
 
 def _registered(entry: Any, operator: str, input: Any, window: Window, kernel: tuple[int, ...]) -> Any:
-    """Return the device's own kernel, where it has one, and the convolution is more than a product of matrices."""
+    """Return the device's registered kernel if it has one and the convolution is more than one matrix product."""
     if max(kernel) == 1 and window.plain:
         return None
     cells = math.prod(kernel)
-    # Where many windows share no elements, columns are as many as these; few of a gradient are added up elsewhere.
+    # Columns of many disjoint windows have as many elements as these. Gradients of small windows use the kernel.
     if window.apart(kernel) and cells * input._array.shape[1] >= _DEEP and input._array.size >= _MANY and (
             operator != "convolve_input" or cells >= _CELLS):
         return None
@@ -96,7 +96,7 @@ def _registered(entry: Any, operator: str, input: Any, window: Window, kernel: t
 
 
 def _made(entry: Any, kernel: Any, shape: tuple[int, ...], operands: tuple[Any, ...], window: Window) -> Any:
-    """Return the result of a device's own kernel, which takes the window's numbers as scalars."""
+    """Return the result of a registered kernel, which takes the window's numbers as scalars."""
     dtype = operands[0].dtype
     out = entry.runtime.empty(shape, dtype, entry.stream)
     arrays = [x._array for x in operands]
@@ -106,21 +106,21 @@ def _made(entry: Any, kernel: Any, shape: tuple[int, ...], operands: tuple[Any, 
 
 
 def _cut(result: Any, shape: tuple[int, ...]) -> Any:
-    """Return a result without windows that output padding has made room for, and that no output belongs to."""
+    """Return the result without the windows that only output padding makes room for and that no output belongs to."""
     if tuple(result.shape) == tuple(shape):
         return result
     return result.basic_index(tuple([slice(0, n) for n in shape]))
 
 
-#: Rows of a matrix of columns, elements of an image and of a window from which a product of matrices is the better way.
+#: Rows of a matrix of columns, elements of an image and of a window above which a product of matrices is faster.
 _DEEP: Final = 64
 _MANY: Final = 1 << 15
 _CELLS: Final = 16
-#: Windows of convolutions whose arguments were found to fit each other, by these.
+#: Windows of convolutions by arguments that passed all checks.
 _FITTING: Final[BoundedCache[tuple[Any, ...], Window]] = BoundedCache(1024)
 _PLAIN: Final = frozenset({int, bool, type(None)})
 
-#: Of images [B, C, sizes..] with weights [O, C / groups, kernel..].
+#: Takes images [B, C, sizes..] and weights [O, C / groups, kernel..].
 convolve: Final = Custom(
     "convolve(Tensor input, Tensor weight, any window) -> Tensor",
     "Sums of products of a weight and every window of an image.",
@@ -164,7 +164,7 @@ convolve_weight: Final[Custom] = Custom(
     ),
 )
 
-#: A kernel for small images, too, so that a convolution with a bias is nothing but launches.
+#: Small images take a kernel, too, so that a convolution with a bias consists of launches only and can be replayed.
 add_bias: Final = Pointwise(
     "add_bias(Tensor input, Tensor bias) -> Tensor",
     "The sum of results of a convolution and one number for each channel.",
@@ -180,10 +180,10 @@ add_bias: Final = Pointwise(
 
 
 def integers(operator: str, name: str, value: Any) -> tuple[int, ...]:
-    """Several integers, of Python or of a library.
+    """Return several integers of Python or of a library as a tuple.
 
     Raises:
-        ArgumentTypeError: They are something else.
+        ArgumentTypeError: An element is not an integer.
     """
     try:
         return tuple(map(index, value))
@@ -218,11 +218,11 @@ def _window(operator: str, dims: int, stride: Any, padding: Any, dilation: Any, 
 
 
 def _check(operator: str, input: Any, weight: Any, bias: Any, dims: int, groups: int, transposed: bool) -> None:
-    """Ranks, channels and dtypes of a convolution's tensors.
+    """Check ranks, channels and dtypes of a convolution's tensors.
 
     Raises:
-        ShapeError: They do not fit each other.
-        DtypeError: They differ in dtype.
+        ShapeError: The shapes do not fit each other.
+        DtypeError: The dtypes differ.
     """
     if weight.ndim != dims + 2 or input.ndim not in (dims + 1, dims + 2):
         raise ShapeError(operator, f"input {list(input.shape)} and weight {list(weight.shape)}",
@@ -258,10 +258,10 @@ def _finished(result: Any, bias: Any, dims: int, input: Any) -> Any:
 
 def _same_padding(operator: str, padding: str, kernel: tuple[int, ...], stride: tuple[int, ...],
                   dilation: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Zeros on both sides for ``valid`` or ``same``, with the odd one on the right.
+    """Return the number of zeros on both sides for ``valid`` or ``same``; an odd one goes to the right.
 
     Raises:
-        ArgumentError: ``same`` with a stride, or another name.
+        ArgumentError: ``same`` with a stride other than 1, or an unknown name.
     """
     if padding == "valid":
         return [(0, 0)] * len(kernel)
@@ -276,7 +276,7 @@ def _same_padding(operator: str, padding: str, kernel: tuple[int, ...], stride: 
 
 
 def plain(arguments: tuple[Any, ...]) -> bool:
-    """Whether all are ints, bools, None or tuples of these: what equals an int otherwise may be refused."""
+    """Whether all arguments are ints, bools, None or tuples of these; others that equal an int may be refused."""
     for value in arguments:
         for n in value if type(value) is tuple else (value,):
             if type(n) not in _PLAIN:
@@ -285,7 +285,7 @@ def plain(arguments: tuple[Any, ...]) -> bool:
 
 
 def _place(operator: str, input: Any, weight: Any, bias: Any, *arguments: Any) -> tuple[Any, ...] | None:
-    """Return the cache key of a convolution's arguments; None where they are not plain enough for one."""
+    """Return the cache key of a convolution's arguments, or None if they cannot be cached."""
     if not plain(arguments):
         return None
     if (input._key | weight._key) & WRAPPER:
@@ -298,10 +298,10 @@ def _place(operator: str, input: Any, weight: Any, bias: Any, *arguments: Any) -
 
 def convolved(operator: str, dims: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
               groups: int) -> Any:
-    """Return a convolution of a batch or of one image, with checked arguments.
+    """Return the convolution of a batch or of one image, with checked arguments.
 
     Raises:
-        ShapeError: A window is larger than the padded image, or the tensors do not fit.
+        ShapeError: A window is larger than the padded image, or the tensors do not fit each other.
         ArgumentError: An argument is out of its range.
     """
     place = _place(operator, input, weight, bias, stride, padding, dilation, groups)
@@ -333,10 +333,10 @@ def convolved(operator: str, dims: int, input: Any, weight: Any, bias: Any, stri
 
 def upconvolved(operator: str, dims: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any,
                output_padding: Any, groups: int, dilation: Any) -> Any:
-    """Return a transposed convolution of a batch or of one image, with checked arguments.
+    """Return the transposed convolution of a batch or of one image, with checked arguments.
 
     Raises:
-        ShapeError: A size of the result would be below 1, or the tensors do not fit.
+        ShapeError: A size of the result would be below 1, or the tensors do not fit each other.
         ArgumentError: An argument is out of its range.
     """
     window = _window(operator, dims, stride, padding, dilation, groups)
@@ -364,42 +364,42 @@ _TRANSPOSED: Final = ("(Tensor input, Tensor weight, Tensor? bias=None, any stri
 @composite(f"conv1d{_FORWARD}", method=False, kept=True)
 def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1) -> Any:
-    """Convolution of [B, C, L] or [C, L] with weights [O, C / groups, K]; padding may be 'valid' or 'same'."""
+    """Convolve [B, C, L] or [C, L] with weights [O, C / groups, K]; padding may be 'valid' or 'same'."""
     return convolved("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
 @composite(f"conv2d{_FORWARD}", method=False, kept=True)
 def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1) -> Any:
-    """Convolution of [B, C, H, W] or [C, H, W] with weights [O, C / groups, K, K]; padding may be 'valid' or 'same'."""
+    """Convolve [B, C, H, W] or [C, H, W] with weights [O, C / groups, K, K]; padding may be 'valid' or 'same'."""
     return convolved("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
 @composite(f"conv3d{_FORWARD}", method=False, kept=True)
 def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1) -> Any:
-    """Convolution of [B, C, D, H, W] or [C, D, H, W] with weights [O, C / groups, K, K, K]."""
+    """Convolve [B, C, D, H, W] or [C, D, H, W] with weights [O, C / groups, K, K, K]."""
     return convolved("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
 @composite(f"conv_transpose1d{_TRANSPOSED}", method=False, kept=True)
 def conv_transpose1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Any:
-    """Transposed convolution of [B, C, L] or [C, L] with weights [C, O / groups, K]."""
+    """Apply the transposed convolution with weights [C, O / groups, K] to [B, C, L] or [C, L]."""
     return upconvolved("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @composite(f"conv_transpose2d{_TRANSPOSED}", method=False, kept=True)
 def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Any:
-    """Transposed convolution of [B, C, H, W] or [C, H, W] with weights [C, O / groups, K, K]."""
+    """Apply the transposed convolution with weights [C, O / groups, K, K] to [B, C, H, W] or [C, H, W]."""
     return upconvolved("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @composite(f"conv_transpose3d{_TRANSPOSED}", method=False, kept=True)
 def conv_transpose3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Any:
-    """Transposed convolution of [B, C, D, H, W] or [C, D, H, W] with weights [C, O / groups, K, K, K]."""
+    """Apply the transposed convolution with weights [C, O / groups, K, K, K] to [B, C, D, H, W] or [C, D, H, W]."""
     return upconvolved("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -407,7 +407,7 @@ def conv_transpose3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
            "bool transposed, any output_padding, int groups) -> Tensor", method=False)
 def convolution(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
                 output_padding: Any, groups: int) -> Any:
-    """Convolution of as many dimensions as the weight has, transposed if so said."""
+    """Convolve over as many dimensions as the weight has; ``transposed`` chooses the transposed convolution."""
     dims = weight.ndim - 2
     if dims < 1:
         raise ShapeError("convolution", f"weight {list(weight.shape)}", "a weight has two dimensions and spatial ones",
@@ -419,10 +419,10 @@ def convolution(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, d
 
 @composite("conv_tbc(Tensor input, Tensor weight, Tensor bias, int pad=0) -> Tensor", method=False)
 def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
-    """Convolution along the first dimension of [T, B, C] with weights [K, C, O] and a bias [O]: [T, B, O].
+    """Convolve the first dimension of [T, B, C] with weights [K, C, O], add a bias [O] and return [T, B, O].
 
     Raises:
-        ShapeError: The tensors have other ranks, or do not fit.
+        ShapeError: A tensor has another rank, or the tensors do not fit each other.
     """
     if input.ndim != 3 or weight.ndim != 3 or bias.ndim != 1:
         raise ShapeError("conv_tbc", f"input {list(input.shape)}, weight {list(weight.shape)}, "

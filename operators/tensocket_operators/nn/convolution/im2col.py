@@ -1,6 +1,6 @@
 """Convolution as matrix products: windows become columns of a matrix, a part of the batch at a time.
 
-All functions take detached tensors: images [B, C, sizes..], weights [O, C / groups, kernel..].
+All functions take detached tensors: images [B, C, sizes..] and weights [O, C / groups, kernel..].
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .kernel import channels_array
 from .taps import NONE, Taps
 from .windows import fold_columns
 
-#: Elements of the columns that are made at once: what a processor's cache holds, and little of a device's memory.
+#: Elements of the columns of one part of the batch: they fit a processor's cache, or little of a device's memory.
 _HOST_COLUMNS: Final = 1 << 22
 _DEVICE_COLUMNS: Final = 1 << 26
-#: Columns of one image from which images are multiplied one by one.
+#: Columns per image above which images are multiplied one by one.
 _WIDE: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How the windows of a convolution lie: one number per spatial dimension, and the number of groups of channels."""
+    """Geometry of a convolution's windows: one number per spatial dimension, and the number of groups of channels."""
 
     stride: tuple[int, ...]
     padding: tuple[int, ...]
@@ -41,7 +41,7 @@ class Window:
     groups: int
 
     def outputs(self, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> tuple[int, ...]:
-        """How many windows there are along each dimension."""
+        """Return the number of windows along each dimension."""
         return _outputs(sizes, kernel, self.stride, self.padding, self.dilation)
 
     @property
@@ -50,7 +50,7 @@ class Window:
         return max(self.stride) == 1 and not any(self.padding)
 
     def apart(self, kernel: tuple[int, ...]) -> bool:
-        """Whether windows share no elements, lie inside and have no gaps, in one group."""
+        """Whether windows are disjoint, inside the image and undilated, in one group."""
         return self.groups == 1 and not any(self.padding) and max(self.dilation) == 1 and all(
             k <= s for k, s in zip(kernel, self.stride, strict=True))
 
@@ -64,7 +64,7 @@ def _outputs(sizes: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int,
 
 @lru_cache(maxsize=256)
 def window_taps(size: int, outputs: int, kernel: int, stride: int, dilation: int, padding: int) -> Taps:
-    """Return the windows along one dimension; ``NONE`` where they leave it."""
+    """Return the windows along one dimension; ``NONE`` marks positions outside the line."""
     def make() -> tuple[Any, None, None]:
         places = np.arange(outputs)[:, None] * stride + np.arange(kernel) * dilation - padding
         inside = (places >= 0) & (places < size)
@@ -81,7 +81,7 @@ def windows_of(sizes: tuple[int, ...], outputs: tuple[int, ...], kernel: tuple[i
 
 
 def padded(x: Any, pads: list[tuple[int, int]]) -> Any:
-    """Return an image with zeros around it; negative numbers cut off."""
+    """Return an image with a border of zeros; negative numbers crop."""
     if not any(low or high for low, high in pads):
         return x
     return functions.constant_pad_nd(x, tuple([n for pair in reversed(pads) for n in pair]))
@@ -121,7 +121,7 @@ def columns(entry: Any, x: Any, kernel: tuple[int, ...], outputs: tuple[int, ...
 
 
 def _parts(entry: Any, batch: int, each: int) -> Iterator[tuple[int, int]]:
-    """Ranges of images whose columns are made at once: start and length."""
+    """Yield the start and length of each range of images whose columns are made at once."""
     limit = _HOST_COLUMNS if entry.runtime.profile.host_resident else _DEVICE_COLUMNS
     step = max(1, limit // max(each, 1))
     for start in range(0, batch, step):
@@ -137,7 +137,7 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def _swapped(flat: Any, batch: int, shape: tuple[int, ...]) -> Any:
-    """[channels, B * outputs] as an image."""
+    """Return [channels, B * outputs] as an image."""
     return flat.reshape((-1, batch, math.prod(shape))).transpose(0, 1).reshape((batch, -1, *shape))
 
 
@@ -175,7 +175,7 @@ def backward_input(entry: Any, grad: Any, weight: Any, window: Window, sizes: tu
     kernel, groups, outputs = tuple(weight.shape[2:]), window.groups, tuple(grad.shape[2:])
     rows = weight.shape[0] // groups
     if all(s == 1 for s in window.stride):
-        # A convolution with the kernel turned round.
+        # A convolution with the flipped kernel.
         turned = weight.reshape((groups, rows, *weight.shape[1:])).transpose(1, 2)
         turned = turned.reshape((groups * weight.shape[1], rows, *kernel)).flip(tuple(range(2, 2 + len(kernel))))
         spans = [d * (k - 1) for d, k in zip(window.dilation, kernel, strict=True)]

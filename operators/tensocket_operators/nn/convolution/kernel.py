@@ -1,7 +1,7 @@
 """Kernels over windows: weighted sums of taps and their gradients, without atomics.
 
-The last dimensions of an array are the lines that windows lie on, one ``Taps`` each; all dimensions before them are
-walked through alike.
+The last dimensions of an array are the lines along which windows move, with one ``Taps`` each. All dimensions before
+them are batch dimensions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tensocket_plugins.ir.schedule import Strategy
 
 from .taps import Taps
 
-#: Results side by side from which these are computed together, not each by a vector of its own.
+#: Adjacent results from which on a vector holds several results, not parts of one.
 _FEW: Final = 8
 
 
@@ -50,7 +50,7 @@ def _tap(nest: Nest, table: str, line: Expr, tap: Expr, taps: Expr, name: str) -
 
 
 def _inside(positions: Sequence[Expr]) -> Expr:
-    """Whether all of a tap's positions are elements."""
+    """Whether all positions of a tap are inside their lines."""
     valid = positions[0] >= 0
     for position in positions[1:]:
         valid = valid & (position >= 0)
@@ -58,7 +58,7 @@ def _inside(positions: Sequence[Expr]) -> Expr:
 
 
 def _clamped(positions: Sequence[Expr]) -> list[Expr]:
-    """Return the positions that may be read, those of no element included."""
+    """Return positions that are safe to read; those of no element are clamped."""
     return [call("max", position, 0) for position in positions]
 
 
@@ -66,7 +66,7 @@ def _clamped(positions: Sequence[Expr]) -> list[Expr]:
 
 
 def resample_nest(dtype: DType, ranks: tuple[int, int], unit: bool, index: DType) -> Program:
-    """``out0[a.., o, b..] = sum over t of weights[o, t] * in0[a.., positions[o, t], b..]``.
+    """Compute ``out0[a.., o, b..] = sum over t of weights[o, t] * in0[a.., positions[o, t], b..]``.
 
     ``unit`` says that the last of the dimensions b has stride 1 in both arrays.
     """
@@ -84,7 +84,7 @@ def resample_nest(dtype: DType, ranks: tuple[int, int], unit: bool, index: DType
     if unit:
         made[-1] = steps[-1] = const(1, index)
     target = dot([*a, o, *b], made)
-    # Taps of an output have a stride, although it is 1: so a block of outputs, not of taps, becomes one vector.
+    # Taps of an output have stride 1, but are read with a stride: so a block of outputs, not of taps, becomes a vector.
     (step,) = nest.strides("taps", 1)
     position = Var("position", index)
     let = Let(position, cast(Load("positions", o * taps + t * step, int32), index))
@@ -97,7 +97,7 @@ def resample_nest(dtype: DType, ranks: tuple[int, int], unit: bool, index: DType
 
 
 def resample_array(entry: DeviceEntry, out: Any, source: Any, axis: int, taps: Taps, dtype: DType) -> None:
-    """Apply a map along ``axis`` of ``source``; neither array is empty."""
+    """Apply a map along ``axis`` of ``source``; both arrays have elements."""
     shape, steps = out.shape, [element_strides(out), element_strides(source)]
     sizes, strides = zip(*(_merged(shape[part], [s[part] for s in steps])
                            for part in (slice(0, axis), slice(axis + 1, None))), strict=True)
@@ -122,7 +122,7 @@ def _reach(array: Any) -> int:
 
 
 def fold_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
-    """``out0[n.., i..] = sum over t.. of in0[n.., slots[i, t].., positions[i, t]..]``: columns added up to an image."""
+    """Compute ``out0[n.., i..] = sum over t.. of in0[n.., slots[i, t].., positions[i, t]..]``: sums of columns."""
     nest, work = Nest("fold", index), arithmetic_dtype(dtype)
     nest.buffer("out0", dtype, writable=True)
     nest.buffer("in0", dtype)
@@ -145,7 +145,7 @@ def fold_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
 
 
 def fold_array(entry: DeviceEntry, out: Any, source: Any, windows: Sequence[Taps], dtype: DType) -> None:
-    """Add columns up: ``source`` is [n.., kernel.., outputs..], ``out`` [n.., sizes..]; neither is empty."""
+    """Add up columns: ``source`` is [n.., kernel.., outputs..], ``out`` is [n.., sizes..]; both have elements."""
     dims = len(windows)
     outer = len(out.shape) - dims
     steps = [element_strides(out), element_strides(source)]
@@ -160,10 +160,10 @@ def fold_array(entry: DeviceEntry, out: Any, source: Any, windows: Sequence[Taps
 
 
 def channels_nest(dtype: DType, dims: int, unit: bool, index: DType) -> Program:
-    """``out0[n, c, m, o..] = sum over k.. of in0[n, c, o * hop + k * tap ..] * in1[c, m, k..]``.
+    """Compute ``out0[n, c, m, o..] = sum over k.. of in0[n, c, o * hop + k * tap ..] * in1[c, m, k..]``.
 
-    The convolution of each channel with kernels of its own. The result is contiguous; ``unit`` says that
-    neighbouring results read neighbouring elements.
+    This convolves each channel with kernels of its own. The result is contiguous; ``unit`` says that
+    adjacent results read adjacent elements.
     """
     nest, work = Nest("convolve_channels", index), arithmetic_dtype(dtype)
     nest.buffer("out0", dtype, writable=True)
@@ -174,7 +174,7 @@ def channels_nest(dtype: DType, dims: int, unit: bool, index: DType) -> Program:
     steps, hops, taps = nest.strides("in0", 2, "s"), nest.strides("in0", dims, "h"), nest.strides("in0", dims, "t")
     ones: list[Expr] = [*hops[:-1], const(1, index)] if unit else [*hops]
     x = cast(Load("in0", dot([n, c, *o, *k], [*steps, *ones, *taps]), dtype), work)
-    # Strides as arguments, although they are known: so a block of results, not of taps, becomes one vector.
+    # Strides are arguments although they are known: so a block of results, not of taps, becomes a vector.
     w = cast(Load("in1", dot([c, m, *k], nest.strides("in1", 2 + dims)), dtype), work)
     total = Var("total", work)
     reduce = _sum(total, list(zip(k, kernel, strict=True)), [], x * w)
@@ -184,7 +184,7 @@ def channels_nest(dtype: DType, dims: int, unit: bool, index: DType) -> Program:
 
 def channels_array(entry: DeviceEntry, out: Any, source: Any, weight: Any, hops: Sequence[int], taps: Sequence[int],
                    dtype: DType) -> None:
-    """Convolve every channel by itself.
+    """Convolve each channel with its own kernels.
 
     Args:
         entry: The device.
@@ -192,7 +192,7 @@ def channels_array(entry: DeviceEntry, out: Any, source: Any, weight: Any, hops:
         source: [n, c, ..], padded.
         weight: [c, m, k..].
         hops: Elements from window to window along each dimension.
-        taps: Elements from place to place within a window.
+        taps: Elements from tap to tap within a window.
         dtype: Element type of all three.
     """
     dims = len(hops)

@@ -1,4 +1,4 @@
-"""Borders around images in one pass, for processors: the inner part of a line as a run, its ends element by element."""
+"""Borders around images in one pass, for processors: a line's inner part is copied as a run, its ends per element."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tensocket_plugins.ir.schedule import Strategy
 from ...kinds.programs import Programs
 
 _PROGRAMS: Final = Programs("pad", cpu=True, simt=False)
-#: Where the element at a place of the border is taken from, by place (negative before the line) and size.
+#: Source position of a border element, by its position (negative before the line) and the line's size.
 _PLACES: Final[dict[str, Callable[[Expr, Expr], Expr]]] = {
     "reflect": lambda at, n: n - 1 - abs(n - 1 - abs(at)),
     "replicate": lambda at, n: call("max", call("min", at, n - 1), 0),
@@ -30,9 +30,9 @@ _PLACES: Final[dict[str, Callable[[Expr, Expr], Expr]]] = {
 
 
 def border_nest(dtype: DType, dims: int, mode: str, index: DType) -> Program:
-    """Images of ``dims`` dimensions with a border; both arrays are contiguous.
+    """Return the program that copies images of ``dims`` dimensions into contiguous arrays with a border.
 
-    Sizes are the number of images, their sizes, and the borders before and behind each dimension. With mode
+    Sizes are the number of images, their sizes, and the borders before and after each dimension. With mode
     ``constant`` the value is a number.
     """
     nest = Nest(f"border_{mode}", index)
@@ -72,16 +72,16 @@ def border_nest(dtype: DType, dims: int, mode: str, index: DType) -> Program:
 
 def border_array(entry: DeviceEntry, out: Any, source: Any, pad: tuple[int, ...], mode: str, value: Any,
                  dtype: DType) -> bool:
-    """Fill ``out`` with ``source`` and a border; whether this is a case for it.
+    """Fill ``out`` with ``source`` and a border; return False if this kernel does not apply.
 
     Args:
         entry: The device.
-        out: An array of the grown shape.
+        out: An array of the padded shape.
         source: The images.
-        pad: Pairs of a low and a high side from the last dimension on.
+        pad: Pairs of a low and a high side, from the last dimension on.
         mode: A mode of ``pad``.
         value: Fill value of ``constant``.
-        dtype: Of both arrays.
+        dtype: Element type of both arrays.
     """
     dims = len(pad) // 2
     if not _PROGRAMS.of(entry) or min(pad) < 0 or not (contiguous(source) and contiguous(out)):

@@ -27,11 +27,11 @@ from .windows import constant_pad, laid_like
 
 @composite("constant_pad_nd(Tensor input, any pad, Scalar value=0) -> Tensor", method=False)
 def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
-    """A copy with ``pad[0]`` and ``pad[1]`` elements at both ends of the last dimension, then of the one before it ...
+    """Return a copy padded by ``pad[0]`` and ``pad[1]`` elements in the last dimension, then in the one before it ...
 
     Raises:
-        ArgumentError: The dtype does not hold the value.
-        ShapeError: ``pad`` has an odd length or is for more dimensions, or cuts off more than there is.
+        ArgumentError: The dtype cannot hold the value.
+        ShapeError: ``pad`` has an odd length, is for more dimensions, or crops more elements than a dimension has.
     """
     sides = sizes((tuple(pad),))
     if len(sides) % 2 or len(sides) > 2 * input.ndim:
@@ -53,8 +53,8 @@ _PLACES: Final[dict[str, Callable[[Any, int], Any]]] = {
 
 
 def _bordered(input: Any, axis: int, low: int, high: int, mode: str) -> Any:
-    """One dimension with a border of its own elements."""
-    if mode == "circular" and min(low, high) < 0:  # what is left goes round
+    """Return a tensor with one dimension extended by a border of its own elements."""
+    if mode == "circular" and min(low, high) < 0:  # the cropped line wraps around
         input = input.narrow(axis, max(-low, 0), input.shape[axis] - max(-low, 0) - max(-high, 0))
         low, high = max(low, 0), max(high, 0)
     n = input.shape[axis]
@@ -72,11 +72,11 @@ def _bordered(input: Any, axis: int, low: int, high: int, mode: str) -> Any:
 @composite("pad(Tensor input, any pad, str mode='constant', Scalar? value=None) -> Tensor", method=False,
            namespace="nn.functional")
 def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
-    """A tensor with a border.
+    """Return a tensor with a border.
 
     Args:
-        input: Any tensor; for modes other than ``constant``, one with at most two dimensions in front of the padded.
-        pad: Two numbers for each padded dimension, from the last one on; negative ones cut off.
+        input: Any tensor; modes other than ``constant`` allow at most two dimensions before the padded ones.
+        pad: Two numbers for each padded dimension, from the last one on; negative numbers crop.
         mode: ``constant``, ``reflect`` (without the edge), ``replicate`` (the edge) or ``circular``.
         value: Fill value of ``constant``; 0 if None.
 
@@ -131,7 +131,7 @@ def _border(entry: Any, input: Any, pad: tuple[int, ...], mode: str) -> Any:
 
 
 def _unbordered(grad: Any, pad: tuple[int, ...], mode: str) -> Any:
-    """Return the gradient of what has a border: that of each element of the border is added where it was taken from."""
+    """Return the gradient of the padded input: each border element's gradient is added to its source element."""
     for k in range(len(pad) // 2):
         axis, low, high = grad.ndim - 1 - k, pad[2 * k], pad[2 * k + 1]
         n = grad.shape[axis] - low - high
@@ -146,7 +146,7 @@ def _unbordered(grad: Any, pad: tuple[int, ...], mode: str) -> Any:
 
 
 def _returned(part: Any, axis: int, n: int, mode: str, behind: bool) -> tuple[int, Any]:
-    """One end of a border as what is added to the line of ``n`` elements, and from which place on."""
+    """Return the gradient of one end of a border, and its first target position in the line of ``n`` elements."""
     extent = part.shape[axis]
     if mode == "reflect":
         return (n - 1 - extent if behind else 1), part.flip(axis)
@@ -171,7 +171,7 @@ def _with_border(input: Any, pad: tuple[int, ...], mode: str) -> Any:
 
 @composite("border_of_elements(Tensor input, any pad, str mode) -> Tensor", method=False, function=False)
 def border_of_elements(input: Any, pad: tuple[int, ...], mode: str) -> Any:
-    """The modes of ``pad`` for which autocast has a rule, with checked arguments."""
+    """Run the modes of ``pad`` for which autocast has a rule; the arguments are checked."""
     return _with_border(input, pad, mode)
 
 
@@ -179,7 +179,7 @@ def border_of_elements(input: Any, pad: tuple[int, ...], mode: str) -> Any:
 
 
 def _image(operator: str, input: Any, factor: int) -> tuple[tuple[int, ...], int, int, int]:
-    """Leading sizes, channels, height and width.
+    """Return leading sizes, channels, height and width.
 
     Raises:
         ShapeError: The tensor is not an image.
@@ -195,7 +195,7 @@ def _image(operator: str, input: Any, factor: int) -> tuple[tuple[int, ...], int
 
 @composite("pixel_shuffle(Tensor input, int upscale_factor) -> Tensor", method=False)
 def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
-    """[.., C * r * r, H, W] as [.., C, H * r, W * r]: groups of r * r channels become squares of pixels."""
+    """Return [.., C * r * r, H, W] as [.., C, H * r, W * r]: groups of r * r channels become squares of pixels."""
     lead, channels, height, width = _image("pixel_shuffle", input, upscale_factor)
     r = upscale_factor
     if channels % (r * r):
@@ -210,7 +210,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
 
 @composite("pixel_unshuffle(Tensor input, int downscale_factor) -> Tensor", method=False)
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
-    """[.., C, H * r, W * r] as [.., C * r * r, H, W]: the inverse of ``pixel_shuffle``."""
+    """Return [.., C, H * r, W * r] as [.., C * r * r, H, W]: the inverse of ``pixel_shuffle``."""
     lead, channels, height, width = _image("pixel_unshuffle", input, downscale_factor)
     r = downscale_factor
     if height % r or width % r:
@@ -225,10 +225,10 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
 
 @composite("channel_shuffle(Tensor input, int groups) -> Tensor", method=False, aliases=("native_channel_shuffle",))
 def channel_shuffle(input: Any, groups: int) -> Any:
-    """Channels of [B, C, ..] dealt out: the first of every group, then the second of every group ...
+    """Interleave the channels of [B, C, ..]: the first of every group, then the second of every group ...
 
     Raises:
-        ShapeError: The tensor has fewer than 3 dimensions, or groups do not divide its channels.
+        ShapeError: The tensor has fewer than 3 dimensions, or ``groups`` does not divide its channels.
     """
     if input.ndim < 3 or groups < 1 or input.shape[1] % groups:
         raise ShapeError("channel_shuffle", f"input {list(input.shape)}, groups={groups}",

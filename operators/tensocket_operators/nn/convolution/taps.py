@@ -1,7 +1,7 @@
-"""Sparse maps along one dimension: which elements of a line an element of another line is made of.
+"""Sparse maps along one dimension: the elements of one line that combine to each element of another.
 
 Windows of convolutions and pooling, means over adaptive windows and the weights of interpolation are all such maps.
-They are small tables, made on the host from sizes alone, and kept on the devices that asked for them.
+The host makes these small tables from sizes alone and caches copies on the devices that use them.
 """
 
 from __future__ import annotations
@@ -14,33 +14,32 @@ import numpy as np
 
 from tensocket_core.device import DeviceEntry
 from tensocket_core.launch.copies import from_host
-from tensocket_core.launch.replay import constant
 from tensocket_plugins.contract.dtypes import DType, int32
+from tensocket_plugins.contract.launch_recorder import note_constant
 
-#: Position that stands for no element.
+#: Position of a missing element.
 NONE: Final = -1
 
 
-#: Positions, weights and slots of a map; None for weights of 1, and for no slots.
+#: Positions, weights and slots of a map; None stands for weights of 1, and for no slots.
 Tables = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None, np.ndarray[Any, Any] | None]
 
 
 class Taps:
-    """``out[o] = sum over t of weights[o, t] * in[positions[o, t]]``.
+    """Sparse linear map along a line: ``out[o] = sum over t of weights[o, t] * in[positions[o, t]]``.
 
-    The tables are made when they are first needed, which on tensors without data is never: lines of these may be longer
-    than memory.
+    The tables are made on first use. On tensors without data that never happens, so lines may be longer than memory.
 
     Args:
-        size: Elements of the line that is read.
-        outputs: Elements of the line that is made.
-        make: Makes the tables.
-        width: The largest number of elements that make one; None where the tables tell.
-        even: Stride, dilation and padding of windows that lie evenly; None for other maps.
+        size: Elements of the input line.
+        outputs: Elements of the output line.
+        make: Function that makes the tables.
+        width: The largest number of taps of an output; None takes it from the tables.
+        even: Stride, dilation and padding of evenly spaced windows; None for other maps.
 
     Attributes:
         positions: int32 [outputs, taps]; ``NONE`` where an output has fewer taps than others.
-        slots: For a transposed map, which tap of the original an entry is; int32, of the same shape.
+        slots: For a transposed map, the tap of the original that an entry stands for; int32, of the same shape.
         weights: float64 of the same shape.
     """
 
@@ -69,22 +68,22 @@ class Taps:
 
     @property
     def weights(self) -> Any:
-        """By what it is multiplied."""
+        """Weights of the taps; None for weights of 1."""
         return self._tables[1]
 
     @property
     def slots(self) -> Any:
-        """Which taps of the original these are; None of maps that are not transposed."""
+        """Taps of the original map; None if this map is not transposed."""
         return self._tables[2]
 
     @property
     def taps(self) -> int:
-        """The largest number of elements that make one."""
+        """The largest number of taps of an output."""
         return int(self.positions.shape[1]) if self._width is None else self._width
 
     @cached_property
     def transposed(self) -> Taps:
-        """The map that takes gradients back: by every element that is read, the elements that it is part of."""
+        """The map of the gradients: for every input element, the outputs that it contributes to."""
         result = Taps(self.outputs, self.size, self._back)
         result.__dict__["transposed"] = self
         return result
@@ -103,19 +102,18 @@ class Taps:
         return positions, weights, slots
 
     def on(self, entry: DeviceEntry, part: str, dtype: DType = int32) -> Any:
-        """Return a table (``positions``, ``slots`` or ``weights``) on a device; copied once."""
+        """Return a table (``positions``, ``slots`` or ``weights``) on a device; each is copied once."""
         key = (entry.key, part, dtype.name)
         found = self._held.get(key)
         if found is None:
             values = np.ascontiguousarray(getattr(self, part), dtype.numpy)
             found = self._held[key] = from_host(entry, values, dtype)
-        return constant(entry, found)
+        note_constant(found)
+        return found
 
 
 def mapping(make: Callable[..., tuple[Any, Any]]) -> Callable[..., Taps]:
-    """Return a function ``make(size, outputs, ...) -> (positions, weights)`` as one that returns maps, the same for
-    equal arguments.
-    """
+    """Turn ``make(size, outputs, ...) -> (positions, weights)`` into a cached function that returns maps."""
 
     @lru_cache(maxsize=256)
     def taps(size: int, outputs: int, *rest: Any) -> Taps:

@@ -1,6 +1,6 @@
-"""Records over windows of the last dimensions: weighted sums, columns added up, largest elements, constant padding.
+"""Records over windows of the last dimensions: weighted sums, summed columns, largest elements, constant padding.
 
-All of them are linear in their tensor, or select from it, and each one's gradient is another one.
+All of them are linear in their tensor or select from it, and the gradient of each is another of them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from tensocket_core.formats import channels_last, channels_last_3d, memory_forma
 from tensocket_core.geometry import contiguous
 from tensocket_core.keys import dtype_bit
 from tensocket_core.launch.copies import copy_elements, from_host
-from tensocket_core.launch.replay import assume_range
 from tensocket_core.strides import empty_strided_array, format_strides, public_strides, suggested_format
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.launch_recorder import note_range
 
 from ...kinds.view import Custom
 from ..pooling.kernel import pool_array, pool_gradient_array, pool_spread_array
@@ -32,7 +32,7 @@ _LAST: Final = {4: channels_last, 5: channels_last_3d}
 
 
 def _channels_last(rank: int, like: Any) -> memory_format | None:
-    """Return the channels-last format of images of ``rank`` dimensions if the array ``like`` seems to be in it."""
+    """Return the channels-last format of images of ``rank`` dimensions if the array ``like`` appears to be in it."""
     format = _LAST.get(rank)
     if format is None or like.ndim != rank or contiguous(like):
         return None
@@ -40,13 +40,13 @@ def _channels_last(rank: int, like: Any) -> memory_format | None:
 
 
 def has_channels_last(array: Any) -> bool:
-    """Whether the strides of a weight are those of channels last, also where sizes of 1 leave the choice."""
+    """Whether a weight's strides are those of channels last, even if sizes of 1 leave the choice open."""
     format = _LAST.get(array.ndim)
     return format is not None and suggested_format(tuple(array.shape), public_strides(array)) is format
 
 
 def empty_image(entry: Any, shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
-    """Return an uninitialised array, with channels last in memory where ``like`` has them last, gaps aside."""
+    """Return an uninitialised array; it is channels last in memory if ``like`` is, but without gaps."""
     format = _channels_last(len(shape), like)
     if format is None:
         return entry.runtime.empty(shape, dtype, entry.stream)
@@ -54,7 +54,7 @@ def empty_image(entry: Any, shape: tuple[int, ...], dtype: Any, like: Any) -> An
 
 
 def laid_like(result: Any, like: Any) -> Any:
-    """Return a result that was made of parts in row-major order, or with channels last where those of ``like`` are."""
+    """Return a result of parts, contiguous in row-major order, or channels last if the parts of ``like`` are."""
     format = _channels_last(result.ndim, like)
     if format is None:
         return result if contiguous(result._array) else result.contiguous()  # Programs take views of it.
@@ -131,7 +131,7 @@ def _fold(entry: Any, input: Any, windows: tuple[Taps, ...]) -> Any:
 
 
 def _flat_positions(windows: tuple[Taps, ...]) -> np.ndarray[Any, Any]:
-    """Return the positions in the flattened lines, [outputs.., taps..]; the number of elements where there is none."""
+    """Return the positions in the flattened lines, [outputs.., taps..]; the number of elements marks a missing one."""
     dims = len(windows)
     flat, valid = np.zeros((1,) * 2 * dims, np.int64), np.ones((1,) * 2 * dims, bool)
     for d, window in enumerate(windows):
@@ -154,7 +154,7 @@ def _fold_by_parts(entry: Any, input: Any, windows: tuple[Taps, ...], shape: tup
 
 
 def _unfold(entry: Any, input: Any, windows: tuple[Taps, ...]) -> Any:
-    """Windows as columns, by positions: for gradients of ``fold_columns`` with windows that leave the image."""
+    """Gather windows as columns, for gradients of ``fold_columns`` with windows that leave the image."""
     dims, x = len(windows), input.detach()
     lead = tuple(x.shape[:x.ndim - dims])
     if not entry.holds_data:
@@ -166,7 +166,7 @@ def _unfold(entry: Any, input: Any, windows: tuple[Taps, ...]) -> Any:
     return flat.index_select(-1, _table(entry, places.reshape(-1))).reshape((*lead, *places.shape))
 
 
-#: [n.., kernel.., outputs..] to [n.., sizes..].
+#: Maps [n.., kernel.., outputs..] to [n.., sizes..].
 fold_columns: Final[Custom] = Custom(
     "fold_columns(Tensor input, any windows) -> Tensor",
     "An image of columns, each added where its window lies.",
@@ -176,7 +176,7 @@ fold_columns: Final[Custom] = Custom(
     kept=True,
     derivative=Derivative(input=lambda grad, windows: call(unfold_columns, grad, windows)),
 )
-#: [n.., sizes..] to [n.., kernel.., outputs..].
+#: Maps [n.., sizes..] to [n.., kernel.., outputs..].
 unfold_columns: Final[Custom] = Custom(
     "unfold_columns(Tensor input, any windows) -> Tensor",
     "The elements of every window; zero outside of the image.",
@@ -228,9 +228,9 @@ def _pool_gradient(entry: Any, upstream: Any, places: Any, windows: tuple[Taps, 
         lines = _flat(tuple(shape), dims)
         flat = [x.detach().reshape(_flat(tuple(grad.shape), dims)) for x in (places, upstream)]
         return laid_like(upstream.new_zeros(lines).scatter_add(-1, *flat).reshape(shape), grad)
-    assume_range(entry, places._array, 0, math.prod(window.size for window in windows))
+    note_range(places._array, 0, math.prod(window.size for window in windows), checked=False)
     out = empty_image(entry, shape, dtype, grad)
-    # Sums in memory are rounded each time, which 16-bit elements do not bear.
+    # Sums in memory are rounded at every step, which is too inexact for 16-bit elements.
     if entry.runtime.profile.host_resident and dtype.itemsize >= 4 and contiguous(out):
         pool_spread_array(entry, out, grad, places._array, dims, dtype)
     else:
@@ -239,7 +239,7 @@ def _pool_gradient(entry: Any, upstream: Any, places: Any, windows: tuple[Taps, 
 
 
 def picked(input: Any, places: Any, dims: int) -> Any:
-    """Return the elements at positions in the flattened last dimensions; of the positions' shape."""
+    """Return the elements at positions in the flattened last dimensions, in the shape of the positions."""
     shape = tuple(places.shape)
     flat = [x.reshape(_flat(tuple(x.shape), dims)) for x in (input, places)]
     return flat[0].gather(-1, flat[1]).reshape(shape)
@@ -285,7 +285,7 @@ def _pad(entry: Any, input: Any, pad: tuple[int, ...], value: Any) -> Any:
     return result
 
 
-#: ``pad`` is as in ``constant_pad_nd``: pairs of a low and a high side from the last dimension on.
+#: ``pad`` is that of ``constant_pad_nd``: pairs of a low and a high side, from the last dimension on.
 constant_pad: Final[Custom] = Custom(
     "constant_pad(Tensor input, any pad, Scalar value) -> Tensor",
     "The tensor with a border of one value; negative sides are cut off.",

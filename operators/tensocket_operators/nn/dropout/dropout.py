@@ -1,4 +1,4 @@
-"""Dropout: elements or whole channels that are dropped at random, with what keeps the mean."""
+"""Dropout: random elements or whole channels become 0, and the others are scaled so that the mean stays."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _check_floats(operator: str, input: Any) -> None:
 
 
 def _draw(input: Any, shape: tuple[int, ...] | None = None) -> Any:
-    """Uniform numbers for the elements of a tensor, or of a shape; unrounded ones for half precision."""
+    """Draw uniform numbers for the elements of a tensor, or of a shape; half precision gets unrounded ones."""
     dtype = arithmetic_dtype(COMPONENT.get(input.dtype, input.dtype))
     if shape is None or shape == tuple(input.shape):
         return rand_like(input, dtype=dtype)
@@ -63,7 +63,7 @@ def _scaled(input: Any, draw: Any, p: float) -> Any:
 
 
 def _at_once(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Draws for arrays without gaps, made where no mode or transform looks on."""
+    """Return a closure that draws for arrays without gaps where no mode or transform intercepts calls."""
     dtype = DTYPE_OF.get(key & DTYPE_MASK)
     if dtype is None or dtype.kind != "float" or arithmetic_dtype(dtype) is not dtype:
         return None
@@ -81,11 +81,11 @@ def _at_once(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Calla
 
 @composite("dropout(Tensor input, float p=0.5, bool train=True) -> Tensor~", method=False, direct=_at_once)
 def dropout(input: Any, p: float = 0.5, train: bool = True) -> Any:
-    """Zeros with probability ``p``, everything else divided by 1 - p; the identity when not training.
+    """Zero elements with probability ``p`` and divide the others by 1 - p; the identity when not training.
 
     Raises:
         ArgumentError: ``p`` is not a probability.
-        DtypeError: The input is of integers.
+        DtypeError: The input has an integer dtype.
     """
     _check_probability("dropout", p)
     if not train or p == 0.0:
@@ -98,11 +98,11 @@ def dropout(input: Any, p: float = 0.5, train: bool = True) -> Any:
 
 @composite("native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)", method=False)
 def native_dropout(input: Any, p: float, train: bool | None) -> Any:
-    """(dropout(input), the bool mask of what was kept); None for ``train`` trains.
+    """Return (dropout(input), the bool mask of the elements that stay); None for ``train`` trains.
 
     Raises:
         ArgumentError: ``p`` is not a probability.
-        DtypeError: The input is of integers.
+        DtypeError: The input has an integer dtype.
     """
     _check_probability("native_dropout", p)
     _check_floats("native_dropout", input)
@@ -116,7 +116,7 @@ def native_dropout(input: Any, p: float, train: bool | None) -> Any:
 
 @composite("native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor", method=False)
 def native_dropout_backward(grad_output: Any, mask: Any, scale: float) -> Any:
-    """Gradient of native_dropout: grad_output * mask * scale."""
+    """Return the gradient of native_dropout: grad_output * mask * scale."""
     return grad_output * mask * scale
 
 
@@ -130,12 +130,12 @@ def _channels(operator: str, input: Any) -> tuple[int, ...]:
 
 @composite("feature_dropout(Tensor input, float p, bool train) -> Tensor~", method=False)
 def feature_dropout(input: Any, p: float, train: bool) -> Any:
-    """Dropout of whole channels: input is [N, C, ...].
+    """Drop whole channels; input is [N, C, ...].
 
     Raises:
         ArgumentError: ``p`` is not a probability.
         ShapeError: The input has fewer than two dimensions.
-        DtypeError: The input is of integers.
+        DtypeError: The input has an integer dtype.
     """
     _check_probability("feature_dropout", p)
     if not train or p == 0.0 or input.numel() == 0:
@@ -148,7 +148,7 @@ def feature_dropout(input: Any, p: float, train: bool) -> Any:
 
 
 def _alpha(operator: str, input: Any, p: float, train: bool, channels: bool) -> Any:
-    """Dropped elements become what selu tends to; scale and shift keep mean 0 and variance 1."""
+    """Set dropped elements to the limit of selu at -inf; then scale and shift to mean 0 and variance 1."""
     _check_probability(operator, p)
     if not train or p == 0.0 or input.numel() == 0:
         return input
@@ -164,23 +164,23 @@ def _alpha(operator: str, input: Any, p: float, train: bool, channels: bool) -> 
 
 @composite("alpha_dropout(Tensor input, float p=0.5, bool train=False) -> Tensor~", method=False)
 def alpha_dropout(input: Any, p: float = 0.5, train: bool = False) -> Any:
-    """Dropout that keeps mean 0 and variance 1: dropped elements become what selu tends to, then all are scaled.
+    """Apply dropout that keeps mean 0 and variance 1: dropped elements become selu's limit at -inf; all are scaled.
 
     Raises:
         ArgumentError: ``p`` is not a probability.
-        DtypeError: The input is of integers.
+        DtypeError: The input has an integer dtype.
     """
     return _alpha("alpha_dropout", input, p, train, channels=False)
 
 
 @composite("feature_alpha_dropout(Tensor input, float p=0.5, bool train=False) -> Tensor~", method=False)
 def feature_alpha_dropout(input: Any, p: float = 0.5, train: bool = False) -> Any:
-    """alpha_dropout of whole channels: input is [N, C, ...].
+    """Apply alpha_dropout to whole channels; input is [N, C, ...].
 
     Raises:
         ArgumentError: ``p`` is not a probability.
         ShapeError: The input has fewer than two dimensions.
-        DtypeError: The input is of integers.
+        DtypeError: The input has an integer dtype.
     """
     return _alpha("feature_alpha_dropout", input, p, train, channels=True)
 
@@ -191,38 +191,38 @@ def _written(input: Any, result: Any) -> Any:
 
 @composite("dropout_(Tensor! input, float p, bool train) -> Tensor", method=False)
 def dropout_(input: Any, p: float, train: bool) -> Any:
-    """``dropout`` in place."""
+    """Apply ``dropout`` in place."""
     return _written(input, dropout(input, p, train))
 
 
 @composite("feature_dropout_(Tensor! input, float p, bool train) -> Tensor", method=False)
 def feature_dropout_(input: Any, p: float, train: bool) -> Any:
-    """``feature_dropout`` in place."""
+    """Apply ``feature_dropout`` in place."""
     return _written(input, feature_dropout(input, p, train))
 
 
 @composite("alpha_dropout_(Tensor! input, float p, bool train) -> Tensor", method=False)
 def alpha_dropout_(input: Any, p: float, train: bool) -> Any:
-    """``alpha_dropout`` in place."""
+    """Apply ``alpha_dropout`` in place."""
     return _written(input, alpha_dropout(input, p, train))
 
 
 @composite("feature_alpha_dropout_(Tensor! input, float p, bool train) -> Tensor", method=False)
 def feature_alpha_dropout_(input: Any, p: float, train: bool) -> Any:
-    """``feature_alpha_dropout`` in place."""
+    """Apply ``feature_alpha_dropout`` in place."""
     return _written(input, feature_alpha_dropout(input, p, train))
 
 
 @composite("gumbel_softmax(Tensor logits, float tau=1.0, bool hard=False, int dim=-1) -> Tensor", method=False,
            namespace="nn.functional")
 def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Any:
-    """softmax((logits + g) / tau) with draws g of Gumbel's distribution (Jang et al., 2017).
+    """Return softmax((logits + g) / tau) with draws g from Gumbel's distribution (Jang et al., 2017).
 
     Args:
         logits: Unnormalised log probabilities.
         tau: Temperature.
         hard: Whether the result is one-hot, with the gradient of the soft one.
-        dim: Dimension of the classes.
+        dim: The dimension of the classes.
     """
     waiting = (-(-_draw(logits)).log1p()).clamp_min(finfo(arithmetic_dtype(logits.dtype)).tiny)
     soft = ((logits - waiting.log().to(logits.dtype)) / tau).softmax(dim)

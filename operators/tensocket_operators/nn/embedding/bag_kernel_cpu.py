@@ -1,4 +1,4 @@
-"""Sums of rows of a table in bags, for processors: rows are read once and added up in registers."""
+"""Sums of a table's rows in bags, for processors: each row is read once and added up in registers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tensocket_plugins.ir.nodes import (
     select,
 )
 
-#: Columns that are added up together, and of what is left.
+#: Columns that are added up together, and as many of the remaining ones.
 _MANY: Final = 64
 _FEW: Final = 16
 #: Rows whose sum is added to the total in double precision, so that long sums are as exact as short ones.
@@ -40,13 +40,13 @@ _RUN: Final = 64
 
 @dataclass(frozen=True)
 class BagForm:
-    """Everything that the text of a nest depends on.
+    """Everything that the source of a nest depends on.
 
     Attributes:
         dtype: Element type of the table and of the result.
-        weighted: Whether there is a factor for each index.
+        weighted: Whether each index has a factor.
         mean: Whether sums are divided by their number of rows.
-        padded: Whether a row does not count.
+        padded: Whether one row is skipped.
     """
 
     dtype: DType
@@ -56,17 +56,17 @@ class BagForm:
 
 
 def bag_nest(form: BagForm) -> Program:
-    """Sums over bags: buffers are the result, the table, indices, beginnings of bags and factors.
+    """Return the nest that sums bags; its buffers are the result, the table, indices, beginnings of bags and factors.
 
-    The last beginning is the end of the last bag. Sizes are bags, columns and the step from row to row of the table,
-    the row that does not count, and how many rows and indices there are. Indices and beginnings are valid when the
+    The last beginning is the end of the last bag. The sizes are bags, columns, the step from row to row of the table,
+    the skipped row, and the numbers of rows and of indices. Indices and beginnings are valid when the
     kernel starts, but other threads may change them while it runs.
     """
     return _Bags(form).program()
 
 
 class _Bags:
-    """Writes the nest."""
+    """Writer of the nest."""
 
     def __init__(self, form: BagForm) -> None:
         self.form = form
@@ -84,7 +84,7 @@ class _Bags:
         self.sum, self.count, self.factor = (Var(name, self.work) for name in ("sum", "count", "factor"))
 
     def program(self) -> Program:
-        """The finished nest: a bag an iteration, its columns in vectors."""
+        """Return the finished nest: one bag per iteration, its columns in vectors."""
         whole = Var("whole", int64)
         body: list[Stmt] = [
             Let(self.first, call("max", Load("starts", self.bag, int64), const(0, int64))),
@@ -96,7 +96,7 @@ class _Bags:
         return self.nest.program(parallel([self.bag], [self.bags], body))
 
     def _columns(self, lanes: int, *, masked: bool) -> Stmt:
-        """One vector of columns; ``masked``: of those that there are."""
+        """Sum one vector of columns; ``masked`` leaves out lanes past the last column."""
         zero = const(0, self.work)
         counted = self.form.mean and self.form.padded
         runs: list[Stmt] = [
@@ -140,17 +140,17 @@ class _Bags:
 
 def sum_bags(entry: DeviceEntry, table: Any, index: Any, starts: Any, factors: Any, dtype: DType, mean: bool,
              skipped: int) -> Any:
-    """Sums or means over bags of rows, [bags, columns], of handles on a processor.
+    """Return sums or means over bags of rows, [bags, columns], of handles on a processor.
 
     Args:
         entry: A device whose target is of kind ``cpu``.
-        table: [rows, columns], neighbours next to each other.
-        index: int64 rows, which exist.
-        starts: int64, where bags begin and where the last one ends; they do not fall, and lie within ``index``.
+        table: [rows, columns]; adjacent columns are adjacent in memory.
+        index: int64 rows, all valid.
+        starts: int64, the starts of the bags and the end of the last one; ascending, all within ``index``.
         factors: One of dtype ``dtype`` for each index, or None.
         dtype: The table's element type.
         mean: Whether sums are divided by the number of rows.
-        skipped: A row that does not count; -1 for none.
+        skipped: A row to leave out; -1 for none.
     """
     form = BagForm(dtype, factors is not None, mean, skipped >= 0)
     bags, columns = starts.shape[0] - 1, table.shape[1]

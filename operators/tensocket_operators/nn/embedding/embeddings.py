@@ -1,4 +1,4 @@
-"""Tables of vectors, looked up by index."""
+"""Lookups in tables of vectors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.geometry import element_strides
 from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
 from tensocket_core.launch.private import private
-from tensocket_core.launch.replay import forbid_replay, guard_range, recording
+from tensocket_core.launch.replay import guard_range
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.dtypes import int32, int64
 from tensocket_plugins.contract.errors import (
@@ -27,6 +27,7 @@ from tensocket_plugins.contract.errors import (
     ShapeError,
     UnsupportedOperator,
 )
+from tensocket_plugins.contract.launch_recorder import forbid_replay, is_recording
 
 from ...indexing.gather_scatter import SMALL, added_at, checked_index, rows_index
 from ...indexing.kernel import table_rows
@@ -59,13 +60,13 @@ def _check_indices(operator: str, indices: Any) -> None:
     "bool sparse) -> Tensor", method=False, function=False, kept=True)
 def embedding_gradient(grad: Any, indices: Any, shape: tuple[int, ...], padding_idx: int, scale_grad_by_freq: bool,
                        sparse: bool) -> Any:
-    """Sums of the gradients of each row, without those of the padding; by frequency, their means.
+    """Sum the gradients of each row, without those of the padding; by frequency, take their means.
 
     Raises:
-        UnsupportedOperator: A sparse gradient by frequency is asked for.
+        UnsupportedOperator: The gradient is sparse and by frequency.
     """
     if padding_idx >= 0 or scale_grad_by_freq or sparse:
-        forbid_replay()  # positions are compared out of sight of launches
+        forbid_replay()  # compares positions without a launch
     index = indices.reshape(-1).to(int64)
     rows = grad.reshape(index.shape[0], shape[1])
     if sparse:
@@ -76,8 +77,8 @@ def embedding_gradient(grad: Any, indices: Any, shape: tuple[int, ...], padding_
     if padding_idx >= 0:
         skipped = index == padding_idx
         counted = counted.masked_fill(skipped, 0)
-        rows = rows.masked_fill(skipped.unsqueeze(1), 0)  # a factor would keep what is not finite
-    if recording():  # with other positions than those of the forward pass
+        rows = rows.masked_fill(skipped.unsqueeze(1), 0)  # a factor would keep non-finite values
+    if is_recording():  # a replay has other positions than the forward pass
         index = checked_index("embedding", index, shape[0])
     total = added_at(rows, 0, rows_index(index, tuple(rows.shape), 0), shape)
     if not scale_grad_by_freq:
@@ -87,7 +88,7 @@ def embedding_gradient(grad: Any, indices: Any, shape: tuple[int, ...], padding_
 
 
 def _sparse_gradient(rows: Any, shape: tuple[int, ...], index: Any, padding_idx: int, by_freq: bool) -> Any:
-    """Return the gradients of rows as they are, each with its index."""
+    """Return the gradients of rows unsummed, each with its index."""
     if by_freq:
         raise UnsupportedOperator("embedding", "scale_grad_by_freq=True, sparse=True", "sparse gradients are not "
                                   "scaled by frequency", "pass sparse=False")
@@ -98,7 +99,7 @@ def _sparse_gradient(rows: Any, shape: tuple[int, ...], index: Any, padding_idx:
 
 
 def _rows_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Return a table and positions that nothing has to be done to, of few results."""
+    """Return a closure for small lookups in tables and at positions that need no conversion."""
     kinds = key & DTYPE_MASK & ~_INT64
     if key & (AUTOGRAD | DIM0) or kinds & (kinds - 1) or not kinds or not key & _INT64:
         return None
@@ -108,9 +109,9 @@ def _rows_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> C
         table, places = weight._array, indices._array
         if (table.ndim != 2 or places.dtype != np.int64 or not places.flags.c_contiguous
                 or not 0 < places.size * table.shape[1] <= SMALL or not table.flags.c_contiguous
-                or not guard_range(entry, places, 0, table.shape[0])):
+                or not guard_range(places, 0, table.shape[0])):
             return general(weight, indices, *rest)
-        rows = table_rows(entry, table, places, dtype) if processor and recording() else table.take(places, 0)
+        rows = table_rows(entry, table, places, dtype) if processor and is_recording() else table.take(places, 0)
         return wrap(rows, out)
 
     return direct_rows
@@ -125,14 +126,14 @@ def _rows_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> C
 )
 def embedding(weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False,
               sparse: bool = False) -> Any:
-    """Rows of ``weight`` [V, D] at integer indices of any shape; the result has shape [*indices.shape, D].
+    """Return the rows of ``weight`` [V, D] at integer indices of any shape; the result is [*indices.shape, D].
 
     Args:
         weight: The table.
         indices: int32 or int64.
         padding_idx: A row that gets no gradient; -1 for none.
-        scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
-        sparse: Whether the gradient is a sparse tensor with the looked up rows only.
+        scale_grad_by_freq: Whether a row's gradient is divided by the number of its lookups.
+        sparse: Whether the gradient is a sparse tensor that holds only the rows that were looked up.
 
     Raises:
         ShapeError: The weight is not a matrix.
@@ -150,7 +151,7 @@ def embedding(weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_fr
 @composite("embedding_renorm_(Tensor! input, Tensor indices, float max_norm, float norm_type) -> Tensor",
            method=False)
 def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: float) -> Any:
-    """Scale the rows at ``indices`` whose norm is larger down to ``max_norm``, in place.
+    """Scale the rows at ``indices`` whose norm exceeds ``max_norm`` down to it, in place.
 
     Raises:
         ShapeError: The input is not a matrix.
@@ -175,22 +176,22 @@ def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: floa
 def embedding_bag(input: Any, weight: Any, offsets: Any = None, scale_grad_by_freq: bool = False, mode: str = "mean",
                   sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
                   padding_idx: int | None = None) -> Any:
-    """Sums, means or largest elements of the rows of each bag of indices; zeros for a bag without any.
+    """Return sums, means or largest elements of the rows of each bag of indices; an empty bag gives zeros.
 
     Args:
         input: Indices: a bag in each row of [B, L], or all bags one after the other, [N].
         weight: The table, [V, D].
-        offsets: Where each bag of a flat input starts, [B].
-        scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
+        offsets: The start of each bag of a flat input, [B].
+        scale_grad_by_freq: Whether a row's gradient is divided by the number of its lookups.
         mode: ``sum``, ``mean`` or ``max``.
-        sparse: Whether the gradient is a sparse tensor with the looked up rows only.
+        sparse: Whether the gradient is a sparse tensor that holds only the rows that were looked up.
         per_sample_weights: A factor for each index; for sums only.
         include_last_offset: Whether the last offset is the end of the last bag.
-        padding_idx: A row that does not count.
+        padding_idx: A row to leave out.
 
     Raises:
-        ShapeError: The shapes do not fit.
-        ArgumentError: The offsets or the mode are none.
+        ShapeError: The shapes do not fit each other.
+        ArgumentError: The offsets or the mode are invalid.
         UnsupportedOperator: Weights for another mode than ``sum``.
     """
     _check_bags(input, weight, offsets, mode, scale_grad_by_freq, per_sample_weights)
@@ -219,10 +220,10 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, scale_grad_by_fr
 
 
 def _check_offsets(input: Any, offsets: Any) -> None:
-    """Check that the first bag begins with the first index, and none after the last.
+    """Check that the first bag begins with the first index, and that no bag begins after the last.
 
     Raises:
-        ArgumentError: This is not so.
+        ArgumentError: A bag begins elsewhere.
     """
     if offsets is None or not offsets.shape[0] or not offsets._entry.holds_data:
         return
@@ -237,12 +238,12 @@ def _check_offsets(input: Any, offsets: Any) -> None:
 
 
 def _starts(input: Any, offsets: Any, last: bool) -> Any:
-    """Where bags begin and where the last one ends; int64."""
+    """Return the beginnings of the bags and the end of the last one; int64."""
     size = input.numel()
     if offsets is None:
         return input.new_arange(0, input.shape[0] + 1, 1).to(int64) * input.shape[1]
     begins = offsets.to(int64)
-    if last:  # the last bag goes to the end, whatever its offset says
+    if last:  # the last bag ends with the indices; its offset is ignored
         begins = begins.narrow(0, 0, max(begins.shape[0] - 1, 0))
     return functions.cat([begins, begins.new_full((1,), size)])
 
@@ -253,7 +254,7 @@ def _bag_of_each(starts: Any, size: int) -> Any:
 
 
 def _counts(index: Any, starts: Any, dtype: Any, skipped: int) -> Any:
-    """How many rows of each bag count, at least 1; [bags, 1]."""
+    """Return the number of rows that count in each bag, at least 1; [bags, 1]."""
     kept = None if skipped < 0 else (index != skipped).to(dtype)
     if kept is None:
         counts = starts.diff().to(dtype)
@@ -264,7 +265,7 @@ def _counts(index: Any, starts: Any, dtype: Any, skipped: int) -> Any:
 
 
 def _rows_gradient(grad: Any, index: Any, starts: Any, mean: bool, skipped: int) -> Any:
-    """Return the gradient of each row that was added, before its factor."""
+    """Return the gradient of each added row, before its factor."""
     grad = grad / _counts(index, starts, grad.dtype, skipped) if mean else grad
     return grad.index_select(0, _bag_of_each(starts, index.shape[0]))
 
@@ -283,7 +284,7 @@ def _factors_gradient(grad: Any, weight: Any, index: Any, starts: Any, skipped: 
 
 @processors_only("bags")
 def _bags_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
-    """One kernel on processors with a code generator."""
+    """Return a closure that launches one kernel, on processors with a code generator."""
     def direct(weight: Any, index: Any, starts: Any, factors: Any, mean: bool, skipped: int, by_freq: bool,
                sparse: bool) -> Any:
         table, begins, dtype = weight._array, starts._array, weight.dtype
@@ -308,17 +309,17 @@ def _bags_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> C
         factors=lambda grad, weight, index, starts, skipped: _factors_gradient(grad, weight, index, starts, skipped)))
 def bag_sums(weight: Any, index: Any, starts: Any, factors: Any, mean: bool, skipped: int, by_freq: bool,
              sparse: bool) -> Any:
-    """Sums or means of the rows of each bag.
+    """Return sums or means of the rows of each bag.
 
     Args:
         weight: The table, [V, D].
-        index: int64 rows, one bag after the other; they exist.
-        starts: Where bags begin, and where the last one ends.
+        index: int64 rows, one bag after the other; all valid.
+        starts: The beginnings of the bags and the end of the last one.
         factors: Factor of each row, or None.
         mean: Whether sums are divided by the number of rows.
-        skipped: A row that does not count; -1 for none.
-        by_freq: How gradients are added up; see ``embedding``.
-        sparse: Likewise.
+        skipped: A row to leave out; -1 for none.
+        by_freq: Whether gradients are scaled by frequency; see ``embedding``.
+        sparse: Whether the gradient is sparse; see ``embedding``.
     """
     rows = weight.index_select(0, index)
     rows = rows if factors is None else rows * factors.unsqueeze(1)
@@ -329,7 +330,7 @@ def bag_sums(weight: Any, index: Any, starts: Any, factors: Any, mean: bool, ski
 
 
 def _largest_of_even(rows: Any, shape: tuple[int, int], kept: Any) -> Any:
-    """Return the largest elements of bags of one size: those of a dimension; gradients flow to the first of equals."""
+    """Return the largest elements of bags of one size along a dimension; the first of equals gets the gradient."""
     rows = rows.reshape((*shape, rows.shape[1]))
     if kept is None:
         return rows.max(1)[0]
@@ -377,7 +378,7 @@ def _bags(input: Any, offsets: Any, last: bool) -> tuple[Any, int]:
 
 
 def _largest(rows: Any, bag: Any, count: int, kept: Any) -> Any:
-    """Return the largest elements of each bag, 0 of none; gradients flow to the first of equals."""
+    """Return the largest elements of each bag, 0 for empty bags; the first of equals gets the gradient."""
     index = bag.unsqueeze(1).expand(tuple(rows.shape))
     low = float("-inf")
     rows = rows if kept is None else rows.masked_fill(~kept.unsqueeze(1), low)
@@ -396,11 +397,11 @@ def _largest(rows: Any, bag: Any, count: int, kept: Any) -> Any:
 
 @composite("one_hot(Tensor input, int num_classes=-1) -> Tensor", method=False, namespace="nn.functional")
 def one_hot(input: Any, num_classes: int = -1) -> Any:
-    """int64 ones at the given classes along a new last dimension.
+    """Return int64 ones at the given classes along a new last dimension.
 
     Raises:
         DtypeError: The classes are not int64.
-        ArgumentError: A class is negative or not below ``num_classes``, or there are none to count.
+        ArgumentError: A class is negative or not below ``num_classes``, or the input is empty without ``num_classes``.
     """
     if input.dtype is not int64:
         raise DtypeError(

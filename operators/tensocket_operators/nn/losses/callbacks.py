@@ -1,4 +1,4 @@
-"""Operators that call a Python function for every element, and a filled diagonal."""
+"""Operators that call a Python function for every element, and ``fill_diagonal_``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...kinds.composite import composite
 
 
 def _called(operator: str, input: Any, function: Callable[..., Any], *others: Any) -> Any:
-    """Write what a function gives for every element of some tensors of one shape into the first of them."""
+    """Apply a function to the elements of several tensors of one shape and write the results into the first tensor."""
     if STATE.grad_enabled and any(tensor._key & AUTOGRAD for tensor in (input, *others)):
         raise AutogradError(operator, "a tensor that requires grad", "functions of Python numbers have no gradient",
                             "call it on .detach()")
@@ -25,11 +25,11 @@ def _called(operator: str, input: Any, function: Callable[..., Any], *others: An
 
 @composite("apply_(Tensor! input, any callable) -> Tensor", function=False)
 def apply_(input: Any, callable: Callable[[Any], Any]) -> Any:
-    """Each element replaced by what a function of a Python number gives for it, in place; slow.
+    """Replace each element by the result of a function of it as a Python number, in place; slow.
 
     Args:
         input: Any shape.
-        callable: Takes a number and gives one.
+        callable: Takes a number and returns one.
 
     Raises:
         AutogradError: The tensor requires grad.
@@ -39,12 +39,12 @@ def apply_(input: Any, callable: Callable[[Any], Any]) -> Any:
 
 @composite("map_(Tensor! input, Tensor tensor, any callable) -> Tensor", function=False)
 def map_(input: Any, tensor: Any, callable: Callable[[Any, Any], Any]) -> Any:
-    """Each element replaced by what a function gives for it and the other tensor's, in place; slow.
+    """Replace each element by the result of a function of it and the other tensor's element, in place; slow.
 
     Args:
         input: Any shape.
-        tensor: Broadcast to that shape.
-        callable: Takes two numbers and gives one.
+        tensor: Broadcasts to that shape.
+        callable: Takes two numbers and returns one.
 
     Raises:
         AutogradError: The tensor requires grad.
@@ -54,21 +54,21 @@ def map_(input: Any, tensor: Any, callable: Callable[[Any, Any], Any]) -> Any:
 
 @composite("map2_(Tensor! input, Tensor x, Tensor y, any callable) -> Tensor", function=False)
 def map2_(input: Any, x: Any, y: Any, callable: Callable[[Any, Any, Any], Any]) -> Any:
-    """``map_`` with two other tensors."""
+    """Apply ``map_`` with two other tensors."""
     return _called("map2_", input, callable, x, y)
 
 
 @composite("fill_diagonal_(Tensor! input, Scalar fill_value, bool wrap=False) -> Tensor", function=False)
 def fill_diagonal_(input: Any, fill_value: Any, wrap: bool = False) -> Any:
-    """One value at the indices ``(i, i, ...)``, in place.
+    """Write one value at the indices ``(i, i, ...)``, in place.
 
     Args:
         input: A matrix, or a tensor with equal sizes.
         fill_value: The value.
-        wrap: Whether the diagonal of a tall matrix begins anew below, after a row without it.
+        wrap: Whether the diagonal of a tall matrix starts again below, after one row without it.
 
     Raises:
-        ShapeError: There are fewer than 2 dimensions, or more of different sizes.
+        ShapeError: The input has fewer than 2 dimensions, or more than 2 of different sizes.
     """
     shape = input.shape
     if len(shape) < 2:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tensocket_core import functions
-from tensocket_core.launch.replay import forbid_replay
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
+from tensocket_plugins.contract.launch_recorder import forbid_replay
 
 from ...kinds.composite import composite
 from .losses import reduced, reduction_name
@@ -34,17 +34,17 @@ def _check_indices(input: Any, target: Any, weight: Any) -> None:
     namespace="nn.functional",
 )
 def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: Any = "mean") -> Any:
-    """Negative log likelihood: minus the log probability of each target class.
+    """Return the negative log likelihood: minus the log probability of each target class.
 
     Args:
         input: Log probabilities, [N, C], [C] or [N, C, d1, ...].
         target: Class indices, [N], [] or [N, d1, ...]; int64.
         weight: A factor per class, [C].
-        ignore_index: Target value that counts for nothing.
+        ignore_index: Target value to ignore.
         reduction: ``none``, ``mean`` (weighted) or ``sum``.
 
     Raises:
-        ShapeError: Target or weight do not fit the input.
+        ShapeError: Target or weight does not fit the input.
     """
     reduction = reduction_name("nll_loss", reduction)
     _check_indices(input, target, weight)
@@ -59,15 +59,15 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
 )
 def cross_entropy(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: Any = "mean",
                   label_smoothing: float = 0.0) -> Any:
-    """Cross entropy between logits and targets: nll_loss(log_softmax(input), target).
+    """Return the cross entropy between logits and targets: nll_loss(log_softmax(input), target).
 
     Args:
         input: Logits, [N, C], [C] or [N, C, d1, ...].
         target: Class indices (int64), or probabilities of the input's shape (floating point).
         weight: A factor per class, [C].
-        ignore_index: Target value that counts for nothing; for class indices only.
+        ignore_index: Target value to ignore; for class indices only.
         reduction: ``none``, ``mean`` (weighted) or ``sum``.
-        label_smoothing: Share of the target that is spread evenly over the classes, 0 to 1.
+        label_smoothing: Share of the target that is distributed evenly over the classes, 0 to 1.
     """
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(
@@ -81,7 +81,7 @@ def cross_entropy(input: Any, target: Any, weight: Any = None, ignore_index: int
     if label_smoothing == 0.0 and not target.dtype.is_floating_point:
         _check_indices(input, target, weight)
         return classified(input, target, weight, True, ignore_index, reduction)
-    forbid_replay()  # which labels count is compared out of sight of launches
+    forbid_replay()  # compares labels without a launch
     log_probabilities = input.log_softmax(axis)
     if target.dtype.is_floating_point:
         return _soft_cross_entropy(log_probabilities, target, weight, reduction, label_smoothing, axis)
@@ -134,7 +134,7 @@ def _soft_cross_entropy(
 def linear_cross_entropy(input: Any, linear_weight: Any, target: Any, *, linear_bias: Any = None, weight: Any = None,
                          reduction: Any = "mean", ignore_index: int | None = None,
                          label_smoothing: float = 0.0) -> Any:
-    """cross_entropy(linear(input, linear_weight, linear_bias), target).
+    """Return cross_entropy(linear(input, linear_weight, linear_bias), target).
 
     Args:
         input: Samples, [N, D] or [D].
@@ -143,11 +143,11 @@ def linear_cross_entropy(input: Any, linear_weight: Any, target: Any, *, linear_
         linear_bias: [C, d1, ...].
         weight: A factor per class, [C].
         reduction: ``none``, ``mean`` (weighted) or ``sum``.
-        ignore_index: Target value that counts for nothing, -100 by default; for class indices only.
-        label_smoothing: Share of the target that is spread evenly over the classes, 0 to 1.
+        ignore_index: Target value to ignore, -100 by default; for class indices only.
+        label_smoothing: Share of the target that is distributed evenly over the classes, 0 to 1.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
         ArgumentError: ``ignore_index`` is given for probabilities.
     """
     outer = tuple(linear_weight.shape[:-1])

@@ -1,8 +1,8 @@
-"""Negative log likelihood of class indices from many scores: only what a row of scores adds up to is kept.
+"""Negative log likelihood of class indices from many scores, which saves only the maximum and the sum of each row.
 
 With ``top`` the largest score of a row and ``total = sum(exp(score - top))``, the loss of a class is
 ``log(total) - (score - top)`` and the gradient ``exp(score - top) / total``, less 1 at the class. ``top`` only keeps
-numbers in range: results do not depend on it, so that it counts as constant.
+numbers in range: results do not depend on it, so it counts as a constant.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .losses import reduced
 
 
 def factors(input: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, Any]:
-    """Class indices with 0 for ignored ones, and the factor of every term: its class's weight, 0 if ignored."""
+    """Return class indices, 0 for ignored ones, and the factor of every term: its class's weight, 0 if ignored."""
     keep = target != ignore_index
     index = target.masked_fill(~keep, 0)
     if weight is None:
@@ -67,7 +67,7 @@ score_shares: Final[BroadRow] = BroadRow(
 def _gradient(grads: Any, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, top: Any,
               total: Any) -> Any:
     dims = (1 - input.ndim,)
-    if grads[2] is not None:  # of gradients
+    if grads[2] is not None:  # the gradient of a gradient
         further = call(score_shares, input, top, grads[2], None, None, dims)
         return further if grads[0] is None else further + _gradient(
             (grads[0], None, None), input, target, weight, ignore_index, reduction, top, total)
@@ -75,7 +75,7 @@ def _gradient(grads: Any, input: Any, target: Any, weight: Any, ignore_index: in
         return None
     index, factor = factors(input, target, weight, ignore_index)
     upstream = grads[0] / factor.sum() if reduction == "mean" else grads[0]
-    # What is ignored stays 0 where all is, and the mean divides by zero.
+    # Ignored rows stay 0 even if all are ignored and the mean divides by zero.
     scale = (upstream * factor).masked_fill(factor == 0, 0).unsqueeze(1)
     return call(score_shares, input, top, scale / total, index.unsqueeze(1), scale, dims)
 
@@ -86,13 +86,13 @@ def _gradient(grads: Any, input: Any, target: Any, weight: Any, ignore_index: in
     derivative=Derivative(input=lambda grads, input, target, weight, ignore_index, reduction, result1, result2: (
         _gradient(grads, input, target, weight, ignore_index, reduction, result1, result2))))
 def score_loss(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
-    """(loss, top, total): minus the log probability of each target class, times its factor.
+    """Return (loss, top, total); the loss is minus the log probability of each target class, times its factor.
 
     Args:
         input: Scores, [N, C, ...].
         target: Class indices.
-        weight: A factor per class, which no gradient flows into.
-        ignore_index: Target value that counts for nothing.
+        weight: A factor per class; it gets no gradient.
+        ignore_index: Target value to ignore.
         reduction: ``none``, ``mean`` or ``sum``.
     """
     index, factor = factors(input, target, weight, ignore_index)

@@ -1,7 +1,7 @@
 """Connectionist temporal classification (Graves et al., 2006): all alignments of labels with a longer input.
 
-The labels of an example stand between blanks: 2 S + 1 states. The log probability of every state is carried through
-time for all examples and states at once; a large negative number stands for log 0, so that gradients stay numbers.
+Each example has 2 S + 1 states: its labels and the blanks around them. All examples and states advance through time
+together, as log probabilities; a large negative number stands for log 0, so that gradients stay finite.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ log_add3: Final = Pointwise(
 
 
 def _numbers(operator: str, name: str, lengths: Any, count: int, limit: int) -> list[int]:
-    """Lengths as Python ints."""
+    """Return lengths as Python ints."""
     values = lengths.reshape(-1).tolist() if hasattr(lengths, "_key") else (
         [lengths] if isinstance(lengths, int) else list(lengths))
     if len(values) != count:
@@ -59,7 +59,7 @@ def _numbers(operator: str, name: str, lengths: Any, count: int, limit: int) -> 
 
 
 def _padded(targets: Any, lengths: list[int], blank: int) -> Any:
-    """Return the labels of all examples side by side, with blanks behind; also from a flat tensor of all labels."""
+    """Return the labels of all examples in rows that end with blanks; also takes a flat tensor of all labels."""
     width = max(lengths, default=0)
     columns = targets.new_arange(0, width, 1)
     beyond = columns.unsqueeze(0) >= columns.new_tensor(lengths).unsqueeze(1)
@@ -73,21 +73,21 @@ def _padded(targets: Any, lengths: list[int], blank: int) -> Any:
 
 
 def _scores(log_probs: Any, labels: Any, blank: int) -> Any:
-    """Log probabilities of all states before and after every step: [T + 1, N, 2 S + 1]."""
+    """Return the log probabilities of all states before and after every step: [T + 1, N, 2 S + 1]."""
     steps, count, _ = log_probs.shape
     width = 2 * labels.shape[1] + 1
     blanks = labels.new_full((count, labels.shape[1]), blank)
     states = functions.cat([functions.stack([blanks, labels], 2).reshape(count, width - 1),
                             labels.new_full((count, 1), blank)], 1)
     emitted = log_probs.gather(2, states.unsqueeze(0).expand(steps, count, width)).clamp_min(_NEVER)
-    # A label follows the one before it without a blank between them if it is another one.
+    # A label may follow the one before it without a blank between them if the two differ.
     previous = functions.cat([blanks.new_full((count, 2), blank), states], 1)[:, :width]
     barred = ((states == blank) | (states == previous)).to(log_probs.dtype) * _NEVER
     return call(COMPOSITES["ctc_scores"], emitted, barred).narrow(2, 2, width)
 
 
 def _direct(kind: Kind) -> Any:
-    """One kernel on processors with a code generator."""
+    """Return a shortcut that launches one kernel, on processors with a code generator."""
 
     @processors_only(f"ctc_{kind}")
     def shortcut(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -105,14 +105,14 @@ def _direct(kind: Kind) -> Any:
 
 
 def _neighbours(scores: Any, barred: Any) -> tuple[Any, Any, Any]:
-    """Return the three terms that a step of ``ctc_scores`` adds up, of one time or several."""
+    """Return the three terms that a step of ``ctc_scores`` adds up, for one time or several."""
     width = barred.shape[-1]
     third, second, same = (scores.narrow(-1, k, width) for k in range(3))
     return same, second, third + barred
 
 
 def _slopes(grad: Any, emitted: Any, barred: Any, scores: Any) -> Any:
-    """Return the gradient of the emitted scores: the flow back to each state that was not cut off."""
+    """Return the gradient of the emitted scores: the flow back to each state that is not cut off."""
     steps, _, width = emitted.shape
     parts = _neighbours(scores.narrow(0, 0, steps), barred)
     alive = (scores.narrow(0, 1, steps).narrow(2, 2, width) > _NEVER).to(emitted.dtype)
@@ -120,7 +120,7 @@ def _slopes(grad: Any, emitted: Any, barred: Any, scores: Any) -> Any:
     shares = []
     for k, part in enumerate(parts):
         share = (part - total).exp() * alive
-        away = min(k, width)  # the share in the state that is so much further
+        away = min(k, width)  # the share in the score k states further
         shares.append(functions.constant_pad_nd(share.narrow(2, away, width - away), (0, away)))
     flows = call(COMPOSITES["ctc_flows"], functions.stack(shares, 1), grad.narrow(2, 2, width))
     return flows.narrow(0, 1, steps).narrow(2, 0, width) * alive
@@ -128,9 +128,10 @@ def _slopes(grad: Any, emitted: Any, barred: Any, scores: Any) -> Any:
 
 @composite("ctc_flows(Tensor shares, Tensor grad) -> Tensor", method=False, function=False, direct=_direct("flows"))
 def ctc_flows(shares: Any, grad: Any) -> Any:
-    """Gradients of all scores from those that arrive, [T + 1, N, W], and shares [T, 3, N, W]; two columns of 0 follow.
+    """Return the gradients of all scores, [T + 1, N, W], with two more columns of 0 at the end.
 
-    A share is that of a state's score in that of the state 0, 1 or 2 further, one time later.
+    The operands are the gradients that arrive, [T + 1, N, W], and shares, [T, 3, N, W]: those of a state's score in the
+    scores of the states 0, 1 and 2 further, one time later.
     """
     steps, _, _, width = shares.shape
     flow = functions.constant_pad_nd(grad.select(0, steps), (0, 2))
@@ -148,11 +149,11 @@ def ctc_flows(shares: Any, grad: Any) -> Any:
            direct=_direct("scores"), derivative=Derivative(
                emitted=lambda grad, emitted, barred, result: _slopes(grad, emitted, barred, result)))
 def ctc_scores(emitted: Any, barred: Any) -> Any:
-    """Log probabilities of all states before and after every step, [T + 1, N, 2 + W], behind two columns of log 0.
+    """Return log probabilities of all states before and after every step, [T + 1, N, 2 + W]; 2 columns of log 0 lead.
 
     Args:
         emitted: Log probabilities of the states' classes, [T, N, W].
-        barred: log 0 for states that do not follow the one two before them, else 0, [N, W].
+        barred: log 0 for states that may not follow the one two before them, else 0, [N, W].
     """
     steps, count, width = emitted.shape
     scores = emitted.new_full((count, width), _NEVER)
@@ -173,21 +174,21 @@ def ctc_scores(emitted: Any, barred: Any) -> Any:
 )
 def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0,
              reduction: Any = "mean", zero_infinity: bool = False) -> Any:
-    """Minus the log probability of all alignments of the targets with the inputs.
+    """Return minus the log probability of all alignments of the targets with the inputs.
 
-    The gradient takes the inputs for results of log_softmax, as PyTorch's does: it is that of the scores before it.
+    The gradient is that of the scores before log_softmax, whose result ``log_probs`` is taken to be, as in PyTorch.
 
     Args:
         log_probs: Log probabilities of the classes at each time, [T, N, C] or [T, C].
-        targets: Classes without blanks, [N, S], or those of all examples one after the other.
-        input_lengths: How many times count, for each example: a tensor or ints.
-        target_lengths: How many labels each example has, likewise.
-        blank: The class that stands between labels.
+        targets: Classes without blanks, [N, S], or those of all examples in one row.
+        input_lengths: The number of valid times of each example: a tensor or ints.
+        target_lengths: The number of labels of each example: a tensor or ints.
+        blank: The class of the blank between labels.
         reduction: ``none``, ``mean`` (of the losses divided by the lengths of their targets) or ``sum``.
         zero_infinity: Whether infinite losses, of targets too long for their inputs, become zero.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
         ArgumentError: A length or the blank is out of range.
         DtypeError: The log probabilities are neither float32 nor float64.
     """
@@ -215,7 +216,7 @@ def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: A
 
 
 def _normalization(log_probs: Any, ends: list[int]) -> Any:
-    """Zeros whose gradient is the probabilities: that of a loss of scores whose softmax the probabilities are."""
+    """Return zeros whose gradient is the probabilities: that of a loss of scores with this softmax."""
     times = log_probs.new_arange(0, log_probs.shape[0], 1)
     beyond = times.unsqueeze(1) >= times.new_tensor(ends)
     likely = log_probs.masked_fill(beyond.unsqueeze(2), -float("inf")).exp()

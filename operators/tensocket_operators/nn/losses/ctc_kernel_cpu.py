@@ -1,4 +1,4 @@
-"""Recurrences over the states of alignments, for processors: time is gone through once, states are lanes of vectors."""
+"""Recurrences over the states of alignments, for processors: one pass over time with states as vector lanes."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from tensocket_plugins.ir.nodes import (
     select,
 )
 
-#: States that are computed together.
+#: States that one vector computes together.
 _LANES: Final = 16
 
 Kind = Literal["scores", "flows"]
 
 
 def alignment_nest(kind: Kind, dtype: DType, log_sum: Callable[..., Any], never: float) -> Program:
-    """Return the program of ``along_time``: buffers: result and both operands; sizes: times, examples and states."""
+    """Return the program of ``along_time``; buffers: result and both operands; sizes: times, examples and states."""
     return _Alignments(kind, dtype, log_sum, never).program()
 
 
 class _Alignments:
-    """Writes a nest."""
+    """Writer of a nest."""
 
     def __init__(self, kind: Kind, dtype: DType, log_sum: Callable[..., Any], never: float) -> None:
         self.kind, self.dtype, self.log_sum = kind, dtype, log_sum
@@ -52,7 +52,7 @@ class _Alignments:
             Var(name, int64) for name in ("n", "step", "chunk", "lane", "s"))
 
     def program(self) -> Program:
-        """The finished nest: an example an iteration."""
+        """Return the finished nest: one example per iteration."""
         scores = self.kind == "scores"
         edge, first = Var("edge", int64), Var("first", int64)
         outside = self.never if scores else const(0, self.dtype)
@@ -69,14 +69,14 @@ class _Alignments:
             loop(self.step, self.steps, [vectors])]))
 
     def _row(self, time: Expr) -> Expr:
-        """Where a row of the result begins, which has two columns outside."""
+        """Return the start of a row of the result, which has two extra columns."""
         return (time * self.count + self.n) * (self.width + 2)
 
     def _grad(self, time: Expr, state: Expr) -> Expr:
         return Load("in1", (time * self.count + self.n) * self.width + state, self.dtype)
 
     def _score(self) -> list[Stmt]:
-        """From the state itself and the two before it."""
+        """Compute a score from those of the state itself and the two before it."""
         row = self._row(self.step) + self.s
         third, second, same = (Load("out0", row + k, self.dtype) for k in range(3))
         barred = Load("in1", self.n * self.width + self.s, self.dtype)
@@ -85,7 +85,7 @@ class _Alignments:
         return [Store("out0", self._row(self.step + 1) + 2 + self.s, call("max", value, self.never))]
 
     def _flow(self) -> list[Stmt]:
-        """From the state itself and the two behind it, one time later."""
+        """Compute a flow from those of the state itself and the two after it, one time later."""
         time = Var("time", int64)
         value: Expr = self._grad(time, self.s)
         for k in range(3):
@@ -97,19 +97,20 @@ class _Alignments:
 
 def along_time(entry: DeviceEntry, kind: Kind, operands: Sequence[Any], dtype: DType, sizes: Sequence[int],
                log_sum: Callable[..., Any], never: float) -> Any:
-    """Return a recurrence over times, [times + 1, examples, states + 2], on a processor.
+    """Run a recurrence over times on a processor and return its result, [times + 1, examples, states + 2].
 
     Args:
         entry: A device whose target is of kind ``cpu``.
-        kind: ``scores``: logarithms of sums of those of the state and of the two before it (the last one with what
-            bars it), plus what is emitted; two columns of ``never`` come first. ``flows``: sums of a gradient and the
-            flows of the state and the two behind it one time later times their shares; two columns of 0 come last.
+        kind: ``scores``: the logarithm of the summed exponentials of the state's score and those of the two before it
+            (the last one plus its bar), plus the emitted score; two columns of ``never`` come first. ``flows``: a
+            gradient plus the flows of the state and the two after it, one time later, times their shares; two columns
+            of 0 follow.
         operands: Handles without gaps. Emitted scores [times, examples, states] and bars [examples, states]; or
             shares [times, 3, examples, states] and gradients [times + 1, examples, states].
-        dtype: Element type of all.
+        dtype: Element type of all arrays.
         sizes: Times, examples and states.
         log_sum: ``(m, a, b, c)``: the logarithm of the sum of three numbers' exponentials.
-        never: Number that stands for the logarithm of 0.
+        never: The number that stands for the logarithm of 0.
     """
     steps, count, width = sizes
     out = entry.runtime.empty((steps + 1, count, width + 2), dtype, entry.stream)

@@ -1,4 +1,4 @@
-"""Losses of element by element: one kernel for the terms, one for their reduction."""
+"""Elementwise losses: one kernel for the terms and one for their reduction."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ...kinds.pointwise import Pointwise
 from ...reductions.value_checks import extremes
 
 _HALF_LOG_2PI: Final = 0.5 * math.log(2 * math.pi)
-#: Reductions by PyTorch's numbers.
+#: Reductions in the order of PyTorch's numbers.
 _NUMBERED: Final = ("none", "mean", "sum")
-#: Least logarithm of a probability that a cross entropy uses.
+#: The smallest logarithm of a probability that a cross entropy uses.
 _LOG_FLOOR: Final = -100.0
 
 
 def reduction_name(operator: str, reduction: Any) -> str:
-    """Return a reduction by its name; ``torch``'s own functions also take its number.
+    """Return the name of a reduction, given its name or its number, which ``torch``'s own functions also take.
 
     Raises:
         ArgumentError: The reduction is unknown.
@@ -43,7 +43,7 @@ def reduced(loss: Any, reduction: Any, operator: str) -> Any:
 
 
 def weighted(terms: Any, weight: Any, reduction: Any, operator: str, *, by_weight: bool) -> Any:
-    """Terms with a weight for each, reduced; ``by_weight`` divides the mean by the sum of weights.
+    """Return weighted terms, reduced; ``by_weight`` divides the mean by the sum of weights.
 
     Raises:
         ShapeError: The weights have another shape than the terms.
@@ -58,7 +58,7 @@ def weighted(terms: Any, weight: Any, reduction: Any, operator: str, *, by_weigh
 
 
 def _softplus_of_minus(m: Any, x: Any) -> Any:
-    """log(1 + exp(-x)), for any x."""
+    """Return log(1 + exp(-x)) without overflow."""
     return m.maximum(-x, 0) + m.log1p(m.exp(-m.abs(x)))
 
 
@@ -66,7 +66,7 @@ def _softplus_of_minus(m: Any, x: Any) -> Any:
 
 
 def _as_large(input: Any, target: Any) -> tuple[Any, Any]:
-    """Return a 0-dimensional operand as large as the other one, so that its dtype counts as that one's."""
+    """Expand a 0-dimensional operand to the other one's shape, so that its dtype counts as much."""
     if (input.ndim and target.ndim) or input.ndim == target.ndim:
         return input, target
     return tuple(functions.broadcast_tensors(input, target))
@@ -77,7 +77,7 @@ def _as_large(input: Any, target: Any) -> tuple[Any, Any]:
     method=False, namespace="nn.functional",
 )
 def mse_loss(input: Any, target: Any, *, reduction: Any = "mean", weight: Any = None) -> Any:
-    """Squared difference; with weights, the mean is that of the weights."""
+    """Return squared differences; with weights, the mean is the weighted mean."""
     with blame("mse_loss"):
         difference = functions.sub(*_as_large(input, target))
     terms = difference * difference
@@ -90,7 +90,7 @@ def mse_loss(input: Any, target: Any, *, reduction: Any = "mean", weight: Any = 
     method=False, namespace="nn.functional",
 )
 def l1_loss(input: Any, target: Any, *, reduction: Any = "mean", weight: Any = None) -> Any:
-    """Absolute difference; with weights, the mean is that of the weights."""
+    """Return absolute differences; with weights, the mean is the weighted mean."""
     with blame("l1_loss"):
         terms = functions.sub(*_as_large(input, target)).abs()
     return reduced(terms, reduction, "l1_loss") if weight is None else (
@@ -130,7 +130,7 @@ smooth_l1_terms: Final = Pointwise(
     method=False, namespace="nn.functional",
 )
 def huber_loss(input: Any, target: Any, reduction: Any = "mean", delta: float = 1.0, weight: Any = None) -> Any:
-    """0.5 d² for differences |d| up to ``delta``, delta * (|d| - 0.5 delta) for larger ones.
+    """Return 0.5 d² for differences |d| up to ``delta``, delta * (|d| - 0.5 delta) for larger ones.
 
     Raises:
         ArgumentError: ``delta`` is not positive.
@@ -148,7 +148,7 @@ def huber_loss(input: Any, target: Any, reduction: Any = "mean", delta: float = 
     method=False, namespace="nn.functional",
 )
 def smooth_l1_loss(input: Any, target: Any, reduction: Any = "mean", beta: float = 1.0) -> Any:
-    """0.5 d² / beta for differences |d| below ``beta``, |d| - 0.5 beta for larger ones; l1_loss for beta 0.
+    """Return 0.5 d² / beta for differences |d| below ``beta``, |d| - 0.5 beta for larger ones; l1_loss for beta 0.
 
     Raises:
         ArgumentError: ``beta`` is negative.
@@ -187,12 +187,12 @@ bce_logits_terms: Final = Pointwise(
 
 
 def _minus_log_sigmoid(x: Any) -> Any:
-    """log(1 + exp(-x)) of a tensor, for any x."""
+    """Return log(1 + exp(-x)) of a tensor without overflow."""
     return call(bce_logits_terms, x, x.new_ones(()), 1.0)
 
 
 def log_sigmoid(x: Any) -> Any:
-    """log(sigmoid(x)) without overflow, in one kernel."""
+    """Return log(sigmoid(x)) without overflow, in one kernel."""
     return -_minus_log_sigmoid(x)
 
 
@@ -207,9 +207,9 @@ def _same_shape(operator: str, input: Any, target: Any) -> None:
     method=False, namespace="nn.functional",
 )
 def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: Any = "mean") -> Any:
-    """Cross entropy of probabilities ``input`` for probabilities ``target``.
+    """Return the cross entropy of probabilities ``input`` for probabilities ``target``.
 
-    Logarithms are at least -100. On the host, inputs are checked to be probabilities.
+    Logarithms are clamped to at least -100. On the host, inputs are checked to be probabilities.
 
     Raises:
         ShapeError: The target has another shape.
@@ -239,13 +239,13 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction:
 )
 def binary_cross_entropy_with_logits(input: Any, target: Any, weight: Any = None, pos_weight: Any = None,
                                      reduction: Any = "mean") -> Any:
-    """Cross entropy of sigmoid(input) for probabilities ``target``, computed without overflow.
+    """Return the cross entropy of sigmoid(input) for probabilities ``target``, without overflow.
 
     Args:
         input: Logits.
         target: Probabilities, of the same shape.
         weight: A factor per element, broadcast to the input's shape.
-        pos_weight: A factor for what the target says is so, broadcast to the input's shape.
+        pos_weight: A factor for the positive terms, broadcast to the input's shape.
         reduction: ``none``, ``mean`` or ``sum``.
 
     Raises:
@@ -285,7 +285,7 @@ kl_log_terms: Final = Pointwise(
 @composite("kl_div(Tensor input, Tensor target, any reduction='mean', *, bool log_target=False) -> Tensor",
            method=False)
 def kl_div(input: Any, target: Any, reduction: Any = "mean", *, log_target: bool = False) -> Any:
-    """Kullback-Leibler divergence of log probabilities ``input`` from probabilities ``target``.
+    """Return the Kullback-Leibler divergence of log probabilities ``input`` from probabilities ``target``.
 
     Args:
         input: Log probabilities.
@@ -307,7 +307,7 @@ def kl_div(input: Any, target: Any, reduction: Any = "mean", *, log_target: bool
 )
 def poisson_nll_loss(input: Any, target: Any, log_input: bool = True, full: bool = False, eps: float = 1e-8,
                      reduction: Any = "mean") -> Any:
-    """Negative log likelihood of counts ``target`` under Poisson distributions.
+    """Return the negative log likelihood of counts ``target`` under Poisson distributions.
 
     Args:
         input: Logarithms of the rates, or the rates.
@@ -333,15 +333,15 @@ def poisson_nll_loss(input: Any, target: Any, log_input: bool = True, full: bool
 )
 def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6,
                       reduction: Any = "mean") -> Any:
-    """Negative log likelihood of ``target`` under normal distributions with mean ``input`` and variance ``var``.
+    """Return the negative log likelihood of ``target`` under normal distributions of mean ``input``, variance ``var``.
 
     Args:
         input: Means.
         target: Values.
-        var: Variances of the input's shape, or one for each row of the last dimension, or a number. At least ``eps`` is
-            computed with; the gradient is that at the given value.
+        var: Variances of the input's shape, or one for each row of the last dimension, or a number; clamped to at least
+            ``eps``. The gradient is that at the given value.
         full: Whether the constant 0.5 * log(2 pi) is added.
-        eps: Smallest variance.
+        eps: The smallest variance.
         reduction: ``none``, ``mean`` or ``sum``.
 
     Raises:
@@ -360,7 +360,7 @@ def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps
 
 
 def _variances(input: Any, var: Any) -> Any:
-    """Variances as a tensor that broadcasts with the input."""
+    """Return variances as a tensor that broadcasts with the input."""
     if not hasattr(var, "_key"):
         return input.new_full(tuple(input.shape), var)
     given, wanted = tuple(var.shape), tuple(input.shape)

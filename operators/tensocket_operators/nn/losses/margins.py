@@ -1,4 +1,4 @@
-"""Losses with a margin: of signs, classes and sets of classes."""
+"""Losses with a margin, over signs, classes and sets of classes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ soft_margin_terms: Final = Pointwise(
 @composite("soft_margin_loss(Tensor input, Tensor target, any reduction='mean') -> Tensor", method=False,
            namespace="nn.functional")
 def soft_margin_loss(input: Any, target: Any, reduction: Any = "mean") -> Any:
-    """log(1 + exp(-target * input)) for targets 1 and -1."""
+    """Return log(1 + exp(-target * input)) for targets 1 and -1."""
     with blame("soft_margin_loss"):
         terms = call(soft_margin_terms, input, target)
     return reduced(terms, reduction, "soft_margin_loss")
@@ -38,7 +38,7 @@ def soft_margin_loss(input: Any, target: Any, reduction: Any = "mean") -> Any:
 @composite("hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, any reduction='mean') -> Tensor",
            method=False)
 def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: Any = "mean") -> Any:
-    """``input`` where the target is 1, max(0, margin - input) where it is -1."""
+    """Return ``input`` where the target is 1, and max(0, margin - input) where it is -1."""
     with blame("hinge_embedding_loss"):
         far = (margin - input).clamp_min(0).masked_fill(target == 1, 0)
         near = input.masked_fill(target == -1, 0)
@@ -51,7 +51,7 @@ def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction
     method=False,
 )
 def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: Any = "mean") -> Any:
-    """max(0, -target * (input1 - input2) + margin): with target 1, the first should be larger."""
+    """Return max(0, -target * (input1 - input2) + margin): with target 1, the first should be larger."""
     with blame("margin_ranking_loss"):
         terms = (float(margin) - target * (input1 - input2)).clamp_min(0)
     return reduced(terms, reduction, "margin_ranking_loss")
@@ -63,7 +63,7 @@ def _missed(distances: Any) -> Any:
 
 
 def _rows(operator: str, input: Any) -> Any:
-    """Scores as a matrix of examples and classes."""
+    """Return scores as a matrix of examples and classes."""
     if input.ndim > 2 or (input.ndim and input.shape[-1] == 0):
         raise ShapeError(operator, f"input {list(input.shape)}", "the input is [N, C] or [C] with at least one class",
                          "reshape it")
@@ -77,19 +77,19 @@ def _rows(operator: str, input: Any) -> Any:
 )
 def multi_margin_loss(input: Any, target: Any, p: float = 1, margin: float = 1.0, weight: Any = None,
                       reduction: Any = "mean") -> Any:
-    """Sum over the wrong classes i of max(0, margin - input[target] + input[i]) ** p, divided by their number C.
+    """Return the sum over wrong classes i of max(0, margin - input[target] + input[i]) ** p, divided by their number C.
 
     Args:
         input: Scores, [N, C] or [C].
         target: Class indices, [N] or one; int64.
         p: 1 or 2.
-        margin: How much better the right class should be.
+        margin: The distance by which the score of the right class should exceed the others.
         weight: A factor per class, [C].
         reduction: ``none``, ``mean`` or ``sum``.
 
     Raises:
         ArgumentError: ``p`` is another number.
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
     reduction = reduction_name("multi_margin_loss", reduction)
     if p not in (1, 2):
@@ -115,11 +115,11 @@ def multi_margin_loss(input: Any, target: Any, p: float = 1, margin: float = 1.0
 @composite("multilabel_margin_loss(Tensor input, Tensor target, any reduction='mean') -> Tensor", method=False,
            namespace="nn.functional")
 def multilabel_margin_loss(input: Any, target: Any, reduction: Any = "mean") -> Any:
-    """Sum of max(0, 1 - input[right] + input[wrong]) over right and wrong classes, divided by the number of classes.
+    """Sum max(0, 1 - input[right] + input[wrong]) over right and wrong classes, and divide by the number of classes.
 
     Args:
         input: Scores, [N, C] or [C].
-        target: Right classes of each example in front, then -1; of the input's shape, int64.
+        target: The right classes of each example, then -1; of the input's shape, int64.
         reduction: ``none``, ``mean`` or ``sum``.
 
     Raises:
@@ -152,7 +152,7 @@ def multilabel_margin_loss(input: Any, target: Any, reduction: Any = "mean") -> 
     method=False, namespace="nn.functional",
 )
 def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, reduction: Any = "mean") -> Any:
-    """Binary cross entropy of sigmoid(input) for every class, averaged over the last dimension.
+    """Return the binary cross entropy of sigmoid(input) for every class, averaged over the last dimension.
 
     Args:
         input: Logits, [..., C].

@@ -1,6 +1,6 @@
-"""Negative log likelihood of class indices as one operator with one node, also from the scores before log_softmax.
+"""Negative log likelihood of class indices as one operator with one node, from log probabilities or from scores.
 
-On the host, rows are picked with NumPy: that is one element of each, while probabilities are a row operator's work.
+On the host, NumPy picks one element of each row; a row operator computes the probabilities.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
 from tensocket_core.launch.host_kernels import REFUSED
 from tensocket_core.launch.private import private
-from tensocket_core.launch.replay import forbid_replay, guard_range
+from tensocket_core.launch.replay import guard_range
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.launch_recorder import forbid_replay
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from ...kinds.composite import composite
@@ -33,9 +34,9 @@ from .nll_nest import Form, class_gradient, class_terms
 _INT64: Final = dtype_bit(dtypes.int64)
 _FLOATS: Final[dict[int, DType]] = {_INT64 | dtype_bit(x): x for x in (dtypes.float32, dtypes.float64)}
 _ROW_NUMBERS: Final[dict[int, Any]] = {}
-#: Rows up to which the numbers of rows are kept.
+#: Rows up to which row numbers are cached.
 _KEPT: Final = 4096
-#: Scores from which these are read twice rather than kept as probabilities.
+#: Number of scores from which on these are read twice instead of saved as probabilities.
 _MANY: Final = 1 << 14
 
 
@@ -52,7 +53,7 @@ def _row_numbers(count: int) -> Any:
 
 
 def _picked(x: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, Any, Any] | None:
-    """Indices, factors (None where all are 1) and their sum, for a matrix; None where the general way decides."""
+    """Return indices, factors (None if all are 1) and their sum for a matrix, or None to use the general closure."""
     if x.ndim != 2 or target.ndim != 1 or not 0 < x.shape[0] == target.shape[0] or target.dtype != np.int64:
         return None
     index, factor = target, None
@@ -72,7 +73,7 @@ def _picked(x: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, A
 
 
 def _fits(entry: DeviceEntry, x: Any, labels: Any, weight: Any, ignore_index: int) -> bool:
-    """Whether kernels compute the loss of a matrix: it is small, nothing is converted, and all labels are valid."""
+    """Whether kernels can compute the loss: the matrix is small, nothing is converted, and all labels are valid."""
     if x.ndim != 2 or labels.ndim != 1 or not 0 < x.shape[0] == labels.shape[0] or not 0 < x.size < _MANY or (
             labels.dtype != np.int64 or not labels.flags.c_contiguous or type(ignore_index) is not int):
         return False
@@ -80,11 +81,11 @@ def _fits(entry: DeviceEntry, x: Any, labels: Any, weight: Any, ignore_index: in
         weights = weight._array
         if weights.dtype is not x.dtype or weights.shape != (x.shape[1],) or not weights.flags.c_contiguous:
             return False
-    return guard_range(entry, labels, 0, x.shape[1], ignore_index)
+    return guard_range(labels, 0, x.shape[1], ignore_index)
 
 
 def _along_last(operator: str, entry: DeviceEntry, dtype: DType) -> Callable[[Any], Any]:
-    """Return a row operator on a matrix as an array."""
+    """Return a row operator as a function from a matrix to an array."""
     key = entry.key | dtype_bit(dtype)
     run = COMPOSITES[operator].below(key)
     return lambda array: run(wrap(array, key), -1, dtype=None)._array
@@ -122,7 +123,7 @@ def _loss_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> C
 
 
 def _backward_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
-    key &= ~DIM0  # of the upstream gradient
+    key &= ~DIM0  # the upstream gradient's
     dtype = _FLOATS.get(key & DTYPE_MASK)
     if key & AUTOGRAD or dtype is None:
         return None
@@ -165,13 +166,13 @@ def _backward_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) 
     "str reduction) -> Tensor", method=False, function=False, direct=_backward_direct, kept=True)
 def class_loss_backward(upstream: Any, input: Any, target: Any, weight: Any, scores: bool, ignore_index: int,
                         reduction: str) -> Any:
-    """The gradient of ``class_loss``: (softmax(input) - 1 at the target) times factor and upstream gradient."""
+    """Return the gradient of ``class_loss``: (softmax(input) - 1 at the target) times factor and upstream gradient."""
     forbid_replay()
     axis = 0 if input.ndim == 1 else 1
     index, factor = factors(input, target, weight, ignore_index)
     if reduction == "mean":
         upstream = upstream / factor.sum()
-    # What is ignored stays 0 where all is, and the mean divides by zero.
+    # Ignored rows stay 0 even if all are ignored and the mean divides by zero.
     scale = (upstream * factor).masked_fill(factor == 0, 0).unsqueeze(axis)
     start = input.softmax(axis) * scale if scores else input.new_zeros(tuple(input.shape))
     return start.scatter_add(axis, index.unsqueeze(axis), -scale)
@@ -183,14 +184,14 @@ def class_loss_backward(upstream: Any, input: Any, target: Any, weight: Any, sco
     derivative=Derivative(input=lambda grad, input, target, weight, scores, ignore_index, reduction: call(
         COMPOSITES["class_loss_backward"], grad, input, target, weight, scores, ignore_index, reduction)))
 def class_loss(input: Any, target: Any, weight: Any, scores: bool, ignore_index: int, reduction: str) -> Any:
-    """Minus the log probability of each target class, times its factor.
+    """Return minus the log probability of each target class, times its factor.
 
     Args:
-        input: Log probabilities, or scores of which log_softmax is taken.
+        input: Log probabilities, or scores, to which log_softmax is applied.
         target: Class indices.
-        weight: A factor per class, which no gradient flows into.
+        weight: A factor per class; it gets no gradient.
         scores: Whether ``input`` holds scores.
-        ignore_index: Target value that counts for nothing.
+        ignore_index: Target value to ignore.
         reduction: ``none``, ``mean`` or ``sum``.
     """
     forbid_replay()
@@ -203,7 +204,7 @@ def class_loss(input: Any, target: Any, weight: Any, scores: bool, ignore_index:
 
 
 def classified(input: Any, target: Any, weight: Any, scores: bool, ignore_index: int, reduction: str) -> Any:
-    """``class_loss``, recorded as one node where no gradient flows into the weights."""
+    """Return ``class_loss``, recorded as one node if the weights need no gradient."""
     if weight is not None and weight.requires_grad:
         return class_loss(input, target, weight, scores, ignore_index, reduction)
     if scores and input.ndim > 1 and input.dtype.kind == "float" and input.numel() >= _MANY:

@@ -35,10 +35,10 @@ _COLUMN: Final = Var("i1", int64)
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Everything that a kernel's text depends on.
+    """Everything that the source of a kernel depends on.
 
     Attributes:
-        dtype: Of scores, weights and results: float32 or float64.
+        dtype: Element type of scores, weights and results: float32 or float64.
         weighted: Whether classes have weights.
         reduction: ``none``, ``mean`` or ``sum``.
     """
@@ -49,18 +49,18 @@ class Form:
 
 
 class _Sum:
-    """A running sum: of float32 in float64, of float64 with what every addition loses (Knuth's two-sum)."""
+    """A running sum: of float32 in float64, of float64 with the rounding error of every addition (Knuth's two-sum)."""
 
     def __init__(self, name: str, dtype: DType) -> None:
         self.total = Var(name, float64)
         self.lost = Var(f"{name}_lost", float64) if dtype is float64 else None
 
     def start(self) -> list[Stmt]:
-        """Nothing so far."""
+        """Return the statements that start the sum at 0."""
         return [Declare(x, const(0.0, float64)) for x in (self.total, self.lost) if x is not None]
 
     def add(self, value: Expr) -> list[Stmt]:
-        """Add a value, once in a block."""
+        """Return the statements that add a value, at most once in a block."""
         value, total = cast(value, float64), self.total
         if self.lost is None:
             return [Assign(total, total + value)]
@@ -69,14 +69,14 @@ class _Sum:
                 Assign(self.lost, self.lost + ((total - (after - part)) + (value - part))), Assign(total, after)]
 
     def value(self) -> Expr:
-        """Return the sum; of infinities, nothing is known to be lost."""
+        """Return the sum; an infinite one has no rounding error to correct."""
         if self.lost is None:
             return self.total
         return select(call("eq", self.lost, self.lost), self.total + self.lost, self.total)
 
 
 class _Labels:
-    """``Let`` statements for a row's label: its class, which is the first one for an ignored label, and its factor.
+    """Statements for a row's label: its class (the first one for an ignored label) and its factor.
 
     Labels are valid when a kernel starts, but other threads may change them while it runs.
     """
@@ -92,7 +92,7 @@ class _Labels:
         self.kept = kept
 
     def weigh(self, value: Expr) -> Expr:
-        """Return a row's value times its factor, 0 where the row is ignored."""
+        """Return a row's value times its factor, 0 if the row is ignored."""
         return select(self.kept, value * self.factor if self._form.weighted else value, 0.0)
 
 
@@ -108,10 +108,10 @@ def _nest(name: str, form: Form, result: str, inputs: Sequence[str]) -> Nest:
 
 
 def terms_nest(form: Form) -> Program:
-    """Minus the value of every row at its label, times its factor: each, their sum, or that divided by the factors'.
+    """Return the program for minus each row's value at its label, times its factor; unreduced, summed or averaged.
 
-    Buffers are ``out0``, values ``in0``, int64 labels and maybe weights; scalars the number of rows, the strides of
-    the values, the label that is ignored, and the number of classes.
+    The mean divides by the sum of factors. Buffers are ``out0``, values ``in0``, int64 labels and, if used, weights;
+    scalars are the number of rows, the strides of the values, the ignored label, and the number of classes.
     """
     nest = _nest("class_terms", form, "out0", ["in0"])
     (rows,), (across, along), labels = nest.sizes("n", 1), nest.strides("in0", 2), _Labels(nest, form)
@@ -130,9 +130,8 @@ def terms_nest(form: Form) -> Program:
 def scales_nest(form: Form) -> Program:
     """Return the program of every row's factor: the upstream gradient times the row's share.
 
-    Buffers are ``out0``, the upstream gradient ``in0``, labels and maybe weights; scalars the number of rows, the
-    stride of the upstream gradient (0 where there is one for all), the label that is ignored, and the number of
-    classes.
+    Buffers are ``out0``, the upstream gradient ``in0``, labels and, if used, weights; scalars are the number of rows,
+    the stride of the upstream gradient (0 if all rows share one), the ignored label, and the number of classes.
     """
     nest = _nest("class_scales", form, "out0", ["in0"])
     (rows,), (step,), labels = nest.sizes("n", 1), nest.strides("in0", 1), _Labels(nest, form)
@@ -143,16 +142,16 @@ def scales_nest(form: Form) -> Program:
         before = [*factors.start(), loop(_ROW, rows, [*labels.lets, *factors.add(labels.factor)]),
                   Let(total, cast(factors.value(), form.dtype))]
         upstream = upstream / total
-    # What weighs nothing stays 0 where all does, and the mean divides by zero.
+    # Rows of weight 0 stay 0 even if all weights are 0 and the mean divides by zero.
     scale = select(call("eq", labels.factor, 0.0), 0.0, labels.weigh(upstream))
     body = [*before, loop(_ROW, rows, [*labels.lets, Store("out0", _ROW, scale)])]
     return nest.program(parallel([_COLUMN], [const(1, int64)], body))
 
 
 def gradient_nest(form: Form, scores: bool) -> Program:
-    """Shares (probabilities, for ``scores``) times the scale of their row, less that scale at the row's label.
+    """Return the program for shares (probabilities, for ``scores``) times their row's scale, less it at the label.
 
-    Buffers are ``out0``, shares ``in0`` (not without ``scores``), scales and labels, all without gaps; scalars the
+    Buffers are ``out0``, shares ``in0`` (only for ``scores``), scales and labels, all without gaps; scalars are the
     numbers of rows and columns.
     """
     nest = Nest("class_gradient", int64)
@@ -170,9 +169,7 @@ def gradient_nest(form: Form, scores: bool) -> Program:
 
 
 def class_terms(entry: DeviceEntry, form: Form, values: Any, labels: Any, weights: Any, ignored: int) -> Any:
-    """Return the loss of a matrix of log probabilities; labels are ignored ones or classes, without gaps, as weights
-    are.
-    """
+    """Return the loss of a matrix of log probabilities; labels, valid or ignored, and weights have no gaps."""
     out = entry.runtime.empty(labels.shape if form.reduction == "none" else (), form.dtype, entry.stream)
     size = form.dtype.itemsize
     launch(entry, ("class_terms", form), partial(terms_nest, form), Strategy.SERIAL,
@@ -183,7 +180,7 @@ def class_terms(entry: DeviceEntry, form: Form, values: Any, labels: Any, weight
 
 def class_gradient(entry: DeviceEntry, form: Form, upstream: Any, shares: Any, shape: tuple[int, ...], labels: Any,
                    weights: Any, ignored: int) -> Any:
-    """Return the gradient for such a matrix; for scores with their probabilities ``shares``, otherwise None."""
+    """Return the gradient for such a matrix; ``shares`` are the probabilities of scores, otherwise None."""
     empty, stream = entry.runtime.empty, entry.stream
     scales, out = empty(labels.shape, form.dtype, stream), empty(shape, form.dtype, stream)
     step = upstream.strides[0] // form.dtype.itemsize if upstream.ndim else 0

@@ -1,4 +1,4 @@
-"""Normalisation with statistics of a batch, or of the batches before it."""
+"""Normalisation with statistics of this batch or of earlier batches."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ from .row_norms import normalize_sums
 
 
 def _updated(running: Any, value: Any, momentum: float, factor: float = 1.0) -> None:
-    """Move a running statistic towards ``factor`` times a new value of as many elements, in place."""
+    """Move a running statistic towards ``factor`` times a new value with as many elements, in place."""
     if running is not None:
         running, value = running.detach(), value.detach().reshape(-1)
         value = value if value.dtype is running.dtype else value.to(running.dtype)
         running.mul_(1 - momentum).add_(value * (momentum * factor))  # shorter calls than with alpha
 
 
-#: Names of kernels; the same objects for every call.
+#: Names of kernels; every call uses the same objects.
 _MOVING: Final = {dtype: ("running_statistics", dtype) for dtype in dtypes.ALL}
 
 
 def _moved(running: tuple[Any, Any], values: tuple[Any, Any], momentum: float, factor: float) -> bool:
-    """Move running mean and variance as ``_updated`` does, with one launch, where nothing but that is to be done."""
+    """Move running mean and variance like ``_updated``, in one launch; return False if the tensors prevent it."""
     (mean, var), key = running, running[0]._key
     arrays = mean._array, var._array
     dtype = DTYPE_OF.get(key & DTYPE_MASK)
@@ -97,14 +97,14 @@ def _move(entry: DeviceEntry, dtype: DType, outs: Sequence[Any], operands: Seque
 
 def _moved_statistics(entry: DeviceEntry, mean: Any, var: Any, first: Any, second: Any, momentum: float,
                       factor: float) -> tuple[Any, Any]:
-    """New tensors with what running mean and variance become."""
+    """Return new tensors with the next running mean and variance."""
     dtype, key = mean.dtype, entry.key | dtype_bit(mean.dtype)
     outs = [entry.runtime.empty(x._array.shape, dtype, entry.stream) for x in (mean, var)]
     _move(entry, dtype, outs, [x._array for x in (mean, var, first, second)], momentum, factor)
     return wrap(outs[0], key), wrap(outs[1], key)
 
 
-#: ``_moved_statistics`` by the key of what it takes.
+#: ``_moved_statistics`` by the key of its arguments.
 _SMALL_MOVES: Final[dict[int, Callable[..., Any]]] = {}
 
 
@@ -123,18 +123,18 @@ def _moving_nest(dtype: DType, entry: DeviceEntry) -> Program:
 
 @lru_cache(maxsize=256)
 def _batch_form(shape: tuple[int, ...]) -> tuple[Form, float]:
-    """How a batch is normalised, and what makes its variance an unbiased one."""
+    """Return the form in which a batch is normalised, and the factor that makes its variance unbiased."""
     rank, count = len(shape), math.prod(shape) // max(shape[1], 1)
     return (None, (-rank, *range(2 - rank, 0)), (shape[1], *[1] * (rank - 2))), count / max(count - 1, 1)
 
 
 def _of_batch(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float,
               eps: float) -> tuple[Any, Any, Any]:
-    """Normalised values and statistics of the batch, which keep all dimensions; running statistics follow."""
+    """Normalise a batch by its own statistics, which keep all dimensions, and update the running statistics."""
     form, factor = _batch_form(input._array.shape)
     with blame("batch_norm"):
         result, mean, var = normalized_parts(input, form, weight, bias, eps)
-        if not input._array.size:  # nothing was seen
+        if not input._array.size:  # no elements, no statistics
             return result, mean, var
         if running_mean is None or running_var is None or not _moved((running_mean, running_var), (mean, var), momentum,
                                                                      factor):
@@ -145,7 +145,7 @@ def _of_batch(input: Any, weight: Any, bias: Any, running_mean: Any, running_var
 
 def _checked(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
              momentum: float, eps: float) -> tuple[Any, Any, Any]:
-    """Normalised values and statistics of the batch, None when not training."""
+    """Return normalised values and the statistics of the batch, which are None when not training."""
     if input.ndim == 1 and input.numel() == 0:
         return input.clone(), None, None
     _check_channels("batch_norm", input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
@@ -190,7 +190,7 @@ def _known_gradients(grad: Any, input: Any, weight: Any, mean: Any, var: Any, ep
     return first, along, total, of_mean, of_var
 
 
-#: Elements up to which scale and shift are computed for each, with one launch, rather than for each channel.
+#: Elements up to which one launch computes scale and shift per element instead of per channel.
 _SMALL: Final = 4096
 
 
@@ -204,7 +204,7 @@ def _known_formula(present: tuple[bool, ...], *values: Any) -> Any:
 
 
 def _known_at_once(entry: DeviceEntry, values: Sequence[Any], eps: float) -> Any:
-    """``normalize_known`` of a contiguous array by one kernel."""
+    """Compute ``normalize_known`` of a contiguous array in one kernel."""
     x, dtype = values[0]._array, values[0].dtype
     columns = (-1, *(1,) * (x.ndim - 2))
     operands = [(x, dtype), *[(v._array.reshape(columns), dtype) for v in values[1:] if v is not None], (eps, dtype)]
@@ -216,7 +216,7 @@ def _known_at_once(entry: DeviceEntry, values: Sequence[Any], eps: float) -> Any
 
 
 def _cut_off(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Unrecorded by taking part cut off, which costs less than a mode that every operator inside looks at."""
+    """Run unrecorded by detaching the operands, which costs less than a mode that every operator inside would check."""
     if key & AUTOGRAD:
         return None
 
@@ -240,7 +240,7 @@ def _cut_off(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Calla
                lambda grad, input, weight, mean, var, eps, wanted: _known_gradients(
                    grad, input, weight, mean, var, eps, wanted)))
 def normalize_known(input: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> Any:
-    """``input * scale + shift``, computed per channel first: (input - mean) / sqrt(var + eps) * weight + bias."""
+    """Return (input - mean) / sqrt(var + eps) * weight + bias as ``input * scale + shift``, with both per channel."""
     scale = _factor(weight, var, eps)
     shift = -mean * scale if bias is None else bias - mean * scale
     return _scaled(input, _by_channel(scale, input.ndim), _by_channel(shift, input.ndim), input)
@@ -253,22 +253,22 @@ def normalize_known(input: Any, weight: Any, bias: Any, mean: Any, var: Any, eps
 )
 def batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
                momentum: float, eps: float, cudnn_enabled: bool) -> Any:
-    """(input - mean) / sqrt(var + eps) per channel, times weight plus bias.
+    """Return (input - mean) / sqrt(var + eps) per channel, times weight plus bias.
 
     Args:
         input: [N, C, ...].
         weight: A factor per channel, [C].
-        bias: Summand per channel, [C].
+        bias: A summand per channel, [C].
         running_mean: Mean of earlier batches, [C]; changed in place while training.
-        running_var: Unbiased variance of earlier batches, likewise.
+        running_var: Unbiased variance of earlier batches, [C]; changed in place while training.
         training: Whether the statistics are those of this batch.
         momentum: Share of this batch in the new running statistics.
         eps: Added to the variance.
-        cudnn_enabled: Without effect.
+        cudnn_enabled: Ignored.
 
     Raises:
-        ShapeError: The shapes do not fit.
-        ArgumentError: Not training, and without running statistics.
+        ShapeError: The shapes do not fit each other.
+        ArgumentError: ``training`` is False and running statistics are missing.
     """
     return _checked(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
@@ -280,13 +280,13 @@ def batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_va
 )
 def native_batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
                       momentum: float, eps: float) -> Any:
-    """(batch_norm(input), mean, 1 / sqrt(var + eps)) of the batch; statistics are empty when not training.
+    """Return (batch_norm(input), mean, 1 / sqrt(var + eps)) of the batch; statistics are empty when not training.
 
-    They have no gradient, and the dtype of the weight if there is one.
+    Statistics have no gradient. Their dtype is that of the weight, if given.
 
     Raises:
-        ShapeError: The shapes do not fit.
-        ArgumentError: Not training, and without running statistics.
+        ShapeError: The shapes do not fit each other.
+        ArgumentError: ``training`` is False and running statistics are missing.
     """
     result, mean, var = _checked(input, weight, bias, running_mean, running_var, training, momentum, eps)
     dtype = next((x.dtype for x in (weight, bias, running_mean) if x is not None), input.dtype)
@@ -298,10 +298,10 @@ def native_batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, run
 @composite("batch_norm_update_stats(Tensor input, Tensor? running_mean, Tensor? running_var, float momentum) -> "
            "(Tensor, Tensor)", method=False)
 def batch_norm_update_stats(input: Any, running_mean: Any, running_var: Any, momentum: float) -> tuple[Any, Any]:
-    """Mean and variance per channel of [N, C, ...]; the running statistics move towards them in place.
+    """Return mean and variance per channel of [N, C, ...], and move the running statistics towards them in place.
 
     Raises:
-        ShapeError: The input has no elements, or the shapes do not fit.
+        ShapeError: The input has no elements, or the shapes do not fit each other.
     """
     _check_channels("batch_norm_update_stats", input, running_mean=running_mean, running_var=running_var)
     if not input.numel():
@@ -321,22 +321,22 @@ def batch_norm_update_stats(input: Any, running_mean: Any, running_var: Any, mom
 )
 def instance_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, use_input_stats: bool,
                   momentum: float, eps: float, cudnn_enabled: bool) -> Any:
-    """(input - mean) / sqrt(var + eps) per example and channel, times weight plus bias.
+    """Return (input - mean) / sqrt(var + eps) per example and channel, times weight plus bias.
 
     Args:
         input: [N, C, ...].
         weight: A factor per channel, [C].
-        bias: Summand per channel, [C].
+        bias: A summand per channel, [C].
         running_mean: Mean of earlier instances, [C]; changed in place with the batch's own statistics.
-        running_var: Unbiased variance of earlier instances, likewise.
+        running_var: Unbiased variance of earlier instances, [C]; changed in place with the batch's own statistics.
         use_input_stats: Whether the statistics are those of the input.
         momentum: Share of this batch in the new running statistics.
         eps: Added to the variance.
-        cudnn_enabled: Without effect.
+        cudnn_enabled: Ignored.
 
     Raises:
-        ShapeError: The shapes do not fit.
-        ArgumentError: The input's statistics are not used, and running ones are missing.
+        ShapeError: The shapes do not fit each other.
+        ArgumentError: ``use_input_stats`` is False and running statistics are missing.
     """
     _check_channels("instance_norm", input, weight=weight, bias=bias, running_mean=running_mean,
                     running_var=running_var)

@@ -1,4 +1,4 @@
-"""Normalised rows of inputs that are seen in another shape: groups and batches, as one operator with one node."""
+"""Normalised rows of reshaped inputs, for groups and batches, as one operator with one node."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def _parts_joint(grads: Any, input: Any, weight: Any, bias: Any, result1: Any, r
     "normalize_parts(Tensor input, Tensor? weight, Tensor? bias, float eps, any form) -> (Tensor, Tensor, Tensor)",
     method=False, function=False, kept=True, derivative=Derivative(_parts_joint))
 def normalize_parts(input: Any, weight: Any, bias: Any, eps: float, form: Any) -> tuple[Any, Any, Any]:
-    """normalize_rows of an input that is seen in another shape.
+    """Apply normalize_rows to an input in another shape.
 
     Args:
-        input: A tensor of floats.
+        input: A floating-point tensor.
         weight: Factors, or None.
-        bias: Summand, or None.
+        bias: Summands, or None.
         eps: Added to the variance.
-        form: The shape that the input is seen in (None: its own), the dims of a row in it, and the shape that weight
-            and bias are seen in (None: their own).
+        form: The shape of the input for the rows (None: its own), the dims of a row in it, and the shape of weight and
+            bias (None: their own).
 
     Returns:
-        A result of the input's shape; mean and variance have those that they have in the other one.
+        A result of the input's shape, and mean and variance in the other shape.
     """
     rows, dims, each = form
     weight, bias = _viewed(weight, each), _viewed(bias, each)
@@ -59,7 +59,7 @@ def normalize_parts(input: Any, weight: Any, bias: Any, eps: float, form: Any) -
     "any wanted) -> Tensor[]", method=False, function=False, kept=True)
 def normalize_parts_gradients(upstream: Any, input: Any, weight: Any, bias: Any, mean: Any, square: Any, eps: float,
                               form: Any, wanted: tuple[bool, bool, bool]) -> tuple[Any, ...]:
-    """Gradients of input, weight and bias of ``normalize_parts``, as far as they are wanted."""
+    """Return the wanted gradients of input, weight and bias of ``normalize_parts``."""
     rows, dims, each = form
     made = call(COMPOSITES["normalize_gradients"], _viewed(upstream, rows), _viewed(input, rows), _viewed(weight, each),
                 _viewed(bias, each), mean, square, eps, dims, wanted)

@@ -1,4 +1,4 @@
-"""Normalisation: values brought to mean 0 and variance 1 over some dimensions, then scaled and shifted."""
+"""Normalisation: scale values to mean 0 and variance 1 over some dimensions, then apply a factor and a summand."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from ...reductions.value_checks import widened
 from .grouped_norms import normalize_parts
 from .row_norms import normalize_rms, normalize_rows
 
-#: The shape that rows are seen in, their dims, and the shape of weight and bias; see ``normalize_parts``.
+#: The shape of the input for the rows, a row's dims, and the shape of weight and bias; see ``normalize_parts``.
 Form = tuple[tuple[int, ...] | None, tuple[int, ...], tuple[int, ...] | None]
 _PARTS: Final = COMPOSITES[normalize_parts.__name__]
-#: The last dimensions, by how many: the same objects for every call.
+#: The last dimensions, by their number; every call uses the same objects.
 _LAST: Final = tuple([tuple(range(-count, 0)) for count in range(65)])
 
 
 def _scaled(result: Any, weight: Any, bias: Any, input: Any) -> Any:
-    """``result * weight + bias`` in the input's dtype."""
+    """Return ``result * weight + bias`` in the input's dtype."""
     if weight is not None and bias is not None:
         result = functions.addcmul(bias, result, weight)
     elif weight is not None:
@@ -39,7 +39,7 @@ def _scaled(result: Any, weight: Any, bias: Any, input: Any) -> Any:
 
 
 def _fits(input: Any, *parameters: Any) -> bool:
-    """Whether scale and shift are computed with in the input's arithmetic dtype, so that one kernel does all."""
+    """Whether factor and summand have the input's arithmetic dtype, so that one kernel computes everything."""
     dtype = input.dtype
     for x in parameters:
         if x is not None and x.dtype is not dtype and arithmetic_dtype(x.dtype) is not arithmetic_dtype(dtype):
@@ -48,13 +48,13 @@ def _fits(input: Any, *parameters: Any) -> bool:
 
 
 def normalized(input: Any, dims: tuple[int, ...], weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
-    """(input - mean) / sqrt(var + eps) over dimensions, times weight plus bias; mean and variance, which keep these.
+    """Return (input - mean) / sqrt(var + eps) over ``dims``, times weight plus bias; mean and variance keep ``dims``.
 
     Args:
-        input: A tensor of floats.
+        input: A floating-point tensor.
         dims: Negative numbers of dimensions, in ascending order.
         weight: Factors that broadcast to the input's shape, or None.
-        bias: Summand, likewise.
+        bias: Summands that broadcast to the input's shape, or None.
         eps: Added to the variance.
     """
     if _fits(input, weight, bias):
@@ -65,7 +65,7 @@ def normalized(input: Any, dims: tuple[int, ...], weight: Any, bias: Any, eps: f
 
 
 def normalized_parts(input: Any, form: Form, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
-    """``normalized`` of an input in another shape; see ``normalize_parts``."""
+    """Apply ``normalized`` to an input in another shape; see ``normalize_parts``."""
     if _fits(input, weight, bias):
         result, mean, var = call(_PARTS, input, weight, bias, eps, form)
         return result, mean, var
@@ -80,10 +80,10 @@ def _group_form(shape: tuple[int, ...], groups: int) -> Form:
 
 
 def check_dtypes(operator: str, input: Any, *parameters: Any) -> None:
-    """Parameters have the input's dtype; those of halves may be float32.
+    """Check that parameters have the input's dtype; those of a 16-bit input may be float32.
 
     Raises:
-        DtypeError: They have another one, or differ from each other.
+        DtypeError: A parameter has another dtype, or the parameters' dtypes differ.
     """
     own = input.dtype
     given = {x.dtype for x in parameters if x is not None}
@@ -95,7 +95,7 @@ def check_dtypes(operator: str, input: Any, *parameters: Any) -> None:
 
 
 def _check_end(operator: str, input: Any, shape: tuple[int, ...], weight: Any, bias: Any) -> None:
-    # Shapes of handles, which are plain tuples.
+    # Handles have their shape as a plain tuple.
     if not shape or input._array.shape[-len(shape):] != shape:
         raise ShapeError(operator, f"input {list(input.shape)} and normalized_shape {list(shape)}",
                          "the normalized shape is the end of the input's shape", "check the layer's size")
@@ -112,18 +112,18 @@ def _check_end(operator: str, input: Any, shape: tuple[int, ...], weight: Any, b
 )
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5,
                cudnn_enable: bool = True) -> Any:
-    """(input - mean) / sqrt(var + eps) over the last dimensions, times weight plus bias.
+    """Return (input - mean) / sqrt(var + eps) over the last dimensions, times weight plus bias.
 
     Args:
         input: A tensor whose shape ends with ``normalized_shape``.
         normalized_shape: Sizes of the dimensions that are normalised.
         weight: Factors, of that shape.
-        bias: Summand, of that shape.
+        bias: Summands, of that shape.
         eps: Added to the variance.
-        cudnn_enable: Without effect.
+        cudnn_enable: Ignored.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
     shape = tuple(normalized_shape)
     _check_end("layer_norm", input, shape, weight, bias)
@@ -135,16 +135,16 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
 @composite("rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
            method=False, kept=True)
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
-    """Input / sqrt(mean(input²) + eps) over the last dimensions, times weight.
+    """Return input / sqrt(mean(input²) + eps) over the last dimensions, times weight.
 
     Args:
-        input: A tensor whose shape ends with ``normalized_shape``; complex numbers are squared as they are.
+        input: A tensor whose shape ends with ``normalized_shape``; complex numbers are squared without conjugation.
         normalized_shape: Sizes of the dimensions that are normalised.
         weight: Factors, of that shape.
-        eps: Added to the mean square; by default the distance from 1 to the next number that is computed with.
+        eps: Added to the mean square; by default the machine epsilon of the arithmetic dtype.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
     shape = tuple(normalized_shape)
     _check_end("rms_norm", input, shape, weight, None)
@@ -164,10 +164,10 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     method=False,
 )
 def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
-    """(layer_norm(input), mean, 1 / sqrt(var + eps)); statistics have no gradient.
+    """Return (layer_norm(input), mean, 1 / sqrt(var + eps)); statistics have no gradient.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
     result = layer_norm(input, normalized_shape, weight, bias, eps)
     dims = tuple(range(input.ndim - len(tuple(normalized_shape)), input.ndim))
@@ -175,7 +175,7 @@ def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any,
 
 
 def _statistics(input: Any, dims: tuple[int, ...], eps: float, keepdim: bool, weight: Any) -> tuple[Any, Any]:
-    """Mean and reciprocal standard deviation, in the dtype of the weight if there is one."""
+    """Return mean and reciprocal standard deviation, in the dtype of the weight, if given."""
     dtype, input = widened(input)
     mean, var = input.mean(dims, keepdim), input.var(dims, keepdim=keepdim, correction=0)
     kept = dtype if weight is None else weight.dtype
@@ -183,7 +183,7 @@ def _statistics(input: Any, dims: tuple[int, ...], eps: float, keepdim: bool, we
 
 
 def _by_channel(x: Any, rank: int) -> Any:
-    """Values per channel, to go with [N, C, ...]."""
+    """Return values per channel in a shape that broadcasts with [N, C, ...]."""
     return x if x is None or rank == 2 else x.reshape((-1, *[1] * (rank - 2)))
 
 
@@ -194,18 +194,18 @@ def _by_channel(x: Any, rank: int) -> Any:
 )
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
                cudnn_enabled: bool = True) -> Any:
-    """(input - mean) / sqrt(var + eps) over each group of channels, times weight plus bias.
+    """Return (input - mean) / sqrt(var + eps) over each group of channels, times weight plus bias.
 
     Args:
         input: [N, C, ...].
-        num_groups: Groups of equal size that the channels are divided into.
+        num_groups: The number of groups, all of the same size.
         weight: A factor per channel, [C].
-        bias: Summand per channel, [C].
+        bias: A summand per channel, [C].
         eps: Added to the variance.
-        cudnn_enabled: Without effect.
+        cudnn_enabled: Ignored.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
     if input.ndim < 2 or num_groups < 1 or input.shape[1] % num_groups:
         raise ShapeError("group_norm", f"input {list(input.shape)} in {num_groups} groups",
@@ -223,10 +223,10 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     method=False,
 )
 def native_group_norm(input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
-    """(group_norm(input), mean, 1 / sqrt(var + eps)) of N examples of C channels with HxW elements each.
+    """Return (group_norm(input), mean, 1 / sqrt(var + eps)) of N examples of C channels with HxW elements each.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
     if input.numel() != N * C * HxW:
         raise ShapeError("native_group_norm", f"input {list(input.shape)} for N={N}, C={C}, HxW={HxW}",
@@ -248,10 +248,10 @@ def _check_channels(operator: str, input: Any, **values: Any) -> None:
 
 
 def check_running(operator: str, training: bool, mean: Any, var: Any) -> None:
-    """Refuse a call that normalises with running statistics but lacks them.
+    """Refuse to normalise with missing running statistics.
 
     Raises:
-        ArgumentError: They are missing.
+        ArgumentError: ``training`` is False and a statistic is missing.
     """
     if not training and (mean is None or var is None):
         raise ArgumentError(operator, "no running_mean or running_var", "statistics are given where the batch's are "
@@ -261,7 +261,7 @@ def check_running(operator: str, training: bool, mean: Any, var: Any) -> None:
 @composite("local_response_norm(Tensor input, int size, float alpha=0.0001, float beta=0.75, float k=1.0) -> Tensor",
            method=False, namespace="nn.functional")
 def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Any:
-    """Input / (k + alpha * mean of input² over ``size`` neighbouring channels) ** beta, with zeros beyond the edges.
+    """Return input / (k + alpha * mean of input² over ``size`` adjacent channels) ** beta, with zeros beyond the edges.
 
     Raises:
         ShapeError: The input has fewer than three dimensions.

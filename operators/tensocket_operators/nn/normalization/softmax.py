@@ -87,11 +87,11 @@ log_softmax_backward: Final[Row] = Row(
 
 @composite("softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor", direct=softmax_rows.direct)
 def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
-    """exp(input) / sum(exp(input)) along ``dim``, without overflow."""
+    """Return exp(input) / sum(exp(input)) along ``dim``, without overflow."""
     return call(softmax_rows, input if dtype is None else input.to(dtype), dim)
 
 
 @composite("log_softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor", direct=log_softmax_rows.direct)
 def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
-    """log(softmax(input)) along ``dim``, accurate for small probabilities."""
+    """Return log(softmax(input)) along ``dim``, accurate for small probabilities."""
     return call(log_softmax_rows, input if dtype is None else input.to(dtype), dim)

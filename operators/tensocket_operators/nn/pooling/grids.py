@@ -1,4 +1,4 @@
-"""Reading images at points of a grid, and grids of affine maps."""
+"""Image samples at the points of a grid, and grids of affine maps."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _PADDINGS: Final = ("zeros", "border", "reflection")
 
 
 def _unnormalized(x: Any, size: int, align_corners: bool) -> Any:
-    """Return the coordinates from -1 to 1 as positions; the ends are centres of elements, or their outer edges."""
+    """Return coordinates from -1 to 1 as positions; both ends are centres of elements, or their outer edges."""
     return (x + 1) / 2 * (size - 1) if align_corners else ((x + 1) * size - 1) / 2
 
 
 def _clipped(x: Any, size: int) -> Any:
-    """Positions within the image, NaN as 0; those at its ends and outside have no gradient."""
+    """Clamp positions to the image and NaN to 0; positions at its ends and outside get no gradient."""
     inside, value = (x > 0) & (x < size - 1), x.detach()
     return functions.where(inside, x, value.masked_fill(value != value, 0).clamp(0, size - 1))
 
 
 def _reflected(x: Any, size: int, align_corners: bool) -> Any:
-    """Positions folded back into the image at its ends."""
+    """Reflect positions at the ends of the image until they are inside."""
     low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
     if span == 0:
         return x * 0
@@ -50,12 +50,12 @@ def _placed(x: Any, size: int, padding: str, align_corners: bool) -> Any:
 
 
 def _index(places: list[Any], sizes: tuple[int, ...]) -> Any:
-    """Return the positions of elements at whole places, each [B, points]; -1 where there are none."""
+    """Return the flat positions of elements at integral coordinates, each [B, points]; -1 outside the image."""
     valid, index = None, None
     for place, size in zip(places, sizes, strict=True):
         inside = (place >= 0) & (place <= size - 1)
         valid = inside if valid is None else valid & inside
-        # Floats count no further than their precision, halves of these only to 256.
+        # Floats count exactly only up to their precision, 16-bit ones to 256.
         whole = functions.where(inside, place, 0).to(dtypes.int64)
         index = whole if index is None else index * size + whole
     assert index is not None
@@ -70,13 +70,13 @@ def _summed(flat: Any, weights: list[Any], index: list[Any]) -> Any:
 def _nearest(flat: Any, points: list[Any], sizes: tuple[int, ...]) -> Any:
     index = _index([x.detach().round() for x in points], sizes)
     weight = flat.new_ones(tuple(index.shape))
-    if points[0].requires_grad:  # the slope along the points is 0, which is not the same as none
+    if points[0].requires_grad:  # the slope along the points is 0, which differs from no gradient
         weight = weight + points[0].masked_fill(points[0].isfinite().logical_not(), 0) * 0
     return _summed(flat, [weight], [index])
 
 
 def _linear(flat: Any, points: list[Any], sizes: tuple[int, ...]) -> Any:
-    """Corners around every point, by how near they are."""
+    """Interpolate linearly between the corners around every point."""
     lows = [x.detach().floor() for x in points]
     weights, index = [], []
     for corner in itertools.product((0, 1), repeat=len(sizes)):
@@ -91,7 +91,7 @@ def _linear(flat: Any, points: list[Any], sizes: tuple[int, ...]) -> Any:
 
 
 def _cubic_weights(t: Any) -> list[Any]:
-    """Return the weights of the four elements around a point (cubic convolution with -0.75)."""
+    """Return the weights of the four elements around a point (cubic convolution with a = -0.75)."""
     a = -0.75
 
     def near(x: Any) -> Any:
@@ -130,14 +130,14 @@ def _sampled(operator: str, input: Any, grid: Any, mode: str, padding: str, alig
                          "both have one dtype", "convert with .to(dtype)")
     batch, channels, *sizes = input.shape
     points = grid.reshape((batch, math.prod(grid.shape[1:-1]), dims))
-    # The last coordinate of a point is that of the first dimension.
+    # The last coordinate of a point belongs to the first dimension.
     lines = [_unnormalized(points.select(-1, dims - 1 - d), n, align_corners) for d, n in enumerate(sizes)]
     flat = input.reshape((batch, channels, math.prod(sizes)))
     if mode == "bicubic":
         result = _cubic(flat, lines, tuple(sizes), padding, align_corners)
     else:
         lines = [_placed(x, n, padding, align_corners) for x, n in zip(lines, sizes, strict=True)]
-        if dims == 3 and padding == "zeros":  # points without a place are outside; of planes, PyTorch gives NaN
+        if dims == 3 and padding == "zeros":  # non-finite points are outside; for planes, PyTorch gives NaN
             lines = [functions.where(x.detach().isfinite(), x, -2.0) for x in lines]
         result = (_linear if mode == "bilinear" else _nearest)(flat, lines, tuple(sizes))
     return result.reshape((batch, channels, *grid.shape[1:-1]))
@@ -147,18 +147,18 @@ def _sampled(operator: str, input: Any, grid: Any, mode: str, padding: str, alig
            "bool? align_corners=None) -> Tensor", method=False, namespace="nn.functional")
 def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
                 align_corners: bool | None = None) -> Any:
-    """Values of an image at the points of a grid.
+    """Sample an image at the points of a grid.
 
     Args:
         input: [B, C, H, W] or [B, C, D, H, W].
         grid: [B, .., 2] or [B, .., 3]; coordinates x, y (, z) from -1 to 1.
         mode: ``bilinear``, ``nearest`` or ``bicubic``.
-        padding_mode: Values outside of the image: ``zeros``, the ``border``, or its ``reflection``.
-        align_corners: Whether -1 and 1 are centres of the outermost elements instead of their outer edges.
+        padding_mode: Values outside the image: ``zeros``, the ``border``, or its ``reflection``.
+        align_corners: Whether -1 and 1 are the centres of the outermost elements instead of their outer edges.
 
     Raises:
         ArgumentError: A mode is unknown.
-        ShapeError: Image and grid do not fit.
+        ShapeError: Image and grid do not fit each other.
         DtypeError: Their dtypes differ.
     """
     if mode not in _MODES:
@@ -183,19 +183,19 @@ _NUMBERED: Final = ("(Tensor input, Tensor grid, int interpolation_mode, int pad
 
 @composite(f"grid_sampler{_NUMBERED}", method=False)
 def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
-    """``grid_sample`` with modes by number, of two or three dimensions."""
+    """Run ``grid_sample`` in two or three dimensions, with modes given by number."""
     return _by_number("grid_sampler", input, grid, input.ndim - 2, interpolation_mode, padding_mode, align_corners)
 
 
 @composite(f"grid_sampler_2d{_NUMBERED}", method=False)
 def grid_sampler_2d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
-    """``grid_sample`` of [B, C, H, W] with modes by number."""
+    """Run ``grid_sample`` of [B, C, H, W], with modes given by number."""
     return _by_number("grid_sampler_2d", input, grid, 2, interpolation_mode, padding_mode, align_corners)
 
 
 @composite(f"grid_sampler_3d{_NUMBERED}", method=False)
 def grid_sampler_3d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
-    """``grid_sample`` of [B, C, D, H, W] with modes by number."""
+    """Run ``grid_sample`` of [B, C, D, H, W], with modes given by number."""
     return _by_number("grid_sampler_3d", input, grid, 3, interpolation_mode, padding_mode, align_corners)
 
 
@@ -211,7 +211,7 @@ def _affine_base(like: Any, sizes: tuple[int, ...], align_corners: bool) -> Any:
 
 
 def _affine_gradient(grad: Any, size: Any, align_corners: bool) -> Any:
-    """Return the gradient of affine maps, which depends on no tensor of the forward pass."""
+    """Return the gradient of affine maps; it depends on no tensor of the forward pass."""
     batch, _, *sizes = tuple(size)
     base = _affine_base(grad, tuple(sizes), align_corners)
     return functions.matmul(grad.reshape((batch, -1, len(sizes))).mT, base)
@@ -220,11 +220,11 @@ def _affine_gradient(grad: Any, size: Any, align_corners: bool) -> Any:
 @composite("affine_grid_generator(Tensor theta, any size, bool align_corners) -> Tensor", method=False,
            derivative=Derivative(theta=_affine_gradient))
 def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
-    """Where the points of an image of ``size`` lie after affine maps: [B, H, W, 2] or [B, D, H, W, 3].
+    """Return the points of an image of ``size`` after affine maps: [B, H, W, 2] or [B, D, H, W, 3].
 
     Raises:
-        ShapeError: ``theta`` is not [B, 2, 3] or [B, 3, 4] as ``size`` says.
-        DtypeError: ``theta`` is not of floats.
+        ShapeError: ``theta`` is not [B, 2, 3] or [B, 3, 4], as ``size`` requires.
+        DtypeError: ``theta`` does not have a floating-point dtype.
     """
     batch, _, *sizes = tuple(size)
     dims = len(sizes)
@@ -241,7 +241,7 @@ def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
 @composite("affine_grid(Tensor theta, any size, bool? align_corners=None) -> Tensor", method=False,
            namespace="nn.functional")
 def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
-    """Where the points of an image of ``size`` lie after affine maps, for ``grid_sample``."""
+    """Return the points of an image of ``size`` after affine maps, for ``grid_sample``."""
     if align_corners and 1 in tuple(size)[2:]:
         warnings.warn("a grid with one point along a dimension has it in the middle where align_corners=True. "
                       "See the documentation of affine_grid for details.", UserWarning, stacklevel=3)

@@ -28,17 +28,17 @@ from .resampling import (
     transposed,
 )
 
-#: Kernel and number of spatial dimensions of the modes that have one number only.
+#: Kernel and number of spatial dimensions of the modes that fix this number.
 _MODES: Final = {"linear": ("linear", 1), "bilinear": ("linear", 2), "trilinear": ("linear", 3),
                  "bicubic": ("cubic", 2)}
 _NEAREST: Final = ("nearest", "nearest-exact")
 
 
 def _per_dimension(name: str, value: Any, dims: int) -> list[Any]:
-    """One number for each spatial dimension.
+    """Return one number for each spatial dimension.
 
     Raises:
-        ArgumentError: There is another number of them.
+        ArgumentError: The number of values differs from ``dims``.
     """
     values = list(value) if isinstance(value, (tuple, list)) else [value] * dims
     if len(values) != dims:
@@ -48,7 +48,7 @@ def _per_dimension(name: str, value: Any, dims: int) -> list[Any]:
 
 
 def _sizes(input: Any, size: Any, scale_factor: Any, recompute: Any) -> tuple[list[int], list[float | None]]:
-    """Return the sizes of the result, and the factors that positions are computed with."""
+    """Return the sizes of the result, and the scale factors for positions."""
     given, dims = tuple(input.shape[2:]), input.ndim - 2
     if (size is None) == (scale_factor is None):
         raise ArgumentError("interpolate", f"size={size!r}, scale_factor={scale_factor!r}",
@@ -67,8 +67,8 @@ def _check(input: Any, mode: str, align_corners: Any, antialias: bool) -> None:
     """Refuse a mode that does not fit the input and the other arguments.
 
     Raises:
-        ArgumentError: It does not.
-        ShapeError: The input has no batch, channels and one to three spatial dimensions.
+        ArgumentError: The mode does not fit them.
+        ShapeError: The input is not a batch with channels and one to three spatial dimensions.
     """
     known = (*_NEAREST, "area", *_MODES)
     if mode not in known:
@@ -91,16 +91,16 @@ def _check(input: Any, mode: str, align_corners: Any, antialias: bool) -> None:
            method=False, namespace="nn.functional")
 def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
                 align_corners: Any = None, recompute_scale_factor: Any = None, antialias: bool = False) -> Any:
-    """An image [B, C, ..] of other sizes.
+    """Resize an image [B, C, ..].
 
     Args:
         input: One to three spatial dimensions.
         size: Sizes of the result, or
         scale_factor: factors of the sizes, rounded down.
         mode: ``nearest``, ``nearest-exact``, ``linear``, ``bilinear``, ``trilinear``, ``bicubic`` or ``area``.
-        align_corners: Whether corner elements are at the same place in both, instead of corners of elements.
+        align_corners: Whether the centres of corner elements coincide, instead of their outer edges.
         recompute_scale_factor: Whether positions follow from the sizes instead of the factors.
-        antialias: Whether shrinking averages over all elements in reach (bilinear and bicubic).
+        antialias: Whether shrinking averages over all elements within the kernel (bilinear and bicubic).
 
     Raises:
         ArgumentError: Arguments are missing or do not fit each other.
@@ -152,7 +152,7 @@ def _nearest_gradient(grad: Any, shape: Any, factors: tuple[float | None, ...], 
            function=False, derivative=Derivative(input=lambda grad, input_shape, factors, exact: (
                _nearest_gradient(grad, input_shape, factors, exact))))
 def nearest_elements(input: Any, wanted: tuple[int, ...], factors: tuple[float | None, ...], exact: bool) -> Any:
-    """An image of other sizes, whose elements are the nearest ones of the input."""
+    """Resize an image by copying the nearest elements of the input."""
     result = input
     for k, (m, factor) in enumerate(zip(wanted, factors, strict=True)):
         if not input._entry.holds_data:
@@ -170,7 +170,7 @@ def nearest_elements(input: Any, wanted: tuple[int, ...], factors: tuple[float |
            "bool? align_corners=None) -> Tensor", method=False, namespace="nn.functional")
 def upsample(input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
              align_corners: Any = None) -> Any:
-    """The older name of ``interpolate``."""
+    """Resize an image; the older name of ``interpolate``."""
     warnings.warn("upsample is deprecated; use interpolate", UserWarning, stacklevel=3)
     return functions.interpolate(input, size, scale_factor, mode, align_corners)
 
@@ -178,7 +178,7 @@ def upsample(input: Any, size: Any = None, scale_factor: Any = None, mode: str =
 @composite("upsample_nearest(Tensor input, any size=None, any scale_factor=None) -> Tensor", method=False,
            namespace="nn.functional")
 def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
-    """``interpolate`` with mode ``nearest``."""
+    """Run ``interpolate`` with mode ``nearest``."""
     warnings.warn("upsample_nearest is deprecated; use interpolate", UserWarning, stacklevel=3)
     return functions.interpolate(input, size, scale_factor, "nearest")
 
@@ -186,6 +186,6 @@ def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> 
 @composite("upsample_bilinear(Tensor input, any size=None, any scale_factor=None) -> Tensor", method=False,
            namespace="nn.functional")
 def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
-    """``interpolate`` with mode ``bilinear`` and aligned corners."""
+    """Run ``interpolate`` with mode ``bilinear`` and aligned corners."""
     warnings.warn("upsample_bilinear is deprecated; use interpolate", UserWarning, stacklevel=3)
     return functions.interpolate(input, size, scale_factor, "bilinear", True)

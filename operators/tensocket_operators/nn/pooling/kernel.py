@@ -9,9 +9,9 @@ from typing import Any, Final
 from tensocket_core.device import DeviceEntry
 from tensocket_core.geometry import coalesce, element_strides
 from tensocket_core.launch.programs import index_dtype, program
-from tensocket_core.launch.replay import constant
 from tensocket_core.launch.stream_use import note_use
 from tensocket_plugins.contract.dtypes import DType, int32, int64
+from tensocket_plugins.contract.launch_recorder import note_constant
 from tensocket_plugins.ir.build.math import arithmetic_dtype
 from tensocket_plugins.ir.build.nest import Nest, dot, linear, parallel
 from tensocket_plugins.ir.nodes import (
@@ -57,7 +57,9 @@ def _launch(entry: DeviceEntry, place: tuple[Any, ...], arrays: Sequence[Any], p
         key, build, scalars, tables = plan()
         found = _PLANS[place] = program(entry, key, build, Strategy.SERIAL), scalars, tables
     run, scalars, tables = found
-    buffers, stream = (*arrays, *[constant(entry, table) for table in tables]), entry.stream
+    for table in tables:
+        note_constant(table)
+    buffers, stream = (*arrays, *tables), entry.stream
     note_use(buffers, stream)
     run(buffers, scalars, stream)
 

@@ -1,4 +1,4 @@
-"""Weighted sums of an image's elements at points, as ``grid_sample`` reads them."""
+"""Weighted sums of an image's elements at points, for ``grid_sample``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from .points_kernel_cpu import Kind, on_points
 
 
 def _direct(kind: Kind) -> Any:
-    """One kernel on processors with a code generator; the operands are two arrays of floats and the positions."""
+    """Return a shortcut that launches one kernel, on processors with a code generator.
+
+    The operands are two floating-point arrays and the positions.
+    """
 
     @processors_only(f"{kind}_points")
     def shortcut(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -45,7 +48,7 @@ def _direct(kind: Kind) -> Any:
 
 
 def _elements(flat: Any, index: Any) -> Any:
-    """Elements [B, C, points] at positions [B, points]; 0 where there are none."""
+    """Return the elements [B, C, points] at positions [B, points]; 0 at position -1."""
     shape = (flat.shape[0], flat.shape[1], index.shape[-1])
     found = flat.gather(2, index.clamp_min(0).unsqueeze(1).expand(shape))
     return functions.where((index >= 0).unsqueeze(1), found, 0)
@@ -54,14 +57,14 @@ def _elements(flat: Any, index: Any) -> Any:
 @composite("point_slopes(Tensor grad, Tensor flat, Tensor index, int size) -> Tensor", method=False, function=False,
            direct=_direct("slopes"))
 def point_slopes(grad: Any, flat: Any, index: Any, size: int) -> Any:
-    """Gradients of the weights of ``read_points``."""
+    """Return the gradients of the weights of ``read_points``."""
     return functions.stack([(_elements(flat, index.select(1, k)) * grad).sum(1) for k in range(index.shape[1])], 1)
 
 
 @composite("place_points(Tensor grad, Tensor weights, Tensor index, int size) -> Tensor", method=False, function=False,
            direct=_direct("place"))
 def place_points(grad: Any, weights: Any, index: Any, size: int) -> Any:
-    """Gradients of the elements of ``read_points``, [B, C, size]."""
+    """Return the gradients of the elements of ``read_points``, [B, C, size]."""
     total = grad.new_zeros((*grad.shape[:2], size))
     for k in range(index.shape[1]):
         places = index.select(1, k).unsqueeze(1)
@@ -76,12 +79,12 @@ def place_points(grad: Any, weights: Any, index: Any, size: int) -> Any:
         flat=lambda grad, weights, index, size: call(COMPOSITES["place_points"], grad, weights, index, size),
         weights=lambda grad, flat, index, size: call(COMPOSITES["point_slopes"], grad, flat, index, size)))
 def read_points(flat: Any, weights: Any, index: Any, size: int) -> Any:
-    """Sums of the elements at the positions of each point times their weights.
+    """Return the weighted sums of the elements at the positions of each point.
 
     Args:
         flat: [B, C, size].
         weights: [B, K, points].
-        index: int64 positions below ``size``, -1 for no element, [B, K, points].
+        index: int64 positions below ``size``, -1 for a missing element, [B, K, points].
         size: Elements of a channel.
 
     Returns:

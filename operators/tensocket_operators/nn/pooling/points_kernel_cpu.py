@@ -1,4 +1,4 @@
-"""Weighted sums of elements at points, and their gradients, for processors: points are the lanes of vectors."""
+"""Weighted sums of elements at points, and their gradients, for processors: points are vector lanes."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from tensocket_plugins.ir.nodes import (
     select,
 )
 
-#: Points that are looked up together.
+#: Points that one vector handles together.
 _LANES: Final = 16
 
 Kind = Literal["read", "place", "slopes"]
 
 
 def point_nest(kind: Kind, dtype: DType, count: int) -> Program:
-    """Return the program of ``on_points``: buffers are the result, its operands, and int64 positions, -1 for none.
+    """Return the program of ``on_points``; buffers are the result, its operands, and int64 positions, -1 for none.
 
     Sizes are those of the batch, channels, elements of a channel and points.
 
     Args:
-        kind: Which of the three.
+        kind: One of the three kinds of ``on_points``.
         dtype: Element type of the result and the operands.
         count: Positions of each point.
     """
@@ -49,7 +49,7 @@ def point_nest(kind: Kind, dtype: DType, count: int) -> Program:
 
 
 class _Points:
-    """Writes a nest."""
+    """Writer of a nest."""
 
     def __init__(self, kind: Kind, dtype: DType, count: int) -> None:
         self.kind, self.dtype, self.count = kind, dtype, count
@@ -62,7 +62,7 @@ class _Points:
         self.base = Var("base", int64)
 
     def program(self) -> Program:
-        """The finished nest."""
+        """Return the finished nest."""
         if self.kind == "place":
             return self.nest.program(parallel([self.b, self.c], [self.batch, self.channels], self._placed()))
         at = Let(self.p, self.block * _LANES + self.lane)
@@ -72,11 +72,11 @@ class _Points:
         return self.nest.program(parallel([self.b, self.block], [self.batch, blocks], [lanes]))
 
     def _at(self, k: int) -> Expr:
-        """Where position or weight ``k`` of a point is."""
+        """Return the offset of position or weight ``k`` of a point."""
         return (self.b * self.count + k) * self.points + self.p
 
     def _channel(self, size: Expr) -> Expr:
-        """Where a channel begins."""
+        """Return the offset of a channel."""
         return (self.b * self.channels + self.c) * size
 
     def _positions(self) -> tuple[list[Stmt], list[Var]]:
@@ -84,11 +84,11 @@ class _Points:
         return [Let(name, Load("index", self._at(k), int64)) for k, name in enumerate(names)], names
 
     def _inside(self, place: Expr) -> Expr:
-        """Return a position that there is: other threads may change positions while the kernel runs."""
+        """Return a valid position: other threads may change positions while the kernel runs."""
         return call("min", call("max", place, const(0, int64)), self.size - 1)
 
     def _element(self, array: str, place: Expr) -> Expr:
-        """Return an element of the channel; 0 where there is none."""
+        """Return an element of the channel; 0 at position -1."""
         found = Load(array, self.base + self._inside(place), self.dtype)
         return select(place >= 0, found, const(0, self.dtype))
 
@@ -117,7 +117,7 @@ class _Points:
                 *[Store("out0", self._at(k), cast(total, self.dtype)) for k, total in enumerate(sums)]]
 
     def _placed(self) -> list[Stmt]:
-        """Zeros, and what every point adds to them, in order."""
+        """Write zeros, then add the contribution of every point, in order."""
         i, slope = Var("i", int64), Var("slope", self.dtype)
         lets, places = self._positions()
         for k, place in enumerate(places):
@@ -134,16 +134,16 @@ class _Points:
 
 def on_points(entry: DeviceEntry, kind: Kind, shape: tuple[int, ...], operands: Sequence[Any], dtype: DType,
               sizes: Sequence[int]) -> Any:
-    """Return a new array on a processor: ``read``, sums over the positions of each point; ``place`` and ``slopes``,
-    what a gradient of these is to elements and to weights.
+    """Return a new array on a processor: the sums at points, or the gradient of their elements or weights.
 
     Args:
         entry: A device whose target is of kind ``cpu``.
-        kind: Which of them.
-        shape: The result's.
+        kind: ``read`` for sums over the positions of each point, ``place`` for gradients of elements, ``slopes`` for
+            those of weights.
+        shape: The result's shape.
         operands: Handles without gaps: the elements or the gradient, the weights or elements, the positions.
-        dtype: Element type of all but positions.
-        sizes: Of the batch, channels, elements of a channel and points.
+        dtype: Element type of everything but positions.
+        sizes: Sizes of the batch, the channels, the elements of a channel and the points.
     """
     out = entry.runtime.empty(shape, dtype, entry.stream)
     if out.size:

@@ -1,4 +1,4 @@
-"""Pooling over windows: largest elements and means, with fixed windows or with windows that divide an image."""
+"""Pooling over windows: largest elements and means, over fixed windows or windows that divide an image."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .resampling import adaptive_taps, mean_taps, ordered, resampled
 
 
 def spatial(operator: str, input: Any, dims: int, empty_first: bool = False) -> tuple[int, ...]:
-    """Return the sizes that windows lie on; with ``empty_first`` the first dimension may be empty even without a batch.
+    """Return the spatial sizes; with ``empty_first`` the first dimension may be empty even without a batch.
 
     Raises:
         ShapeError: The input is neither an image nor a batch of images, or a size other than the batch's is 0.
@@ -39,10 +39,10 @@ def spatial(operator: str, input: Any, dims: int, empty_first: bool = False) -> 
 
 def pooled_sizes(operator: str, sizes: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...],
                  padding: tuple[int, ...], dilation: tuple[int, ...], ceil_mode: bool) -> tuple[int, ...]:
-    """How many windows there are; with ``ceil_mode`` also those that begin inside and end outside.
+    """Return the number of windows per dimension; ``ceil_mode`` adds those that begin inside and end outside.
 
     Raises:
-        ArgumentError: Kernel, stride or dilation is not positive, or the padding more than half of a window.
+        ArgumentError: Kernel, stride or dilation is not positive, or the padding exceeds half of a window.
         ShapeError: No window fits.
     """
     if min((*kernel, *stride, *dilation)) < 1:
@@ -63,7 +63,7 @@ def pooled_sizes(operator: str, sizes: tuple[int, ...], kernel: tuple[int, ...],
 
 
 def _line(operator: str, dims: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any = 1) -> list[Any]:
-    """Kernel, stride, padding and dilation with a number for each dimension; the stride is the kernel's by default."""
+    """Return kernel, stride, padding and dilation with a number per dimension; the stride defaults to the kernel."""
     stride = kernel_size if stride is None or stride in ((), []) else stride
     return [numbers(operator, name, value, dims) for name, value in (
         ("kernel_size", kernel_size), ("stride", stride), ("padding", padding), ("dilation", dilation))]
@@ -79,7 +79,7 @@ def _max_windows(operator: str, dims: int, sizes: tuple[int, ...], *arguments: A
     return tuple([window_taps(*line) for line in zip(sizes, outputs, kernel, stride, dilation, padding, strict=True)])
 
 
-#: Windows by shapes and arguments that fit.
+#: Windows by shapes and arguments that passed all checks.
 _WINDOWS: Final[BoundedCache[tuple[Any, ...], tuple[Any, ...]]] = BoundedCache(1024)
 
 
@@ -101,7 +101,7 @@ _MAX: Final = "(Tensor input, any kernel_size, any stride=None, any padding=0, a
 @composite(f"max_pool1d_with_indices{_MAX}) -> (Tensor, Tensor)", method=False, kept=True)
 def max_pool1d_with_indices(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                             ceil_mode: bool = False) -> tuple[Any, Any]:
-    """The largest element of every window of [B, C, L] or [C, L], and its position."""
+    """Return the largest element of every window of [B, C, L] or [C, L], and its position."""
     return _max_pool("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -109,7 +109,7 @@ def max_pool1d_with_indices(input: Any, kernel_size: Any, stride: Any = None, pa
            namespace="nn.functional")
 def max_pool2d_with_indices(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                             ceil_mode: bool = False) -> tuple[Any, Any]:
-    """The largest element of every window of [B, C, H, W] or [C, H, W], and its position in the flattened image."""
+    """Return the largest element of every window of [B, C, H, W] or [C, H, W], and its position, flattened."""
     return _max_pool("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -117,28 +117,28 @@ def max_pool2d_with_indices(input: Any, kernel_size: Any, stride: Any = None, pa
            namespace="nn.functional")
 def max_pool3d_with_indices(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                             ceil_mode: bool = False) -> tuple[Any, Any]:
-    """The largest element of every window of [B, C, D, H, W] or [C, D, H, W], and its position, flattened."""
+    """Return the largest element of every window of [B, C, D, H, W] or [C, D, H, W], and its position, flattened."""
     return _max_pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 @composite(f"max_pool1d{_MAX}) -> Tensor", method=False, kept=True)
 def max_pool1d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                ceil_mode: bool = False) -> Any:
-    """The largest element of every window of [B, C, L] or [C, L]."""
+    """Return the largest element of every window of [B, C, L] or [C, L]."""
     return _max_pool("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
 @composite(f"max_pool2d{_MAX}) -> Tensor", method=False, kept=True)
 def max_pool2d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                ceil_mode: bool = False) -> Any:
-    """The largest element of every window of [B, C, H, W] or [C, H, W]."""
+    """Return the largest element of every window of [B, C, H, W] or [C, H, W]."""
     return _max_pool("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
 @composite(f"max_pool3d{_MAX}) -> Tensor", method=False, kept=True)
 def max_pool3d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                ceil_mode: bool = False) -> Any:
-    """The largest element of every window of [B, C, D, H, W] or [C, D, H, W]."""
+    """Return the largest element of every window of [B, C, D, H, W] or [C, D, H, W]."""
     return _max_pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
@@ -171,7 +171,7 @@ max_pool2d_with_indices_backward: Final = Custom(
 
 def _mean_lines(operator: str, dims: int, input: Any, kernel_size: Any, stride: Any, padding: Any,
                 ceil_mode: bool) -> list[Any]:
-    """For each dimension its size, the number of windows, and their size, stride and padding."""
+    """Return for each dimension its size, the number of windows, and their size, stride and padding."""
     sizes = spatial(operator, input, dims)
     kernel, stride, padding, dilation = _line(operator, dims, kernel_size, stride, padding)
     outputs = pooled_sizes(operator, sizes, kernel, stride, padding, dilation, ceil_mode)
@@ -189,7 +189,7 @@ def _mean_pool(operator: str, dims: int, input: Any, kernel_size: Any, stride: A
         lines = _mean_lines(operator, dims, input, kernel_size, stride, padding, ceil_mode)
         if not input.dtype.is_floating_point:
             return _truncated(input, lines, count_padding, divisor)
-        # One divisor for the whole window counts once.
+        # A divisor for the whole window applies in one dimension only.
         divisors = [None if divisor is None else divisor if k == 0 else 1 for k in range(dims)]
         maps = ordered([mean_taps(*line, d, count_padding) for line, d in zip(lines, divisors, strict=True)])
         if place is not None:
@@ -219,7 +219,7 @@ _MEAN: Final = ("(Tensor input, any kernel_size, any stride=None, any padding=0,
 @composite(f"avg_pool1d{_MEAN}) -> Tensor", method=False, kept=True)
 def avg_pool1d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                count_include_pad: bool = True) -> Any:
-    """The mean of every window of [B, C, L] or [C, L]."""
+    """Return the mean of every window of [B, C, L] or [C, L]."""
     return _mean_pool("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
@@ -227,7 +227,7 @@ def avg_pool1d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 
            namespace="nn.functional")
 def avg_pool2d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                count_include_pad: bool = True, divisor_override: int | None = None) -> Any:
-    """The mean of every window of [B, C, H, W] or [C, H, W]."""
+    """Return the mean of every window of [B, C, H, W] or [C, H, W]."""
     return _mean_pool("avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad,
                       divisor_override)
 
@@ -236,7 +236,7 @@ def avg_pool2d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 
            namespace="nn.functional")
 def avg_pool3d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                count_include_pad: bool = True, divisor_override: int | None = None) -> Any:
-    """The mean of every window of [B, C, D, H, W] or [C, D, H, W]."""
+    """Return the mean of every window of [B, C, D, H, W] or [C, D, H, W]."""
     return _mean_pool("avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad,
                       divisor_override)
 
@@ -254,19 +254,19 @@ _POWER: Final = "(Tensor input, float norm_type, any kernel_size, any stride=Non
 
 @composite(f"lp_pool1d{_POWER}", method=False, namespace="nn.functional")
 def lp_pool1d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
-    """The p-norm of every window of [B, C, L] or [C, L]."""
+    """Return the p-norm of every window of [B, C, L] or [C, L]."""
     return _power_pool("lp_pool1d", 1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 @composite(f"lp_pool2d{_POWER}", method=False, namespace="nn.functional")
 def lp_pool2d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
-    """The p-norm of every window of [B, C, H, W] or [C, H, W]."""
+    """Return the p-norm of every window of [B, C, H, W] or [C, H, W]."""
     return _power_pool("lp_pool2d", 2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 @composite(f"lp_pool3d{_POWER}", method=False, namespace="nn.functional")
 def lp_pool3d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
-    """The p-norm of every window of [B, C, D, H, W] or [C, D, H, W]."""
+    """Return the p-norm of every window of [B, C, D, H, W] or [C, D, H, W]."""
     return _power_pool("lp_pool3d", 3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
@@ -323,39 +323,39 @@ def _with_windows(operator: str, result: Any, windows: Any) -> Any:
 
 @composite("adaptive_avg_pool1d(Tensor input, any output_size) -> Tensor", method=False, kept=True)
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
-    """Means of windows that divide [B, C, L] or [C, L] into ``output_size`` parts."""
+    """Return the means of windows that divide [B, C, L] or [C, L] into ``output_size`` parts."""
     return _adaptive_mean("adaptive_avg_pool1d", 1, input, output_size)
 
 
 @composite("adaptive_avg_pool2d(Tensor input, any output_size) -> Tensor", method=False, kept=True,
            namespace="nn.functional")
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
-    """Means of windows that divide [B, C, H, W] or [C, H, W] into ``output_size`` parts; None keeps a size."""
+    """Return means of windows that divide [B, C, H, W] or [C, H, W] into ``output_size`` parts; None keeps a size."""
     return _adaptive_mean("adaptive_avg_pool2d", 2, input, output_size)
 
 
 @composite("adaptive_avg_pool3d(Tensor input, any output_size) -> Tensor", method=False, kept=True,
            namespace="nn.functional")
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
-    """Means of windows that divide [B, C, D, H, W] or [C, D, H, W] into ``output_size`` parts; None keeps a size."""
+    """Return means of windows that divide [B, C, D, H, W] or [C, D, H, W] into ``output_size``; None keeps a size."""
     return _adaptive_mean("adaptive_avg_pool3d", 3, input, output_size)
 
 
 @composite("adaptive_max_pool1d(Tensor input, any output_size) -> (Tensor, Tensor)", method=False, kept=True)
 def adaptive_max_pool1d(input: Any, output_size: Any) -> tuple[Any, Any]:
-    """Largest elements, and their positions, of windows that divide [B, C, L] or [C, L] into ``output_size`` parts."""
+    """Return the largest elements, and positions, of windows that divide [B, C, L] or [C, L] into ``output_size``."""
     return _adaptive_max("adaptive_max_pool1d", 1, input, output_size)
 
 
 @composite("adaptive_max_pool2d(Tensor input, any output_size) -> (Tensor, Tensor)", method=False, kept=True,
            namespace="nn.functional")
 def adaptive_max_pool2d(input: Any, output_size: Any) -> tuple[Any, Any]:
-    """Largest elements, and their positions, of windows that divide [B, C, H, W] or [C, H, W] into parts."""
+    """Return the largest elements, and their positions, of windows that divide [B, C, H, W] or [C, H, W] into parts."""
     return _adaptive_max("adaptive_max_pool2d", 2, input, output_size)
 
 
 @composite("adaptive_max_pool3d(Tensor input, any output_size) -> (Tensor, Tensor)", method=False, kept=True,
            namespace="nn.functional")
 def adaptive_max_pool3d(input: Any, output_size: Any) -> tuple[Any, Any]:
-    """Largest elements, and their positions, of windows that divide [B, C, D, H, W] or [C, D, H, W] into parts."""
+    """Return the largest elements, and their positions, of windows that divide [B, C, D, H, W] or [C, D, H, W]."""
     return _adaptive_max("adaptive_max_pool3d", 3, input, output_size)

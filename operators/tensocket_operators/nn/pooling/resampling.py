@@ -21,19 +21,19 @@ from ..convolution.windows import resample
 
 Array = np.ndarray[Any, Any]
 
-#: Coefficients of cubic convolution: of plain interpolation and of the kind without aliasing.
+#: Coefficients of cubic convolution: of plain interpolation and of the antialiased kind.
 _CUBIC: Final = -0.75
 _CUBIC_SMOOTH: Final = -0.5
 
 
-#: Maps in the order in which they are applied, each with its dimension, which counts from the last one.
+#: Maps in the order of their application, each with its dimension, which counts from the last one.
 Maps = tuple[tuple[int, Taps], ...]
 
 
 def ordered(maps: list[Taps]) -> Maps:
-    """Maps along the last dimensions in the order in which they are applied.
+    """Return the maps along the last dimensions in the order of their application.
 
-    The one that shrinks its dimension most goes first, of equals the outer one: neighbours are computed together there.
+    The map that shrinks its dimension most is first, the outer one of equals, where adjacent elements share a vector.
     """
     dims = len(maps)
     return tuple([(k - dims, maps[k]) for k in sorted(
@@ -41,14 +41,14 @@ def ordered(maps: list[Taps]) -> Maps:
 
 
 def transposed(maps: Maps) -> Maps:
-    """Return the maps that take gradients back."""
+    """Return the transposed maps, which compute gradients."""
     return tuple([(dim, taps.transposed) for dim, taps in reversed(maps)])
 
 
 @composite("resample_maps(Tensor input, any maps) -> Tensor", method=False, function=False, kept=True,
            derivative=Derivative(input=lambda grad, maps: resampled(grad, transposed(maps))))
 def resample_maps(input: Any, maps: Maps) -> Any:
-    """Maps applied one after the other; half-precision values are rounded once, behind the last map."""
+    """Apply maps one after the other; half-precision values are rounded once, after the last map."""
     narrow = len(maps) > 1 and input.dtype.is_floating_point and input.dtype.itemsize < 4
     result = input.to(dtypes.float32) if narrow else input
     for dim, taps in maps:
@@ -57,7 +57,7 @@ def resample_maps(input: Any, maps: Maps) -> Any:
 
 
 def resampled(input: Any, maps: Maps) -> Any:
-    """``resample_maps``, recorded as one node."""
+    """Return ``resample_maps``, recorded as one node."""
     return call(COMPOSITES["resample_maps"], input, maps)
 
 
@@ -67,7 +67,7 @@ def resampled(input: Any, maps: Maps) -> Any:
 @mapping
 def mean_taps(size: int, outputs: int, kernel: int, stride: int, padding: int, divisor: int | None,
               count_padding: bool) -> tuple[Array, Array]:
-    """Means over windows. ``divisor`` replaces the number of elements; ``count_padding`` counts those outside, too."""
+    """Return means over windows; ``divisor`` replaces the number of elements, ``count_padding`` counts padding."""
     windows = window_taps(size, outputs, kernel, stride, 1, padding).positions
     starts = np.arange(outputs) * stride - padding
     ends = np.minimum(starts + kernel, size + padding)
@@ -78,9 +78,7 @@ def mean_taps(size: int, outputs: int, kernel: int, stride: int, padding: int, d
 
 @mapping
 def adaptive_taps(size: int, outputs: int) -> tuple[Array, Array]:
-    """Return the windows that divide a line into ``outputs`` parts, as evenly as possible and overlapping where they
-    must.
-    """
+    """Return windows that divide a line into ``outputs`` parts, as evenly as possible and with overlap if necessary."""
     at = np.arange(outputs, dtype=np.int64)
     starts, ends = at * size // max(outputs, 1), -(-(at + 1) * size // max(outputs, 1))
     width = int((ends - starts).max(initial=1))
@@ -94,7 +92,7 @@ def adaptive_taps(size: int, outputs: int) -> tuple[Array, Array]:
 
 
 def _scale(size: int, outputs: int, align_corners: bool, scale: float | None, real: type) -> Any:
-    """Return the distance of two outputs, in elements."""
+    """Return the distance between adjacent outputs, in elements."""
     if align_corners:
         return real(size - 1) / real(outputs - 1) if outputs > 1 else real(0)
     return real(1.0 / scale) if scale else real(size) / real(outputs)
@@ -125,7 +123,7 @@ def _sources(size: int, outputs: int, align_corners: bool, scale: float | None, 
 
 @mapping
 def linear_taps(size: int, outputs: int, align_corners: bool, scale: float | None, wide: bool) -> tuple[Array, Array]:
-    """Return the two elements around every output, by distance; ``wide`` computes in float64."""
+    """Return the two elements around every output, weighted by distance; ``wide`` computes in float64."""
     real: Any = np.float64 if wide else np.float32
     source = np.maximum(_sources(size, outputs, align_corners, scale, real), real(0))
     first = np.minimum(np.floor(source).astype(np.int64), size - 1)
@@ -144,7 +142,7 @@ def cubic(x: Any, a: float) -> Any:
 
 @mapping
 def cubic_taps(size: int, outputs: int, align_corners: bool, scale: float | None, wide: bool) -> tuple[Array, Array]:
-    """Return the four elements around every output, the edge repeated."""
+    """Return the four elements around every output; the edge element repeats."""
     source = _sources(size, outputs, align_corners, scale, np.float64 if wide else np.float32)
     first = np.floor(source)
     offsets = np.arange(-1, 3)
@@ -161,7 +159,7 @@ _FILTERS: Final[dict[str, tuple[int, Callable[[Any], Any]]]] = {
 @mapping
 def smooth_taps(size: int, outputs: int, align_corners: bool, scale: float | None, kind: str, wide: bool
                 ) -> tuple[Array, Array]:
-    """Interpolation without aliasing: the kernel is as wide as the distance of two outputs where that is larger."""
+    """Interpolate without aliasing: the kernel is at least as wide as the distance between adjacent outputs."""
     width, weight = _FILTERS[kind]
     real: Any = np.float64 if wide else np.float32
     step = float(_scale(size, outputs, align_corners, scale, real))
@@ -179,5 +177,5 @@ def smooth_taps(size: int, outputs: int, align_corners: bool, scale: float | Non
 
 
 def output_size(size: int, factor: float) -> int:
-    """Return the number of elements of a line of ``size``, scaled."""
+    """Return the number of elements of a scaled line of ``size``."""
     return math.floor(float(size) * factor)

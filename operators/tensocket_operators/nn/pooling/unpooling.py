@@ -1,4 +1,4 @@
-"""The inverse of maximum pooling, pooling over randomly placed windows, and images as columns of windows."""
+"""The inverse of maximum pooling, pooling over random windows, and images as columns of windows."""
 
 from __future__ import annotations
 
@@ -56,21 +56,21 @@ _ARGUMENTS = ("(Tensor input, Tensor indices, any kernel_size, any stride=None, 
 @composite(f"max_unpool1d{_ARGUMENTS}", method=False, namespace="nn.functional")
 def max_unpool1d(input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
                  output_size: Any = None) -> Any:
-    """Zeros with the elements that ``max_pool1d`` found at their positions."""
+    """Return zeros with the results of ``max_pool1d`` at their positions."""
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
 @composite(f"max_unpool2d{_ARGUMENTS}", method=False, namespace="nn.functional")
 def max_unpool2d(input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
                  output_size: Any = None) -> Any:
-    """Zeros with the elements that ``max_pool2d`` found at their positions."""
+    """Return zeros with the results of ``max_pool2d`` at their positions."""
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
 @composite(f"max_unpool3d{_ARGUMENTS}", method=False, namespace="nn.functional")
 def max_unpool3d(input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
                  output_size: Any = None) -> Any:
-    """Zeros with the elements that ``max_pool3d`` found at their positions."""
+    """Return zeros with the results of ``max_pool3d`` at their positions."""
     return _unpool(3, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -78,10 +78,10 @@ def max_unpool3d(input: Any, indices: Any, kernel_size: Any, stride: Any = None,
 
 
 def _starts(samples: Any, size: int, outputs: int, kernel: int) -> Any:
-    """First elements of windows [.., outputs], spread by one random number each (Graham 2014)."""
+    """Return the first elements of windows, [.., outputs], spread by one random number each (Graham 2014)."""
     if outputs == 1:
         return samples.new_full((*samples.shape, 1), size - kernel, dtype=dtypes.int64)
-    # In the input's precision, as where the numbers come from.
+    # In the input's precision, which is also that of the random numbers.
     step = (samples.new_full((), size - kernel) / (outputs - 1))
     places = samples.new_arange(0, outputs - 1, 1).to(samples.dtype)
     moved = samples.unsqueeze(-1)
@@ -92,7 +92,7 @@ def _starts(samples: Any, size: int, outputs: int, kernel: int) -> Any:
 
 def _fractional_places(samples: Any, order: tuple[int, ...], sizes: tuple[int, ...], outputs: tuple[int, ...],
                        kernel: tuple[int, ...]) -> Any:
-    """Return the positions in the flattened image of every window: [.., outputs.., taps]."""
+    """Return the positions in the flattened image for every window: [.., outputs.., taps..]."""
     dims = len(sizes)
     total: Any = 0
     for d in range(dims):
@@ -107,10 +107,10 @@ def _fractional_places(samples: Any, order: tuple[int, ...], sizes: tuple[int, .
 
 
 def _samples_of(operator: str, samples: Any, lead: tuple[int, ...], dims: int) -> Any:
-    """Random numbers for each image and channel; those for more images than there are stay unused.
+    """Return random numbers for each image and channel; surplus ones stay unused.
 
     Raises:
-        ShapeError: There are too few.
+        ShapeError: There are too few numbers.
     """
     images = lead[0] if len(lead) == 2 else 1
     if samples.ndim != 3 or samples.shape[0] < images or tuple(samples.shape[1:]) != (lead[-1], dims):
@@ -142,7 +142,7 @@ def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, outpu
     if samples is None:
         batch = lead if len(lead) == 2 else (1, *lead)
         samples = rand((*batch, dims), dtype=input.dtype, device=input.device)
-    # PyTorch numbers the random numbers of two dimensions from the last one on, those of three from the first.
+    # PyTorch takes the random numbers of two dimensions from the last one on, those of three from the first.
     order = (1, 0) if dims == 2 else (0, 1, 2)
     with no_grad():
         samples = _samples_of(operator, samples.to(input.dtype), lead, dims)
@@ -162,11 +162,11 @@ _FRACTIONAL = ("(Tensor input, any kernel_size, any output_size=None, any output
 @composite(f"fractional_max_pool2d{_FRACTIONAL}", method=False, namespace="nn.functional")
 def fractional_max_pool2d(input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
                           return_indices: bool = False, _random_samples: Any = None) -> Any:
-    """Largest elements of windows at random distances, of [B, C, H, W] or [C, H, W] (Graham 2014).
+    """Return the largest elements of windows at random distances, of [B, C, H, W] or [C, H, W] (Graham 2014).
 
     Raises:
-        ArgumentError: Not exactly one of size and ratio is given.
-        ShapeError: Windows do not fit.
+        ArgumentError: Both or neither of size and ratio are given.
+        ShapeError: A window does not fit.
     """
     return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
@@ -174,7 +174,7 @@ def fractional_max_pool2d(input: Any, kernel_size: Any, output_size: Any = None,
 @composite(f"fractional_max_pool3d{_FRACTIONAL}", method=False, namespace="nn.functional")
 def fractional_max_pool3d(input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
                           return_indices: bool = False, _random_samples: Any = None) -> Any:
-    """Largest elements of windows at random distances, of [B, C, D, H, W] or [C, D, H, W] (Graham 2014)."""
+    """Return the largest elements of windows at random distances, of [B, C, D, H, W] or [C, D, H, W] (Graham 2014)."""
     return _fractional(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
@@ -183,7 +183,7 @@ def fractional_max_pool3d(input: Any, kernel_size: Any, output_size: Any = None,
 
 def _windows(operator: str, sizes: tuple[int, ...], kernel_size: Any, dilation: Any, padding: Any,
              stride: Any) -> tuple[tuple[int, ...], tuple[int, ...], Any]:
-    """Kernel, number of windows and the windows of an image.
+    """Return the kernel, the number of windows and the windows of an image.
 
     Raises:
         ArgumentError: A number is out of its range.
@@ -206,7 +206,7 @@ def _windows(operator: str, sizes: tuple[int, ...], kernel_size: Any, dilation: 
 @composite("im2col(Tensor input, any kernel_size, any dilation=1, any padding=0, any stride=1) -> Tensor",
            method=False, namespace="nn.functional")
 def im2col(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
-    """Windows of [B, C, H, W] or [C, H, W] as columns: [B, C * kernel, windows]."""
+    """Return the windows of [B, C, H, W] or [C, H, W] as columns: [B, C * kernel, windows]."""
     kernel, outputs, windows = _windows("unfold", spatial("unfold", input, 2), kernel_size, dilation, padding, stride)
     lead, channels = tuple(input.shape[:-3]), input.shape[-3]
     return call(unfold_columns, input, windows).reshape((*lead, channels * math.prod(kernel), math.prod(outputs)))
@@ -215,10 +215,10 @@ def im2col(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
 @composite("col2im(Tensor input, any output_size, any kernel_size, any dilation=1, any padding=0, any stride=1) "
            "-> Tensor", method=False, namespace="nn.functional")
 def col2im(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
-    """Columns [B, C * kernel, windows] added up to an image [B, C, H, W].
+    """Add up columns [B, C * kernel, windows] to an image [B, C, H, W].
 
     Raises:
-        ShapeError: The columns do not fit.
+        ShapeError: The columns do not fit the image.
     """
     sizes = numbers("fold", "output_size", output_size, 2)
     kernel, outputs, windows = _windows("fold", sizes, kernel_size, dilation, padding, stride)

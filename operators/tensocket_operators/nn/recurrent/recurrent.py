@@ -23,7 +23,7 @@ _LAYERS = ("Tensor[] params, bool has_biases, int num_layers, float dropout, boo
 
 def _cell(operator: str, step: Callable[..., tuple[Any, ...]], gates: int, input: Any, state: tuple[Any, ...],
           weights: tuple[Any, Any, Any, Any]) -> tuple[Any, ...]:
-    """One step of a cell."""
+    """Run one step of a cell."""
     w_ih, w_hh, b_ih, b_hh = weights
     if input.shape[-1] != w_ih.shape[-1] or w_ih.shape[0] % gates or any(
             tuple(x.shape) != (*input.shape[:-1], w_ih.shape[0] // gates) for x in state):
@@ -35,54 +35,54 @@ def _cell(operator: str, step: Callable[..., tuple[Any, ...]], gates: int, input
 
 @composite(f"lstm_cell(Tensor input, Tensor[] hx, {_CELL}) -> (Tensor, Tensor)", method=False)
 def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-    """One step of a long short-term memory (Hochreiter and Schmidhuber, 1997): new output and cell state.
+    """Run one step of a long short-term memory (Hochreiter and Schmidhuber, 1997); return new output and cell state.
 
     Args:
         input: [N, I] or [I].
-        hx: Output and cell state before, [N, H] each.
+        hx: Previous output and cell state, [N, H] each.
         w_ih: [4 H, I], for the input, forget, cell and output gates.
         w_hh: [4 H, H].
         b_ih: [4 H].
         b_hh: [4 H].
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
     return _cell("lstm_cell", lstm_step, 4, input, tuple(hx), (w_ih, w_hh, b_ih, b_hh))
 
 
 @composite(f"gru_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", method=False)
 def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-    """One step of a gated recurrent unit (Cho et al., 2014); weights are for the reset, update and new gates.
+    """Run one step of a gated recurrent unit (Cho et al., 2014); weights are for the reset, update and new gates.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
     return _cell("gru_cell", gru_step, 3, input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
 
 
 @composite(f"rnn_tanh_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", method=False)
 def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-    """tanh(w_ih @ input + b_ih + w_hh @ hx + b_hh), of rows.
+    """Return tanh(w_ih @ input + b_ih + w_hh @ hx + b_hh) for each row.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
     return _cell("rnn_tanh_cell", tanh_step, 1, input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
 
 
 @composite(f"rnn_relu_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", method=False)
 def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-    """relu(w_ih @ input + b_ih + w_hh @ hx + b_hh), of rows.
+    """Return relu(w_ih @ input + b_ih + w_hh @ hx + b_hh) for each row.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
     return _cell("rnn_relu_cell", relu_step, 1, input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
 
 
-#: One layer in one direction: from (kind, input, first state, weights, biases, reverse) to outputs and the last state,
-#: [1, N, H].
+#: A function that runs one layer in one direction: from (kind, input, first state, weights, biases, reverse) to outputs
+#: and the last state, [1, N, H].
 Direction = Callable[[str, Any, tuple[Any, ...], Sequence[Any], bool, bool], tuple[Any, tuple[Any, ...]]]
 
 
@@ -92,17 +92,18 @@ def _biases(weights: Sequence[Any], biases: bool) -> tuple[Any, Any]:
 
 
 def _projected(kind: str, input: Any, weights: Sequence[Any], biases: bool) -> tuple[Any, Any]:
-    """Inputs times their weight, and the bias of the hidden sums."""
+    """Return inputs times their weight, and the bias of the hidden sums."""
     b_ih, b_hh = _biases(weights, biases)
-    if kind == "gru" or not biases:  # whose new gate takes its hidden sum times another gate
+    if kind == "gru" or not biases:  # a GRU multiplies the hidden sum of its new gate by another gate
         return functions.linear(input, weights[0], b_ih), b_hh
     return functions.linear(input, weights[0]), b_ih + b_hh
 
 
 def _advanced(kind: str, source: tuple[Any, Any, Any], state: tuple[Any, ...], weights: Sequence[Any], b_hh: Any,
               reverse: bool) -> tuple[Any, tuple[Any, ...]]:
-    """Outputs [T, N, H] and the last state [1, N, H], from inputs, their weight and their bias; the latter two may be
-    None for inputs that are multiplied by their weight already.
+    """Return outputs [T, N, H] and the last state [1, N, H], from inputs, their weight and their bias.
+
+    Weight and bias may be None for inputs that are multiplied already.
     """
     operator = COMPOSITES[f"{kind}_layer"]
     args = (*source, *state, weights[1], b_hh, reverse)
@@ -113,9 +114,7 @@ def _advanced(kind: str, source: tuple[Any, Any, Any], state: tuple[Any, ...], w
 
 def _with_projection(inputs: Any, state: tuple[Any, ...], weights: Sequence[Any], b_hh: Any,
                      reverse: bool) -> tuple[Any, tuple[Any, ...]]:
-    """Outputs and the last state [1, N, H] of a long short-term memory whose outputs are projected, from multiplied
-    inputs.
-    """
+    """Return outputs and last state [1, N, H] of an LSTM with projected outputs, from multiplied inputs."""
     outputs: list[Any] = []
     moments = inputs.unbind(0)
     for moment in reversed(moments) if reverse else moments:
@@ -127,7 +126,7 @@ def _with_projection(inputs: Any, state: tuple[Any, ...], weights: Sequence[Any]
 
 def _direction(kind: str, input: Any, state: tuple[Any, ...], weights: Sequence[Any], biases: bool,
                reverse: bool) -> tuple[Any, tuple[Any, ...]]:
-    """One layer in one direction over [T, N, I]: outputs [T, N, H] and the last state [1, N, H]."""
+    """Run one layer in one direction over [T, N, I] and return outputs [T, N, H] and the last state [1, N, H]."""
     if len(weights) % 2:
         inputs, b_hh = _projected(kind, input, weights, biases)
         return _with_projection(inputs, state, weights, b_hh, reverse)
@@ -136,8 +135,8 @@ def _direction(kind: str, input: Any, state: tuple[Any, ...], weights: Sequence[
 
 
 def _packed_direction(sizes: Sequence[int]) -> Direction:
-    """``_direction`` over packed sequences [sum of sizes, I], of which ``sizes[t]`` have an element at moment t."""
-    # Moments with the same sequences are computed together.
+    """Return ``_direction`` for packed sequences [sum of sizes, I]; ``sizes[t]`` of them have an element at time t."""
+    # Adjacent times with the same sequences are computed together.
     runs = [(size, len(list(moments))) for size, moments in groupby(sizes)]
 
     def run(kind: str, input: Any, state: tuple[Any, ...], weights: Sequence[Any], biases: bool,
@@ -180,14 +179,14 @@ def _stacked(run: Direction, kind: str, values: Any, states: tuple[Any, ...], pa
         values = outputs[0] if directions == 1 else functions.cat(outputs, -1)
         if dropout and layer < num_layers - 1:
             values = functions.dropout(values, dropout, True)
-    if len(finals) == 1:  # a copy, for what is changed in place must not change the outputs
+    if len(finals) == 1:  # a copy: in-place changes of the state must not reach the outputs
         return values, *[state.clone() for state in finals[0]]
     return values, *[functions.cat([final[k] for final in finals]) for k in range(len(states))]
 
 
 def _layers(operator: str, input: Any, states: tuple[Any, ...], params: Sequence[Any], has_biases: bool,
             num_layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool) -> tuple[Any, ...]:
-    """Outputs [T, N, directions * H] of the last layer, and the last states of all layers."""
+    """Return the outputs [T, N, directions * H] of the last layer, and the last states of all layers."""
     directions = 2 if bidirectional else 1
     count = num_layers * directions
     shape, shapes = input.shape, [x.shape for x in states]
@@ -205,22 +204,22 @@ def _layers(operator: str, input: Any, states: tuple[Any, ...], params: Sequence
 def packed_layers(operator: str, data: Any, batch_sizes: Sequence[int], states: tuple[Any, ...], params: Sequence[Any],
                   has_biases: bool, num_layers: int, dropout: float, train: bool,
                   bidirectional: bool) -> tuple[Any, ...]:
-    """Layers over packed sequences: outputs [elements, directions * H], and the last states of all layers.
+    """Run layers over packed sequences; return outputs [elements, directions * H] and the last states of all layers.
 
     Args:
         operator: ``lstm``, ``gru``, ``rnn_tanh`` or ``rnn_relu``.
-        data: [elements, I]: first the first elements of all sequences, longest first, then their second ones, ...
-        batch_sizes: How many sequences have an element at each moment; these numbers do not grow.
+        data: [elements, I]: the first elements of all sequences, longest first, then their second elements, ...
+        batch_sizes: The number of sequences with an element at each time; never increasing.
         states: First outputs (and cell states), [layers * directions, N, H] each.
-        params: As those of ``lstm``.
-        has_biases: Whether there are biases among them.
+        params: Parameters in the order of ``lstm``.
+        has_biases: Whether ``params`` includes biases.
         num_layers: Number of layers.
         dropout: Probability of dropout between layers while training.
-        train: Whether this is training.
-        bidirectional: Whether there is a second direction, from the end of each sequence.
+        train: Whether dropout applies.
+        bidirectional: Whether each layer also has a direction from the end of each sequence.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
     directions = 2 if bidirectional else 1
     count = num_layers * directions
@@ -236,21 +235,21 @@ def packed_layers(operator: str, data: Any, batch_sizes: Sequence[int], states: 
 @composite(f"lstm(Tensor input, Tensor[] hx, {_LAYERS}) -> (Tensor, Tensor, Tensor)", method=False)
 def lstm(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
          bidirectional: bool, batch_first: bool) -> Any:
-    """Layers of ``lstm_cell`` over time: outputs, last outputs and last cell states.
+    """Run layers of ``lstm_cell`` over time; return outputs, last outputs and last cell states.
 
     Args:
         input: [T, N, I], or [N, T, I] with ``batch_first``.
         hx: First outputs and cell states, [layers * directions, N, H] each.
-        params: w_ih, w_hh, b_ih, b_hh of each layer and direction, and a projection [P, H] of outputs if they have one.
-        has_biases: Whether there are biases among them.
+        params: w_ih, w_hh, b_ih, b_hh of each layer and direction, and a projection [P, H] of outputs if used.
+        has_biases: Whether ``params`` includes biases.
         num_layers: Number of layers.
         dropout: Probability of dropout between layers while training.
-        train: Whether this is training.
-        bidirectional: Whether there is a second direction, from the end.
-        batch_first: Whether examples are the first dimension of input and outputs.
+        train: Whether dropout applies.
+        bidirectional: Whether each layer also has a direction from the end.
+        batch_first: Whether the batch is the first dimension of input and outputs.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
     return _layers("lstm", input, tuple(hx), params, has_biases, num_layers, dropout, train,
                    bidirectional, batch_first)
@@ -259,10 +258,10 @@ def lstm(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dr
 @composite(f"gru(Tensor input, Tensor hx, {_LAYERS}) -> (Tensor, Tensor)", method=False)
 def gru(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
         bidirectional: bool, batch_first: bool) -> Any:
-    """Layers of ``gru_cell`` over time: outputs and last outputs; arguments as those of ``lstm``.
+    """Run layers of ``gru_cell`` over time; return outputs and last outputs. Arguments are those of ``lstm``.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
     return _layers("gru", input, (hx,), params, has_biases, num_layers, dropout, train, bidirectional,
                    batch_first)
@@ -271,10 +270,10 @@ def gru(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dro
 @composite(f"rnn_tanh(Tensor input, Tensor hx, {_LAYERS}) -> (Tensor, Tensor)", method=False)
 def rnn_tanh(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
              bidirectional: bool, batch_first: bool) -> Any:
-    """Layers of ``rnn_tanh_cell`` over time: outputs and last outputs; arguments as those of ``lstm``.
+    """Run layers of ``rnn_tanh_cell`` over time; return outputs and last outputs. Arguments are those of ``lstm``.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
     return _layers("rnn_tanh", input, (hx,), params, has_biases, num_layers, dropout, train,
                    bidirectional, batch_first)
@@ -283,10 +282,10 @@ def rnn_tanh(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int
 @composite(f"rnn_relu(Tensor input, Tensor hx, {_LAYERS}) -> (Tensor, Tensor)", method=False)
 def rnn_relu(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
              bidirectional: bool, batch_first: bool) -> Any:
-    """Layers of ``rnn_relu_cell`` over time: outputs and last outputs; arguments as those of ``lstm``.
+    """Run layers of ``rnn_relu_cell`` over time; return outputs and last outputs. Arguments are those of ``lstm``.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
     return _layers("rnn_relu", input, (hx,), params, has_biases, num_layers, dropout, train,
                    bidirectional, batch_first)

@@ -1,8 +1,8 @@
-"""Gradients of recurrent layers in one direction, back through time by hand.
+"""Backpropagation through time for recurrent layers in one direction, written by hand.
 
-They are those of Hochreiter and Schmidhuber (1997) and of Cho et al. (2014) by the chain rule. Everything that does not
-depend on later moments is computed for all moments at once; what is left for each is one product with ``w_hh``. Shapes
-are those of ``recurrent_layers``.
+The equations follow by the chain rule from Hochreiter and Schmidhuber (1997) and Cho et al. (2014). Terms that do not
+depend on later times are computed for all times at once; only one product with ``w_hh`` remains per time. Shapes are
+those of ``recurrent_layers``.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from tensocket_core import functions
 
 
 def states_before(first: Any, states: Any, reverse: bool) -> Any:
-    """Return the states before each moment."""
+    """Return the states before each time."""
     return functions.cat([states[1:], first.unsqueeze(0)] if reverse else [first.unsqueeze(0), states[:-1]])
 
 
 def _backwards(values: Any, reverse: bool) -> Any:
-    """Pairs of a moment's number and a value, in the order of the way back."""
+    """Return pairs of a time and a value, in backward order."""
     pairs = list(enumerate(values))
     return pairs if reverse else reversed(pairs)
 
@@ -38,7 +38,7 @@ def _sum(a: Any, b: Any) -> Any:
 
 def lstm_gradients(grads: Any, inputs: Any, hx: Any, cx: Any, w_hh: Any, b_hh: Any, outputs: Any,
                    cells: Any, reverse: bool) -> tuple[Any, ...]:
-    """Of inputs, hidden sums, first output and first cell state."""
+    """Return the gradients of inputs, hidden sums, first output and first cell state."""
     count = outputs.shape[0]
     before, before_cells = states_before(hx, outputs, reverse), states_before(cx, cells, reverse)
     i, f, g, o = (inputs + functions.linear(before, w_hh, b_hh)).chunk(4, -1)
@@ -62,12 +62,12 @@ def lstm_gradients(grads: Any, inputs: Any, hx: Any, cx: Any, w_hh: Any, b_hh: A
 
 
 def _simple_gradients(grad: Any, factors: Any, carry: Any, w_hh: Any, reverse: bool) -> tuple[Any, ...]:
-    """Return the gradients of outputs, hidden sums and the first state of a layer without cells.
+    """Return the gradients of outputs, hidden sums and the first state of a layer without cell states.
 
     Args:
         grad: Gradient of the outputs.
         factors: Factors from an output's gradient to those of its hidden gates, [T, N, gates * H].
-        carry: Factors from it directly to the gradient of the previous state; None for no such path.
+        carry: Factors from it directly to the gradient of the previous state, or None without such a path.
         w_hh: The weight of the states.
         reverse: Whether the layer runs from the end.
     """
@@ -87,7 +87,7 @@ def _simple_gradients(grad: Any, factors: Any, carry: Any, w_hh: Any, reverse: b
 
 def gru_gradients(grad: Any, inputs: Any, hx: Any, w_hh: Any, b_hh: Any, outputs: Any,
                   reverse: bool) -> tuple[Any, ...]:
-    """Of inputs, hidden sums and first output."""
+    """Return the gradients of inputs, hidden sums and first output."""
     before = states_before(hx, outputs, reverse)
     (r, z, n), (rh, zh, nh) = inputs.chunk(3, -1), functions.linear(before, w_hh, b_hh).chunk(3, -1)
     r, z = (r + rh).sigmoid(), (z + zh).sigmoid()
@@ -99,6 +99,6 @@ def gru_gradients(grad: Any, inputs: Any, hx: Any, w_hh: Any, b_hh: Any, outputs
 
 
 def plain_gradients(grad: Any, w_hh: Any, slope: Any, reverse: bool) -> tuple[Any, ...]:
-    """Of inputs, hidden sums and first output of a layer whose output has the given slope for its gate."""
+    """Return the gradients of inputs, hidden sums and first output of a layer whose gate has the given slope."""
     _, through, hidden = _simple_gradients(grad, slope, None, w_hh, reverse)
     return through, through, hidden

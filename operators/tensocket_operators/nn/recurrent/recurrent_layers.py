@@ -1,7 +1,7 @@
-"""Recurrent layers in one direction, with gradients that go back through time by hand.
+"""Recurrent layers in one direction, with handwritten backpropagation through time.
 
-Of all: ``input`` is [T, N, I] and ``w_ih`` its weight, [gates * H, I]; without a weight it is what such a product made,
-``inputs`` [T, N, gates * H]. Outputs are [T, N, H].
+In all layers, ``input`` is [T, N, I] and ``w_ih`` its weight, [gates * H, I]; without a weight, ``input`` is that
+product, ``inputs`` [T, N, gates * H]. Outputs are [T, N, H].
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ from tensocket_plugins.contract.dtypes import float32
 from ...kinds.composite import composite
 from .recurrent_gradients import gru_gradients, lstm_gradients, plain_gradients, states_before
 
-#: Sums of inputs and states that a cell makes of each unit, and values of each that a kernel saves for the way back.
+#: Sums of inputs and states that a cell computes per unit, and values per unit that a kernel saves for its gradients.
 _GATES: Final = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 _SAVED: Final = {"lstm": 4, "gru": 4, "rnn_tanh": 0, "rnn_relu": 0}
 
-#: For so few examples, a kernel that arranges a weight of more elements than this is slower than plain products.
+#: For at most this many examples, a kernel that packs a weight of more elements than this is slower than products.
 _FEW: Final = 2
 _LARGE: Final = 1 << 17
-#: Examples from which, and elements of both weights up to which, a kernel multiplies inputs itself: it reads its
-#: weights anew at every moment. Of fewer elements, this costs less than another call.
+#: Examples from which on, and elements of both weights up to which, a kernel multiplies inputs itself: it reads its
+#: weights again at every time. Below the last number of elements, this always costs less than another call.
 _SEVERAL: Final = 4
 _CACHED: Final = 1 << 18
 _TINY: Final = 1 << 14
 
-#: The first parameters of all layers.
+#: The first parameters of every layer.
 _SOURCE: Final = "Tensor input, Tensor? w_ih, Tensor? b_ih, Tensor hx"
 
 
 def _gates(values: Any, count: int) -> tuple[Any, ...]:
-    """Equal parts along the last dimension; cheaper than chunk()."""
+    """Return equal parts along the last dimension; cheaper than chunk()."""
     shape = values.shape
     parts: tuple[Any, ...] = values.reshape((*shape[:-1], count, shape[-1] // count)).unbind(-2)
     return parts
 
 
 def lstm_step(inputs: Any, hidden: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
-    """New output and cell state; the gates are input, forget, cell and output."""
+    """Return new output and cell state; the gates are input, forget, cell and output."""
     i, f, g, o = _gates(inputs + hidden, 4)
     cell = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
     return o.sigmoid() * cell.tanh(), cell
 
 
 def gru_step(inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any]:
-    """New output; the gates are reset, update and new."""
+    """Return the new output; the gates are reset, update and new."""
     (reset, update, new), (reset_h, update_h, new_h) = _gates(inputs, 3), _gates(hidden, 3)
     update = (update + update_h).sigmoid()
     new = (new + (reset + reset_h).sigmoid() * new_h).tanh()
@@ -65,18 +65,18 @@ def gru_step(inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any]:
 
 
 def tanh_step(inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any]:
-    """New output."""
+    """Return the new output."""
     return ((inputs + hidden).tanh(),)
 
 
 def relu_step(inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any]:
-    """New output."""
+    """Return the new output."""
     return ((inputs + hidden).relu(),)
 
 
 def _outputs(step: Callable[..., tuple[Any, ...]], inputs: Any, state: tuple[Any, ...], w_hh: Any,
              b_hh: Any, reverse: bool) -> tuple[Any, ...]:
-    """All states, stacked."""
+    """Return all states, stacked."""
     states = []
     moments = inputs.unbind(0)
     for moment in reversed(moments) if reverse else moments:
@@ -86,7 +86,7 @@ def _outputs(step: Callable[..., tuple[Any, ...]], inputs: Any, state: tuple[Any
 
 
 def _projected(input: Any, w_ih: Any, b_ih: Any) -> Any:
-    """Inputs times their weight."""
+    """Return inputs times their weight."""
     return input if w_ih is None else functions.linear(input, w_ih, b_ih)
 
 
@@ -95,7 +95,7 @@ def _projected(input: Any, w_ih: Any, b_ih: Any) -> Any:
 
 def _fits(name: str, dtype: Any, input: Any, w_ih: Any, b_ih: Any, states: Sequence[Any], w_hh: Any,
           b_hh: Any) -> bool:
-    """Whether tensors are a layer's, none of them empty, and there is more to do than to read a large weight."""
+    """Whether the tensors form a layer, none is empty, and the work exceeds the reading of a large weight."""
     shape = input.shape
     if len(shape) != 3 or 0 in shape or w_hh.ndim != 2:
         return False
@@ -122,7 +122,7 @@ def _folds(input: Any, w_ih: Any, w_hh: Any) -> bool:
 
 
 def _layer_kernel(name: str) -> Direct:
-    """Return the shortcut to a device's own kernel for a layer."""
+    """Return the shortcut to a device's registered kernel for a layer."""
 
     def direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
         dtype = DTYPE_OF.get(key & DTYPE_MASK)
@@ -157,7 +157,7 @@ def _layer_kernel(name: str) -> Direct:
 
 
 def _gradients_kernel(name: str) -> Direct:
-    """Return the shortcut to a device's own kernel for the way back through a layer."""
+    """Return the shortcut to a device's registered kernel for the gradients of a layer."""
 
     def direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
         if key & AUTOGRAD:
@@ -224,7 +224,7 @@ def _derivative(name: str) -> Derivative:
     method=False, function=False, direct=_gradients_kernel("lstm"))
 def lstm_layer_gradients(grad: Any, grad_cells: Any, input: Any, w_ih: Any, b_ih: Any, hx: Any, cx: Any, w_hh: Any,
                          b_hh: Any, outputs: Any, cells: Any, saved: Any, reverse: bool) -> Any:
-    """Gradients of a layer's inputs, of its hidden sums, of its first output and cell state."""
+    """Return the gradients of a layer's inputs, hidden sums, first output and first cell state."""
     inputs = _projected(input, w_ih, b_ih)
     return lstm_gradients((grad, grad_cells), inputs, hx, cx, w_hh, b_hh, outputs, cells, reverse)
 
@@ -235,7 +235,7 @@ def lstm_layer_gradients(grad: Any, grad_cells: Any, input: Any, w_ih: Any, b_ih
     method=False, function=False, direct=_gradients_kernel("gru"))
 def gru_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any,
                         outputs: Any, saved: Any, reverse: bool) -> Any:
-    """Gradients of a layer's inputs, of its hidden sums and of its first output."""
+    """Return the gradients of a layer's inputs, hidden sums and first output."""
     return gru_gradients(grad, _projected(input, w_ih, b_ih), hx, w_hh, b_hh, outputs, reverse)
 
 
@@ -245,7 +245,7 @@ def gru_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: Any, w_
     method=False, function=False, direct=_gradients_kernel("rnn_tanh"))
 def rnn_tanh_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any,
                              outputs: Any, saved: Any, reverse: bool) -> Any:
-    """Gradients of a layer's inputs, of its hidden sums and of its first output."""
+    """Return the gradients of a layer's inputs, hidden sums and first output."""
     return plain_gradients(grad, w_hh, 1 - outputs * outputs, reverse)
 
 
@@ -255,7 +255,7 @@ def rnn_tanh_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: An
     method=False, function=False, direct=_gradients_kernel("rnn_relu"))
 def rnn_relu_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any,
                              outputs: Any, saved: Any, reverse: bool) -> Any:
-    """Gradients of a layer's inputs, of its hidden sums and of its first output."""
+    """Return the gradients of a layer's inputs, hidden sums and first output."""
     return plain_gradients(grad, w_hh, (outputs > 0).to(outputs.dtype), reverse)
 
 
@@ -269,7 +269,7 @@ def rnn_relu_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: An
 )
 def lstm_layer(input: Any, w_ih: Any, b_ih: Any, hx: Any, cx: Any, w_hh: Any, b_hh: Any, reverse: bool,
                saving: bool) -> Any:
-    """Outputs and cell states of a layer of ``lstm_cell`` over time, and what its gradients may need.
+    """Return outputs and cell states of a layer of ``lstm_cell`` over time, and saved values for its gradients.
 
     Args:
         input: [T, N, I], or [T, N, 4 * H] without a weight.
@@ -279,8 +279,8 @@ def lstm_layer(input: Any, w_ih: Any, b_ih: Any, hx: Any, cx: Any, w_hh: Any, b_
         cx: First cell state, [N, H].
         w_hh: [4 * H, H].
         b_hh: [4 * H].
-        reverse: Whether it walks from the end.
-        saving: Whether there will be gradients; what is saved may be empty without, and with.
+        reverse: Whether the layer runs from the end.
+        saving: Whether gradients will follow; the saved values may be empty in either case.
     """
     return *_outputs(lstm_step, _projected(input, w_ih, b_ih), (hx, cx), w_hh, b_hh, reverse), input.new_empty(0)
 
@@ -289,7 +289,7 @@ def lstm_layer(input: Any, w_ih: Any, b_ih: Any, hx: Any, cx: Any, w_hh: Any, b_
     f"gru_layer({_SOURCE}, Tensor w_hh, Tensor? b_hh, bool reverse, bool saving) -> (Tensor, Tensor)",
     method=False, function=False, direct=_layer_kernel("gru"), derivative=_derivative("gru"))
 def gru_layer(input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any, reverse: bool, saving: bool) -> Any:
-    """Outputs of a layer of ``gru_cell`` over time, and what its gradients may need."""
+    """Return the outputs of a layer of ``gru_cell`` over time, and saved values for its gradients."""
     return *_outputs(gru_step, _projected(input, w_ih, b_ih), (hx,), w_hh, b_hh, reverse), input.new_empty(0)
 
 
@@ -297,7 +297,7 @@ def gru_layer(input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any, r
     f"rnn_tanh_layer({_SOURCE}, Tensor w_hh, Tensor? b_hh, bool reverse, bool saving) -> (Tensor, Tensor)",
     method=False, function=False, direct=_layer_kernel("rnn_tanh"), derivative=_derivative("rnn_tanh"))
 def rnn_tanh_layer(input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any, reverse: bool, saving: bool) -> Any:
-    """Outputs of a layer of ``rnn_tanh_cell`` over time; the second result is empty."""
+    """Return the outputs of a layer of ``rnn_tanh_cell`` over time; the second result is empty."""
     return *_outputs(tanh_step, _projected(input, w_ih, b_ih), (hx,), w_hh, b_hh, reverse), input.new_empty(0)
 
 
@@ -305,5 +305,5 @@ def rnn_tanh_layer(input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: A
     f"rnn_relu_layer({_SOURCE}, Tensor w_hh, Tensor? b_hh, bool reverse, bool saving) -> (Tensor, Tensor)",
     method=False, function=False, direct=_layer_kernel("rnn_relu"), derivative=_derivative("rnn_relu"))
 def rnn_relu_layer(input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any, reverse: bool, saving: bool) -> Any:
-    """Outputs of a layer of ``rnn_relu_cell`` over time; the second result is empty."""
+    """Return the outputs of a layer of ``rnn_relu_cell`` over time; the second result is empty."""
     return *_outputs(relu_step, _projected(input, w_ih, b_ih), (hx,), w_hh, b_hh, reverse), input.new_empty(0)

@@ -1,4 +1,4 @@
-"""Elements that kernels know as something else: complex numbers are pairs of floats, float8 numbers are bytes.
+"""Elements without a type of their own in kernels: complex numbers are pairs of floats, float8 numbers are bytes.
 
 Positions always count elements of the array.
 """
@@ -15,7 +15,7 @@ from tensocket_plugins.ir.nodes import Expr, Load, Stmt, Store, cast
 from .float8 import LAYOUTS, decode, encode
 from .math import ExprMath, arithmetic_dtype
 
-#: How elements that are only moved are moved: as integers, so that NaN payloads survive; two of 64 bits for complex128.
+#: Integer types that move elements without arithmetic, so that NaN payloads survive; two of 64 bits for complex128.
 MOVED_AS: Final[dict[DType, DType]] = {
     dtypes.float16: dtypes.uint16, dtypes.bfloat16: dtypes.uint16, dtypes.complex64: dtypes.uint64,
     dtypes.complex32: dtypes.uint32, dtypes.complex128: dtypes.uint64,
@@ -42,7 +42,7 @@ def load(array: str, position: Expr, dtype: DType) -> Any:
 
 
 def stores(array: str, position: Expr, value: Any, dtype: DType) -> list[Stmt]:
-    """Statements that convert a value and store it as an element."""
+    """Return statements that convert a value and store it as an element."""
     if dtype in LAYOUTS:
         return [Store(array, position, encode(_FLOAT32, convert(value, dtypes.float32), dtype))]
     value = convert(value, dtype)
@@ -53,7 +53,7 @@ def stores(array: str, position: Expr, value: Any, dtype: DType) -> list[Stmt]:
 
 
 def moves(target: str, to: Expr, source: str, position: Expr, dtype: DType) -> list[Stmt]:
-    """Statements that move an element's bits; both arrays are declared as ``MOVED_AS`` says."""
+    """Return statements that move an element's bits; both arrays must be declared with dtypes of ``MOVED_AS``."""
     word = MOVED_AS.get(dtype, dtype)
     if dtype.itemsize == word.itemsize:
         return [Store(target, to, Load(source, position, word))]

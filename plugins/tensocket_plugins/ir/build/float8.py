@@ -1,9 +1,9 @@
-"""float8 elements: how their bits become float32 and back, written once for NumPy and the kernel IR.
+"""float8 elements: conversion of their bits to float32 and back, written once for NumPy and the kernel IR.
 
 ``m`` is a formula namespace (``ExprMath`` or the kit's ``NumpyMath``); words are uint32. The formats are those of
 Micikevicius et al., "FP8 Formats for Deep Learning" (2022): e4m3fn has a bias of 7, one NaN and no infinity; e5m2 has a
-bias of 15 and is the upper half of a float16. Conversions round to nearest even; what is too large becomes 448 in
-e4m3fn (infinity, too, as in PyTorch) and infinity in e5m2.
+bias of 15 and is the upper half of a float16. Conversions round to nearest even. Values that are too large become 448
+in e4m3fn (infinity too, as in PyTorch) and infinity in e5m2.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class Layout:
     """Bits of a float8 format.
 
     Attributes:
-        fraction: Bits behind the point.
-        bias: Added to exponents.
-        overflow: Word of what is too large: infinity, or the largest number.
-        infinite: Whether that is infinity.
+        fraction: Number of fraction bits.
+        bias: Bias of the exponent.
+        overflow: Word for values that are too large: infinity, or the largest number.
+        infinite: Whether that word is infinity.
         nan: Word of NaN.
     """
 
@@ -40,7 +40,7 @@ LAYOUTS: Final[dict[DType, Layout]] = {
 
 
 def decode(m: Any, bits: Any, dtype: DType) -> Any:
-    """Float32 values of uint8 ``bits``; exact."""
+    """Return the float32 values of uint8 ``bits``; exact."""
     form = LAYOUTS[dtype]
     word = m.cast(bits, uint32)
     size = word & 0x7F
@@ -55,7 +55,7 @@ def decode(m: Any, bits: Any, dtype: DType) -> Any:
 
 
 def encode(m: Any, values: Any, dtype: DType) -> Any:
-    """uint8 bits nearest to float32 ``values``."""
+    """Return the uint8 bits nearest to float32 ``values``."""
     form = LAYOUTS[dtype]
     word = m.bitcast(values, uint32)
     size = word & 0x7FFFFFFF

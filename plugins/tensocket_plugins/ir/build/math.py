@@ -1,6 +1,6 @@
-"""One mathematics, three readings.
+"""One formula, three readings.
 
-A record's formula is a function over a namespace ``m`` and values; it is read
+A record's formula is a function over a namespace ``m`` and values. It is read
 
 * as kernel IR, with ``ExprMath`` and expressions (generated kernels of every backend);
 * as NumPy, with the kit's namespace ``ArrayMath`` and arrays (small arrays on host-resident devices);
@@ -34,18 +34,18 @@ def arithmetic_dtype(dtype: DType) -> DType:
 
 @dataclass(frozen=True)
 class Computed:
-    """A formula's value, which refers to what statements compute first."""
+    """A formula's value together with the statements that compute its parts first."""
 
     statements: tuple[Stmt, ...]
     value: Any
 
 
 class ExprMath:
-    """Formulas as kernel IR.
+    """Namespace that reads formulas as kernel IR.
 
     Args:
         dtype: Element type of the computation.
-        stored: Element type that operands and results are rounded to; ``dtype`` by default.
+        stored: Element type to which operands and results are rounded; ``dtype`` by default.
     """
 
     def __init__(self, dtype: DType, stored: DType | None = None) -> None:
@@ -55,19 +55,18 @@ class ExprMath:
         self._repeats = 0
 
     def finished(self, value: Any) -> Any:
-        """Return the formula's value, as ``Computed`` where loops come before it."""
+        """Return the formula's value, as ``Computed`` if loops precede it."""
         return Computed(tuple(self._statements), value) if self._statements else value
 
     def repeat(self, count: Any, state: Sequence[Any], step: Callable[..., Sequence[Any]],
                going: Callable[..., Any] | None = None) -> tuple[Any, ...]:
-        """Return the state after ``state = step(k, *state)`` for every k below ``count``, while ``going(*state)``
-        holds.
+        """Return the state after ``state = step(k, *state)`` for k below ``count``, while ``going(*state)`` holds.
 
         Args:
             count: A Python int, or an int32 value for each element.
             state: First values; Python numbers have the formula's dtype.
-            step: Gives the next state; ``k`` is an int32.
-            going: Whether to go on; once false, the state stays.
+            step: Returns the next state; ``k`` is an int32.
+            going: Whether to continue; once false, the state stays.
         """
         number, self._repeats = self._repeats, self._repeats + 1
         first = [x if isinstance(x, Expr) else const(x, self.dtype) for x in state]
@@ -83,7 +82,7 @@ class ExprMath:
         return tuple(held)
 
     def where(self, condition: Any, yes: Any, no: Any) -> Any:
-        """``yes`` where ``condition`` holds, else ``no``; at most one of the two is a Python number."""
+        """Return ``yes`` where ``condition`` holds, else ``no``; at most one of the two is a Python number."""
         if isinstance(yes, Complex) or isinstance(no, Complex):
             return choose(condition, yes, no)
         if not isinstance(yes, Expr) and not isinstance(no, Expr):
@@ -91,7 +90,7 @@ class ExprMath:
         return select(condition, yes, no)
 
     def cast(self, value: Any, dtype: DType) -> Any:
-        """``value`` converted."""
+        """Convert ``value`` to ``dtype``."""
         return convert(value, dtype)
 
     def eq(self, x: Any, y: Any) -> Expr:
@@ -105,7 +104,7 @@ class ExprMath:
         return unequal(x, y) if isinstance(x, Complex) else call("ne", x, y)
 
     def pow(self, x: Any, y: Any) -> Any:
-        """``x`` to the power ``y``."""
+        """Return ``x`` to the power ``y``."""
         if isinstance(x, Complex) or isinstance(y, Complex):
             like = x if isinstance(x, Complex) else y
             return complexes.pow(like.lift(x), like.lift(y))
@@ -120,7 +119,7 @@ class ExprMath:
         return x.im
 
     def complex(self, real: Any, imag: Any) -> Any:
-        """Return a complex value of two parts."""
+        """Return a complex value from its two parts."""
         return Complex(real, imag)
 
     def bitcast(self, value: Expr, dtype: DType) -> Expr:

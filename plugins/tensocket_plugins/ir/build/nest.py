@@ -1,6 +1,6 @@
 """Unscheduled programs for the operator families: loop nests with their loads and stores.
 
-Parameters come in one order everywhere: result buffers, operand buffers, sizes, strides (results, then operands; one
+Parameters have the same order everywhere: result buffers, operand buffers, sizes, strides (results, then operands; one
 per dimension of each strided array), numbers. Generic nests never contain sizes: these are arguments.
 """
 
@@ -38,14 +38,14 @@ from .math import Computed, arithmetic_dtype
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """How a nest reads or writes one argument.
+    """The access of a nest to one argument.
 
     Attributes:
         kind: ``flat``: element i of a contiguous array in iteration i. ``strided``: an array with a stride argument per
             dimension. ``number``: a scalar argument.
         dtype: The element type as stored.
-        along: A dimension of stride 1, where the nest is told so.
-        still: Whether the last dimension has stride 0, where the nest is told so.
+        along: A dimension of stride 1, if the nest may assume one.
+        still: Whether the nest may assume that the last dimension has stride 0.
     """
 
     kind: Literal["flat", "strided", "number"]
@@ -55,7 +55,7 @@ class Operand:
 
 
 def linear(indices: Sequence[Expr], sizes: Sequence[Expr]) -> Expr:
-    """Row-major position of an index tuple."""
+    """Return the row-major position of an index tuple."""
     position = indices[0]
     for index, size in zip(indices[1:], sizes[1:], strict=True):
         position = position * size + index
@@ -63,7 +63,7 @@ def linear(indices: Sequence[Expr], sizes: Sequence[Expr]) -> Expr:
 
 
 def dot(indices: Sequence[Expr], strides: Sequence[Expr]) -> Expr:
-    """Sum of index times stride."""
+    """Return the sum of index times stride."""
     total = indices[0] * strides[0]
     for index, stride in zip(indices[1:], strides[1:], strict=True):
         total = total + index * stride
@@ -80,7 +80,7 @@ def split(number: Expr, sizes: Sequence[Expr]) -> list[Expr]:
 
 
 class Nest:
-    """Collects a program's parameters while a nest is written."""
+    """Builder that collects a program's parameters while a nest is written."""
 
     def __init__(self, name: str, index: DType) -> None:
         self.name = name
@@ -107,7 +107,7 @@ class Nest:
         return [Var(name, self.index) for name in names]
 
     def number(self, name: str, dtype: DType) -> Any:
-        """Declare a number parameter, of the arithmetic dtype; a complex one is two."""
+        """Declare a number parameter of the arithmetic dtype; a complex one is two parameters."""
         dtype = arithmetic_dtype(dtype)
         if dtype in COMPONENT:
             return Complex(*[self.number(f"{name}_{part}", COMPONENT[dtype]) for part in ("re", "im")])
@@ -115,7 +115,7 @@ class Nest:
         return Var(name, dtype)
 
     def variables(self, prefix: str, rank: int) -> list[Var]:
-        """Loop variables."""
+        """Return ``rank`` loop variables."""
         return [Var(f"{prefix}{d}", self.index) for d in range(rank)]
 
     def program(self, body: Sequence[Stmt], locals: tuple[Local, ...] = ()) -> Program:
@@ -125,7 +125,7 @@ class Nest:
 
 
 def parallel(variables: Sequence[Var], sizes: Sequence[Expr], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """Nested PARALLEL loops around ``body``, the first variable outermost."""
+    """Return nested PARALLEL loops around ``body``, the first variable outermost."""
     statements = tuple(body)
     for variable, size in zip(reversed(variables), reversed(sizes), strict=True):
         statements = (loop(variable, size, statements, LoopKind.PARALLEL),)
@@ -134,15 +134,15 @@ def parallel(variables: Sequence[Var], sizes: Sequence[Expr], body: Sequence[Stm
 
 def pointwise_nest(name: str, formula: Callable[..., Any], operands: Sequence[Operand], results: Sequence[Operand],
                    rank: int, index: DType, *, position: bool = False) -> Program:
-    """``results = formula(*operands)`` in every element.
+    """Return a program that computes ``results = formula(*operands)`` for every element.
 
     Args:
         name: Kernel name.
-        formula: Takes one expression per operand, in arithmetic dtypes (with ``position``, first the linear index);
-            returns one expression, or a tuple with one per result.
+        formula: Function of one expression per operand, in arithmetic dtypes (with ``position``, the linear index comes
+            first); returns one expression, or a tuple with one per result.
         operands: The inputs.
         results: The outputs; ``flat`` or ``strided``.
-        rank: Dimensions of the nest; ``flat`` arrays need rank 1.
+        rank: Number of dimensions of the nest; ``flat`` arrays need rank 1.
         index: Integer type of index arithmetic.
         position: Whether the formula takes the linear index.
     """
@@ -179,7 +179,7 @@ def pointwise_nest(name: str, formula: Callable[..., Any], operands: Sequence[Op
     body: list[Stmt] = []
     for k, (target, value, result) in enumerate(zip(targets, outputs, results, strict=True)):
         if result.dtype in COMPONENT:
-            # An in-place kernel reads both parts before it writes one.
+            # An in-place kernel reads both parts before it writes one of them.
             named, value = _named(f"v{k}", convert(value, result.dtype))
             lets += named
         body += stores(f"out{k}", target, value, result.dtype)
@@ -188,17 +188,17 @@ def pointwise_nest(name: str, formula: Callable[..., Any], operands: Sequence[Op
 
 @dataclass(frozen=True)
 class Fold:
-    """A reduction's mathematics over accumulators.
+    """A reduction's formulas over accumulators.
 
     Attributes:
-        element: ``(m, x, position) -> values``: what an element contributes; position counts within the reduction.
-        identity: ``(dtype) -> numbers``: contributions that change nothing.
+        element: ``(m, x, position) -> values``: the contribution of an element; position counts within the reduction.
+        identity: ``(dtype) -> numbers``: the neutral contributions.
         combine: ``(m, left, right) -> values`` over tuples of accumulators.
         finish: ``(m, accumulators, count, *numbers) -> results``; count is the number of elements, and numbers are
             further arguments, in the accumulator's dtype. Only results are rounded to the stored dtype, so roots and
             quotients of large sums belong here.
         positions: Accumulators (by number) that hold positions instead of values.
-        relative: Whether elements are differences to the first one that is folded.
+        relative: Whether elements are differences from the first folded element.
     """
 
     element: Callable[..., tuple[Any, ...]]
@@ -212,20 +212,20 @@ class Fold:
 def reduction_nest(name: str, fold: Fold, math: Callable[[DType], Any], source: DType, accumulator: DType,
                    results: Sequence[DType], ranks: tuple[int, int], unit: tuple[bool, bool], index: DType,
                    packed: bool = False, numbers: int = 0) -> Program:
-    """Fold the inner dimensions of ``in0`` into contiguous results over the outer ones.
+    """Return a program that folds the inner dimensions of ``in0`` into contiguous results over the outer ones.
 
     Args:
         name: Kernel name.
-        fold: The mathematics.
+        fold: The reduction's formulas.
         math: Makes the namespace for a dtype.
         source: Stored element type of the input.
         accumulator: Element type of the accumulators.
         results: Stored element types of the outputs.
-        ranks: Outer and inner dimensions; at least one inner.
+        ranks: Numbers of outer and inner dimensions; at least one inner.
         unit: Whether the last outer and the last inner stride are 1.
         index: Integer type of index arithmetic.
         packed: Whether there is one dimension of each, and the inner stride is the outer size.
-        numbers: How many further numbers the result is made of.
+        numbers: How many further numbers the result depends on.
     """
     nest = Nest(name, index)
     for k, dtype in enumerate(results):
@@ -266,7 +266,7 @@ def reduction_nest(name: str, fold: Fold, math: Callable[[DType], Any], source: 
 
 
 def _named(name: str, value: Any) -> tuple[tuple[Let, ...], Any]:
-    """Statements that name a value, and the name: two of each for a complex one."""
+    """Return statements that name a value, and the names: one of each, or two for a complex value."""
     if not isinstance(value, Complex):
         return (Let(Var(name, value.dtype), value),), Var(name, value.dtype)
     re, im = Var(f"{name}_re", value.re.dtype), Var(f"{name}_im", value.im.dtype)
@@ -274,21 +274,23 @@ def _named(name: str, value: Any) -> tuple[tuple[Let, ...], Any]:
 
 
 def _flat(values: Sequence[Any]) -> tuple[Any, ...]:
-    """Values with complex ones as two."""
+    """Return values with each complex one split into two."""
     return tuple(e for v in values for e in ((v.re, v.im) if isinstance(v, Complex) else (v,)))
 
 
 def unit_last(strides: list[Var], unit: bool, one: Expr) -> list[Expr]:
-    """Strides with the last one fixed at 1; its argument stays, so that all variants are called alike."""
+    """Return the strides with the last one fixed at 1; its argument stays, so that all variants have one signature."""
     return [*strides[:-1], one] if unit and strides else list(strides)
 
 
 def matmul_nest(dtype: DType, rank: int, index: DType) -> Program:
-    """``out0[batch, i, j] = sum over k of in0[batch, i, k] * in1[batch, k, j]``, accumulated in the arithmetic dtype.
+    """Return a program for ``out0[batch, i, j] = sum over k of in0[batch, i, k] * in1[batch, k, j]``.
+
+    It accumulates in the arithmetic dtype.
 
     Args:
-        dtype: Stored element type of all three.
-        rank: Batch dimensions.
+        dtype: Stored element type of all three arrays.
+        rank: Number of batch dimensions.
         index: Integer type of index arithmetic.
     """
     nest = Nest("matmul", index)

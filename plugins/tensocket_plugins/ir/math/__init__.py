@@ -1,4 +1,4 @@
-"""The IR's own float functions: each takes expressions and returns an expression of the same bits on every device."""
+"""The IR's own float functions: each maps expressions to an expression that gives the same bits on every device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .trigonometric import cos, sin
 _BOTH: Final[dict[str, Callable[..., Expr]]] = {
     "exp": exp, "expm1": expm1, "log": log, "log1p": log1p, "tanh": tanh, "erf": erf, "pow": pow,
 }
-#: By dtype, and by the name of the scalar function that it replaces.
+#: By dtype, then by the name of the replaced scalar function.
 ARITHMETIC: Final[dict[DType, dict[str, Callable[..., Expr]]]] = {
     float32: {**_BOTH, "sin": sin, "cos": cos},
     float64: {**_BOTH, "sin": double.sin, "cos": double.cos},

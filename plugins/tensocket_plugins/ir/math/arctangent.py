@@ -1,7 +1,7 @@
 """atan2 in float32 and float64, from arithmetic alone.
 
-The quotient of the smaller and the larger magnitude lies in [0, 1]. There atan(t) = atan(c) + atan((t - c) / (1 + t c))
-with the nearest c of 0, 1/2 and 1, so that the Taylor series is needed up to 1/4 only.
+The quotient of the smaller and the larger magnitude is in [0, 1]. There atan(t) = atan(c) + atan((t - c) / (1 + t c))
+with c the nearest of 0, 1/2 and 1, so the Taylor series is needed only up to 1/4.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Final
 from ...contract.dtypes import DType, float32, uint32, uint64
 from ..nodes import Expr, call, const, select
 
-#: Terms of atan's series that leave less than a quarter of a unit in the last place at 1/4.
+#: Number of terms of atan's series for an error below a quarter of a unit in the last place at 1/4.
 _TERMS: Final = {"float32": 6, "float64": 13}
 
 
 def split(value: float, dtype: DType) -> tuple[float, float]:
-    """Return a number as the nearest float of ``dtype`` and the rest, as far as float64 knows it."""
+    """Return a number as the nearest float of ``dtype`` and the remainder, to the precision of float64."""
     high = float(struct.unpack("f", struct.pack("f", value))[0]) if dtype is float32 else value
     return high, value - high
 
 
-#: The parts of pi, atan(1/2) and atan(1) that float64 cannot hold.
+#: Remainders of pi, atan(1/2) and atan(1) after rounding to float64.
 _PI_REST: Final = 1.2246467991473532e-16
 _REST: Final = {0.5: 2.2698777452961687e-17, 1.0: 3.061616997868383e-17}
 
 
 def copysign(magnitude: Expr, x: Expr) -> Expr:
-    """Return a value that is not negative with the sign of ``x``, that of zeros and NaN included."""
+    """Return a non-negative value with the sign of ``x``, also if that is zero or NaN."""
     of = magnitude.dtype
     word, sign = (uint32, 1 << 31) if of is float32 else (uint64, 1 << 63)
     return call("bitcast", call("bitcast", magnitude, dtype=word) | (call("bitcast", x, dtype=word) & sign), dtype=of)
@@ -42,7 +42,7 @@ def is_negative(x: Expr) -> Expr:
 
 
 def _atan_unit(t: Expr) -> Expr:
-    """Arc tangent within 0 .. 1."""
+    """Return the arc tangent for t within 0 .. 1."""
     of = t.dtype
     small, middle = t < 0.25, t < 0.75
 

@@ -1,7 +1,7 @@
 """Building blocks of the IR's own functions: constants, polynomials, bit access, exact sums and products.
 
-Everything here is arithmetic on floats and integers of one width, without tables and branches; a product and a sum are
-fused only where ``fma`` says so. So it gives the same bits on every device that rounds + - * / and fma correctly.
+Everything here is arithmetic on floats and integers of one width, without tables and branches; only an explicit ``fma``
+fuses a product and a sum. So it gives the same bits on every device that rounds + - * / and fma correctly.
 Functions work in the dtype of their first argument, float32 or float64.
 """
 
@@ -15,7 +15,7 @@ from typing import Final
 from ...contract.dtypes import DType, float32, float64, int32, int64, uint32, uint64
 from ..nodes import Const, Expr, call, const, select
 
-#: A number as the sum of two floats of which the second is below the first's last bit.
+#: A number as the sum of two floats, the second below the last bit of the first.
 Pair = tuple[Expr, Expr]
 
 INFINITY: Final = float("inf")
@@ -24,13 +24,13 @@ NAN: Final = float("nan")
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a float's bits are laid out.
+    """The layout of a float's bits.
 
     Attributes:
         integer: The signed integer of the same width.
-        word: The unsigned one.
-        mantissa: Bits of the mantissa that are stored.
-        bias: The number that is added to the exponent.
+        word: The unsigned integer of the same width.
+        mantissa: Number of stored mantissa bits.
+        bias: Bias of the exponent.
     """
 
     integer: DType
@@ -50,7 +50,7 @@ class Format:
 
     @property
     def shift(self) -> float:
-        """Adding it leaves the nearest integer in the last bits."""
+        """A number whose addition leaves the nearest integer in the last bits."""
         return 1.5 * 2.0**self.mantissa
 
     @property
@@ -70,13 +70,13 @@ def number(value: float, dtype: DType = float32) -> Const:
 
 
 def fma(x: Expr, y: Expr | float, z: Expr | float) -> Expr:
-    """``x * y + z``, rounded once."""
+    """Return ``x * y + z``, rounded once."""
     y, z = (number(v, x.dtype) if isinstance(v, float) else v for v in (y, z))
     return call("fma", x, y, z)
 
 
 def polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
-    """``c[0] + c[1] x + c[2] x^2 + ...`` by Horner's rule, each step rounded once."""
+    """Return ``c[0] + c[1] x + c[2] x^2 + ...`` by Horner's rule, each step rounded once."""
     *rest, last = coefficients
     result: Expr = number(last, x.dtype)
     for c in reversed(rest):
@@ -105,13 +105,13 @@ def with_sign(magnitude: Expr, x: Expr) -> Expr:
 
 
 def power_of_two(n: Expr) -> Expr:
-    """Return 2^n for an integer that is an exponent of a normal number."""
+    """Return 2^n for an integer n in the exponent range of normal numbers."""
     form = FORMATS[_FLOATS[n.dtype]]
     return from_bits((n + form.bias) << form.mantissa)
 
 
 def scaled(x: Expr, n: Expr) -> Expr:
-    """``x * 2^n`` rounded once, for ``x`` near 1 and an integer within twice the exponents of normal numbers."""
+    """Return ``x * 2^n`` rounded once, for ``x`` near 1 and n within twice the exponent range of normal numbers."""
     half = n >> 1
     return x * power_of_two(half) * power_of_two(n - half)
 
@@ -119,7 +119,7 @@ def scaled(x: Expr, n: Expr) -> Expr:
 def nearest(x: Expr, factor: float = 1.0) -> tuple[Expr, Expr]:
     """Return the integer nearest to ``x * factor`` (halves to even), as a float and as an integer.
 
-    The magnitude must be below 2^22 (float32) or 2^51 (float64). Unlike a cast it gives some integer for NaN, too.
+    The magnitude must be below 2^22 (float32) or 2^51 (float64). Unlike a cast, it gives some integer for NaN too.
     """
     form = FORMATS[x.dtype]
     shifted = x + form.shift if factor == 1.0 else fma(x, factor, form.shift)
@@ -136,29 +136,29 @@ def as_float(i: Expr) -> Expr:
 
 
 def at_most(x: Expr, bound: float) -> Expr:
-    """``x``, or ``bound`` where it is greater; NaN stays."""
+    """Return the smaller of ``x`` and ``bound``; NaN stays."""
     return select(x > bound, number(bound, x.dtype), x)
 
 
 def at_least(x: Expr, bound: float) -> Expr:
-    """``x``, or ``bound`` where it is less; NaN stays."""
+    """Return the greater of ``x`` and ``bound``; NaN stays."""
     return select(x < bound, number(bound, x.dtype), x)
 
 
 def fast_two_sum(a: Expr, b: Expr) -> Pair:
-    """``a + b`` exactly, where ``a`` is 0 or not less than ``b`` in magnitude."""
+    """Return ``a + b`` exactly, if ``a`` is 0 or not less than ``b`` in magnitude."""
     total = a + b
     return total, b - (total - a)
 
 
 def two_sum(a: Expr, b: Expr) -> Pair:
-    """``a + b`` exactly."""
+    """Return ``a + b`` exactly."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
 
 
 def two_product(a: Expr, b: Expr) -> Pair:
-    """``a * b`` exactly, barring overflow and underflow."""
+    """Return ``a * b`` exactly, unless it overflows or underflows."""
     product = a * b
     return product, call("fma", a, b, -product)

@@ -16,15 +16,16 @@ from ..nodes import Expr, call, const, select
 from .arctangent import atan2, copysign, is_negative
 from .build import fma, number, two_product
 
-#: Of each dtype: exponents of two between which squares neither overflow nor lose bits, and that of its end.
+#: By dtype: two exponents between which squares neither overflow nor lose bits, and the overflow exponent.
 _SQUARES: Final[dict[DType, tuple[int, int, int]]] = {float32: (60, -48, 128), float64: (500, -460, 1024)}
 
 
 def absolute(z: Complex) -> Expr:
-    """|z|, rounded to the nearest value in all but rare cases; infinite if a part is.
+    """Return |z|, rounded to the nearest value in all but rare cases; infinite if a part is.
 
-    The root of the sum of squares loses up to an ulp, which is what the squares and the root rounded off (C. Borges,
-    "An improved algorithm for hypot(a, b)", 2019); parts whose squares overflow or vanish are scaled by a power of two.
+    The root of the sum of squares has an error up to an ulp; the rounding errors of the squares and the root correct it
+    (C. Borges, "An improved algorithm for hypot(a, b)", 2019). A power of two scales parts whose squares overflow or
+    vanish.
     """
     a, b = call("abs", z.re), call("abs", z.im)
     large, small = call("max", a, b), call("min", a, b)
@@ -50,28 +51,28 @@ def conj(z: Complex) -> Complex:
 
 
 def sgn(z: Complex) -> Complex:
-    """Return the direction z / |z|, and 0 of 0."""
+    """Return the direction z / |z|, and 0 for 0."""
     size = absolute(z)
     zero = call("eq", size, 0.0)
     return Complex(select(zero, 0.0, z.re / size), select(zero, 0.0, z.im / size))
 
 
 def _polar(size: Expr, turn: Expr) -> Complex:
-    """Return the value size (cos turn + i sin turn); a turn of 0 stays one also where the size is infinite."""
+    """Return size (cos turn + i sin turn); a turn of 0 remains 0 even if the size is infinite."""
     none = call("eq", turn, 0.0)
     return Complex(select(none, size, size * call("cos", turn)), select(none, turn, size * call("sin", turn)))
 
 
 def polar(size: Expr, turn: Expr) -> Complex:
-    """Return the value of a magnitude and an angle."""
+    """Return the complex value with a magnitude and an angle."""
     return Complex(size * call("cos", turn), size * call("sin", turn))
 
 
 def exp(z: Complex) -> Complex:
-    """e^z; of an infinite real part the size is known without the turn, as in C99's annex G."""
+    """e^z; for an infinite real part, the magnitude does not depend on the angle, as in C99's annex G."""
     size = call("exp", z.re)
     plain = _polar(size, z.im)
-    half = call("exp", z.re * 0.5)  # parts may be finite where their size is not
+    half = call("exp", z.re * 0.5)  # parts may be finite even if the magnitude is not
     over = call("eq", size, math.inf) & (call("abs", z.re) < math.inf)
     large = _polar(half, z.im)
     plain = choose(over, Complex(half * large.re, half * large.im), plain)
@@ -81,7 +82,7 @@ def exp(z: Complex) -> Complex:
 
 
 def expm1(z: Complex) -> Complex:
-    """e^z - 1: (e^x - 1) cos y - 2 sin^2(y/2), accurate near 0; of 0 and infinite x what e^z says."""
+    """e^z - 1: (e^x - 1) cos y - 2 sin^2(y/2), accurate near 0; e^z's result for 0 and infinite x."""
     half = call("sin", z.im * 0.5)
     grown = call("expm1", z.re)
     plain = Complex(grown * call("cos", z.im) - half * half * 2.0, (grown + 1.0) * call("sin", z.im))
@@ -92,7 +93,7 @@ def expm1(z: Complex) -> Complex:
 
 
 def _log_size(re: Expr, im: Expr) -> Expr:
-    """Logarithm of |z|; near the unit circle from |z|^2 - 1, of which the larger part is an exact product."""
+    """Return the logarithm of |z|; near the unit circle from |z|^2 - 1, whose larger part is an exact product."""
     a, b = call("abs", re), call("abs", im)
     large, small = call("max", a, b), call("min", a, b)
     near = call("log1p", (large - 1.0) * (large + 1.0) + small * small) * 0.5
@@ -114,7 +115,7 @@ def log1p(z: Complex) -> Complex:
 
 
 def sqrt(z: Complex) -> Complex:
-    """Return the root whose real part is not negative."""
+    """Return the root with a non-negative real part."""
     size = call("sqrt", (call("abs", z.re) * 0.5 + absolute(z) * 0.5))
     zero = call("eq", size, 0.0)
     other = select(zero, 0.0, call("abs", z.im) / (size * 2.0))
@@ -126,10 +127,10 @@ def sqrt(z: Complex) -> Complex:
 
 
 def _hyperbolic(x: Expr) -> tuple[Expr, Expr]:
-    """Hyperbolic sine and cosine, accurate near 0."""
+    """Return hyperbolic sine and cosine, accurate near 0."""
     size = call("abs", x)
     grown = call("expm1", size)
-    # e^x itself overflows before its half does.
+    # e^x overflows before e^(x/2) does.
     half = call("exp", size * 0.5)
     large = half * 0.5 * half
     far = size > (80.0 if x.dtype is float32 else 700.0)
@@ -139,43 +140,43 @@ def _hyperbolic(x: Expr) -> tuple[Expr, Expr]:
 
 
 def _by_cosine(cosine: Expr, grown: Expr, of: Expr) -> Expr:
-    """Return a product with a cosine, in which what 0 and infinity grow to wins over NaN (C99's annex G)."""
+    """Return a product with a cosine, in which a result for 0 and infinity overrides NaN (C99's annex G)."""
     known = call("eq", grown, 0.0) | call("eq", call("abs", of), math.inf)
     return select(call("ne", cosine, cosine) & known, grown, cosine * grown)
 
 
 def _by_sine(sine: Expr, grown: Expr) -> Expr:
-    """Return a product with a sine, in which 0 wins over infinity and NaN (C99's annex G)."""
+    """Return a product with a sine, in which 0 overrides infinity and NaN (C99's annex G)."""
     beside = call("eq", sine, 0.0) & ~(call("abs", grown) < math.inf)
     within = call("eq", grown, 0.0) & call("ne", sine, sine)
     return select(beside, select(grown < 0.0, -sine, sine), select(within, grown, sine * grown))
 
 
 def sin(z: Complex) -> Complex:
-    """Sine."""
+    """Return the sine."""
     sinh, cosh = _hyperbolic(z.im)
     return Complex(_by_sine(call("sin", z.re), cosh), _by_cosine(call("cos", z.re), sinh, z.im))
 
 
 def cos(z: Complex) -> Complex:
-    """Cosine."""
+    """Return the cosine."""
     sinh, cosh = _hyperbolic(z.im)
     return Complex(_by_cosine(call("cos", z.re), cosh, z.im), -_by_sine(call("sin", z.re), sinh))
 
 
 def sinh(z: Complex) -> Complex:
-    """Hyperbolic sine: -i sin(i z)."""
+    """Return the hyperbolic sine: -i sin(i z)."""
     turned = sin(Complex(-z.im, z.re))
     return Complex(turned.im, -turned.re)
 
 
 def cosh(z: Complex) -> Complex:
-    """Hyperbolic cosine: cos(i z)."""
+    """Return the hyperbolic cosine: cos(i z)."""
     return cos(Complex(-z.im, z.re))
 
 
 def tanh(z: Complex) -> Complex:
-    """Hyperbolic tangent: (sinh x cosh x + i sin y cos y) / (sinh^2 x + cos^2 y); 1 for large x."""
+    """Return the hyperbolic tangent: (sinh x cosh x + i sin y cos y) / (sinh^2 x + cos^2 y); 1 for large x."""
     bound = 20.0 if z.re.dtype is float32 else 40.0
     size = call("abs", z.re)
     far = size > bound
@@ -193,13 +194,13 @@ def tanh(z: Complex) -> Complex:
 
 
 def tan(z: Complex) -> Complex:
-    """Tangent: -i tanh(i z)."""
+    """Return the tangent: -i tanh(i z)."""
     turned = tanh(Complex(-z.im, z.re))
     return Complex(turned.im, -turned.re)
 
 
 def pow(x: Complex, y: Complex) -> Complex:
-    """e^(y log x); 0 to a power with a positive real part is 0, anything to the power 0 is 1."""
+    """e^(y log x); 0 to a power with a positive real part is 0, any number to the power 0 is 1."""
     result = exp(y * log(x))
     zero = call("eq", x.re, 0.0) & call("eq", x.im, 0.0)
     result = choose(zero & (y.re > 0.0), 0.0, result)
@@ -207,7 +208,7 @@ def pow(x: Complex, y: Complex) -> Complex:
 
 
 def _asinh_real(x: Expr) -> Expr:
-    """Inverse of the real hyperbolic sine."""
+    """Return the inverse of the real hyperbolic sine."""
     size = call("abs", x)
     square = size * size
     small = call("log1p", size + square / (call("sqrt", square + 1.0) + 1.0))
@@ -216,13 +217,13 @@ def _asinh_real(x: Expr) -> Expr:
 
 
 def _edge(z: Complex, plain: Complex, re: Expr, im: Expr) -> Complex:
-    """``plain``, and for infinite arguments the limits ``re`` and ``im``."""
+    """Return ``plain``, or the limits ``re`` and ``im`` for infinite arguments."""
     infinite = call("eq", call("abs", z.re), math.inf) | call("eq", call("abs", z.im), math.inf)
     return Complex(select(infinite, re, plain.re), select(infinite, im, plain.im))
 
 
 def asin(z: Complex) -> Complex:
-    """Inverse sine."""
+    """Return the inverse sine."""
     below, above = sqrt(Complex(1.0 - z.re, -z.im)), sqrt(Complex(z.re + 1.0, z.im))
     re = atan2(z.re, below.re * above.re - below.im * above.im)
     re = select(call("eq", z.re, 0.0), z.re, re)
@@ -232,7 +233,7 @@ def asin(z: Complex) -> Complex:
 
 
 def acos(z: Complex) -> Complex:
-    """Inverse cosine."""
+    """Return the inverse cosine."""
     below, above = sqrt(Complex(1.0 - z.re, -z.im)), sqrt(Complex(z.re + 1.0, z.im))
     re = atan2(below.re, above.re) * 2.0
     re = select(call("eq", z.re, 0.0), const(math.pi / 2, re.dtype), re)
@@ -242,24 +243,24 @@ def acos(z: Complex) -> Complex:
 
 
 def asinh(z: Complex) -> Complex:
-    """Inverse hyperbolic sine: -i asin(i z)."""
+    """Return the inverse hyperbolic sine: -i asin(i z)."""
     turned = asin(Complex(-z.im, z.re))
     return Complex(turned.im, -turned.re)
 
 
 def acosh(z: Complex) -> Complex:
-    """Inverse hyperbolic cosine: acos(z) turned so that the real part is not negative."""
+    """Return the inverse hyperbolic cosine: acos(z) rotated so that the real part is non-negative."""
     turned = acos(z)
     return Complex(call("abs", turned.im), copysign(turned.re, z.im))
 
 
 def atanh(z: Complex) -> Complex:
-    """Inverse hyperbolic tangent, of the size and the angle of (1 + z) / (1 - z)."""
+    """Return the inverse hyperbolic tangent, from the magnitude and the angle of (1 + z) / (1 - z)."""
     beyond = 1.0 - z.re
     square = z.im * z.im
     reach, gap = call("abs", z.re), 1.0 - call("abs", z.re)
     re = call("log1p", reach * 4.0 / (gap * gap + square)) * 0.25
-    above = call("eq", gap, 0.0) & (call("abs", z.im) < 1e-8)  # the square may be 0 where z is not 1
+    above = call("eq", gap, 0.0) & (call("abs", z.im) < 1e-8)  # the square may be 0 although z is not 1
     re = select(above, (call("log", call("abs", z.im)) - math.log(2)) * -0.5, re)
     re = select(call("eq", reach, 0.0), reach, re)
     im = atan2(z.im * 2.0, beyond * (z.re + 1.0) - square) * 0.5
@@ -273,7 +274,7 @@ def atanh(z: Complex) -> Complex:
 
 
 def atan(z: Complex) -> Complex:
-    """Inverse tangent: -i atanh(i z)."""
+    """Return the inverse tangent: -i atanh(i z)."""
     turned = atanh(Complex(-z.im, z.re))
     return Complex(turned.im, -turned.re)
 

@@ -1,8 +1,8 @@
 """erf: a polynomial in x^2 near 0, 1 - erfc(x) elsewhere, and 1 from 4 (float64: 6) on.
 
-In float32 erfc(x) is the fourth power of a polynomial, whose rounding errors count four times, but for values below
-0.2; in float64 it is exp(Q(x)) with Q near log(erfc(x)). Minimax fits; method: see ``exponential``. That of the fourth
-root weighs errors as they show in erf.
+In float32, erfc(x) is the fourth power of a polynomial, whose rounding errors count four times, but only for values
+below 0.2; in float64 it is exp(Q(x)) with Q near log(erfc(x)). The polynomials are minimax fits (method: see
+``exponential``). The fit of the fourth root weighs errors by their effect on erf.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _LARGE_DOUBLE: Final = (
     -0.00012128283283616692, 6.987940232482913e-05, -2.629230622004579e-05, 7.41931130875351e-06,
     -1.6293086446066378e-06, 2.7959678641656543e-07, -3.6947390285837116e-08, 3.6389356908822178e-09,
     -2.5176372822827067e-10, 1.0917253791746745e-11, -2.2315854940587985e-13)
-#: Where the polynomial in x^2 ends, where the result is 1, and the coefficients of both polynomials.
+#: End of the range of the polynomial in x^2, start of the result 1, and the coefficients of both polynomials.
 _PARTS: Final = {float32: (0.92, 4.0, _SMALL, _LARGE), float64: (0.8, 5.95, _SMALL_DOUBLE, _LARGE_DOUBLE)}
 
 
 def erf(x: Expr) -> Expr:
-    """Error function, within 2 ULP."""
+    """Return the error function, within 2 ULP."""
     a = abs(x)
     border, end, near, far = _PARTS[x.dtype]
     small = fma(a, polynomial(a * a, near), a)

@@ -27,7 +27,7 @@ _EXPM1_DOUBLE: Final = (
     2.0914686968086876e-09)
 #: Coefficients of (exp(r) - 1 - r) / r^2, for exp and for expm1.
 _EXP_TAIL: Final = {float32: (_EXP, _EXPM1), float64: (_EXPM1_DOUBLE, _EXPM1_DOUBLE)}
-#: Beyond these bounds e^x is infinite or 0.
+#: Bounds beyond which e^x is infinite or 0.
 _RANGE: Final = {float32: (89.0, -104.0), float64: (710.0, -746.0)}
 _TANH: Final = (-0.3333328, 0.13331406, -0.053736515, 0.020628167, -0.0056922967)
 
@@ -42,12 +42,12 @@ def _reduced(x: Expr) -> tuple[Pair, Expr, Expr]:
 
 def _exp_reduced(r: Expr) -> Expr:
     """e^r for |r| <= ln(2) / 2."""
-    # By Horner's rule all the way: rounding (e^r - 1) / r weighs less than rounding e^r - 1.
+    # Horner's rule for all terms: rounding (e^r - 1) / r matters less than rounding e^r - 1.
     return polynomial(r, (1.0, 1.0, *_EXP_TAIL[r.dtype][0]))
 
 
 def exp_moderate(x: Expr) -> Expr:
-    """Exponential function where neither overflow nor underflow can happen (-87 .. 88, -708 .. 709); NaN stays."""
+    """Return e^x without a check of the range, for -87 .. 88 (float64: -708 .. 709); NaN stays."""
     (_, r), _, n = _reduced(x)
     return _exp_reduced(r) * power_of_two(n)
 
@@ -62,17 +62,17 @@ def exp(x: Expr) -> Expr:
 def expm1(x: Expr) -> Expr:
     """e^x - 1, within 2 ULP."""
     (high, r), n, whole = _reduced(at_least(at_most(x, _RANGE[x.dtype][0]), -30.0 if x.dtype is float32 else -50.0))
-    # What rounding r lost matters where the result is near r itself.
+    # The rounding error of r matters if the result is close to r itself.
     lost = fma(n, -LN2[x.dtype][1], high - r)
     small = r + fma(r * r, polynomial(r, _EXP_TAIL[x.dtype][1]), lost)
-    # Half of the result, since 2^128 (2^1024) is not a float.
+    # Half of the scale, since 2^128 (2^1024) is not a float.
     scale = power_of_two(whole - 1)
     result = fma(scale, small, scale - 0.5) * 2.0
     return select(abs(x) < 2.0 ** (-2 - FORMATS[x.dtype].mantissa), x, result)
 
 
 def tanh(x: Expr) -> Expr:
-    """Hyperbolic tangent, within 2 ULP (float64: 3).
+    """Return the hyperbolic tangent, within 2 ULP (float64: 3).
 
     In float32 a polynomial below 0.625 and 1 - 2 / (e^2x + 1) above; in float64 (e^2x - 1) / (e^2x + 1) everywhere.
     """

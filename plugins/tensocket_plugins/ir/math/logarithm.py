@@ -1,8 +1,8 @@
 """log and log1p.
 
 x = 2^k m with m between sqrt(1/2) and sqrt(2). In float32, log(m) = f - f^2 / 2 + f^3 P(f) with f = m - 1. In float64,
-where P would be long, log(m) = 2 artanh(s) with s = f / (2 + f), of which 2 s = f - s f is split off: log(m) = f -
-(f^2 / 2 - s (f^2 / 2 + z Q(z))) with z = s^2, as C libraries have it. P and Q are minimax fits (method: see
+where P would be long, log(m) = 2 artanh(s) with s = f / (2 + f), from which 2 s = f - s f is split off: log(m) = f -
+(f^2 / 2 - s (f^2 / 2 + z Q(z))) with z = s^2, as in C libraries. P and Q are minimax fits (method: see
 ``exponential``).
 """
 
@@ -24,21 +24,21 @@ _HALF_ROOT: Final = {float32: 0x3F3504F3, float64: 0x3FE6A09E667F3BCD}
 
 
 def split_exponent(x: Expr) -> tuple[Expr, Expr]:
-    """``(m, k)`` with x = 2^k m, for positive normal numbers; k is an integer of the same width."""
+    """Return ``(m, k)`` with x = 2^k m, for positive normal numbers; k is an integer of the same width."""
     i, mantissa = bits(x), FORMATS[x.dtype].mantissa
     k = (i - _HALF_ROOT[x.dtype]) >> mantissa
     return from_bits(i - (k << mantissa)), k
 
 
 def normal(x: Expr) -> tuple[Expr, Expr]:
-    """``(y, k)`` with x = 2^k y and y a normal number, for positive x; k is 0 or minus the mantissa's bits."""
+    """Return ``(y, k)`` with x = 2^k y and y a normal number, for positive x; k is 0 or minus the mantissa's bits."""
     form = FORMATS[x.dtype]
     tiny = x < form.smallest
     return select(tiny, x * 2.0**form.mantissa, x), cast(tiny, form.integer) * -form.mantissa
 
 
 def _assembled(f: Expr, k: Expr, correction: Expr | None = None) -> Expr:
-    """log(1 + f) + k ln 2, and a small correction."""
+    """Return log(1 + f) + k ln 2, plus a small correction."""
     exponent = as_float(k) if f.dtype is float64 else cast(k, float32)
     high, low = LN2[f.dtype]
     square = f * f
@@ -55,7 +55,7 @@ def _assembled(f: Expr, k: Expr, correction: Expr | None = None) -> Expr:
 
 
 def log(x: Expr) -> Expr:
-    """Natural logarithm, within 1 ULP."""
+    """Return the natural logarithm, within 1 ULP."""
     y, shift = normal(x)
     m, k = split_exponent(y)
     result = _assembled(m - 1.0, k + shift)
@@ -64,7 +64,7 @@ def log(x: Expr) -> Expr:
 
 
 def log1p(x: Expr) -> Expr:
-    """log(1 + x), within 1 ULP; near 0 it works on x itself, elsewhere on 1 + x and what its rounding lost."""
+    """log(1 + x), within 1 ULP; near 0 from x itself, elsewhere from 1 + x and its rounding error."""
     u, lost = two_sum(number(1.0, x.dtype), x)
     m, k = split_exponent(u)
     near = call("eq", k, 0)

@@ -41,12 +41,12 @@ _EXP2: Final = {
     float64: (0.6931471805599453, 0.24022650695910072, 0.055504108664821625, 0.00961812910762848, 0.0013333558146406436,
               0.00015403530393370715, 1.5252733841601815e-05, 1.3215486808727859e-06, 1.0178057064573359e-07,
               7.054897292691627e-09, 4.455822025014915e-10, 2.5729344553786755e-11)}
-#: Exponents from which on all results are 0, 1 or infinite, and binary logarithms of what is infinite and 0.
+#: Exponents from which all results are 0, 1 or infinite, and binary logarithms of infinite and zero results.
 _LIMITS: Final = {float32: (2.0**40, 140.0, -160.0), float64: (2.0**70, 1100.0, -1200.0)}
 
 
 def _constant(value: float, rest: float, dtype: DType) -> Pair:
-    """Return a number, given as a float64 and what that leaves."""
+    """Return a number from a float64 and its remainder."""
     high = number(value, dtype)
     return high, number(value - float(high.value) + rest, dtype)
 
@@ -100,15 +100,15 @@ def _magnitude(x: Expr, y: Expr) -> Expr:
 
 
 def pow(x: Expr, y: Expr) -> Expr:
-    """Power, within 2 ULP; subnormal results are rounded once more. Special cases are those of C.
+    """Return the power, within 2 ULP; subnormal results are rounded once more. Special cases are those of C.
 
-    Of the constant 2 no logarithm is computed.
+    The constant 2 as base needs no logarithm.
     """
     if isinstance(x, Const) and x.value == 2.0:
         _, highest, lowest = _LIMITS[x.dtype]
         return _exp2(at_least(at_most(y, highest), lowest), number(0.0, x.dtype))
     a, form = abs(x), FORMATS[x.dtype]
-    # Nothing must overflow on the way.
+    # Intermediate results must not overflow.
     bound = _LIMITS[x.dtype][0]
     zero, infinite = call("eq", a, 0.0), call("eq", a, INFINITY)
     extreme = zero | infinite

@@ -1,9 +1,9 @@
 """sin and cos in float32, for all arguments.
 
-Quarter turns are x * 2/pi. Only the part of 2/pi matters whose product with the integer mantissa of x lies below four
-turns and above 2^-62 quarter turns; 96 bits are cut out of a constant of 224 bits, so that the remainder is right for
-the largest float, too, to 2^-62 quarter turns. Arguments below pi/4 are their own remainder. The polynomials are
-minimax fits on [0, pi/4] (method: see ``exponential``).
+Quarter turns are x * 2/pi. Only a part of 2/pi matters: its product with the integer mantissa of x is below four turns
+and above 2^-62 quarter turns. These 96 bits are cut from a constant of 224 bits, so the remainder is accurate to 2^-62
+quarter turns even for the largest float. Arguments below pi/4 are their own remainder. The polynomials are minimax fits
+on [0, pi/4] (method: see ``exponential``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TWO_OVER_PI: Final = (0, 0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB62
 
 
 def _window(biased: Expr) -> tuple[Expr, Expr, Expr]:
-    """Three words of 2/pi, as uint64, that matter for floats with this biased exponent (uint32, 126 .. 255)."""
+    """Return three words of 2/pi, as uint64, that matter for floats with this biased exponent (uint32, 126 .. 255)."""
     start = biased - 120
     word, shift = start >> 5, cast(start & 31, uint64)
 
@@ -41,7 +41,7 @@ def _window(biased: Expr) -> tuple[Expr, Expr, Expr]:
 
 
 def _reduced(x: Expr) -> tuple[Expr, Expr]:
-    """``(r, n)``: |x| = r + n pi/2 up to full turns, |r| <= pi/4, n an int32 within 0 .. 3."""
+    """Return ``(r, n)``: |x| = r + n pi/2 up to full turns, |r| <= pi/4, n an int32 within 0 .. 3."""
     a = abs(x)
     i = call("bitcast", a, dtype=uint32)
     exponent = i >> 23
@@ -56,7 +56,7 @@ def _reduced(x: Expr) -> tuple[Expr, Expr]:
 
 
 def sin_cos_reduced(r: Expr) -> tuple[Expr, Expr]:
-    """Sine and cosine for |r| <= pi/4."""
+    """Return sine and cosine for |r| <= pi/4."""
     square = r * r
     sine = fma(r, square * polynomial(square, _SIN), r)
     cosine = 1.0 - fma(square, 0.5, -(square * square * polynomial(square, _COS)))
@@ -64,14 +64,14 @@ def sin_cos_reduced(r: Expr) -> tuple[Expr, Expr]:
 
 
 def turned(r: Expr, n: Expr) -> Expr:
-    """sin(r + n pi/2) for |r| <= pi/4."""
+    """Return sin(r + n pi/2) for |r| <= pi/4."""
     sine, cosine = sin_cos_reduced(r)
     value = select(call("eq", n & 1, 0), sine, cosine)
     return from_bits(call("bitcast", value, dtype=int32) ^ ((n & 2) << 30))
 
 
 def sin(x: Expr) -> Expr:
-    """Sine, within 3 ULP for every finite argument."""
+    """Return the sine, within 3 ULP for every finite argument."""
     r, n = _reduced(x)
     sign = call("bitcast", x, dtype=uint32) & FORMATS[float32].sign
     value = from_bits(call("bitcast", turned(r, n), dtype=uint32) ^ sign)
@@ -79,6 +79,6 @@ def sin(x: Expr) -> Expr:
 
 
 def cos(x: Expr) -> Expr:
-    """Cosine, within 3 ULP for every finite argument."""
+    """Return the cosine, within 3 ULP for every finite argument."""
     r, n = _reduced(x)
     return select(abs(x) < INFINITY, turned(r, n + 1), number(NAN))

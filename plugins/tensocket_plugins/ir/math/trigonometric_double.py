@@ -1,10 +1,10 @@
 """sin and cos in float64, for all arguments.
 
-As in float32 (``trigonometric``), quarter turns are x * 2/pi, of which 192 bits matter whose product with the integer
-mantissa lies below a whole turn. They are picked out of a constant by the bits of the exponent, and multiplied by 32
-bits at a time; what is left of a turn is a fraction of 128 bits, and so a remainder in two floats is right to 2^-115
-also where an argument is as near to a multiple of pi/2 as 64-bit floats come (about 2^-61). The polynomials are minimax
-fits on [0, pi/4] (method: see ``exponential``).
+As in float32 (``trigonometric``), quarter turns are x * 2/pi, and only 192 bits of 2/pi matter, whose product with the
+integer mantissa is below a whole turn. The bits of the exponent select them from a constant, and they are multiplied 32
+bits at a time. The fraction of a turn has 128 bits, so a remainder in two floats is accurate to 2^-115 even if an
+argument is as close to a multiple of pi/2 as 64-bit floats can be (about 2^-61). The polynomials are minimax fits on
+[0, pi/4] (method: see ``exponential``).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _HALF_PI_REST: Final = 6.123233995736766e-17 * 2.0**-64
 
 
 def _window(start: Expr) -> list[Expr]:
-    """Return 192 bits of the constant from bit ``start`` (a uint64 up to 1024) on, in words of 32 bits."""
+    """Return 192 bits of the constant, starting at bit ``start`` (a uint64 up to 1024), in words of 32 bits."""
     words: list[Expr] = [const(value, uint64) for value in _TWO_OVER_PI]
     index = start >> 6
-    # Each bit of the index halves what may still be needed of the words.
+    # Each bit of the index halves the number of words that may still be needed.
     for bit, needed in ((16, 19), (8, 11), (4, 7), (2, 5), (1, 4)):
         further = call("ne", index & bit, 0)
         words = [select(further, words[j + bit], words[j]) if j + bit < len(words) else words[j]
@@ -51,7 +51,7 @@ def _window(start: Expr) -> list[Expr]:
 
 
 def _turns(mantissa: Expr, window: list[Expr]) -> Pair:
-    """Return the product of a 53-bit integer and a fraction of 192 bits: 128 bits of what is left of whole numbers."""
+    """Return the fractional part, 128 bits, of the product of a 53-bit integer and a fraction of 192 bits."""
     high, low = mantissa >> 32, mantissa & _LOW
     second, third = high * window[3], low * window[2]
     fourth, fifth = high * window[4], low * window[3]
@@ -66,7 +66,7 @@ def _signed(i: Expr) -> Expr:
 
 
 def _reduced(x: Expr) -> tuple[Expr, Expr, Expr]:
-    """``(r, rest, n)``: |x| = r + rest + n pi/2 up to full turns, |r| <= pi/4, n a uint64 within 0 .. 3."""
+    """Return ``(r, rest, n)``: |x| = r + rest + n pi/2 up to full turns, |r| <= pi/4, n a uint64 within 0 .. 3."""
     a = abs(x)
     i = word(a)
     exponent = i >> 52
@@ -85,7 +85,7 @@ def _reduced(x: Expr) -> tuple[Expr, Expr, Expr]:
 
 
 def sin_cos_reduced(r: Expr) -> tuple[Expr, Expr]:
-    """Sine and cosine of |r| <= pi/4, within 2 ULP."""
+    """Return sine and cosine for |r| <= pi/4, within 2 ULP."""
     square = r * r
     half = square * 0.5
     near = 1.0 - half
@@ -94,7 +94,7 @@ def sin_cos_reduced(r: Expr) -> tuple[Expr, Expr]:
 
 
 def _turned(r: Expr, rest: Expr, n: Expr) -> Expr:
-    """sin(r + rest + n pi/2) for |r| <= pi/4."""
+    """Return sin(r + rest + n pi/2) for |r| <= pi/4."""
     square = r * r
     half = square * 0.5
     sine = r + fma(r * square, polynomial(square, _SIN), fma(-half, rest, rest))
@@ -105,13 +105,13 @@ def _turned(r: Expr, rest: Expr, n: Expr) -> Expr:
 
 
 def sin(x: Expr) -> Expr:
-    """Sine, within 1 ULP for every finite argument."""
+    """Return the sine, within 1 ULP for every finite argument."""
     value = _turned(*_reduced(x))
     value = from_bits(word(value) ^ word(with_sign(number(0.0, float64), x)))
     return select(abs(x) < INFINITY, value, number(NAN, float64))
 
 
 def cos(x: Expr) -> Expr:
-    """Cosine, within 1 ULP for every finite argument."""
+    """Return the cosine, within 1 ULP for every finite argument."""
     r, rest, n = _reduced(x)
     return select(abs(x) < INFINITY, _turned(r, rest, n + 1), number(NAN, float64))

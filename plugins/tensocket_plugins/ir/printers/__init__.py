@@ -1,1 +1,1 @@
-"""Printers turn a scheduled program into the language that a target compiles."""
+"""Printers, which turn a scheduled program into the language that a target compiles."""

@@ -1,8 +1,8 @@
 """Prints programs as C: OpenCL C, CUDA C++ or plain serial C, according to a ``Dialect``.
 
-The text depends on the program and the dialect alone, so that it can be the key of a cache on disk. Parts of an
-expression that are used more than once within a statement are computed once, in front of it; all parts of an expression
-count as evaluated, also those that a ``select`` does not choose.
+The text depends only on the program and the dialect, so it can be the key of a cache on disk. Parts of an expression
+with several uses in a statement are computed once, before it; all parts of an expression count as evaluated, also those
+that a ``select`` does not choose.
 
 A printed kernel takes the parameters that it uses, in the program's order (an array as a pointer and an ``int64``
 element offset), then the temporaries that it uses: ``kernel_params`` lists them, and ``entry_name`` gives its name.
@@ -69,9 +69,7 @@ def print_c(program: Program, dialect: Dialect) -> str:
 
 
 def entry_name(kernel: Kernel) -> str:
-    """Return the name of a printed kernel, which no function of a language has and which is easy to find in a
-    profile.
-    """
+    """Return the name of a printed kernel: unlike any language's functions, and easy to find in a profile."""
     return f"tensocket_{kernel.name}"
 
 
@@ -90,7 +88,7 @@ def kernel_params(program: Program, kernel: Kernel, dialect: Dialect) -> tuple[K
 
 
 def _launch_loops(kernel: Kernel, kind: LoopKind) -> list[For]:
-    """Return the GROUP or LANE loops around everything else, slowest axis first."""
+    """Return the GROUP or LANE loops that enclose all other statements, slowest axis first."""
     loops: list[For] = []
     body = kernel.body
     while len(body) == 1 and isinstance(body[0], For) and body[0].kind in (LoopKind.GROUP, LoopKind.LANE):
@@ -113,7 +111,7 @@ def _walk(statements: tuple[Stmt, ...]) -> Iterator[Stmt]:
 
 
 def _uses(s: Stmt, dialect: Dialect) -> tuple[set[str], tuple[Expr, ...]]:
-    """Arrays that a statement writes, and the expressions that it evaluates (not those of inner statements)."""
+    """Return the arrays that a statement writes and the expressions that it evaluates, without inner statements."""
     if isinstance(s, (Let, Declare, Assign)):
         return set(), (s.value,)
     if isinstance(s, (Store, Atomic)):
@@ -130,7 +128,7 @@ def _uses(s: Stmt, dialect: Dialect) -> tuple[set[str], tuple[Expr, ...]]:
 
 
 class _KernelPrinter:
-    """Prints one kernel."""
+    """Printer of one kernel."""
 
     def __init__(self, program: Program, kernel: Kernel, dialect: Dialect, helpers: HelperSet) -> None:
         self.program = program
@@ -185,7 +183,7 @@ class _KernelPrinter:
         """Return an identifier for a name of the IR."""
         if not _IDENTIFIER.fullmatch(name):
             raise IRError(f"{name!r} cannot be a name in {self.dialect.name}")
-        # Names with a double underscore and "ts_" belong to the language and the printer.
+        # Names with a double underscore or "ts_" are reserved for the language and the printer.
         return f"{name}_v" if name in RESERVED or name.startswith(("ts_", "__")) else name
 
     def line(self, text: str) -> None:
@@ -195,7 +193,7 @@ class _KernelPrinter:
     # --------------------------------------------------------------------------------------------- expressions
 
     def values(self, *roots: Expr) -> list[str]:
-        """Texts of the expressions of one statement; lines for shared parts are added first."""
+        """Return the texts of the expressions of one statement; lines for shared parts are added first."""
         order, uses = postorder(roots)
         texts: dict[int, str] = {}
         depths: dict[int, int] = {}
@@ -263,20 +261,20 @@ class _KernelPrinter:
         return known[id(value)]
 
     def element_dtype(self, array: str) -> DType:
-        """Dtype of an array's elements."""
+        """Return the dtype of an array's elements."""
         try:
             return self.arrays[array]
         except KeyError:
             raise IRError(f"kernel {self.kernel.name}: array {array} is not defined") from None
 
     def store(self, s: Store) -> None:
-        """Write an element."""
+        """Print the write of an element."""
         index, value = self.values(s.index, s.value)
         self.element_dtype(s.buffer)
         self.line(f"{self.name(s.buffer)}[{_bare(index)}] = {_bare(value)};")
 
     def atomic(self, s: Atomic) -> None:
-        """Merge a value into an element."""
+        """Print an atomic update of an element."""
         index, value = self.values(s.index, s.value)
         dtype = self.element_dtype(s.buffer)
         element = f"{self.name(s.buffer)}[{_bare(index)}]"
@@ -293,7 +291,7 @@ class _KernelPrinter:
         self.line(f"{self.expressions.helpers.atomic(s.function, dtype, space)}(&{element}, {_bare(value)});")
 
     def barrier(self) -> None:
-        """Lanes meet."""
+        """Print a barrier, at which lanes meet."""
         if self.dialect.serial:
             raise IRError(f"{self.dialect.name} has no barriers: print the unscheduled program")
         self.line(self.dialect.barrier)
@@ -301,9 +299,7 @@ class _KernelPrinter:
     # --------------------------------------------------------------------------------------------------- loops
 
     def loop(self, s: For, alone: bool) -> None:
-        """Print a loop, or the index that the hardware gives in place of one; ``alone`` in its block it needs no
-        braces.
-        """
+        """Print a loop, or the hardware's index in place of one; ``alone`` in its block, it needs no braces."""
         if not self.dialect.serial:
             if s.kind is LoopKind.PARALLEL:
                 raise IRError(f"kernel {self.kernel.name} is not scheduled: loop {s.var.name} is PARALLEL")
@@ -323,7 +319,7 @@ class _KernelPrinter:
         self.inner(s.body)
 
     def temporary(self, dtype: DType, text: str) -> str:
-        """Return a new constant variable."""
+        """Print a new constant variable and return its name."""
         name = f"ts_{self.temporaries}"
         self.temporaries += 1
         self.line(f"const {self.expressions.type(dtype)} {name} = {_bare(text)};")
@@ -382,7 +378,7 @@ def _merge(function: str, dtype: DType) -> Expr:
 
 
 def _bare(text: str) -> str:
-    """``text`` without brackets around all of it."""
+    """Return ``text`` without brackets around all of it."""
     if not (text.startswith("(") and text.endswith(")")):
         return text
     depth = 0

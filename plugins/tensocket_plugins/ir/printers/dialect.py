@@ -1,7 +1,7 @@
-"""Dialects of C: data for the one printer of ``printers/c.py``. A backend for another C-like language makes its own.
+"""Dialects of C: data for the one printer of ``printers/c.py``. A backend for another C-like language defines its own.
 
 In every dialect a bool is stored as one byte, and float16 and bfloat16 values are their bits in a 16-bit unsigned
-integer: conversions to and from float32 are the only functions that know more.
+integer: only conversions to and from float32 know their format.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-#: Names that C, OpenCL C or CUDA C++ keep for themselves, or that a source uses as functions.
+#: Reserved names of C, OpenCL C or CUDA C++, and names that a source uses as functions.
 RESERVED: Final = frozenset("""
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl complex const constant
     constexpr continue decltype default delete do double dynamic_cast else enum explicit export extern false float
@@ -27,31 +27,31 @@ RESERVED: Final = frozenset("""
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a C-like language spells what the printer needs.
+    """The spelling of a C-like language for the printer.
 
     Attributes:
         name: For messages.
-        types: Element type name to the type of a value; ``storage`` says where memory differs.
-        storage: Element type name to the type of an element in memory, where it is not the type of a value.
+        types: Type of a value, by element type name; ``storage`` has the exceptions for memory.
+        storage: Type of an element in memory, by element type name, if it is not the type of a value.
         kernel: Head of a kernel up to its parameter list, with ``{name}`` and ``{bounds}``.
-        bounds: Declares the group size, with ``{x}``, ``{y}``, ``{z}`` and ``{total}``; empty where there is no way to.
+        bounds: Declares the group size, with ``{x}``, ``{y}``, ``{z}`` and ``{total}``; empty if the language cannot.
         function: Qualifiers of a helper function.
-        global_space: Qualifier of a pointer to global memory, with a trailing space where not empty.
+        global_space: Qualifier of a pointer to global memory, with a trailing space unless empty.
         local_space: Qualifier of a local array and of a pointer to one, likewise.
         local_pointer: Qualifier of a pointer to local memory, likewise; the same as ``local_space`` in OpenCL.
         group_index: Index of the group along axis 0 (the fastest), 1 and 2. Empty for a serial language, in which all
             loops are printed as loops.
         lane_index: Index of the lane within its group, likewise.
-        barrier: The statement that all lanes of a group wait at.
-        unroll: Line in front of a loop to unroll.
+        barrier: The statement at which all lanes of a group wait.
+        unroll: Line before a loop to unroll.
         header: First lines of every source.
-        float64_header: More lines where float64 is used.
-        atomic64_header: More lines where 64-bit atomics are used.
-        suffix: Element type name to the suffix of its literals.
+        float64_header: Further lines for sources with float64.
+        atomic64_header: Further lines for sources with 64-bit atomics.
+        suffix: Suffix of literals, by element type name.
         infinity: Positive infinity, by element type name.
         nan: A quiet NaN, by element type name.
-        bits_of: Function that gives a float's bits as an unsigned integer, by element type name.
-        from_bits: The opposite.
+        bits_of: Function that returns a float's bits as an unsigned integer, by element type name.
+        from_bits: The inverse function.
         math_suffix: Suffix of the C library's names, by element type name.
         math: Names that differ from C's, by ``function.dtype``, for example ``{"exp.float32": "native_exp"}``.
         helpers: Texts of helper functions that differ between dialects, by name; ``{f}`` is ``function``.
@@ -140,11 +140,11 @@ _CUDA_ATOMICS: Final = {
        for t in ("int32", "uint32", "int64", "uint64")},
     "add.float32": "atomicAdd({p}, {v})",
     "add.float64": "atomicAdd({p}, {v})",
-    # There is no signed 64-bit atomicAdd; two's complement makes the unsigned one the same.
+    # CUDA has no signed 64-bit atomicAdd; in two's complement the unsigned one is the same.
     "add.int64": "atomicAdd((unsigned long long *)({p}), (unsigned long long)({v}))",
 }
 
-#: Has no FP_CONTRACT pragma: compile with ``--fmad=false``.
+#: CUDA has no FP_CONTRACT pragma: compile with ``--fmad=false``.
 CUDA: Final = Dialect(
     name="CUDA C++",
     types={
@@ -167,7 +167,7 @@ CUDA: Final = Dialect(
     bits_of={"float32": "__float_as_uint", "float64": "__double_as_longlong"},
     from_bits={"float32": "__uint_as_float", "float64": "__longlong_as_double"},
     math_suffix={"float32": "f", "float64": ""},
-    # NVRTC has no cuda_fp16.h without the toolkit's headers; the instructions are all that is needed of it.
+    # NVRTC has no cuda_fp16.h without the toolkit's headers; only these instructions are needed from it.
     helpers={
         name: f"{{f}}{result} {name}({argument} x) {{{{\n    {result} y;\n"
               f'    asm("cvt.{instruction} %0, %1;" : "={to}"(y) : "{of}"(x));\n    return y;\n}}}}'

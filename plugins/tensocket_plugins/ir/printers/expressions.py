@@ -1,4 +1,4 @@
-"""Expressions in a dialect of C: every function of ``ir/functions.py`` with the meaning that it has in the IR."""
+"""Expressions in a dialect of C: every function of ``ir/functions.py`` with its meaning in the IR."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPERATORS: Final = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&",
 _COMPARISONS: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<="}
 _LIBRARY: Final = frozenset({"sqrt", "floor", "ceil", "trunc", "rint", "fma", "fmod", "exp", "expm1", "log", "log1p",
                              "sin", "cos", "tanh", "erf", "pow"})
-#: Expressions nested deeper than this are split, because compilers limit the nesting of brackets.
+#: Nesting depth of expressions beyond which they are split, because compilers limit the nesting of brackets.
 DEPTH: Final = 12
 
 
@@ -29,12 +29,12 @@ def is_half(dtype: DType) -> bool:
 
 
 class ExpressionPrinter:
-    """Texts of expressions; collects the helpers and language features that they need.
+    """Printer of expressions, which collects the helpers and language features that they need.
 
     Args:
         dialect: The language.
-        helpers: Where needed helper functions are collected.
-        name: Turns the name of a variable or array into an identifier.
+        helpers: Collects the needed helper functions.
+        name: Converts the name of a variable or array to an identifier.
     """
 
     def __init__(self, dialect: Dialect, helpers: HelperSet, name: Callable[[str], str]) -> None:
@@ -43,11 +43,11 @@ class ExpressionPrinter:
         self.name = name
         self.float64 = False
         # Integer variables made of loop variables and scalars only. Arithmetic on these stays within the range of
-        # addresses, so that it is printed plainly and compilers may assume that it does not overflow.
+        # addresses, so it is printed without wrapping, and compilers may assume that it does not overflow.
         self.plain: set[str] = set()
 
     def type(self, dtype: DType) -> str:
-        """Type of a value.
+        """Return the type of a value.
 
         Raises:
             IRError: The dialect has no such type.
@@ -60,11 +60,11 @@ class ExpressionPrinter:
             raise IRError(f"{self.dialect.name} has no type for {dtype.name}") from None
 
     def storage(self, dtype: DType) -> str:
-        """Type of an element in memory."""
+        """Return the type of an element in memory."""
         return self.dialect.storage.get(dtype.name) or self.type(dtype)
 
     def is_plain(self, e: Expr, known: dict[int, bool]) -> bool:
-        """Whether an integer expression is made of loop variables, scalars and constants; ``known`` holds the parts."""
+        """Whether an integer expression has only loop variables, scalars and constants; ``known`` caches its parts."""
         if isinstance(e, Var):
             return e.name in self.plain
         if isinstance(e, Call):
@@ -191,7 +191,7 @@ class ExpressionPrinter:
         return f"(({t})({text}))" if narrow else f"({text})"
 
     def _wrapping(self, function: str, args: list[str], t: str, wide: str) -> str:
-        """Arithmetic that wraps around: C leaves signed overflow undefined, so ``wide`` casts operands to unsigned."""
+        """Return arithmetic that wraps around: C leaves signed overflow undefined, so ``wide`` makes them unsigned."""
         if function == "neg":
             text = f"0 - {wide}{args[0]}" if wide else f"-{args[0]}"
         elif function == "shl":
@@ -244,9 +244,9 @@ def parts(e: Expr) -> tuple[Expr, ...]:
 
 
 def postorder(roots: tuple[Expr, ...]) -> tuple[list[Expr], dict[int, int]]:
-    """Return the distinct nodes below ``roots``, parts first, and how often each is used.
+    """Return the distinct nodes below ``roots``, parts first, and the number of uses of each.
 
-    Does not recurse, because chains of calls may be long.
+    It does not recurse, because chains of calls may be long.
     """
     order: list[Expr] = []
     uses: dict[int, int] = {}

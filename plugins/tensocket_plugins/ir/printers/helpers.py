@@ -1,4 +1,4 @@
-"""Helper functions of the C-family printer: semantics of the IR that C's operators do not have."""
+"""Helper functions of the C-family printer, for meanings of the IR that C's operators lack."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def wide_unsigned(dtype: DType) -> str:
 
 def _minmax(dialect: Dialect, name: str, dtype: DType) -> str:
     t, sign = dialect.types[dtype.name], "<" if "_min_" in name else ">"
-    # A NaN in a is seen by a != a; with a NaN in b every comparison is false and b is the result.
+    # A NaN in a is caught by a != a; with a NaN in b every comparison is false and b is the result.
     nan = " || a != a" if dtype.kind == "float" else ""
     return f"{dialect.function}{t} {name}({t} a, {t} b) {{ return (a {sign} b{nan}) ? a : b; }}"
 
@@ -82,11 +82,11 @@ class HelperSet:
 
     @property
     def texts(self) -> list[str]:
-        """Definitions; each only uses earlier ones."""
+        """Return the definitions; each only uses earlier ones."""
         return list(self._texts.values())
 
     def conversion(self, name: str) -> str:
-        """Need one of the conversions of 16-bit floats; returns its name."""
+        """Require one of the conversions of 16-bit floats and return its name."""
         if name not in self._texts:
             if name == "ts_double_to_half":
                 self.conversion("ts_float_to_half")
@@ -99,14 +99,14 @@ class HelperSet:
         return name
 
     def function(self, function: str, dtype: DType) -> str:
-        """Need ``min``, ``max``, ``abs``, ``idiv`` or ``imod`` of a dtype; returns the helper's name."""
+        """Require ``min``, ``max``, ``abs``, ``idiv`` or ``imod`` of a dtype and return the helper's name."""
         name = f"ts_{function}_{dtype.short}"
         if name not in self._texts:
             self._texts[name] = _MAKERS[function](self._dialect, name, dtype)
         return name
 
     def atomic(self, function: str, dtype: DType, space: str) -> str:
-        """Need an atomic that is made of compare-and-swap; returns the helper's name.
+        """Require an atomic that is a compare-and-swap loop and return the helper's name.
 
         Raises:
             IRError: The dialect has no compare-and-swap of this size.

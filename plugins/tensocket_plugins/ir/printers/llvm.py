@@ -1,12 +1,12 @@
 """Prints a program that was scheduled for kind ``cpu`` as a module of LLVM IR. Needs no LLVM itself.
 
-How kernels are called, ``llvm_calls`` says.
+The calling convention of kernels is in ``llvm_calls``.
 
-Index arithmetic is done in 64 bits without wrapping around, whatever the program's index type, so that addresses are
-plain sums; LLVM can look into them where it is left to it to make vectors of loops, and else not (see ``Writer``).
-VECTOR loops become vector instructions (``llvm_vectors``); one that calls a function of the C library stays a loop. The
-iterations of PARALLEL loops are declared free of dependences, so that LLVM vectorises without run-time checks of
-aliasing. Strides of 1 that are arguments are left to LLVM's own loop versions.
+Index arithmetic is in 64 bits without wrapping around, whatever the program's index type, so addresses are plain sums.
+LLVM can analyse them if it is to vectorise loops itself, otherwise they are hidden from it (see ``Writer``). VECTOR
+loops become vector instructions (``llvm_vectors``); one that calls a function of the C library stays a loop. The
+iterations of PARALLEL loops are declared free of dependences, so that LLVM vectorises them without run-time checks of
+aliasing. Strides of 1 that are arguments are left to LLVM's own loop versioning.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from .llvm_values import bitcast, cast, constant, memory_type, value_type
 from .llvm_vectors import VectorLoop
 from .llvm_writer import Metadata, Writer
 
-#: Name of all memory but local arrays.
+#: Name that stands for all memory except local arrays.
 _MEMORY = ""
 _LOOPS = (LoopKind.PARALLEL, LoopKind.SERIAL, LoopKind.VECTOR)
 
@@ -53,14 +53,14 @@ def print_llvm(program: Program, *, settled: bool | None = None, pointer_field: 
     """Return the text of a module with one function per kernel.
 
     Args:
-        program: Scheduled for kind ``cpu``.
-        settled: ``all_vectors(program)``, if the caller knows it: nothing is left to LLVM's own passes over loops.
+        program: A program scheduled for kind ``cpu``.
+        settled: ``all_vectors(program)``, if the caller knows it: no loop is left to LLVM's own passes.
         pointer_field: None if array slots hold addresses of elements. If they hold addresses of objects, which a caller
             may have at hand sooner: the byte offset of the field with the elements' address.
-        internal: Whether other functions of the module call the kernels, and nobody else.
+        internal: Whether only other functions of the module call the kernels.
 
     Raises:
-        IRError: The program is not scheduled for kind ``cpu``, or uses a dtype or function that it cannot.
+        IRError: The program is not scheduled for kind ``cpu``, or uses a dtype or function that the printer lacks.
     """
     declarations: dict[str, str] = {}
     metadata = Metadata()
@@ -73,9 +73,7 @@ def print_llvm(program: Program, *, settled: bool | None = None, pointer_field: 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """The object that a name stands for: a value, with its 64-bit form where it is one, or a mutable variable in
-    memory.
-    """
+    """The meaning of a name: a value, with its 64-bit form if it is an index, or a mutable variable in memory."""
 
     text: str
     wide: str | None = None
@@ -83,7 +81,7 @@ class _Value:
 
 
 class _KernelPrinter:
-    """Prints one kernel."""
+    """Printer of one kernel."""
 
     def __init__(self, program: Program, number: int, kernel: Kernel, writer: Writer, metadata: Metadata) -> None:
         self.program = program
@@ -99,29 +97,29 @@ class _KernelPrinter:
         self.access: str | None = None
         self.streams = {buffer.name for buffer in program.buffers if buffer.streamed}
         self.unkept = ""
-        # Values of this statement's expressions, by identity: plain and 64-bit.
+        # Values of the current statement's expressions, by identity: plain and 64-bit.
         self.known: dict[int, str] = {}
         self.known_index: dict[int, str] = {}
         self.known_affine: dict[int, bool] = {}
-        # What bodies of loops write, by their ids.
+        # Names that bodies of loops write, by the ids of the bodies.
         self.writes: dict[int, frozenset[str]] = {}
 
     def text(self, pointer_field: int | None, internal: bool) -> str:
-        """Return the function."""
+        """Return the function's definition."""
         self.arguments(pointer_field)
         self.local_arrays = {local.name: local for local in self.kernel.locals}
         for local in self.kernel.locals:
             self.pointers[local.name] = self.alloca(f"[{local.size} x {memory_type(local.dtype)}]")
         self.block(self.kernel.body)
         if self.streams:
-            self.w.do("fence seq_cst")  # such stores wait in buffers of their own, also for those of other threads
+            self.w.do("fence seq_cst")  # such stores wait in their own buffers, and other threads must see them too
         self.w.do("ret void")
         linkage = "internal " if internal else ""
         head = f"define {linkage}void @{self.name}(ptr noalias readonly %args, i64 %begin, i64 %end) nounwind {{"
         return "\n".join([head, "entry:", *self.stack, *self.w.lines, "}"])
 
     def arguments(self, pointer_field: int | None) -> None:
-        """Read the slots."""
+        """Print the reads of the argument slots."""
         for position, item in enumerate(slots(self.program)):
             at = self.w.op(f"getelementptr i64, ptr %args, i64 {position}")
             if not isinstance(item, Scalar):
@@ -144,7 +142,7 @@ class _KernelPrinter:
         return _Value(text, wide if dtype.kind == "int" else None)
 
     def alloca(self, kind: str) -> str:
-        """Memory on the stack, reserved once at entry."""
+        """Reserve memory on the stack, once at entry, and return its name."""
         name = "%" + self.w.fresh("a")
         self.stack.append(f"  {name} = alloca {kind}, align 64")
         return name
@@ -152,7 +150,7 @@ class _KernelPrinter:
     # ---------------------------------------------------------------------------------------------- expressions
 
     def value(self, e: Expr) -> str:
-        """Return the value of an expression where the current statement stands."""
+        """Return the value of an expression at the current statement."""
         match e:
             case Const(number, dtype):
                 return constant(number, dtype)
@@ -193,25 +191,25 @@ class _KernelPrinter:
         return self.w.op(f"icmp ne i8 {value}, 0") if e.dtype.kind == "bool" else value
 
     def pointer(self, buffer: str) -> str:
-        """Return where an array's first element is."""
+        """Return the address of an array's first element."""
         try:
             return self.pointers[buffer]
         except KeyError:
             raise IRError(f"kernel {self.kernel.name}: array {buffer} is not defined") from None
 
     def address(self, buffer: str, index: Expr, dtype: DType) -> str:
-        """Return where an element is."""
+        """Return the address of an element."""
         return element_address(self.w, self.pointer(buffer), self.index(index), dtype)
 
     def streaming(self, buffer: str) -> str:
-        """Marks a store that goes past the caches."""
+        """Return the mark of a store that bypasses the caches."""
         if buffer not in self.streams:
             return ""
         self.unkept = self.unkept or self.metadata.add("!{i32 1}")
         return f", !nontemporal {self.unkept}"
 
     def annotation(self) -> str:
-        """Marks a memory access as free of dependences between the iterations of the innermost loop."""
+        """Return the mark of a memory access without dependences between the iterations of the innermost loop."""
         return f", !llvm.access.group {self.access}" if self.access else ""
 
     def is_affine(self, e: Expr) -> bool:
@@ -242,7 +240,7 @@ class _KernelPrinter:
     # ----------------------------------------------------------------------------------------------- statements
 
     def block(self, statements: Sequence[Stmt]) -> None:
-        """Print statements in order, in a scope of their own."""
+        """Print statements in order, in their own scope."""
         outer = dict(self.names)
         for statement in statements:
             self.forget()
@@ -294,7 +292,7 @@ class _KernelPrinter:
         self.w.do(f"store {memory_type(dtype)} {text}, ptr {place}{self.annotation()}")
 
     def atomic(self, s: Atomic) -> None:
-        """Print an indivisible instruction where threads may meet, otherwise a plain update."""
+        """Print an indivisible instruction if threads may interfere, otherwise a plain update."""
         dtype = s.value.dtype
         value, place = self.value(s.value), self.address(s.buffer, s.index, dtype)
         if self.split is not None:
@@ -315,11 +313,11 @@ class _KernelPrinter:
         self.w.start(after)
 
     def loop(self, s: For, print_body: Callable[[], None] | None = None) -> None:
-        """Print a loop tested at its end, behind a test that it runs at all.
+        """Print a loop tested at its end, after a test of whether it runs at all.
 
         Args:
             s: The loop.
-            print_body: Prints the body in another way than as scalars.
+            print_body: Prints the body in a form other than scalars.
         """
         start, stop, step = (self.index(e) for e in (s.start, s.stop, s.step))
         if s is self.split:
@@ -367,7 +365,7 @@ class _KernelPrinter:
         return found
 
     def inside(self, s: For) -> str:
-        """Print a loop's body; returns the annotation of its branch."""
+        """Print a loop's body and return the annotation of its branch."""
         independent = s.kind is not LoopKind.SERIAL and not any(isinstance(t, For | Atomic) for t in walk(s.body))
         if not independent:
             self.block(s.body)

@@ -1,10 +1,10 @@
-"""The calling convention of kernels that were printed as LLVM IR: names, argument slots, loops to divide.
+"""The calling convention of kernels printed as LLVM IR: names, argument slots, loops to divide.
 
 Every kernel becomes ``void @<entry_name>(ptr args, i64 begin, i64 end)``. ``args`` points to one 8-byte slot per item
 of ``slots(program)``: for buffers and temporaries the address of the first element, or of an object that holds this
 address in a field (``pointer_field``); for scalars a signed or unsigned 64-bit integer (bool: 0 or 1) or, for floats, a
-double. ``begin`` and ``end`` are the iterations to run of ``split_loop(program, kernel)``, which a backend may divide
-over threads; a kernel without such a loop ignores them and runs completely.
+double. ``begin`` and ``end`` delimit the iterations of ``split_loop(program, kernel)`` to run, which a backend may
+divide over threads; a kernel without such a loop ignores them and runs completely.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def _uses_only(expr: Expr, names: set[str]) -> bool:
 
 
 def split_loop(program: Program, kernel: Kernel) -> For | None:
-    """Return the loop whose iterations may be divided over threads, if there is one: PARALLEL, around everything but
-    ``Let``.
+    """Return the loop whose iterations may be divided over threads, or None.
 
-    A kernel with atomic operations on floats has none, for their order would decide the last bits.
+    That is a PARALLEL loop around all statements except ``Let``. A kernel with atomic operations on floats has none,
+    because their order would decide the last bits.
     """
     if not kernel.body:
         return None

@@ -1,4 +1,4 @@
-"""Quotients of integers and remainders of integers and floats in LLVM IR; processors have no vectors of these."""
+"""Integer quotients, and remainders of integers and floats, in LLVM IR; processors have no vectors of these."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from .llvm_writer import Writer
 
 
 def remainder(w: Writer, scalar: str, x: str, y: str) -> str:
-    """Return the remainder of a division, exactly: in place where the quotient has few bits, else by the C library.
+    """Return the exact remainder of a division: inline if the quotient has few bits, else by the C library.
 
-    A quotient below 2^23 (2^52) is cut off to the right integer or, where it was rounded up, to the next one; the
-    product with either is subtracted without error. Lanes of a vector call the library only if one of them has to.
+    A quotient below 2^23 (2^52) is truncated to the right integer or, if it was rounded up, to the next one; the
+    product with either is subtracted without error. Lanes of a vector call the library only if at least one of them has
+    to.
     """
     kind, truth = w.kind(scalar), w.kind("i1")
     size, divisor, start = (w.intrinsic("fabs", scalar, [v]) for v in (w.op(f"fdiv {kind} {x}, {y}"), y, x))
-    # All positive: the remainder has the sign of the dividend. That of 0 and by infinity is NaN here, as it shall be.
+    # All are positive: the remainder has the sign of the dividend. For 0 and infinity it is NaN, as required.
     quotient = w.intrinsic("trunc", scalar, [size])
     rest = w.intrinsic("fma", scalar, [w.op(f"fneg {kind} {quotient}"), divisor, start])
     under = w.op(f"fcmp olt {kind} {rest}, {w.literal(scalar, float_bits(0.0))}")
     rest = choose(w, under, w.op(f"fadd {kind} {rest}, {divisor}"), rest, scalar)
-    # A smaller dividend is its own remainder, also of an infinite divisor.
+    # A smaller dividend is its own remainder, also for an infinite divisor.
     rest = choose(w, w.op(f"fcmp olt {kind} {start}, {divisor}"), start, rest, scalar)
     signed = w.intrinsic("copysign", scalar, [rest, x])
     many = w.op(f"fcmp oge {kind} {size}, {w.literal(scalar, float_bits(2.0 ** (23 if scalar == 'float' else 52)))}")
@@ -33,9 +34,9 @@ def remainder(w: Writer, scalar: str, x: str, y: str) -> str:
 
 
 def _where_called(w: Writer, name: str, scalar: str, called: str, known: str, args: list[str]) -> str:
-    """Call a function of the C library where ``called`` holds, in all lanes if in any; elsewhere return ``known``.
+    """Call a function of the C library where ``called`` holds, in all lanes if in any; return ``known`` elsewhere.
 
-    LLVM is not told that the function has no side effects: it would then call it in any case.
+    LLVM must not know that the function has no side effects: it would then call it in any case.
     """
     kind, lanes = w.kind(scalar), w.lanes
     if lanes:
@@ -55,14 +56,14 @@ def _where_called(w: Writer, name: str, scalar: str, called: str, known: str, ar
 
 
 def _called(w: Writer, name: str, scalar: str, args: list[str]) -> str:
-    """Return a function of scalars, called at this very place."""
+    """Print a call of a scalar function at this point and return the result."""
     result = w.fresh("%called")
     w.do(f"{result} = call {scalar} @{name}({', '.join(f'{scalar} {arg}' for arg in args)})")
     return result
 
 
 def _lane_by_lane(w: Writer, name: str, scalar: str, args: list[str]) -> str:
-    """Return a function of scalars on every lane of vectors, one after the other."""
+    """Call a scalar function for every lane of vectors, one after the other, and return the vector of results."""
     kind, begin, again, done = w.kind(scalar), w.label, w.fresh("lane"), w.fresh("lanes")
     at, following, last, old, new = (w.fresh(f"%{stem}") for stem in ("at", "following", "last", "old", "new"))
     elements = [w.fresh("%element") for _ in args]
@@ -81,14 +82,14 @@ def _lane_by_lane(w: Writer, name: str, scalar: str, args: list[str]) -> str:
 
 
 def divide(w: Writer, function: str, dtype: DType, x: str, y: str) -> str:
-    """Quotient or remainder; the smallest integer over -1, which traps on some processors, wraps around."""
+    """Return quotient or remainder; the smallest integer over -1, which traps on some processors, wraps around."""
     scalar, signed = value_type(dtype), dtype.kind == "int"
     kind, minus, zero = w.kind(scalar), w.literal(scalar, "-1"), w.literal(scalar, "0")
     instruction = ("s" if signed else "u") + ("div" if function == "idiv" else "rem")
     literal = not y.startswith("%")
     if w.lanes and (dtype is int64 or (not literal and dtype.itemsize < 8)):
         return _divide_lanes(w, function, dtype, x, y)
-    if w.lanes and not literal:  # lanes that are masked off hold zeros
+    if w.lanes and not literal:  # masked lanes hold zeros
         y = choose(w, w.op(f"icmp eq {kind} {y}, {zero}"), w.literal(scalar, "1"), y, scalar)
     if not signed or (literal and y != minus):
         return w.op(f"{instruction} {kind} {x}, {y}")
@@ -100,11 +101,11 @@ def divide(w: Writer, function: str, dtype: DType, x: str, y: str) -> str:
 
 
 def _divide_lanes(w: Writer, function: str, dtype: DType, x: str, y: str) -> str:
-    """Quotients or remainders of vectors, which processors only divide as floats.
+    """Return quotients or remainders of vectors, which processors only divide as floats.
 
-    A double holds integers up to 32 bits, and its quotient is cut off rightly: one that is not an integer is further
-    from one than it is rounded. Of 64 bits a first quotient is off by a few thousand, the remainder that it leaves has
-    a quotient that is off by one, and what that leaves shows by how much. Sums wrap around.
+    A double holds integers of up to 32 bits, and truncating its quotient is correct: a quotient that is not an integer
+    differs from one by more than the rounding error. For 64 bits, a first quotient is off by a few thousand, the
+    quotient of its remainder is off by one, and the last remainder shows by how much. Sums wrap around.
     """
     scalar, signed = value_type(dtype), dtype.kind == "int"
     kind, wide = w.kind(scalar), w.kind("double")
@@ -113,7 +114,7 @@ def _divide_lanes(w: Writer, function: str, dtype: DType, x: str, y: str) -> str
     def quotient(dividend: str) -> str:
         number = w.op(f"{'sitofp' if signed else 'uitofp'} {kind} {dividend} to {wide}")
         ratio = w.op(f"fdiv {wide} {number}, {divisor}")
-        if dtype is int64:  # what rounds up to 2^63 has no integer
+        if dtype is int64:  # a quotient that rounds up to 2^63 has no integer
             largest = w.literal("double", float_bits(2.0 ** 63 - 2.0 ** 10))
             over = w.op(f"fcmp ogt {wide} {ratio}, {largest}")
             ratio = choose(w, over, largest, ratio, "double")
@@ -133,9 +134,10 @@ def _divide_lanes(w: Writer, function: str, dtype: DType, x: str, y: str) -> str
 
 
 def _settled_division(w: Writer, function: str, args: list[str], rest: str, quotient: str) -> str:
-    """Quotient or remainder of int64 vectors, from ones where the quotient may be one too large or too small.
+    """Return the quotient or remainder of int64 vectors, from a quotient that may be off by one.
 
-    Remainders of the other sign than the dividend's are too far, and those that reach the divisor not far enough.
+    A remainder with the opposite sign to the dividend's means that the quotient is too large in magnitude, one that
+    reaches the divisor means that it is too small.
     """
     kind, truth = w.kind("i64"), w.kind("i1")
     zero, one, minus = (w.literal("i64", text) for text in ("0", "1", "-1"))
@@ -150,7 +152,7 @@ def _settled_division(w: Writer, function: str, args: list[str], rest: str, quot
     other = w.op(f"and {truth} {w.op(f'icmp ne {kind} {rest}, {zero}')}, "
                  f"{w.op(f'xor {truth} {negative(rest)}, {negative(x)}')}")
     reached = w.op(f"icmp uge {kind} {size(rest)}, {size(y)}")
-    # Where the quotient goes by one, away from 0 or towards it, the remainder goes by the divisor.
+    # If the quotient moves by one, away from 0 or towards it, the remainder moves by the divisor.
     below = w.op(f"xor {truth} {negative(x)}, {negative(y)}")
     away = choose(w, below, minus, one, "i64")
     step = choose(w, other, w.op(f"sub {kind} {zero}, {away}"), choose(w, reached, away, zero, "i64"), "i64")

@@ -2,8 +2,8 @@
 
 Nothing here has fast-math flags, so results are those of every other printer.
 
-While ``Writer.lanes`` is set, every value is a vector of so many elements: ``Writer.kind`` spells types and
-``Writer.literal`` constants accordingly, and the functions of this module give vector instructions.
+While ``Writer.lanes`` is set, every value is a vector of that many elements: ``Writer.kind`` spells types and
+``Writer.literal`` spells constants accordingly, and the functions of this module print vector instructions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _computable(function: str, dtype: DType) -> DType:
 
 
 def compare(w: Writer, function: str, dtype: DType, x: str, y: str) -> str:
-    """``eq``, ``ne``, ``lt`` or ``le``; comparisons with NaN are false, except ``ne``."""
+    """Print ``eq``, ``ne``, ``lt`` or ``le``; comparisons with NaN are false, except ``ne``."""
     kind = w.kind(value_type(_computable(function, dtype)))
     if dtype.kind == "float":
         return w.op(f"fcmp {'une' if function == 'ne' else 'o' + function} {kind} {x}, {y}")
@@ -44,7 +44,7 @@ def compare(w: Writer, function: str, dtype: DType, x: str, y: str) -> str:
 
 
 def apply(w: Writer, function: str, dtype: DType, args: list[str]) -> str:
-    """Return a function of rule ``same``."""
+    """Print a function of rule ``same`` and return the result."""
     _computable(function, dtype)
     if function in ("min", "max"):
         return _extreme(w, function, dtype, *args)
@@ -112,9 +112,9 @@ _INDEX: Final[dict[str, Callable[[int, int], int]]] = {
 
 
 def index_apply(w: Writer, function: str, args: list[str]) -> str:
-    """Return a function of ``INDEX_FUNCTIONS`` on ``i64``; overflow cannot happen, which LLVM is told.
+    """Print a function of ``INDEX_FUNCTIONS`` on ``i64``; overflow cannot happen, and LLVM is told so.
 
-    What is known is computed here: LLVM takes longer, and keeps an array in registers only if its indices are literals
+    Constants are folded here: LLVM takes longer, and keeps an array in registers only if its indices are literals
     from the start.
     """
     if function == "neg":
@@ -135,5 +135,5 @@ def index_apply(w: Writer, function: str, args: list[str]) -> str:
 
 
 def element_address(w: Writer, pointer: str, position: str, dtype: DType) -> str:
-    """Return where an array's element is; ``position`` is an ``i64``."""
+    """Return the address of an array's element; ``position`` is an ``i64``."""
     return pointer if position == "0" else w.element(pointer, memory_type(dtype), position)

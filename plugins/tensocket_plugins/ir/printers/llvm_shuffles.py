@@ -1,6 +1,6 @@
-"""Elements of small local arrays that are not neighbours: the array is read and written as a whole, as one long vector.
+"""Non-adjacent elements of small local arrays: the array is read and written as a whole, as one long vector.
 
-So it can live in registers, where reads and writes are permutations.
+So it can stay in registers, where reads and writes are permutations.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..nodes import Local
 from .llvm_values import memory_type
 from .llvm_writer import Writer
 
-#: Vectors in such an array, at most.
+#: Maximum number of vectors in such an array.
 _VECTORS: Final = 4
 
 
@@ -23,7 +23,7 @@ def fits(local: Local, lanes: int) -> bool:
 
 
 def shuffled(w: Writer, kind: str, first: str, second: str, numbers: Sequence[str]) -> str:
-    """Return the elements of two vectors by their numbers."""
+    """Return the elements of two vectors selected by their numbers."""
     chosen = ", ".join(f"i32 {number}" for number in numbers)
     return w.op(f"shufflevector {kind} {first}, {kind} {second}, <{len(numbers)} x i32> <{chosen}>")
 
@@ -32,10 +32,10 @@ def shuffled(w: Writer, kind: str, first: str, second: str, numbers: Sequence[st
 class Spread:
     """The elements at ``places`` of a local array, one for each lane.
 
-    Lanes with places beyond the end are masked off, or else the program is wrong.
+    In a correct program, lanes with places beyond the end are masked off.
 
     Attributes:
-        w: Where instructions go.
+        w: Writer of the instructions.
         local: The array.
         pointer: Its address.
         places: The element of each lane; no two lanes have the same one.
@@ -63,7 +63,7 @@ class Spread:
         return shuffled(self.w, self._kind, self._whole(), "poison", numbers)
 
     def write(self, text: str) -> None:
-        """Change the elements to those of a vector."""
+        """Replace the elements by those of a vector."""
         size, lanes = self.local.size, len(self.places)
         old = self._whole()
         wide = shuffled(self.w, f"<{lanes} x {self._element}>", text, "poison",

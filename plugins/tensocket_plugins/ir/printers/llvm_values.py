@@ -1,7 +1,7 @@
-"""Types, constants, conversions and choices of values in LLVM IR.
+"""Types, constants, conversions and selections of values in LLVM IR.
 
-A bool is ``i1`` as a value and ``i8`` in memory; bfloat16 is ``i16`` bits in both, and like float16 only converted.
-Vectors are values as ``llvm_functions`` says.
+A bool is ``i1`` as a value and ``i8`` in memory; bfloat16 is ``i16`` bits in both and, like float16, only converted.
+Values may be vectors, as ``llvm_functions`` describes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VALUE: Final = {
 
 
 def value_type(dtype: DType) -> str:
-    """LLVM's type of a value."""
+    """Return LLVM's type of a value."""
     try:
         return _VALUE[dtype.name]
     except KeyError:
@@ -30,7 +30,7 @@ def value_type(dtype: DType) -> str:
 
 
 def memory_type(dtype: DType) -> str:
-    """LLVM's type of an element in memory."""
+    """Return LLVM's type of an element in memory."""
     return "i8" if dtype is bool_ else value_type(dtype)
 
 
@@ -93,7 +93,7 @@ def widen(w: Writer, x: str, dtype: DType) -> str:
 
 
 def narrow(w: Writer, x: str, dtype: DType) -> str:
-    """Return a ``float`` rounded to a 16-bit float, halves to even; a NaN stays one."""
+    """Return a ``float`` rounded to a 16-bit float, halves to even; a NaN stays NaN."""
     kind, whole = w.kind("float"), w.kind("i32")
     if dtype is float16:
         return w.op(f"fptrunc {kind} {x} to {w.kind('half')}")
@@ -113,9 +113,7 @@ def narrow(w: Writer, x: str, dtype: DType) -> str:
 
 
 def _to_odd(w: Writer, x: str) -> str:
-    """Return a double as the ``float`` towards zero with its last bit set if inexact: rounding that once more is
-    right.
-    """
+    """Round a double towards zero to ``float``, with the last bit set if inexact: rounding that again is correct."""
     double, single, whole, truth = w.kind("double"), w.kind("float"), w.kind("i32"), w.kind("i1")
     near = w.op(f"fptrunc {double} {x} to {single}")
     back = w.op(f"fpext {single} {near} to {double}")
@@ -129,7 +127,7 @@ def _to_odd(w: Writer, x: str) -> str:
 
 
 def cast(w: Writer, x: str, source: DType, target: DType) -> str:
-    """``x`` converted, with the IR's rules."""
+    """Convert ``x`` by the IR's rules."""
     if source is target:
         return x
     if is_narrow(source):
@@ -158,7 +156,7 @@ def _from_float(w: Writer, x: str, source: DType, target: DType) -> str:
     before = w.kind(value_type(source))
     if target.kind == "float":
         return w.op(f"{'fpext' if source is float32 else 'fptrunc'} {before} {x} to {w.kind(value_type(target))}")
-    # Narrow integers wrap around as in C, through a wider one; so do negative numbers in unsigned ones.
+    # Narrow integers wrap around as in C, through a wider one; so do negative numbers converted to unsigned.
     through = int32 if target.itemsize < 4 else int64 if target.name == "uint32" else target
     instruction, kind = "fptoui" if through.kind == "uint" else "fptosi", w.kind(value_type(through))
     whole = w.op(f"freeze {kind} {w.op(f'{instruction} {before} {x} to {kind}')}")
@@ -166,12 +164,12 @@ def _from_float(w: Writer, x: str, source: DType, target: DType) -> str:
 
 
 def bitcast(w: Writer, x: str, source: DType, target: DType) -> str:
-    """Return the same bits."""
+    """Return the same bits as another dtype of equal size."""
     before, after = value_type(source), value_type(target)
     return x if before == after else w.op(f"bitcast {w.kind(before)} {x} to {w.kind(after)}")
 
 
 def choose(w: Writer, condition: str, yes: str, no: str, scalar: str) -> str:
-    """``yes`` where ``condition`` holds, else ``no``."""
+    """Return ``yes`` where ``condition`` holds, else ``no``."""
     kind = w.kind(scalar)
     return w.op(f"select {w.kind('i1')} {condition}, {kind} {yes}, {kind} {no}")

@@ -1,8 +1,8 @@
 """VECTOR loops as vector instructions: one lane per iteration.
 
-Values that differ between iterations are vectors; the rest is printed as scalars, by the printer of the kernel. An
-index that grows by one from lane to lane reads or writes neighbouring elements at once; others gather and scatter.
-``If`` becomes a mask: what is masked off is neither read nor written. SERIAL loops inside run for all lanes together.
+Values that differ between iterations are vectors; the printer of the kernel prints all others as scalars. An index that
+grows by one from lane to lane reads or writes adjacent elements at once; other indices gather and scatter. ``If``
+becomes a mask: masked elements are neither read nor written. SERIAL loops inside run for all lanes together.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .llvm_shuffles import Spread, fits, shuffled
 from .llvm_values import bitcast, cast, choose, constant, memory_type, value_type
 from .llvm_writer import Writer
 
-#: Bytes of a line of the caches.
+#: Bytes of a cache line.
 LINE: Final = 64
-#: How intrinsics spell element types in their names.
+#: Spelling of element types in the names of intrinsics.
 _MANGLED = {"half": "f16", "float": "f32", "double": "f64"}
 
 
@@ -37,22 +37,22 @@ class ScalarPrinter(Protocol):
         """Return the value of an expression that is the same in all lanes."""
 
     def index(self, e: Expr) -> str:
-        """Return the same of an integer, in 64 bits."""
+        """Return the value of such an integer expression, in 64 bits."""
 
     def let(self, s: Let) -> None:
         """Define a name."""
 
     def alloca(self, kind: str) -> str:
-        """Memory on the stack."""
+        """Reserve memory on the stack."""
 
     def pointer(self, buffer: str) -> str:
-        """Return where an array's first element is."""
+        """Return the address of an array's first element."""
 
     def streaming(self, buffer: str) -> str:
-        """Return the mark of stores that go past the caches; empty where they do not."""
+        """Return the mark of stores that bypass the caches; empty for other stores."""
 
     def loop(self, s: For, print_body: Callable[[], None]) -> None:
-        """Print a loop around what ``print_body`` prints."""
+        """Print a loop with the body that ``print_body`` prints."""
 
     def forget(self) -> None:
         """Forget values of expressions: a new statement begins."""
@@ -60,7 +60,7 @@ class ScalarPrinter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Lanes:
-    """A name that differs between lanes: the vector, or where it is kept; for indices the first lane's and the step."""
+    """A name that differs between lanes: a vector or its memory; for an index, the first lane's and the step."""
 
     text: str
     first: str | None = None
@@ -69,7 +69,7 @@ class _Lanes:
 
 
 class VectorLoop:
-    """Prints one loop for which ``is_vector_loop`` holds."""
+    """Printer of one loop for which ``is_vector_loop`` holds."""
 
     def __init__(self, outer: ScalarPrinter, loop: For) -> None:
         self._outer = outer
@@ -91,7 +91,7 @@ class VectorLoop:
 
     @contextmanager
     def _vectors(self) -> Iterator[Writer]:
-        """Let the writer's instructions work on vectors."""
+        """Set the writer to vector instructions for a block."""
         self._w.lanes = self._lanes
         try:
             yield self._w
@@ -126,7 +126,7 @@ class VectorLoop:
                     self._outer.loop(statement, partial(self._inside, statement.body))
 
     def _inside(self, body: Sequence[Stmt]) -> None:
-        """Print the body of a loop; names that it defines end with it."""
+        """Print the body of a loop; names that it defines are valid only inside."""
         before = dict(self._names)
         self._block(body)
         self._names = before
@@ -150,7 +150,7 @@ class VectorLoop:
         self._mask = before
 
     def _blend(self, text: str, place: str, scalar: str) -> str:
-        """``text`` in the lanes that are not masked off, and what ``place`` holds in the others."""
+        """Return ``text`` in the unmasked lanes, and the value at ``place`` in the others."""
         if self._mask is None:
             return text
         old = self._w.op(f"load {self._kind(scalar)}, ptr {place}")
@@ -160,7 +160,7 @@ class VectorLoop:
     # ---------------------------------------------------------------------------------------------- expressions
 
     def _varies(self, e: Expr) -> bool:
-        """Whether an expression differs between lanes. A load behind a mask counts: it must not happen without."""
+        """Whether an expression differs between lanes. A masked load counts: it must not happen without the mask."""
         if isinstance(e, Const):
             return False
         if isinstance(e, Var):
@@ -215,7 +215,7 @@ class VectorLoop:
             return apply(w, e.function, source, args)
 
     def _lanes_within(self, e: Call) -> str | None:
-        """Return a comparison of a growing index with a bound, as one of lane numbers in 32 bits; else None."""
+        """Return a comparison of a growing index with a bound, as a comparison of 32-bit lane numbers; else None."""
         left, right = (self._affine(arg) for arg in e.args)
         if left is None or right is None or (left[1] > 0) == (right[1] > 0) or min(left[1], right[1]) < 0:
             return None
@@ -226,7 +226,7 @@ class VectorLoop:
         if (e.function == "le") == below:
             distance = index_apply(self._w, "add", [distance, "1"])
         if step > 1:
-            # Rounded up; what is not positive becomes 0 anyway.
+            # Rounded up; a non-positive number becomes 0 anyway.
             distance = self._w.op(f"sdiv i64 {index_apply(self._w, 'add', [distance, str(step - 1)])}, {step}")
         within = index_apply(self._w, "min", [index_apply(self._w, "max", [distance, "0"]), str(self._lanes)])
         limit = self._splat(self._w.op(f"trunc i64 {within} to i32"), "i32")
@@ -234,7 +234,7 @@ class VectorLoop:
         return self._w.op(f"icmp {'ult' if below else 'uge'} {self._kind('i32')} <{numbers}>, {limit}")
 
     def _number(self, e: Expr) -> str | None:
-        """Return an index in 64 bits that grows by a constant, as 32-bit numbers; else None."""
+        """Return an index that grows by a constant, from 64 bits, as 32-bit numbers; else None."""
         affine = self._affine(e)
         if affine is None:
             return None
@@ -243,9 +243,7 @@ class VectorLoop:
         return self._w.op(f"add {self._kind('i32')} {first}, <{steps}>")
 
     def _affine(self, e: Expr) -> tuple[str, int] | None:
-        """Return the first lane's index, in 64 bits, and the constant step from lane to lane; None where there is
-        none.
-        """
+        """Return the first lane's index, in 64 bits, and the constant step from lane to lane; None without one."""
         if not self._varies(e):
             return self._outer.index(e), 0
         if isinstance(e, Var):
@@ -278,13 +276,13 @@ class VectorLoop:
                           f"{self._kind('i64')} {wide}")
 
     def _unguarded(self, buffer: str, first: str) -> bool:
-        """Whether all lanes may touch the elements from ``first`` on, masked or not."""
+        """Whether all lanes may access the elements from ``first`` on, masked or not."""
         local = self._outer.local_arrays.get(buffer)
         inside = local is not None and first.isdigit() and int(first) + self._lanes <= local.size
         return self._mask is None or inside
 
     def _small(self, buffer: str, affine: tuple[str, int] | None) -> Spread | None:
-        """Return the elements of a small local array whose places are known and that are not neighbours; else None."""
+        """Return the elements of a small local array at known, non-adjacent places; else None."""
         local = self._outer.local_arrays.get(buffer)
         if local is None or affine is None or affine[1] < 2 or not affine[0].isdigit():
             return None
@@ -316,7 +314,7 @@ class VectorLoop:
         return self._w.op(f"icmp ne {kind} {text}, zeroinitializer") if e.dtype.kind == "bool" else text
 
     def _load_one(self, place: str, element: str, align: int) -> str:
-        """Return the element at ``place`` in every lane; it is read if any lane takes part."""
+        """Return the element at ``place`` in every lane; it is read if any lane is active."""
         kind, masks = self._kind(element), self._kind("i1")
         bits = self._w.op(f"bitcast {masks} {self._mask or 'splat (i1 true)'} to i{self._lanes}")
         any_lane = self._w.op(f"icmp ne i{self._lanes} {bits}, 0")
@@ -326,7 +324,7 @@ class VectorLoop:
         return shuffled(self._w, kind, found, "poison", ["0"] * self._lanes)
 
     def _load_backwards(self, buffer: str, last: str, dtype: DType) -> str:
-        """Return the elements up to ``last``, turned round: in the first lane is the last one."""
+        """Return the elements up to ``last`` in reverse order: the first lane has the last one."""
         element, align = memory_type(dtype), dtype.itemsize
         kind, first = self._kind(element), index_apply(self._w, "sub", [last, str(self._lanes - 1)])
         place = self._address(buffer, first, dtype)
@@ -341,9 +339,7 @@ class VectorLoop:
         return self._w.op(f"shufflevector {kind} {text}, {kind} poison, {self._kind('i32')} <{turned}>")
 
     def _load_every_second(self, place: str, element: str, align: int) -> str:
-        """Return every second element from ``place`` on: twice as many neighbours, of which those between are masked
-        off.
-        """
+        """Return every second element from ``place`` on, by a read of twice as many with every other masked off."""
         mask, few, many = self._mask or "splat (i1 true)", self._lanes, 2 * self._lanes
         spread = ", ".join(f"i32 {lane}, i32 {few}" for lane in range(few))
         wide = self._w.op(f"shufflevector <{few} x i1> {mask}, <{few} x i1> zeroinitializer, <{many} x i32> <{spread}>")
@@ -376,7 +372,7 @@ class VectorLoop:
                             f"v{self._lanes}p0")
 
     def _intrinsic(self, action: str, element: str, args: str, places: str) -> str:
-        """Return a masked access; ``args`` says where the mask goes."""
+        """Return a masked access; ``args`` shows the position of the mask."""
         mask = self._mask or "splat (i1 true)"
         return self._masked_access(action, element, self._lanes, args.format(mask=f"{self._kind('i1')} {mask}"), places)
 

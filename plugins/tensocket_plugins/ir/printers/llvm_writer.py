@@ -9,13 +9,13 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-#: Values in an instruction.
+#: The values in an instruction.
 _VALUES: Final = re.compile(r"%[\w.]+")
 #: A sum of indices.
 _SUM: Final = re.compile(r"add (?:nsw )?i64 (\S+), (\S+)")
-#: Beginnings of instructions whose result may differ the next time, that have side effects, or that belong to a block.
+#: Prefixes of instructions whose result may differ the next time, that have side effects, or that belong to a block.
 _MEMORY: Final = ("load ", "call ", "atomicrmw ", "phi ")
-#: Beginnings of instructions that may trap.
+#: Prefixes of instructions that may trap.
 _TRAPPING: Final = ("sdiv ", "srem ", "udiv ", "urem ")
 
 
@@ -25,11 +25,11 @@ class _Loop:
 
     Attributes:
         written: Names of arrays and variables that its iterations write.
-        before: Instructions in front of it.
-        place: Where they go among all lines.
-        known: The facts that are known after it.
-        untouched: Memory that iterations may read before the loop although it is written: none has written it yet
-            and each reads only what it writes itself.
+        before: Instructions to insert before it.
+        place: Line number for these instructions.
+        known: Results that are valid after it.
+        untouched: Memory that may be read before the loop although it is written: no iteration has written it yet, and
+            each reads only its own writes.
     """
 
     written: frozenset[str]
@@ -44,12 +44,12 @@ class Writer:
 
     Args:
         declarations: Lines for external functions, shared by the functions of a module.
-        settled: Whether its loops are what they shall be: LLVM cannot look into their addresses then. Otherwise its
-            strength reduction takes longer than all its other passes over large register tiles, to no effect.
+        settled: Whether its loops need no LLVM passes: addresses are then hidden from LLVM. Otherwise its strength
+            reduction takes longer than all its other passes over large register tiles, to no effect.
 
     Attributes:
-        lanes: Elements of the vectors that instructions work on; 0 for scalars.
-        certain: Number of loops around the innermost condition; what may fail stays within.
+        lanes: Number of elements of the vectors that instructions work on; 0 for scalars.
+        certain: Number of loops around the innermost condition; instructions that may fail stay inside of it.
     """
 
     def __init__(self, declarations: dict[str, str], settled: bool) -> None:
@@ -61,7 +61,7 @@ class Writer:
         self._declarations = declarations
         self._settled = settled
         self._loops: list[_Loop] = []
-        # Results that hold where the next instruction stands, and in how many loops values are.
+        # Results that are valid at the next instruction, and the loop depth of values.
         self._known: dict[str, str] = {}
         self._depths: dict[str, int] = {}
         self._sums: dict[str, tuple[str, ...]] = {}
@@ -72,7 +72,7 @@ class Writer:
         return f"{prefix}{self._count}"
 
     def op(self, text: str) -> str:
-        """Add an instruction with a result, unless it is known; returns the result."""
+        """Add an instruction with a result, unless the result is known already; return the result."""
         name = self._known.get(text)
         if name is not None:
             return name
@@ -84,7 +84,7 @@ class Writer:
         return name
 
     def load(self, kind: str, place: str, array: str, annotation: str = "") -> str:
-        """Read from an array or variable of this name; behind a loop that does not write it, once before the loop."""
+        """Read an array or variable of this name; before a loop that does not write it, once for the whole loop."""
         text = f"load {kind}, ptr {place}{annotation}"
         least = next((depth for depth in range(len(self._loops), self.certain, -1)
                       if array in self._loops[depth - 1].written and array != self._loops[depth - 1].untouched),
@@ -92,43 +92,44 @@ class Writer:
         return self._add(text, self._depth(text, least))
 
     def assume_independent(self, array: str) -> None:
-        """Iterations of the innermost loop do not read what others write in ``array``, or memory of this name.
+        """Declare that iterations of the innermost loop do not read each other's writes to ``array``.
 
-        Until one writes there (``touch``), what all of them read is read once before the loop. LLVM may not do so, for
-        all that it knows of the memory, and its vectoriser takes exponential time over long formulas of such values.
+        Until one writes there (``touch``), reads that are common to all iterations happen once before the loop. LLVM
+        knows too little about the memory to do so, and its vectoriser takes exponential time over long formulas of such
+        values.
         """
         self._loops[-1].untouched = array
 
     def touch(self) -> None:
-        """Memory is written: what follows may read that."""
+        """Note a write to memory, which later reads may see."""
         for loop in self._loops:
             loop.untouched = None
 
     def count(self, counter: str, start: str, before: str, following: str) -> str:
-        """Return the instructions that begin a loop: its counter.
+        """Return the instructions that begin a loop with its counter.
 
         Args:
             counter: Their result.
             start: Its first value.
-            before: The block in front of the loop.
+            before: The block before the loop.
             following: Its value at the end of the block that is being written.
         """
         values = f"phi i64 [ {start}, %{before} ], [ {following}, %{self.label} ]"
         if not self._settled:
             return f"  {counter} = {values}"
-        # No instruction at all, but LLVM does not know that.
+        # This is no instruction at all, but LLVM does not know that.
         return f'  {counter}.known = {values}\n  {counter} = call i64 asm "", "=r,0"(i64 {counter}.known)'
 
     def element(self, pointer: str, kind: str, position: str) -> str:
         """Return the address of element ``position`` of an array of type ``kind``.
 
-        What each loop adds to it is added in that loop: the rest is in a register then.
+        The terms that a loop adds are added in that loop: the rest is then in a register.
         """
         if not self._settled:
             return self.op(f"getelementptr inbounds {kind}, ptr {pointer}, i64 {position}")
         parts: dict[int, str] = {}
         for term in self._terms(position):
-            # Literals come last: instructions take them for nothing.
+            # Literals come last: instructions include them at no cost.
             depth = self._depths.get(term, 0) if term.startswith("%") else len(self._loops) + 1
             parts[depth] = self._sum(parts[depth], term) if depth in parts else term
         for _, part in sorted(parts.items()):
@@ -144,7 +145,7 @@ class Writer:
         return self.op(f"add i64 {left}, {right}") if left.startswith("%") else str(int(left) + int(right))
 
     def _depth(self, text: str, least: int) -> int:
-        """Return the number of loops that an instruction has to be in."""
+        """Return the number of loops in which an instruction must be."""
         if len(self._loops) <= least:
             return len(self._loops)
         depths = self._depths
@@ -168,12 +169,12 @@ class Writer:
         self.label = label
 
     def enter_loop(self, counter: str, following: str, written: frozenset[str]) -> None:
-        """Begin a block in front of a loop.
+        """Begin a block before a loop.
 
         Args:
             counter: Value that counts its iterations.
-            following: The same of the next one.
-            written: Names of what they write.
+            following: Its value in the next iteration.
+            written: Names of the memory that the iterations write.
         """
         self.start(self.fresh("before"))
         self._loops.append(_Loop(written, len(self.lines), self._known))
@@ -206,21 +207,21 @@ class Writer:
         return f"splat ({scalar} {text})" if self.lanes else text
 
     def intrinsic(self, function: str, scalar: str, args: list[str]) -> str:
-        """Call one of LLVM's own functions, which exist for vectors, too."""
+        """Call one of LLVM's own functions, which exist for vectors too."""
         suffix = {"float": "f32", "double": "f64"}[scalar]
         kind = self.kind(scalar)
         return self.call(f"llvm.{function}.{f'v{self.lanes}' if self.lanes else ''}{suffix}", kind, args, kind)
 
     def declare(self, name: str, result: str, args: str) -> None:
-        """Declare an external function by the arguments of a call of it."""
-        # An argument is its type and its value; the type may have spaces within brackets.
+        """Declare an external function from the arguments of a call."""
+        # An argument is a type and a value; the type may have spaces within brackets.
         types = [re.match(r"<[^>]*>|\S+", arg.strip()) for arg in re.split(r",(?![^<(]*[>)])", args)]
         self._declarations[name] = f"declare {result} @{name}({', '.join(t.group() for t in types if t)})"
 
     def call(self, name: str, result: str, args: list[str], kind: str) -> str:
-        """Call an external function of ``args`` that all have type ``kind``."""
+        """Call an external function of ``args``, all of type ``kind``."""
         types = ", ".join([kind] * len(args))
-        # Compilers may treat C's mathematical functions as pure: nobody reads errno.
+        # Compilers may treat C's mathematical functions as pure: no code reads errno.
         self._declarations[name] = f"declare {result} @{name}({types}) nounwind willreturn memory(none)"
         text = f"call {result} @{name}({', '.join(f'{kind} {a}' for a in args)})"
         known = self._known.get(text)
@@ -236,7 +237,7 @@ class Metadata:
         self.lines: list[str] = []
 
     def add(self, text: str) -> str:
-        """Add a node; ``self`` in its text stands for its own name, which is returned."""
+        """Add a node and return its name, for which ``self`` in the text stands."""
         name = f"!{len(self.lines)}"
         self.lines.append(f"{name} = {text.replace('self', name)}")
         return name

@@ -1,9 +1,9 @@
 """Kernels for a processor: outer PARALLEL loops stay for the backend's threads, reductions become loops.
 
-Where neighbouring outputs read neighbouring elements (a sum over the first axis of a matrix), a block of outputs is
-computed together, row by row. Short reductions that lie side by side are lanes of one vector. Other reductions keep
-independent partial results in local arrays and advance them together. All of this is said with VECTOR loops, which a
-printer turns into vector instructions; no float addition is reordered behind the schedule's back.
+If adjacent outputs read adjacent elements (a sum over the first axis of a matrix), a block of outputs is computed
+together, row by row. Short adjacent reductions are lanes of one vector. Other reductions hold independent partial
+results in local arrays and advance them together. The schedule expresses all of this as VECTOR loops, which a printer
+turns into vector instructions; no printer or compiler reorders float additions.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ from .nest import (
 from .partials import FEW_LANES, LANES, RUN, Partials, VectorReduction, narrowed
 from .reduce import accumulate, declare
 
-#: Neighbours in a row that are computed together.
+#: Adjacent elements of a row that are computed together.
 ROW_LANES: Final = 32
 #: Outer iterations that are lanes of a vector.
 OUTER_LANES: Final = 16
-#: Neighbouring outputs that are reduced together.
+#: Adjacent outputs that are reduced together.
 COLUMNS: Final = 128
 
 
 def _lower(body: Iterable[Stmt], reduction: Callable[[Reduce], Sequence[Stmt]]) -> tuple[Stmt, ...]:
-    """``body`` with every reduction replaced."""
+    """Return ``body`` with every reduction replaced."""
     result: list[Stmt] = []
     for statement in body:
         match statement:
@@ -74,12 +74,12 @@ def _lower(body: Iterable[Stmt], reduction: Callable[[Reduce], Sequence[Stmt]]) 
 
 
 def schedule_loops(kernel: Kernel, names: Names) -> Kernel:
-    """Reductions as plain loops; best where they are short."""
+    """Schedule reductions as plain loops; best for short ones."""
     return Kernel(kernel.name, _lower(kernel.body, lambda reduce: accumulate(reduce, names)), kernel.locals)
 
 
 def schedule_vectors(kernel: Kernel, names: Names, lanes: int = LANES) -> Kernel:
-    """Reductions as loops over vectors of ``lanes`` partial results; best where the innermost loop is long."""
+    """Schedule reductions as loops over vectors of ``lanes`` partial results; best if the innermost loop is long."""
     arrays: list[Local] = []
 
     def array(dtype: DType) -> str:
@@ -96,9 +96,9 @@ def schedule_vectors(kernel: Kernel, names: Names, lanes: int = LANES) -> Kernel
 
 
 def vector_loops(body: Iterable[Stmt], names: Names, lanes: int) -> list[Stmt]:
-    """``body`` with loops over neighbours in whole vectors, and what is left of each in a masked one.
+    """Return ``body`` with loops over adjacent elements as whole vectors, and a masked one for the rest of each.
 
-    A compiler would vectorise them, too, but makes several versions and takes longer than for everything else.
+    A compiler would vectorise them too, but it makes several versions and takes longer than for all other code.
     """
     result: list[Stmt] = []
     for statement in body:
@@ -129,7 +129,7 @@ def vector_loops(body: Iterable[Stmt], names: Names, lanes: int) -> list[Stmt]:
 
 
 def _over_neighbours(statement: For) -> bool:
-    """Whether a loop reads neighbours, perhaps backwards, or the same in all iterations, and writes neighbours."""
+    """Whether a loop reads adjacent elements, perhaps backwards, or one in all iterations, and writes adjacent ones."""
     name = statement.var.name
     if statement.kind is not LoopKind.PARALLEL or any(isinstance(s, For | Reduce) for s in statement.body):
         return False
@@ -141,7 +141,7 @@ def _over_neighbours(statement: For) -> bool:
 
 
 def _is_backwards(index: Expr, name: str) -> bool:
-    """Whether an index is what does not change, minus what grows by one."""
+    """Whether an index is a constant minus a term that grows by one."""
     return (isinstance(index, Call) and index.function == "sub" and not _uses(index.args[0], name)
             and unit_step(index.args[1], name))
 
@@ -151,10 +151,10 @@ def _uses(index: Expr, name: str) -> bool:
 
 
 def schedule_lanes_of_rows(kernel: Kernel, names: Names) -> Kernel | None:
-    """Neighbouring outer iterations as lanes of vectors, each with short reductions of its own; None where no gain.
+    """Schedule adjacent outer iterations as lanes of vectors, each with its own short reductions; None without a gain.
 
-    The other direction is the better one where a reduction reads neighbours, and dividing indices takes longer in
-    vectors than everything else.
+    The other direction is better if a reduction reads adjacent elements or indices are divided, because division takes
+    longer in vectors than all other work.
     """
     outer, inner = peel(kernel.body)
     if not outer or not any(_is_repeated(statement, inner, outer[-1][0].name) for statement in inner):
@@ -171,7 +171,7 @@ def schedule_lanes_of_rows(kernel: Kernel, names: Names) -> Kernel | None:
 
 
 def _is_repeated(statement: Stmt, body: Sequence[Stmt], name: str) -> bool:
-    """Whether a statement is a reduction, or a loop of an iteration that stores next to where its neighbours do."""
+    """Whether a statement is a reduction, or a loop of an iteration that stores adjacent to its neighbours' stores."""
     if isinstance(statement, For) and statement.kind is LoopKind.SERIAL:
         named = definitions(body)
         places = [substitute(s.index, named) for s in walk(body) if isinstance(s, Store)]
@@ -180,7 +180,7 @@ def _is_repeated(statement: Stmt, body: Sequence[Stmt], name: str) -> bool:
 
 
 def _reads_along(body: Sequence[Stmt]) -> bool:
-    """Whether a reduction reads neighbours one after the other; tables of positions do not count."""
+    """Whether a reduction reads adjacent elements one after the other; tables of positions do not count."""
     for reduce in body:
         if isinstance(reduce, Reduce):
             read = list(loads((reduce,)))
@@ -197,9 +197,7 @@ def _divides(body: Sequence[Stmt]) -> bool:
 
 
 def schedule_columns(kernel: Kernel, names: Names) -> Kernel | None:
-    """Return a block of neighbouring outer iterations at once, row by row; None where these do not lie next to each
-    other.
-    """
+    """Schedule a block of adjacent outer iterations at once, row by row; None if their elements are not adjacent."""
     outer, inner = peel(kernel.body)
     if not outer or not _are_columns(inner, outer[-1][0].name):
         return None
@@ -212,9 +210,9 @@ def schedule_columns(kernel: Kernel, names: Names) -> Kernel | None:
 
 
 def _are_columns(body: Sequence[Stmt], column: str) -> bool:
-    """Whether reductions are what an outer iteration is about, and step by one element from one to the next of these.
+    """Whether an outer iteration consists of reductions that step by one element from one column to the next.
 
-    No array may be read by a step of one along a reduction, which is then the better direction.
+    No array may be read with a step of one along a reduction, which is then the better direction.
     """
     reductions = [statement for statement in body if isinstance(statement, Reduce)]
     if not reductions or not all(_is_plain(statement) for statement in body):
@@ -233,9 +231,9 @@ def _is_plain(statement: Stmt) -> bool:
 
 
 class _Columns:
-    """Distributes the statements of one outer iteration over a block of these.
+    """Distribution of the statements of one outer iteration over a block of iterations.
 
-    What an iteration knows for its later statements is kept in arrays (results of reductions) or computed anew.
+    Values that later statements of an iteration use are stored in arrays (results of reductions) or computed again.
     """
 
     def __init__(self, column: Var, columns: Expr, block: Var, names: Names) -> None:
@@ -249,7 +247,7 @@ class _Columns:
         self.arrays: list[Local] = []
 
     def lower(self, body: Sequence[Stmt]) -> list[Stmt]:
-        """``body`` for the whole block."""
+        """Return ``body`` for the whole block."""
         result: list[Stmt] = [
             Let(self._first, self._block * COLUMNS),
             Let(self._count, smaller(self._columns - self._first, COLUMNS)),
@@ -262,7 +260,7 @@ class _Columns:
                 case Reduce():
                     result += self._reduce(statement)
                 case Let(var, value) if rows_follow and var.dtype.kind == "float" and isinstance(value, Call):
-                    # What takes computing is kept for the rows, too.
+                    # Values that take computing are stored for the rows too.
                     self.arrays.append(Local(self._names.fresh("kept"), var.dtype, COLUMNS))
                     kept = self.arrays[-1].name
                     result += self._over([Store(kept, self._at, value)], once=True)
@@ -280,9 +278,9 @@ class _Columns:
         return result
 
     def _over(self, body: Sequence[Stmt], once: bool = False) -> list[Stmt]:
-        """Loops over the columns of the block: many at once, then few, then what is left.
+        """Return loops over the columns of the block: many at once, then few, then the rest.
 
-        What happens ``once`` in a block is not worth a loop over many.
+        Work that happens ``once`` per block is not worth a loop over many.
         """
         inside = (Let(self._column, self._first + self._at), *self._known, *body)
         at = Let(self._at, self._chunk + self._lane)
@@ -314,7 +312,7 @@ class _Columns:
         return [*first, *rows]
 
     def _runs(self, reduce: Reduce, row: Var, extent: Expr, partials: Partials) -> list[Stmt]:
-        """Sums over short runs of rows, which stay in registers, added to the partial results."""
+        """Return sums over short runs of rows, which stay in registers and are added to the partial results."""
         run, end = (self._names.var(stem, row.dtype) for stem in ("run", "end"))
         sums = [self._names.var("sum", value.dtype) for value in reduce.values]
         added = [Assign(total, total + value) for total, value in zip(sums, reduce.values, strict=True)]

@@ -1,7 +1,7 @@
 """One group per outer iteration: its lanes share every reduction and every inner loop of a row.
 
-A value that a reduction leaves behind is the same on all lanes, and so is everything computed from it outside of inner
-loops; lane 0 alone stores such values.
+The result of a reduction is the same on all lanes, and so is any value computed from it outside of inner loops; lane 0
+alone stores such values.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LocalArrays:
 
 
 class _Row:
-    """Lowers the statements of one outer iteration for a group of lanes."""
+    """Lowering of the statements of one outer iteration for a group of lanes."""
 
     def __init__(self, lane: Var, lanes: int, arrays: LocalArrays, names: Names) -> None:
         self._lane = lane
@@ -56,7 +56,7 @@ class _Row:
         self._written: set[str] = set()
 
     def lower(self, body: Iterable[Stmt]) -> list[Stmt]:
-        """``body`` for all lanes of the group, each of which runs it."""
+        """Return ``body`` for all lanes of the group, each of which runs it."""
         result: list[Stmt] = []
         for statement in body:
             result += self._order(statement)
@@ -74,7 +74,7 @@ class _Row:
             case Store() | Atomic():
                 return [self._alone(statement)]
             case If(condition, inside):
-                # A condition must not contain a barrier, so whatever is inside is the work of one lane.
+                # A condition must not contain a barrier, so one lane runs all statements inside it.
                 return [self._alone(If(condition, serialize(inside, self._names)))]
         return [statement]
 
@@ -82,7 +82,7 @@ class _Row:
         return If(self._lane < 1, (statement,))
 
     def _reduce(self, reduce: Reduce) -> list[Stmt]:
-        """Lanes stride over all iterations; a tree over local memory adds up what they have."""
+        """Let lanes stride over all iterations; a tree over local memory combines their results."""
         flat = flatten(reduce, self._names)
         arrays = self._arrays.take(result.dtype for result in flat.results)
         wait: list[Stmt] = [Barrier()] if self._arrays.busy else []
@@ -95,7 +95,7 @@ class _Row:
         ]
 
     def _parallel(self, statement: For) -> Stmt:
-        """Lanes stride over the iterations of perfectly nested PARALLEL loops."""
+        """Let lanes stride over the iterations of perfectly nested PARALLEL loops."""
         axes, inside = peel((statement,))
         body = serialize(inside, self._names)
         if len(axes) == 1:
@@ -117,7 +117,7 @@ class _Row:
         return (Barrier(), *body, Barrier())
 
     def _order(self, statement: Stmt) -> list[Stmt]:
-        """Return a barrier where ``statement`` touches what other lanes have written, or writes what they have read."""
+        """Return a barrier if ``statement`` accesses data that other lanes wrote, or writes data that they read."""
         reads, writes = {load.buffer for load in loads((statement,))}, stored((statement,))
         wait: list[Stmt] = []
         if (reads | writes) & self._written or writes & self._read:
@@ -133,14 +133,14 @@ class _Row:
 
 
 def schedule_groups(kernel: Kernel, target: Target, names: Names) -> Kernel | None:
-    """Give each iteration of the outer loops a group; return None where the target has too little local memory."""
+    """Give each iteration of the outer loops a group; return None if the target has too little local memory."""
     axes, inner = peel(kernel.body)
     lanes = group_size(target)
     arrays = LocalArrays(lanes, names)
 
     def body(number: Expr, lane: Var) -> list[Stmt]:
         row = _Row(lane, lanes, arrays, names)
-        # A group that takes several outer iterations meets the local arrays again.
+        # A group that takes several outer iterations uses the local arrays again.
         wait: list[Stmt] = [Barrier()] if target.max_groups < UNLIMITED else []
         return [*wait, *recover(number, axes, names), *row.lower(inner)]
 

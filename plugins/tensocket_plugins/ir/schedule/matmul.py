@@ -36,7 +36,7 @@ DEPTH: Final = 16
 #: Lanes along each side of the tile; every lane computes ``PER_LANE`` squared results.
 SIDE: Final = 8
 PER_LANE: Final = TILE // SIDE
-#: Distance between the depths of the left tile: odd, so that lanes that load one row meet different banks.
+#: Distance between the depths of the left tile: odd, so that lanes that load one row access different banks.
 LEFT_PITCH: Final = TILE + 1
 
 
@@ -55,7 +55,7 @@ class _Product:
 
 
 def _is_factor(expr: Expr) -> bool:
-    """Whether ``expr`` is an element of an array, perhaps converted: zero where the element is."""
+    """Whether ``expr`` is an element of an array, perhaps converted: zero if the element is zero."""
     while isinstance(expr, Call) and expr.function == "cast":
         expr = expr.args[0]
     return isinstance(expr, Load)
@@ -96,7 +96,7 @@ def _match(kernel: Kernel) -> _Product | None:
 
 
 def schedule_tiles(kernel: Kernel, target: Target, names: Names) -> Kernel | None:
-    """Return the tiled schedule; None where the kernel is not a matrix product or the target too small for it."""
+    """Return the tiled schedule; None if the kernel is not a matrix product or the target is too small for it."""
     product = _match(kernel)
     if product is None or target.max_group_size < SIDE * SIDE:
         return None
@@ -110,7 +110,7 @@ def schedule_tiles(kernel: Kernel, target: Target, names: Names) -> Kernel | Non
 
 
 class _Tiles:
-    """Builds the statements of one group."""
+    """Builder of the statements of one group."""
 
     def __init__(self, product: _Product, left: str, right: str, dtype: DType, names: Names) -> None:
         self._product = product
@@ -129,7 +129,7 @@ class _Tiles:
                                  (self._tile_n, ceil_div(product.n[1], TILE))]
 
     def body(self, number: Expr, lane: Var) -> list[Stmt]:
-        """Return all lanes of group ``number``."""
+        """Return the work of all lanes of group ``number``."""
         zero = self._product.reduce.identity[0]
         return [
             *recover(number, self.axes, self._names),
@@ -149,21 +149,21 @@ class _Tiles:
         ]
 
     def _stage_left(self, lane: Var) -> Stmt:
-        """Copy the left factor's tile; neighbouring lanes take neighbouring steps of k."""
+        """Copy the left factor's tile; adjacent lanes copy adjacent steps of k."""
         slot, (m, rows) = self._names.var("slot", self.dtype), self._product.m
         where = [Let(m, self._row + slot // DEPTH), Let(self._product.k[0], self._first + slot % DEPTH)]
         place = (slot % DEPTH) * LEFT_PITCH + slot // DEPTH
         return self._stage(slot, lane, where, m < rows, self._product.left, self._left, place)
 
     def _stage_right(self, lane: Var) -> Stmt:
-        """Copy the right factor's tile; neighbouring lanes take neighbouring columns."""
+        """Copy the right factor's tile; adjacent lanes copy adjacent columns."""
         slot, (n, columns) = self._names.var("slot", self.dtype), self._product.n
         where = [Let(n, self._column + slot % TILE), Let(self._product.k[0], self._first + slot // TILE)]
         return self._stage(slot, lane, where, n < columns, self._product.right, self._right, slot)
 
     def _stage(self, slot: Var, lane: Var, where: list[Let], inside: Expr, value: Expr, tile: str,
                place: Expr) -> Stmt:
-        """Copy a tile; elements outside of the matrix are zero, and so is their share in the sum."""
+        """Copy a tile; elements outside of the matrix are zero, and so is their contribution to the sum."""
         k, steps = self._product.k
         staged = self._names.var("staged", value.dtype)
         return loop(slot, TILE * DEPTH, [

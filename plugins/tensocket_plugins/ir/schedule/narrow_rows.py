@@ -1,7 +1,7 @@
-"""Reductions over the rows of a matrix with few columns and no gaps: several rows are one row of more columns.
+"""Reductions over the rows of a matrix with few columns and no gaps: several rows form one row of more columns.
 
-Vectors would be hardly filled by a row. The first kernel folds wide rows, each thread a part of them, the second one
-what the first has left for every column: partial results of all parts and places, and the last rows.
+A single row would hardly fill a vector. The first kernel folds wide rows, each thread a part of them. The second one
+folds the rest for every column: the partial results of all parts and places, and the last rows.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from .nest import (
     unit_step,
 )
 
-#: Columns of a wide row, at most: those that ``schedule_columns`` keeps together.
+#: Maximum columns of a wide row: those that ``schedule_columns`` computes together.
 WIDTH: Final = 128
 
 
 def packs(kernel: Kernel) -> bool:
-    """Whether a nest is one reduction of rows for every column, with rows as far apart as there are columns."""
+    """Whether a nest is one reduction of rows for every column, and rows are as far apart as there are columns."""
     outer, body = peel(kernel.body)
     if len(outer) != 1 or not body or not isinstance(body[0], Reduce) or len(body[0].loops) != 1 or not all(
             isinstance(s, Let | Store) for s in body[1:]):
@@ -39,14 +39,14 @@ def packs(kernel: Kernel) -> bool:
     elements = [load.index for load in loads((body[0],))]
     if any(_mentions(_without_loads(value), var) for var in (row, column)
            for value in (*body[0].values, *(let.value for let in body[0].body))):
-        return False  # rows or columns count
+        return False  # the values of rows or columns matter
     return isinstance(columns, Var) and bool(elements) and all(
         unit_step(index, column.name) and any(_is_row(part, row, columns) for part in subexpressions(index))
         for index in elements)
 
 
 def _without_loads(expr: Expr) -> Expr:
-    """Return an expression in which elements are no longer told apart."""
+    """Return an expression in which loads no longer differ."""
     match expr:
         case Load(buffer, index, dtype):
             return Load(buffer, const(0, index.dtype), dtype)
@@ -60,20 +60,20 @@ def _mentions(expr: Expr, var: Var) -> bool:
 
 
 def _is_row(expr: Expr, row: Var, columns: Var) -> bool:
-    """Whether an expression is where a row begins."""
+    """Whether an expression is the start of a row."""
     return isinstance(expr, Call) and expr.function == "mul" and [
         part.name for part in expr.args if isinstance(part, Var)] == [row.name, columns.name]
 
 
 def pack(kernel: Kernel, parallelism: int, grain: int, names: Names) -> tuple[
         tuple[Kernel, Kernel], tuple[Temporary, ...]]:
-    """Two nests for one that ``packs``.
+    """Return two nests for one that ``packs``.
 
     Args:
         kernel: The nest.
         parallelism: Number of parts that keeps the device busy.
-        grain: Elements that are worth a part.
-        names: Where new names come from.
+        grain: Minimum elements of a part.
+        names: Source of new names.
     """
     ((column, columns),), (reduce, *after) = peel(kernel.body)
     assert isinstance(reduce, Reduce)
@@ -108,7 +108,7 @@ def pack(kernel: Kernel, parallelism: int, grain: int, names: Names) -> tuple[
 
 
 def _renamed(reduce: Reduce, names: Names) -> Reduce:
-    """Return the same reduction with results and operands of combination of other names."""
+    """Return the same reduction with new names for the results and operands of its combine."""
     left, right = ([names.var(var.name, var.dtype) for var in side] for side in (
         reduce.combine.left, reduce.combine.right))
     mapping: dict[str, Expr] = {old.name: new for olds, news in (

@@ -1,4 +1,4 @@
-"""Taking nests apart and putting index arithmetic together; shared by all schedules."""
+"""Taking nests apart and building index arithmetic; shared by all schedules."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def expressions(statement: Stmt) -> tuple[Expr, ...]:
 
 
 def subexpressions(expr: Expr) -> Iterator[Expr]:
-    """``expr`` and everything inside it."""
+    """Yield ``expr`` and all its parts."""
     yield expr
     match expr:
         case Load(_, index):
@@ -81,7 +81,7 @@ def stored(body: Iterable[Stmt]) -> set[str]:
 
 
 def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
-    """``expr`` with variables replaced by expressions."""
+    """Return ``expr`` with variables replaced by expressions."""
     match expr:
         case Var(name):
             return values.get(name, expr)
@@ -93,7 +93,7 @@ def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
 
 
 def definitions(body: Iterable[Stmt]) -> dict[str, Expr]:
-    """Return the expressions that the names in ``body`` stand for, free of these names."""
+    """Return the expressions for which the names in ``body`` stand, free of these names."""
     named: dict[str, Expr] = {}
     for statement in walk(body):
         if isinstance(statement, Let):
@@ -111,7 +111,7 @@ def _defined(statement: Stmt) -> tuple[Var, ...]:
 
 
 class Names:
-    """Makes names that a program does not use yet."""
+    """Source of names that a program does not use yet."""
 
     def __init__(self, program: Program) -> None:
         self._taken = {item.name for item in (*program.params, *program.temporaries, *program.kernels)}
@@ -120,7 +120,7 @@ class Names:
             self._taken |= {var.name for statement in walk(kernel.body) for var in _defined(statement)}
 
     def fresh(self, stem: str) -> str:
-        """``stem`` itself, or with the lowest number that makes it new."""
+        """Return ``stem`` itself, or with the lowest number that makes it new."""
         name, count = stem, 0
         while name in self._taken:
             count += 1
@@ -129,12 +129,12 @@ class Names:
         return name
 
     def var(self, stem: str, dtype: DType) -> Var:
-        """Return a variable of a new name."""
+        """Return a variable with a new name."""
         return Var(self.fresh(stem), dtype)
 
 
 def index_dtype(kernel: Kernel) -> DType:
-    """Return the integer type of the kernel's loop variables; int32 where it has no loops."""
+    """Return the integer type of the kernel's loop variables; int32 if it has no loops."""
     for statement in walk(kernel.body):
         if isinstance(statement, For):
             return statement.var.dtype
@@ -144,9 +144,7 @@ def index_dtype(kernel: Kernel) -> DType:
 
 
 def peel(body: tuple[Stmt, ...]) -> tuple[list[Axis], tuple[Stmt, ...]]:
-    """Return the axes of the perfectly nested PARALLEL loops around ``body``, outermost first, and what is inside
-    them.
-    """
+    """Return the axes of the perfectly nested PARALLEL loops around ``body``, outermost first, and the body inside."""
     axes: list[Axis] = []
     while len(body) == 1 and isinstance(body[0], For) and body[0].kind is LoopKind.PARALLEL:
         axes.append((body[0].var, body[0].stop))
@@ -155,7 +153,7 @@ def peel(body: tuple[Stmt, ...]) -> tuple[list[Axis], tuple[Stmt, ...]]:
 
 
 def nested(axes: Sequence[Axis], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """PARALLEL loops around ``body``, the first axis outermost."""
+    """Return PARALLEL loops around ``body``, the first axis outermost."""
     inside = tuple(body)
     for var, extent in reversed(axes):
         inside = (loop(var, extent, inside, LoopKind.PARALLEL),)
@@ -192,7 +190,7 @@ def product(factors: Iterable[Expr], dtype: DType) -> Expr:
 
 
 def ceil_div(size: Expr, by: Expr | int) -> Expr:
-    """``size / by``, rounded up; both non-negative, ``by`` positive."""
+    """Return ``size / by``, rounded up; both non-negative, ``by`` positive."""
     if isinstance(size, Const) and isinstance(by, int):
         return const(-(-int(size.value) // by), size.dtype)
     return (size + (by - 1)) // by
@@ -221,7 +219,7 @@ def flat_index(axes: Sequence[Axis], dtype: DType) -> Expr:
 
 
 def recover(number: Expr, axes: Sequence[Axis], names: Names) -> list[Let]:
-    """Definitions of the variables of ``axes`` from the row-major number of their iteration; its inverse."""
+    """Return definitions of the variables of ``axes`` from the row-major number of their iteration."""
     lets: list[Let] = []
     for position, (var, extent) in reversed(list(enumerate(axes))):
         if position == 0:

@@ -1,9 +1,9 @@
 """Reductions on a processor: independent partial results in arrays, which advance together as lanes of vectors.
 
-Rounding errors of a sum in one precision grow with the length of what is added one after the other: blocks are added
-up by themselves first. Where accumulators are wider than what is added, runs of ``RUN`` elements are added in the
-narrower precision, for converting an element takes longer than adding it. The error is at most ``RUN`` roundings of the
-sum of magnitudes, however many elements there are; that of a sum by pairs grows with their logarithm.
+Rounding errors of a sum in one precision grow with the number of consecutive additions, so blocks are summed separately
+first. If accumulators are wider than the elements, runs of ``RUN`` elements are added in the narrower precision,
+because converting an element takes longer than adding it. The error is at most ``RUN`` roundings of the sum of
+magnitudes, whatever the number of elements; that of a pairwise sum grows with its logarithm.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from .reduce import BLOCK, declare, fold_into, rounds
 
 #: Partial results that advance together: enough to hide the latency of an addition with the widest vectors.
 LANES: Final = 64
-#: The same where elements are few: one vector.
+#: The same for few elements: one vector.
 FEW_LANES: Final = 16
-#: Elements of one lane that are added in the precision that they are computed in.
+#: Elements of one lane that are added in the precision in which they are computed.
 RUN: Final = 8
 
 
@@ -50,15 +50,15 @@ class Partials:
         self.results = reduce.results
 
     def get(self, at: Expr) -> list[Expr]:
-        """Element ``at`` of every array."""
+        """Return element ``at`` of every array."""
         return [Load(array, at, result.dtype) for array, result in zip(self._arrays, self._reduce.results, strict=True)]
 
     def put(self, at: Expr, values: Sequence[Expr]) -> list[Stmt]:
-        """Set element ``at``."""
+        """Return statements that set element ``at``."""
         return [Store(array, at, value) for array, value in zip(self._arrays, values, strict=True)]
 
     def fold(self, at: Expr, values: Sequence[Expr]) -> list[Stmt]:
-        """Combine ``values`` into element ``at``. Needs a block of its own, for it defines names."""
+        """Return statements that combine ``values`` into element ``at``; they define names and need their own block."""
         combine = self._reduce.combine
         return [
             *(Let(var, value) for var, value in zip(combine.right, values, strict=True)),
@@ -68,9 +68,7 @@ class Partials:
 
 
 def narrowed(reduce: Reduce) -> Reduce | None:
-    """Return the same sums in the precision of what is added, at least float32; None where accumulators are not
-    wider.
-    """
+    """Return the same sums in the elements' precision, at least float32; None if accumulators are not wider."""
     named = {let.var.name: let.value for let in reduce.body}
     values: list[Expr] = []
     for value, identity in zip(reduce.values, reduce.identity, strict=True):
@@ -113,8 +111,8 @@ class VectorReduction:
     Args:
         reduce: The reduction.
         array: Makes a local array of ``lanes`` elements.
-        names: Where new names come from.
-        lanes: How many partial results there are.
+        names: Source of new names.
+        lanes: Number of partial results.
     """
 
     def __init__(self, reduce: Reduce, array: Callable[[DType], str], names: Names, lanes: int) -> None:
@@ -127,7 +125,7 @@ class VectorReduction:
         self._totals = self._partials(reduce)
 
     def build(self) -> list[Stmt]:
-        """Return the results, declared and computed."""
+        """Return statements that declare and compute the results."""
         *outer, (var, extent) = self._reduce.loops
         narrow = narrowed(self._reduce)
         if narrow is not None:
@@ -152,14 +150,13 @@ class VectorReduction:
         return loop(self._at, lanes or self._lanes, body, LoopKind.VECTOR)
 
     def _blocks(self, reduce: Reduce, var: Var, extent: Expr, length: int) -> list[Stmt]:
-        """Return the innermost loop in blocks of ``length`` elements a lane, each added up by itself and then to the
-        totals.
+        """Return the innermost loop in blocks of ``length`` elements per lane, with a sum per block.
 
         Args:
             reduce: The reduction to run in a block.
             var: The loop's variable.
             extent: Its extent.
-            length: Elements of a lane.
+            length: Elements per lane.
         """
         block, end = (self._names.var(stem, self._dtype) for stem in (f"{var.name}_block", "end"))
         partials, step = self._partials(reduce), self._lanes * length

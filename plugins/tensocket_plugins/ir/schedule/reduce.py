@@ -28,20 +28,20 @@ from ..nodes import (
 )
 from .nest import Axis, Names, ceil_div, flat_index, index_dtype, larger, nested, peel, product, recover, smaller
 
-#: Iterations that are summed one after the other before their sum is added to the total: rounding errors grow with
+#: Number of consecutive additions before a block's sum is added to the total: rounding errors grow with
 #: ``BLOCK + n / BLOCK`` instead of ``n``.
 BLOCK: Final = 64
 
 
 def fold_into(combine: Combine, into: Sequence[Var], values: Sequence[Expr]) -> list[Stmt]:
-    """Combine ``values`` into the mutable variables ``into``. Needs a block of its own, for it defines names."""
+    """Combine ``values`` into the mutable variables ``into``. The statements define names and need their own block."""
     rights = [Let(var, value) for var, value in zip(combine.right, values, strict=True)]
     lefts = [Let(var, value) for var, value in zip(combine.left, into, strict=True)]
     return [*rights, *lefts, *(Assign(var, value) for var, value in zip(into, combine.values, strict=True))]
 
 
 def declare(variables: Sequence[Var], values: Sequence[Expr]) -> list[Stmt]:
-    """Mutable variables with their first values."""
+    """Return mutable variables with their first values."""
     return [Declare(var, value) for var, value in zip(variables, values, strict=True)]
 
 
@@ -56,15 +56,15 @@ def accumulate(reduce: Reduce, names: Names, start: Expr | int = 0, step: int = 
 
     Args:
         reduce: The reduction.
-        names: Where new names come from.
-        start: First iteration of the innermost loop that this lane takes.
-        step: Distance between the iterations that it takes.
+        names: Source of new names.
+        start: First iteration of the innermost loop for this lane.
+        step: Distance between this lane's iterations.
     """
     return [*declare(reduce.results, reduce.identity), *_levels(reduce, names, 0, reduce.results, start, step)]
 
 
 def _levels(reduce: Reduce, names: Names, level: int, into: Sequence[Var], start: Expr | int, step: int) -> list[Stmt]:
-    """Loops ``level`` and further in, adding to ``into``."""
+    """Return loops from ``level`` inwards, adding to ``into``."""
     if level == len(reduce.loops):
         return [*reduce.body, *fold_into(reduce.combine, into, reduce.values)]
     var, extent = reduce.loops[level]
@@ -84,7 +84,7 @@ def _levels(reduce: Reduce, names: Names, level: int, into: Sequence[Var], start
 
 def _blocked(reduce: Reduce, names: Names, axis: Axis, into: Sequence[Var],
              body: Callable[[Sequence[Var]], list[Stmt]], begin: Expr | int, stride: int) -> For:
-    """Return a loop over blocks; each block is summed by itself."""
+    """Return a loop over blocks; each block is summed separately."""
     var, extent = axis
     first = names.var(f"{var.name}_block", var.dtype)
     parts = [names.var(f"{result.name}_block", result.dtype) for result in reduce.results]
@@ -107,17 +107,17 @@ def flatten(reduce: Reduce, names: Names) -> Reduce:
 
 
 def tree(reduce: Reduce, names: Names, lane: Var, lanes: int, arrays: Sequence[str]) -> list[Stmt]:
-    """Combine the results that the lanes of a group have accumulated each; afterwards all lanes have the whole.
+    """Combine the results that the lanes of a group have accumulated; afterwards all lanes have the total.
 
-    Two levels, so that there are only two barriers: about the square root of ``lanes`` lanes fold a column each, then
-    every lane folds the columns' results, in the same order.
+    The tree has two levels, so that there are only two barriers: about the square root of ``lanes`` lanes fold a column
+    each, then every lane folds the columns' results, in the same order.
 
     Args:
         reduce: The reduction whose results the lanes hold.
-        names: Where new names come from.
+        names: Source of new names.
         lane: This lane's number.
         lanes: Lanes of the group; a power of two.
-        arrays: A local array of ``lanes`` elements for each result. No lane may be reading them any more.
+        arrays: A local array of ``lanes`` elements for each result. No lane may still be reading them.
     """
     columns = 1 << (lanes.bit_length() - 1) // 2
     at = names.var("at", lane.dtype)
@@ -146,15 +146,15 @@ def splittable(kernel: Kernel) -> bool:
 
 def split(kernel: Kernel, parallelism: int, grain: int, flat: bool, names: Names) -> tuple[
         tuple[Kernel, Kernel], tuple[Temporary, ...]]:
-    """Two nests for a splittable one: partial results over parts of the outermost reduction loop, and their fold.
+    """Return two nests for a splittable one: partial results of parts of the outermost loop, and their fold.
 
     Args:
         kernel: A kernel for which ``splittable`` holds.
         parallelism: Number of partial results that keeps the device busy, over all outputs.
-        grain: Iterations that are worth a part.
-        flat: Divide the iterations of all reduction loops together, at the price of a division per iteration; else
-            only those of the outermost.
-        names: Where new names come from.
+        grain: Minimum iterations of a part.
+        flat: Whether to divide the iterations of all reduction loops together, at the price of a division per
+            iteration, instead of those of the outermost only.
+        names: Source of new names.
     """
     outer, (reduce, *after) = peel(kernel.body)
     assert isinstance(reduce, Reduce)

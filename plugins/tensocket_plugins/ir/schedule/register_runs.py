@@ -1,6 +1,6 @@
-"""Nests whose iterations each write a short run of neighbours, for a processor: in vectors, through a small array.
+"""Nests whose iterations each write a short run of adjacent elements, for a processor: vectors via a small array.
 
-The lanes of a vector write what lies apart. So their results go to a local array, in registers, where writes are
+The lanes of a vector write non-adjacent elements. So their results go to a local array in registers, where writes are
 permutations, and from there to memory as whole vectors.
 """
 
@@ -15,14 +15,15 @@ from ..nodes import Call, Const, Expr, If, Kernel, Let, Load, Local, LoopKind, S
 from ..text import format_expression
 from .nest import Names, nested, peel, substitute, unit_step
 
-#: Elements of a run, at most.
+#: Maximum elements of a run.
 LONGEST: Final = 4
 
 
 @dataclass(frozen=True)
 class _Runs:
-    """The statements of an iteration before it stores a run, and the run: elements ``number * len(values)`` and
-    following ones of ``buffer``, as far as they are below ``bound``.
+    """The statements of an iteration before it stores a run, and the run.
+
+    The run is the elements of ``buffer`` from ``number * len(values)`` on, as far as they are below ``bound``.
     """
 
     before: tuple[Stmt, ...]
@@ -33,9 +34,7 @@ class _Runs:
 
 
 def schedule_runs(kernel: Kernel, names: Names) -> Kernel | None:
-    """Return a nest whose last axis has a constant extent, and whose iterations end with a run each; None for any
-    other.
-    """
+    """Schedule a nest with a constant last extent and iterations that each end with a run; None for any other."""
     axes, body = peel(kernel.body)
     if len(axes) < 2 or not isinstance(axes[-1][1], Const):
         return None

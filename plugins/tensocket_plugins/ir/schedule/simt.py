@@ -11,12 +11,12 @@ from ..target import Target
 from .nest import Axis, Names, ceil_div, index_dtype, peel, product, recover, smaller
 from .reduce import accumulate
 
-#: A target with this many groups never runs out of them: an axis has no more iterations than its index type can count.
+#: Number of groups that no launch exceeds: an axis has no more iterations than its index type can count.
 UNLIMITED: Final = 2**31 - 1
 
 
 def serialize(body: Iterable[Stmt], names: Names) -> tuple[Stmt, ...]:
-    """``body`` for one lane: PARALLEL loops and reductions become SERIAL loops."""
+    """Return ``body`` for one lane: PARALLEL loops and reductions become SERIAL loops."""
     result: list[Stmt] = []
     for statement in body:
         match statement:
@@ -33,12 +33,12 @@ def serialize(body: Iterable[Stmt], names: Names) -> tuple[Stmt, ...]:
 
 
 def group_size(target: Target) -> int:
-    """Lanes per group: the preferred number, within the limit, rounded down to a power of two."""
+    """Return the lanes per group: the preferred number, within the limit, rounded down to a power of two."""
     return 1 << (max(1, min(target.group_size, target.max_group_size)).bit_length() - 1)
 
 
 def lanes_frame(count: Expr, lanes: int, target: Target, names: Names, body: Callable[[Expr], Sequence[Stmt]]) -> For:
-    """Run ``body(number)`` once for every ``number`` below ``count``, one lane each; neighbours are in one group."""
+    """Run ``body(number)`` once for every ``number`` below ``count``, one lane each; adjacent numbers share a group."""
     dtype = count.dtype
     group, lane = names.var("group", dtype), names.var("lane", dtype)
     groups = ceil_div(count, lanes)
@@ -72,7 +72,7 @@ def outputs(axes: Sequence[Axis], dtype: DType) -> Expr:
 
 
 def schedule_lanes(kernel: Kernel, target: Target, names: Names) -> Kernel:
-    """Give each iteration of the outer loops a lane; the innermost axis runs over neighbouring lanes."""
+    """Give each iteration of the outer loops a lane; the innermost axis runs over adjacent lanes."""
     axes, inner = peel(kernel.body)
     frame = lanes_frame(outputs(axes, index_dtype(kernel)), group_size(target), target, names,
                         lambda number: [*recover(number, axes, names), *serialize(inner, names)])

@@ -1,4 +1,4 @@
-"""Which schedule a nest gets."""
+"""The choice of a nest's schedule."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from .simt import schedule_lanes
 from .streaming import schedule_quotients
 from .transpose import schedule_turned
 
-#: A reduction up to this long is done by one lane.
+#: Maximum length of a reduction that one lane computes.
 SHORT: Final = 64
 #: The same on a processor, where a vector may be partly filled.
 SHORT_VECTOR: Final = 8
-#: Neighbours in a row of a reduction that few lanes do best.
+#: Adjacent elements in a row of a reduction for which few lanes are best.
 FEW: Final = 128
 #: Elements from which rows of few columns are worth two kernels.
 FEWEST: Final = 1 << 12
-#: Iterations of a reduction that are worth a group (or a task of a processor's threads) of their own.
+#: Iterations of a reduction that are worth their own group (or their own task of a processor's threads).
 GRAIN: Final = 1 << 14
 
 
 class Strategy(Enum):
-    """How a nest with reductions uses the device; nests without any are scheduled alike under all three.
+    """The use of a device by a nest with reductions; all strategies schedule a nest without reductions alike.
 
     SERIAL: one lane (on a processor: one plain loop) per output iteration.
-    SMALL: as GROUP, for rows of few elements.
+    SMALL: like GROUP, for rows of few elements.
     GROUP: one group of lanes (on a processor: one loop over vectors) per output iteration.
-    SPLIT: as GROUP, with each output's reduction spread over several groups, and a second kernel that combines them.
-    PACKED: for rows of few columns without gaps between them: on a processor, several rows at once, and a second
-        kernel that combines them; else as SPLIT.
+    SPLIT: like GROUP, with each output's reduction spread over several groups, and a second kernel that combines them.
+    PACKED: for rows of few columns without gaps: on a processor, several rows at once, and a second kernel that
+        combines them; else like SPLIT.
     """
 
     SERIAL = "serial"
@@ -55,10 +55,10 @@ def pick_strategy(outer: int, length: int, target: Target, inner: int | None = N
     """Return the strategy that suits a nest with ``outer`` output iterations of ``length`` reduction iterations each.
 
     Args:
-        outer: Output iterations.
-        length: Reduction iterations.
+        outer: Number of output iterations.
+        length: Number of reduction iterations.
         target: The device's limits.
-        inner: Iterations of the innermost reduction loop; by default, there is only one.
+        inner: Iterations of the innermost reduction loop; by default, there is only one loop.
         packed: Whether rows without gaps between them are reduced for every column.
     """
     if packed and target.kind == "cpu" and outer <= WIDTH and outer * length >= FEWEST:
@@ -75,14 +75,14 @@ def pick_strategy(outer: int, length: int, target: Target, inner: int | None = N
 
 
 def schedule(program: Program, target: Target, strategy: Strategy) -> Program:
-    """Replace the PARALLEL loops and reductions of a verified nest by what ``target`` has.
+    """Replace the PARALLEL loops and reductions of a verified nest by the features of ``target``.
 
-    A strategy that a kernel has no use for gives way to the next simpler one: SPLIT to GROUP where anything but one
-    reduction and its stores is in the nest, GROUP to SERIAL where local memory does not suffice. A matrix product is
-    tiled unless it is split.
+    A strategy that a kernel cannot use gives way to the next simpler one: SPLIT to GROUP if the nest has statements
+    other than one reduction and its stores, GROUP to SERIAL if local memory is too small. A matrix product is tiled
+    unless it is split.
 
     Raises:
-        IRError: The program is scheduled already.
+        IRError: The program is already scheduled.
     """
     if target.kind == "interpreter":
         return program
@@ -102,7 +102,7 @@ def schedule(program: Program, target: Target, strategy: Strategy) -> Program:
             if target.sequential:
                 kernels += [schedule_lanes(part, replace(target, group_size=1), names) for part in parts]
                 continue
-        # The partial results are few.
+        # There are few partial results.
         suitable = (strategy, Strategy.SMALL)
         kernels += [_schedule_kernel(part, target, suits, names)
                     for part, suits in zip(parts, suitable, strict=False)]
@@ -114,7 +114,7 @@ def _schedule_kernel(kernel: Kernel, target: Target, strategy: Strategy, names: 
     if target.kind == "cpu":
         if runs := schedule_runs(kernel, names):
             return runs
-        # What is worth splitting has too few outputs for columns.
+        # A nest that is worth splitting has too few outputs for columns.
         columns = None if strategy is Strategy.SPLIT else schedule_columns(kernel, names)
         made = columns or schedule_turned(kernel, names) or (schedule_lanes_of_rows(kernel, names) if serial else None)
         made = made or schedule_quotients(kernel, names)

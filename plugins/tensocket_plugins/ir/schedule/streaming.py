@@ -1,7 +1,7 @@
-"""Results that are larger than a processor's caches go past them.
+"""Streaming stores: results that are larger than a processor's caches bypass them.
 
-A store to a line that is in no cache reads this line first, and puts it where operands would be found again. Vectors
-that fill lines are written without either.
+A store to a line that is not in a cache first reads the line, and evicts operands that would be read again. Vectors
+that fill whole lines are written without either.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from .nest import (
     unit_step,
 )
 
-#: Iterations that stay together: whole lines of every dtype.
+#: Iterations that stay together: whole lines for every dtype.
 BLOCK: Final = 4096
-#: Functions that LLVM makes no vectors of.
+#: Functions that LLVM does not vectorise.
 _QUOTIENTS: Final = frozenset({"fmod", "idiv", "imod"})
 
 
 def streamed(program: Program) -> tuple[Program, Var | None] | None:
-    """Return a pointwise program, scheduled for kind ``cpu``, with results that go past the caches.
+    """Return a pointwise program, scheduled for kind ``cpu``, whose results bypass the caches.
 
-    It may run on contiguous results that begin at a line of 64 bytes and are none of its operands, and whose rows are
-    whole lines. The values are the same.
+    It may run on contiguous results that start at a 64-byte line and are not operands, and whose rows are whole lines.
+    The values are the same.
 
     Returns:
-        The program and the length of rows, if it goes by rows. None where the kernel is not a nest of loops over
-        neighbours that vectors serve.
+        The program and the length of rows, if it runs by rows. None if the kernel is not a nest of loops over adjacent
+        elements that vectors serve.
     """
     kernel = program.kernels[0]
     if len(program.kernels) > 1 or kernel.locals:
@@ -72,15 +72,15 @@ def streamed(program: Program) -> tuple[Program, Var | None] | None:
 
 
 def _lies_along(index: Expr, body: Sequence[Stmt], var: Var, flat: bool) -> bool:
-    """Whether neighbours are stored in the order of iterations; ``flat``: from the first element on."""
+    """Whether adjacent elements are stored in the order of iterations; ``flat``: from the first element on."""
     plain = substitute(index, definitions(body))
     return isinstance(plain, Var) and plain.name == var.name if flat else unit_step(plain, var.name)
 
 
 def schedule_quotients(kernel: Kernel, names: Names) -> Kernel | None:
-    """Blocks of neighbours as vector loops, for divisions that no compiler makes vectors of; None where there are none.
+    """Schedule adjacent elements in blocks as vector loops, for divisions that no compiler vectorises; else None.
 
-    Threads divide blocks, also those of one row.
+    Threads divide the blocks, also those of one row.
     """
     axes, body = peel(kernel.body)
     if not axes or not all(isinstance(s, Let | Store) for s in body) or not any(

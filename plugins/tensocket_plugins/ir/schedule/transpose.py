@@ -1,8 +1,8 @@
 """Transposing nests for a processor: squares of elements pass through local arrays.
 
-Where results step by one element along the last axis and an operand does along another one, no order of plain loops
-reads and writes whole cache lines. A square of such an operand is read along its own lines, transposed in local memory
-and then used along the results' lines. A transposition of ``2 ** n`` rows is ``n`` perfect shuffles of the elements
+If results step by one element along the last axis and an operand does along another one, no order of plain loops reads
+and writes whole cache lines. A square of such an operand is read along its own lines, transposed in local memory and
+then used along the results' lines. A transposition of ``2 ** n`` rows is ``n`` perfect shuffles of the elements
 (H. S. Stone, Parallel processing with the perfect shuffle, 1971), two of them at a time, in loops that become vectors.
 """
 
@@ -20,13 +20,13 @@ from .nest import Axis, Names, ceil_div, loads, peel, product, recover, smaller,
 
 #: Bytes of a cache line.
 LINE: Final = 64
-#: Fewest rows and columns of a square.
+#: Minimum rows and columns of a square.
 LEAST: Final = 8
 
 
 @dataclass(frozen=True)
 class _Turned:
-    """A nest with operands that lie along ``across`` while its results lie along ``last``."""
+    """A nest with operands contiguous along ``across`` and results contiguous along ``last``."""
 
     outer: list[Axis]
     across: Axis
@@ -51,7 +51,7 @@ def _match(kernel: Kernel) -> _Turned | None:
 
 
 def schedule_turned(kernel: Kernel, names: Names) -> Kernel | None:
-    """Return a transposing nest by squares; None for any other."""
+    """Schedule a transposing nest by squares; return None for any other."""
     nest = _match(kernel)
     return None if nest is None else _Squares(nest, names).kernel(kernel)
 
@@ -60,17 +60,17 @@ def shuffles(source: str, other: str, dtype: DType, side: int, at: Var, done: in
     """Transpose a square.
 
     Args:
-        source: The array that it is in, row by row; is changed.
-        other: Another one of the same size.
+        source: The array that holds it, row by row; overwritten.
+        other: Another array of the same size.
         dtype: Their element type.
         side: Rows and columns; a power of two.
         at: The loops' variable.
-        done: How many of the shuffles are done already, or are left to the caller.
+        done: Number of shuffles that are done already, or are left to the caller.
 
     Returns:
-        The statements, and which array the result is in.
+        The statements, and the name of the array that holds the result.
     """
-    # Not VECTOR loops: their lanes would be as many as iterations, and scatter.
+    # Not VECTOR loops: they would have as many lanes as iterations, and scatter.
     statements: list[Stmt] = []
     left = side.bit_length() - 1 - done
     while left:
@@ -84,7 +84,7 @@ def shuffles(source: str, other: str, dtype: DType, side: int, at: Var, done: in
 
 
 class _Squares:
-    """Builds the loops over squares: one iteration does all that lie along ``across``."""
+    """Builder of the loops over squares: one iteration covers the whole of ``across``."""
 
     def __init__(self, nest: _Turned, names: Names) -> None:
         self.nest, self.names = nest, names
@@ -110,7 +110,7 @@ class _Squares:
         return Kernel(kernel.name, (body,), (*kernel.locals, *self.locals))
 
     def _square(self) -> list[Stmt]:
-        """Return a whole square: operands are brought in, transposed, and the body runs along the results' lines."""
+        """Return a whole square: operands are loaded and transposed, and the body runs along the results' lines."""
         (across, _), (last, _) = self.nest.across, self.nest.last
         i, j = self.names.var("i", self.index), self.names.var("j", self.index)
         statements: list[Stmt] = []
@@ -127,7 +127,7 @@ class _Squares:
             Let(across, self.row + i), loop(j, self.side, [Let(last, self.column + j), *body])])]
 
     def _bring(self, load: Load, statements: list[Stmt]) -> str:
-        """Read a square of an operand and transpose it; the name of the array that it is in."""
+        """Read a square of an operand and transpose it; return the name of the array that holds it."""
         (across, _), (last, _) = self.nest.across, self.nest.last
         side = self.side
         i, j = self.names.var("i", self.index), self.names.var("j", self.index)
@@ -144,7 +144,7 @@ class _Squares:
         return self.locals[-1].name
 
     def _rest(self) -> Sequence[Stmt]:
-        """Return a square that is cut off: plain loops."""
+        """Return a square that is cut off at the edge, as plain loops."""
         ends = [self.names.var("end", self.index) for _ in range(2)]
         pairs = ((self.row, self.nest.across), (self.column, self.nest.last))
         lets = [Let(end, smaller(first + self.side, axis[1])) for end, (first, axis) in zip(ends, pairs, strict=True)]

@@ -6,7 +6,7 @@ import ctypes
 from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.native import Box
+from tensocket_plugins.contract.plans import WrapperLayout
 
 from .layout import Layout
 from .writer import Text
@@ -17,18 +17,18 @@ _EMPTY: Final = ()
 _EXACT: Final = 1 << 53
 
 
-def slot_offsets(box: Box) -> dict[str, int] | None:
-    """Byte offsets of a box's slots, found by filling the slots of a new object with objects of known addresses.
+def slot_offsets(wrapper: WrapperLayout) -> dict[str, int] | None:
+    """Byte offsets of a wrapper's slots, found by filling the slots of a new object with objects of known addresses.
 
     Returns:
         None where a value is not in exactly one place.
     """
-    names = [box.array, *[name for name, _, _ in box.slots]]
+    names = [wrapper.array, *[name for name, _, _ in wrapper.slots]]
     marks = [object() for _ in names]
-    specimen: Any = object.__new__(box.kind)
+    specimen: Any = object.__new__(wrapper.kind)
     for name, mark in zip(names, marks, strict=True):
         object.__setattr__(specimen, name, mark)
-    header, size = object.__basicsize__, box.kind.__basicsize__
+    header, size = object.__basicsize__, wrapper.kind.__basicsize__
     words = (ctypes.c_uint64 * ((size - header) // _WORD)).from_address(id(specimen) + header)
     found = {name: [header + _WORD * k for k, word in enumerate(words) if word == id(mark)]
              for name, mark in zip(names, marks, strict=True)}
@@ -36,9 +36,9 @@ def slot_offsets(box: Box) -> dict[str, int] | None:
         len(places) == 1 for places in found.values()) else None
 
 
-def open_box(w: Text, layout: Layout, box: Box, offset: int, item: str) -> str:
+def open_wrapper(w: Text, layout: Layout, wrapper: WrapperLayout, offset: int, item: str) -> str:
     """The array in an object; goes to ``slow`` where the object is of another class, or its slot is empty."""
-    kind = w.known(id(box.kind))
+    kind = w.known(id(wrapper.kind))
     own = w.field(item, layout.type, "ptr")
     heir, ready = w.label(), w.label()
     w.do(f"br i1 {w.op(f'icmp eq ptr {own}, {kind}')}, label %{ready}, label %{heir}")
@@ -50,9 +50,9 @@ def open_box(w: Text, layout: Layout, box: Box, offset: int, item: str) -> str:
     return array
 
 
-def close_box(w: Text, layout: Layout, box: Box, offsets: dict[str, int], array: str, rank: str) -> str:
+def new_wrapper(w: Text, layout: Layout, wrapper: WrapperLayout, offsets: dict[str, int], array: str, rank: str) -> str:
     """A new object with the array; the array is given up where there is no memory for one."""
-    made = w.op(f"call ptr {w.known(layout.new_object)}(ptr {w.known(id(box.kind))}, ptr {w.known(id(_EMPTY))}, "
+    made = w.op(f"call ptr {w.known(layout.new_object)}(ptr {w.known(id(wrapper.kind))}, ptr {w.known(id(_EMPTY))}, "
                 "ptr null)")
     w.do(f"  %lost = icmp eq ptr {made}, null")
     w.do("br i1 %lost, label %drop, label %fill")
@@ -61,13 +61,13 @@ def close_box(w: Text, layout: Layout, box: Box, offsets: dict[str, int], array:
     w.do("ret ptr null")
     w.do("fill:")
     flat = w.op(f"icmp eq i32 {rank}, 0")
-    for name, value, value_0d in box.slots:
+    for name, value, value_0d in wrapper.slots:
         held = w.known(id(value))
         if value is not value_0d:
             held = w.op(f"select i1 {flat}, ptr {w.known(id(value_0d))}, ptr {held}")
         w.do(f"call void {w.known(layout.retain)}(ptr {held})")
         _store(w, made, offsets[name], held)
-    _store(w, made, offsets[box.array], array)
+    _store(w, made, offsets[wrapper.array], array)
     return made
 
 
@@ -84,7 +84,7 @@ _MINUS_INFINITY: Final = "0xFFF0000000000000"
 def python_number(w: Text, layout: Layout, dtype: DType, item: str) -> str:
     """A Python number of an exact type as the word of a scalar's slot: a double, or an integer of the dtype's bits.
 
-    The fallback decides about numbers that the dtype cannot hold.
+    The next_path decides about numbers that the dtype cannot hold.
     """
     own = w.field(item, layout.type, "ptr")
     if dtype.kind != "float":

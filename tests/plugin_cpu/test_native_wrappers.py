@@ -18,9 +18,9 @@ import tensocket_cpu.native as native
 from tensocket_core.dispatch.registry import OPERATORS
 from tensocket_core.keys import DIM0
 from tensocket_cpu.device import CpuDevice
-from tensocket_cpu.native.boxes import slot_offsets
+from tensocket_cpu.native.wrappers import slot_offsets
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.native import LAST, Box, NativeForm
+from tensocket_plugins.contract.plans import LAST_DIM, EntryPlan, WrapperLayout
 from tensocket_plugins.ir.nodes import Buffer, Kernel, Load, LoopKind, Program, Scalar, Store, Var, loop
 from tensocket_plugins.ir.schedule import Strategy, schedule
 
@@ -45,7 +45,7 @@ class Heir(Holder):
     __slots__ = ("__dict__", "more")
 
 
-BOX = Box(Holder, "array", (("name", "some", "none"), ("changes", None, None)), "changes")
+WRAPPER = WrapperLayout(Holder, "array", (("name", "some", "none"), ("changes", None, None)), "changes")
 
 
 def hold(array: Any, kind: type[Holder] = Holder) -> Holder:
@@ -66,7 +66,7 @@ class Recorder:
 
 
 def entry_for(dtype: dtypes.DType, fallback: Callable[..., Any], *, number: bool = False, shape: Any = "same",
-              rest: tuple[Any, ...] = ()) -> Callable[..., Any]:
+              trailing: tuple[Any, ...] = ()) -> Callable[..., Any]:
     """``x + y`` of two holders, or of one and a number."""
     n, i = Var("n", dtypes.int64), Var("i", dtypes.int64)
     right: Any = Var("y", dtype) if number else Load("y", i, dtype)
@@ -77,18 +77,18 @@ def entry_for(dtype: dtypes.DType, fallback: Callable[..., Any], *, number: bool
     device = CpuDevice()
     assert device.target is not None
     program = schedule(Program("plus", params, (Kernel("plus", (body,)),)), device.target, Strategy.SERIAL)
-    form = NativeForm((dtype, dtype), dtype, shape, ("size", "number1") if number else ("size",),
-                      frozenset({1}) if number else frozenset(), 100, BOX, rest)
-    made = device.native_entry(program, form, fallback)
+    plan = EntryPlan(program, (dtype, dtype), dtype, shape, ("size", "number1") if number else ("size",),
+                      frozenset({1}) if number else frozenset(), 100, WRAPPER, trailing)
+    made = device.compile_plan(plan, fallback)
     assert made is not None
     return made
 
 
-# -------------------------------------------------------------------------------------------------------------- boxes
+# ----------------------------------------------------------------------------------------------------------- wrappers
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (3, 5)])
-def test_boxes_are_opened_and_made(shape: tuple[int, ...]) -> None:
+def test_wrappers_are_opened_and_made(shape: tuple[int, ...]) -> None:
     fallback = Recorder()
     add = entry_for(F4, fallback)
     x = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
@@ -101,7 +101,7 @@ def test_boxes_are_opened_and_made(shape: tuple[int, ...]) -> None:
     assert fallback.calls == []
 
 
-def test_what_is_no_box_goes_to_the_fallback() -> None:
+def test_what_is_not_a_wrapper_goes_to_the_fallback() -> None:
     add = entry_for(F4, Recorder())
     x = np.ones(3, np.float32)
     strided = np.ones(6, np.float32)[::2]
@@ -111,20 +111,20 @@ def test_what_is_no_box_goes_to_the_fallback() -> None:
 
 
 def test_slots_are_found_by_looking() -> None:
-    offsets = slot_offsets(BOX)
+    offsets = slot_offsets(WRAPPER)
     assert offsets is not None
     assert len(set(offsets.values())) == 3
     assert all(object.__basicsize__ <= offset < Holder.__basicsize__ for offset in offsets.values())
 
 
-def test_a_box_without_plain_slots_has_no_entry() -> None:
+def test_a_wrapper_without_plain_slots_has_no_entry() -> None:
     class Loose:
         array: Any
         name: Any
         changes: Any
 
-    box = Box(Loose, "array", BOX.slots, "changes")
-    assert slot_offsets(box) is None
+    wrapper = WrapperLayout(Loose, "array", WRAPPER.slots, "changes")
+    assert slot_offsets(wrapper) is None
 
 
 @pytest.mark.parametrize(("dtype", "number", "wanted"), [
@@ -144,7 +144,7 @@ def test_python_numbers(dtype: dtypes.DType, number: Any, wanted: Any) -> None:
 
 def test_further_arguments_are_the_very_objects_by_position_or_name() -> None:
     fallback = Recorder()
-    add = entry_for(F4, fallback, rest=(-1, None))
+    add = entry_for(F4, fallback, trailing=(-1, None))
     x = hold(np.ones(2, np.float32))
     assert type(add(x, x, -1, None)) is Holder
     assert type(add(x, x, -1, dtype=None)) is Holder
@@ -156,7 +156,7 @@ def test_further_arguments_are_the_very_objects_by_position_or_name() -> None:
 @pytest.mark.parametrize("rank", range(6))
 def test_the_last_dimension_is_counted_from_either_end(rank: int) -> None:
     fallback = Recorder()
-    add = entry_for(F4, fallback, rest=(LAST, None))
+    add = entry_for(F4, fallback, trailing=(LAST_DIM, None))
     x = hold(np.ones((2,) * rank, np.float32))
     for dim in range(-2, 7):
         served = dim == -1 or (dim == rank - 1 and rank <= 4)

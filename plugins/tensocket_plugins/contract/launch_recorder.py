@@ -1,0 +1,165 @@
+"""The recorder of launches, from which replays are made.
+
+While a thread records, executables note which kernels they launch with which arrays. Code may declare the values that
+its launches rely on (``note_range``) and arrays that do not depend on any (``note_constant``). Code that copies, calls
+a library or branches on other values calls ``forbid_replay``: launches alone would not repeat it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from threading import get_ident
+from typing import Any, Final, TypeVar
+
+from .forks import by_thread
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One launch.
+
+    Attributes:
+        kernel: The compiled kernel.
+        arrays: The arrays that it takes.
+        written: Whether it writes to each of them.
+        arguments: The rest of the launch, in the backend's own form.
+    """
+
+    kernel: Any
+    arrays: tuple[Any, ...]
+    written: Sequence[bool]
+    arguments: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRange:
+    """Values of an array on which launches rely.
+
+    Attributes:
+        array: Contiguous int64 numbers; integers of any dtype and layout unless checked.
+        low: The smallest number.
+        high: The first number that is too large.
+        other: A number that is allowed as well.
+        checked: Whether each replay has to compare the elements; else callers guarantee them.
+    """
+
+    array: Any
+    low: int
+    high: int
+    other: int
+    checked: bool = True
+
+
+class ReplayForbiddenError(Exception):
+    """Ends a recording: the recorded code does more than launch kernels."""
+
+
+@dataclass(slots=True)
+class LaunchRecorder:
+    """The launches of one thread.
+
+    Attributes:
+        calls: The launches, in order.
+        ranges: Values of operands on which they rely.
+        constants: Arrays that follow from shapes and arguments and that nobody writes to.
+        zeros: Elements that code read, the number of launches before that, and whether all of their bits were zero.
+        whole: Whether nothing but launches happened, as far as code says.
+        divided: Whether a kernel may have been divided over threads.
+    """
+
+    calls: list[Call] = field(default_factory=list)
+    ranges: list[ValueRange] = field(default_factory=list)
+    constants: list[Any] = field(default_factory=list)
+    zeros: list[tuple[Any, int, bool]] = field(default_factory=list)
+    whole: bool = True
+    divided: bool = False
+
+
+#: Recorders by thread, while they record; empty nearly always, so that a launch pays one truth test.
+RECORDERS: Final[dict[int, LaunchRecorder]] = by_thread({})
+
+
+def record_launches(function: Callable[[], T]) -> tuple[T, LaunchRecorder]:
+    """Call a function; return its result and its launches.
+
+    A recording inside of another one takes launches from it, so that the outer recorder is not whole.
+
+    Raises:
+        ReplayForbiddenError: The function does more than launch kernels.
+    """
+    me = get_ident()
+    outer = RECORDERS.get(me)
+    recorder = RECORDERS[me] = LaunchRecorder()
+    try:
+        return function(), recorder
+    finally:
+        if outer is None:
+            del RECORDERS[me]
+        else:
+            outer.whole = False
+            RECORDERS[me] = outer
+
+
+def is_recording() -> bool:
+    """Whether this thread records."""
+    return get_ident() in RECORDERS if RECORDERS else False
+
+
+def note_launch(kernel: Any, arrays: Sequence[Any], written: Sequence[bool], arguments: Any,
+                divided: bool = False) -> None:
+    """Add a launch to this thread's recorder, if it records."""
+    recorder = RECORDERS.get(get_ident())
+    if recorder is not None:
+        recorder.divided |= divided
+        recorder.calls.append(Call(kernel, tuple(arrays), written, arguments))
+
+
+def note_range(array: Any, low: int, high: int, other: int | None = None, *, checked: bool = True) -> None:
+    """Add a ``ValueRange`` to this thread's recorder, if it records; ``other`` is ``low`` unless given."""
+    recorder = RECORDERS.get(get_ident()) if RECORDERS else None
+    if recorder is not None:
+        recorder.ranges.append(ValueRange(array, low, high, low if other is None else other, checked))
+
+
+def note_constant(array: Any) -> None:
+    """Tell this thread's recorder that an array follows from shapes and arguments; launches may read it."""
+    recorder = RECORDERS.get(get_ident()) if RECORDERS else None
+    if recorder is not None:
+        recorder.constants.append(array)
+
+
+def expect_zero(array: Any) -> None:
+    """Tell this thread's recorder that code checks whether an element that kernels wrote is zero.
+
+    The recording is right where all of the element's bits are zero.
+    """
+    recorder = RECORDERS.get(get_ident()) if RECORDERS else None
+    if recorder is not None:
+        recorder.zeros.append((array, len(recorder.calls), not any(array.tobytes())))
+
+
+def forbid_replay() -> None:
+    """End this thread's recording, if there is one: more than launches is about to happen.
+
+    Raises:
+        ReplayForbiddenError: This thread records.
+    """
+    recorder = RECORDERS.get(get_ident()) if RECORDERS else None
+    if recorder is not None:
+        recorder.whole = False
+        raise ReplayForbiddenError
+
+
+def unrecorded(function: Callable[..., T]) -> Callable[..., T]:
+    """Return a function that does the same and that no recording survives."""
+    @wraps(function)
+    def run(*args: Any, **named: Any) -> T:
+        if RECORDERS:
+            forbid_replay()
+        return function(*args, **named)
+
+    return run

@@ -1,0 +1,166 @@
+"""Plans: calls of operators as data, for devices that compile a whole call to one function (``compile_plan``).
+
+An ``EntryPlan`` is a program with symbolic sizes and serves small dense operands of any shape; a ``ProductPlan`` is a
+product by the vendor's library; a ``ReplayPlan`` is the launches of a function for operands of known layouts; a
+``ListPlan`` is a program over lists of arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from .dtypes import DType
+
+if TYPE_CHECKING:
+    from ..ir.nodes import Program
+
+Array = Any
+
+
+class _LastDim(Enum):
+    LAST_DIM = "last"
+
+
+#: A trailing argument of an entry that is the number of the last dimension.
+LAST_DIM: Final = _LastDim.LAST_DIM
+
+
+@dataclass(frozen=True, slots=True)
+class WrapperLayout:
+    """The layout of objects that hold an array in one of their slots: operands and results of compiled plans.
+
+    Attributes:
+        kind: Class of new objects, made as ``object.__new__`` makes them; operands are of it or of a subclass.
+        array: Name of the slot with the array.
+        slots: The other slots of a new object: name, value, and the value where the array has no dimensions.
+        counter: Name of the slot with a list whose first element counts changes in place, or None before the first one.
+    """
+
+    kind: type
+    array: str
+    slots: tuple[tuple[str, Any, Any], ...]
+    counter: str
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPlan:
+    """One program on dense operands of one shape, and how the arguments of a call become the program's.
+
+    The compiled entry is called with one array per operand and returns a new array; with a ``wrapper``, with objects
+    around arrays, and it returns such an object. It serves dense arrays of the given dtypes and of one shape, with 1
+    to ``limit`` elements, and hands all other calls to its next path.
+
+    Attributes:
+        program: The program; scheduled for the device when it is handed to ``compile_plan``.
+        operands: Dtypes of the operands.
+        result: Dtype of the result.
+        shape: Shape of the result: ``same`` as the operands', ``rows``: without the last dimension, ``scalar``: no
+            dimensions. ``into``: no new result; operand 0, which comes in a wrapper, is written, counted as changed,
+            and returned.
+        scalars: Meaning of the program's scalars, in order: an int; ``size``, ``rows`` or ``columns`` of the first
+            operand (``columns`` is the last size), with ``float_`` before it as a floating-point number; ``number1``:
+            the value of operand 1, an array without dimensions; with a ``wrapper`` a Python float, or an int that the
+            dtype holds exactly if it is a float dtype. Others are cut to the dtype's bits.
+        numbers: Positions of the operands that are such numbers, and no buffers of the program.
+        limit: Most elements.
+        wrapper: Layout of the objects that hold operands and result; None for plain arrays.
+        trailing: The objects that arguments behind the operands must be; a call with others goes to the next path.
+            They may be given by name: the next path has no other names than theirs. ``LAST_DIM`` stands for the number
+            of the last dimension, counted from either end.
+    """
+
+    program: Program
+    operands: tuple[DType, ...]
+    result: DType
+    shape: Literal["same", "rows", "scalar", "into"]
+    scalars: tuple[str | int, ...]
+    numbers: frozenset[int] = frozenset()
+    limit: int = 16384
+    wrapper: WrapperLayout | None = None
+    trailing: tuple[Any, ...] = ()
+
+    @property
+    def rows(self) -> bool:
+        """Whether a scalar is a number of rows or columns."""
+        return any(isinstance(s, str) and s.endswith(("rows", "columns")) for s in self.scalars)
+
+
+@dataclass(frozen=True, slots=True)
+class ProductPlan:
+    """The product of two small matrices in wrappers, which the backend's library computes, not a program.
+
+    The compiled function is called as ``f(x, y)`` for x @ y; ``affine``: as ``f(x, weight, bias)`` for
+    x @ weight.T + bias, where the bias is a vector or None. It serves matrices of the dtype with contiguous rows or
+    columns, as long as the product is small, and hands all other calls to its next path.
+
+    Attributes:
+        dtype: Dtype of operands and result.
+        wrapper: Layout of the objects that hold operands and result.
+        affine: Which of the two it is.
+    """
+
+    dtype: DType
+    wrapper: WrapperLayout
+    affine: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """The outcome of one call of a ``ReplayPlan``'s function.
+
+    Attributes:
+        arrays: New arrays, the results.
+        wrappers: Layouts of the objects that hold them.
+        is_tuple: Whether they come as a tuple.
+    """
+
+    arrays: tuple[Array, ...]
+    wrappers: tuple[WrapperLayout, ...]
+    is_tuple: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """The launches of a function for operands of known layouts, to be recorded and replayed.
+
+    The device records the launches with ``launch_recorder``. It may call ``function`` several times, with arrays of the
+    same dtypes, shapes and strides that hold other numbers, of the dtype's whole range unless a ``ValueRange`` limits
+    them. A launch reads operands, declared constants, and memory that an earlier launch wrote; a recording with any
+    other launch is refused.
+
+    The compiled function is called with objects around arrays and with the trailing arguments. It serves operands of
+    the same dtypes, shapes and strides, and trailing arguments that are the very same objects.
+
+    Attributes:
+        function: Takes an array, or None, for each operand; returns None where its call must not be replayed. Raises
+            ``ReplayForbiddenError`` where it does more than launch kernels.
+        operands: Small arrays, or None for operands that are left out, by position among the arguments.
+        trailing: The other arguments, by position.
+        stream: Returns the stream that launches of the calling thread go to, and notes that it uses the given arrays.
+    """
+
+    function: Callable[..., RecordedCall | None]
+    operands: Mapping[int, Array | None]
+    trailing: Mapping[int, Any]
+    stream: Callable[[Sequence[Array]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ListPlan:
+    """One program for many sets of arguments.
+
+    The compiled function is called as ``run(buffers, scalars, stream)``, with a column for each of the program's
+    parameters. No set writes memory that another one reads or writes, so they may run in any order. It serves every
+    call.
+
+    Attributes:
+        program: Scheduled for the device.
+    """
+
+    program: Program
+
+
+Plan: TypeAlias = EntryPlan | ProductPlan | ReplayPlan | ListPlan
