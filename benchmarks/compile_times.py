@@ -1,12 +1,12 @@
-"""Where the time from a kernel's first call to its result goes on the CPU: the tables of ``results/compile-cpu.md``.
+"""Break down the time from a kernel's first call to its result on the CPU: the tables of ``results/compile-cpu.md``.
 
     python benchmarks/compile_times.py --repeat 3          # every operator in fresh processes, no disk cache
     python benchmarks/compile_times.py --only attention --modules
-    python benchmarks/compile_times.py --cached            # once more with what a first run left on disk
+    python benchmarks/compile_times.py --cached            # once more with the disk cache of a first run
 
-All times are CPU time of the calling thread, in milliseconds; the stages exclude each other. A module is what LLVM gets
-at once: a kernel, or a program's several kernels, as such or as a native entry. Before an operator is called the first
-time, another one has loaded LLVM and made the thread pool.
+All times are CPU time of the calling thread, in milliseconds; the stages exclude each other. A module is one unit of
+compilation for LLVM: a kernel, or a program's several kernels, plain or as a native entry. Before the first call of an
+operator, another one has loaded LLVM and made the thread pool.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import numpy as np
 
-#: What is called the first time, over ``t`` (the package), ``F`` and arguments made by ``_inputs``.
+#: The measured calls, over ``t`` (the package), ``F`` and the arguments of ``_inputs``.
 OPERATORS: Final = {
     "add": "a + b",
     "exp": "a.exp()",
@@ -61,12 +61,12 @@ OPERATORS: Final = {
     "gru": "t.nn.GRU(32, 32)(s)",
     "adam": "t.optim.Adam([g], lr=1e-3).step()",
 }
-#: The stages of a module's way, in order.
+#: The stages of a module's compilation, in order.
 STAGES: Final = ("schedule", "verify", "print", "parse", "passes", "code", "link", "cache")
 
 
 class Clock:
-    """Exclusive thread time by stage, for every module."""
+    """A clock of exclusive thread time by stage, for every module."""
 
     def __init__(self) -> None:
         self.modules: list[dict[str, Any]] = []
@@ -74,7 +74,7 @@ class Clock:
         self._stack: list[int] = []
 
     def wrap(self, owner: Any, name: str, stage: str, ends: bool = False) -> None:
-        """Count the time in ``owner.name``; with ``ends``, its return ends a module."""
+        """Count the time in ``owner.name`` as ``stage``; with ``ends``, its return ends a module."""
         function: Callable[..., Any] = getattr(owner, name)
 
         @functools.wraps(function)
@@ -98,7 +98,7 @@ class Clock:
 
 
 def _watch(clock: Clock) -> None:
-    """Put the clock around the stages, wherever modules hold their functions."""
+    """Wrap the functions of all stages in the clock, in every module that holds them."""
     import tensocket_core.launch.programs as programs
     import tensocket_cpu.code.compiler as compiler
     import tensocket_cpu.device as device
@@ -122,7 +122,7 @@ def _watch(clock: Clock) -> None:
 
 
 def _inputs(t: Any) -> dict[str, Any]:
-    """Arguments large enough for generated kernels, filled without any."""
+    """Return arguments large enough for generated kernels; filling them runs no generated kernel."""
     def make(*shape: int, grad: bool = False) -> Any:
         made = t.tensor(_numbers(shape)).float()
         return made.requires_grad_() if grad else made
@@ -141,7 +141,7 @@ def _numbers(shape: tuple[int, ...]) -> Any:
 
 
 def measure(name: str) -> dict[str, Any]:
-    """An operator's first call in this process."""
+    """Measure an operator's first call in this process."""
     import tensocket as t
     import tensocket_cpu.code.compiler  # noqa: F401  # before the clock starts
 
@@ -159,7 +159,7 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def measured(name: str, cache: str) -> dict[str, Any]:
-    """The same in a process of its own, with a cache directory or none."""
+    """Measure an operator's first call in a new process, with a cache directory or none."""
     answer = subprocess.run([sys.executable, __file__, "--worker", name], capture_output=True, text=True, check=True,
                             env={**os.environ, "TENSOCKET_CACHE_DIR": cache})
     found: dict[str, Any] = json.loads(answer.stdout)
@@ -167,7 +167,7 @@ def measured(name: str, cache: str) -> dict[str, Any]:
 
 
 def row(name: str, found: dict[str, Any]) -> str:
-    """A line of the table."""
+    """Return a line of the table."""
     modules = found["modules"]
     count = len(modules)
     first = found["total"] - found["again"]

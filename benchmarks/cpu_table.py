@@ -1,9 +1,9 @@
-"""The table of ``results/cpu.md``: two runs of the side-by-side benchmark, and what the machine could do.
+"""Print the table of ``results/cpu.md``: two runs of the side-by-side benchmark, and the limits of the machine.
 
     python benchmarks/cpu_table.py RUN1.json RUN2.json > benchmarks/results/cpu.md
 
-The files are what ``compare.py --json`` writes, with as many groups as one likes. The copy bandwidth and the peak of
-multiplications and additions are measured here, right away: run it on the same machine, with nothing else running.
+``compare.py --json`` writes the files, with any number of groups. This program itself measures the copy bandwidth and
+the peak of multiplications and additions: run it on the same machine, with nothing else running.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tensocket_plugins.ir.nodes import (
 )
 
 MIB: Final = 1 << 20
-#: Bytes that a row must read and write at least, in MiB; eager operators one after the other.
+#: The least traffic of a row in MiB, read and written by eager operators one after the other.
 TRAFFIC: Final = {
     "add_4M": 48, "mul_add_4M": 96, "exp_4M": 32, "tanh_4M": 32, "gelu_4M": 32, "sigmoid_4M": 32, "where_4M": 88,
     "sum_4M": 16, "var_4M": 16, "argmax_4M": 16, "cumsum_4M": 32, "to_f16_4M": 24, "randn_4M": 16,
@@ -47,7 +47,7 @@ TRAFFIC: Final = {
     "dropout_2048x1024": 16, "cross_entropy_fwd_bwd_4096x1000": 31.25, "layer_norm_fwd_bwd_2048x1024": 40,
     "max_pool2d_16x32x56x56": 6.125 + 1.53 + 3.06, "batch_norm_train_16x32x56x56": 18.375,
 }
-#: Multiplications and additions of a row.
+#: The multiplications and additions of a row.
 OPERATIONS: Final = {
     "matmul_1024": 2 * 1024**3, "matmul_64": 20 * 2 * 64**3, "bmm_64x128x64x128": 64 * 2 * 128 * 64 * 128,
     "linear_fwd_bwd_256x1024x1024": 3 * 2 * 256 * 1024**2, "conv2d_fwd_16x32x56x56_64x3x3": 2 * 16 * 64 * 288 * 56**2,
@@ -57,7 +57,7 @@ OPERATIONS: Final = {
 
 
 def best(run: Callable[[], Any], seconds: float = 1.0) -> float:
-    """The shortest of many runs, in seconds."""
+    """Return the time of the shortest of many runs, in seconds."""
     run()
     shortest, end = math.inf, time.perf_counter() + seconds
     while time.perf_counter() < end:
@@ -68,7 +68,7 @@ def best(run: Callable[[], Any], seconds: float = 1.0) -> float:
 
 
 def copy_bandwidth(threads: int) -> float:
-    """Bytes read and written in a second by copies of 16 MiB, which NumPy makes in as many threads."""
+    """Return the bytes read and written per second by NumPy's copies of 16 MiB in ``threads`` threads."""
     source, target = np.ones(16 * MIB, np.uint8), np.zeros(16 * MIB, np.uint8)
     pieces = [slice(k * source.size // threads, (k + 1) * source.size // threads) for k in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
@@ -76,7 +76,7 @@ def copy_bandwidth(threads: int) -> float:
 
 
 def peak(device: CpuDevice) -> float:
-    """Multiplications and additions of float32 in a second, all in registers."""
+    """Return the float32 multiplications and additions per second, all in registers."""
     sums, steps, lane, step, task = 24, 1 << 16, Var("lane", int64), Var("step", int64), Var("task", int64)
     names = [f"sum{k}" for k in range(sums)]
     value = Load("factors", lane, float32)
@@ -96,24 +96,24 @@ def peak(device: CpuDevice) -> float:
                tuple(Local(name, float32, 16) for name in names)),))
     run = device.compile_ir(program)
     tasks = 8 * device.pool.threads
-    # Large enough a result that the work is divided.
+    # The result is so large that threads divide the work.
     out, factors = np.zeros(max(tasks * sums * 16, 1 << 21), np.float32), np.ones(16, np.float32)
     return tasks * steps * sums * 16 * 2 / best(lambda: run((out, factors), (tasks,), device.default_stream))
 
 
 def rows_of(path: str) -> dict[str, dict[str, Any]]:
-    """The rows of a run by name."""
+    """Return the rows of a run by name."""
     with open(path, encoding="utf-8") as file:
         return {row["name"]: row for row in json.load(file)["rows"]}
 
 
 def mean(ratios: list[float]) -> float:
-    """The geometric mean."""
+    """Return the geometric mean."""
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
 def table(runs: list[dict[str, dict[str, Any]]], bandwidth: float, operations: float) -> list[str]:
-    """Lines of Markdown: a section for every group."""
+    """Return the lines of Markdown, with a section for every group."""
     lines: list[str] = []
     for group in dict.fromkeys(row["group"] for row in runs[0].values()):
         names = [name for name, row in runs[0].items() if row["group"] == group]

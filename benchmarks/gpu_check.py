@@ -2,11 +2,11 @@
 
     python benchmarks/gpu_check.py
 
-Runs the conformance suite on the device, trains the digits example there, and times about a dozen workloads beside
-PyTorch and CuPy where these are installed. Prints tables and writes one JSON file. Every step runs in a process of its
-own, so that an error of the device ends that step alone.
+Runs the conformance suite on the device, trains the digits example there, and times about a dozen workloads against
+PyTorch and CuPy if these are installed. Prints tables and writes one JSON file. Every step runs in its own process, so
+that a device error ends that step alone.
 
-Exit codes: 0 all is well, 1 a step failed, 2 the device is not available here.
+Exit codes: 0 all steps passed, 1 a step failed, 2 the device is not available here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LIBRARIES = ("tensocket", "torch", "cupy")
 PACKAGES = ("tensocket", "tensocket-plugins", "tensocket-core", "tensocket-cuda", "tensocket-conformance", "pycuda",
             "numpy", "cuda-bindings", "nvidia-cuda-nvrtc", "nvidia-cublas", "torch", "cupy", "cupy-cuda12x",
             "cupy-cuda13x")
-#: Results of two libraries may differ by this much, relatively.
+#: The allowed relative difference between the results of two libraries.
 TOLERANCE = 1e-2
 
 # ------------------------------------------------------------------------------------------------- workloads
@@ -41,7 +41,7 @@ Workload = Callable[[Any], Callable[[], Any]]
 
 
 class Library:
-    """One library in the worker process: arrays on the device, and waiting for it."""
+    """One library in the worker process: it makes arrays on the device, and waits for the device."""
 
     def __init__(self, name: str, device: str, scale: int) -> None:
         self.name = name
@@ -52,7 +52,7 @@ class Library:
             __import__(f"{name}.nn")
 
     def array(self, *shape: int, dtype: str = "float32", seed: int = 0) -> Any:
-        """Normal numbers that are the same in every library; the first size shrinks with the scale."""
+        """Return normal random numbers that are the same in every library; the scale divides the first size."""
         import numpy as np
 
         shape = (max(shape[0] // self.scale, 1), *shape[1:])
@@ -60,13 +60,13 @@ class Library:
         return self.upload(values)
 
     def integers(self, count: int, limit: int, seed: int = 1) -> Any:
-        """Integers from 0 up to ``limit``."""
+        """Return random integers from 0 up to ``limit``."""
         import numpy as np
 
         return self.upload(np.random.default_rng(seed).integers(0, limit, max(count // self.scale, 1)))
 
     def upload(self, values: Any) -> Any:
-        """A NumPy array on the device."""
+        """Return a copy of a NumPy array on the device."""
         if self.name == "cupy":
             return self.module.asarray(values)
         return self.module.tensor(values).to(self.device)
@@ -81,7 +81,7 @@ class Library:
             self.module.cuda.synchronize()
 
     def magnitude(self, result: Any) -> float | None:
-        """Mean magnitude of a result, by which libraries are compared; None if there is nothing to compare."""
+        """Return the mean magnitude of a result, for comparing libraries; None if the result has no values."""
         import numpy as np
 
         if result is None:
@@ -91,7 +91,7 @@ class Library:
 
 
 def _torch_like(expression: str, **shapes: Any) -> Workload:
-    """A workload that torch and tensocket write alike."""
+    """Return a workload that torch and tensocket spell the same."""
 
     def setup(library: Library) -> Callable[[], Any]:
         names = {name: library.array(*shape, seed=i) for i, (name, shape) in enumerate(shapes.items())}
@@ -103,7 +103,7 @@ def _torch_like(expression: str, **shapes: Any) -> Workload:
 
 
 def _cupy(expression: str, **shapes: Any) -> Workload:
-    """A workload in CuPy's words."""
+    """Return a workload in CuPy's spelling."""
 
     def setup(library: Library) -> Callable[[], Any]:
         names = {name: library.array(*shape, seed=i) for i, (name, shape) in enumerate(shapes.items())}
@@ -126,7 +126,7 @@ def _overhead(library: Library) -> Callable[[], Any]:
 
 def _half_matmul(library: Library) -> Callable[[], Any]:
     a = library.array(4096, 4096, dtype="float16")
-    b = library.array(4096 * library.scale, 4096, dtype="float16", seed=1)  # the inner size does not shrink
+    b = library.array(4096 * library.scale, 4096, dtype="float16", seed=1)  # the scale leaves the inner size alone
     return lambda: a @ b
 
 
@@ -188,7 +188,7 @@ WORKLOADS: dict[str, dict[str, Workload]] = {
 
 
 def measure(library: Library, run: Callable[[], Any], seconds: float) -> dict[str, float | None]:
-    """Best mean of five batches in microseconds, after a warm-up, and what the result looks like."""
+    """Return the best mean of five batches in microseconds, after a warm-up, and the magnitude of the result."""
     result = None
     for _ in range(3):
         result = run()
@@ -208,17 +208,17 @@ def measure(library: Library, run: Callable[[], Any], seconds: float) -> dict[st
 
 
 def worker(name: str, device: str, seconds: float, scale: int) -> None:
-    """Time all workloads of one library; prints a line of JSON for each."""
+    """Time all workloads of one library, and print a line of JSON for each."""
     library = Library(name, device, scale)
     if name == "torch":
-        library.module.backends.cuda.matmul.allow_tf32 = False  # float32 products are float32 products
+        library.module.backends.cuda.matmul.allow_tf32 = False  # float32 products must not use TF32
     for workload, setups in WORKLOADS.items():
         setup = setups.get("cupy" if name == "cupy" else "torch")
         if setup is None:
             continue
         try:
             row: dict[str, Any] = measure(library, setup(library), seconds)
-        except Exception as error:  # a library may lack an operator: that is a row of the table
+        except Exception as error:  # a library may lack an operator; the row of the table says so
             row = {"error": f"{type(error).__name__}: {error}"[:300]}
         print(json.dumps({"workload": workload, **row}), flush=True)
 
@@ -227,10 +227,10 @@ def worker(name: str, device: str, seconds: float, scale: int) -> None:
 
 
 def describe(device: str) -> dict[str, Any]:
-    """What is known of the device, from a process of its own.
+    """Return the device's description, from a separate process.
 
     Raises:
-        LookupError: It is not available; with the reason.
+        LookupError: The device is not available; the message has the reason.
     """
     code = ("import dataclasses, json, sys, tensocket\n"
             "try:\n"
@@ -246,7 +246,7 @@ def describe(device: str) -> dict[str, Any]:
 
 
 def run_python(*arguments: str, timeout: float) -> subprocess.CompletedProcess[str]:
-    """Run Python; a timeout is a result like any other."""
+    """Run Python and return its result; a timeout becomes a result with exit code 124."""
     try:
         return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=timeout, cwd=ROOT,
                               check=False)
@@ -255,7 +255,7 @@ def run_python(*arguments: str, timeout: float) -> subprocess.CompletedProcess[s
 
 
 def conformance(options: argparse.Namespace) -> dict[str, Any]:
-    """``tensocket conformance`` on the device: totals and failures."""
+    """Run ``tensocket conformance`` on the device, and return totals and failures."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.json"
         quick = ["--quick"] if options.quick else []
@@ -270,7 +270,7 @@ def conformance(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def digits(options: argparse.Namespace) -> dict[str, Any]:
-    """The digits example on the device; its last line is its result."""
+    """Run the digits example on the device, and return its last line as the result."""
     missing = [name for name in ("sklearn", "matplotlib") if find_spec(name) is None]
     if missing:
         return {"ok": True, "skipped": f"not installed: {', '.join(missing)}"}
@@ -282,7 +282,7 @@ def digits(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def benchmark(options: argparse.Namespace) -> dict[str, Any]:
-    """All libraries that are installed, one after the other."""
+    """Time the workloads of all installed libraries, one after the other."""
     rows: dict[str, dict[str, Any]] = {name: {} for name in WORKLOADS}
     skipped: dict[str, str] = {}
     for library in LIBRARIES:
@@ -304,7 +304,7 @@ def benchmark(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def disagreeing(row: dict[str, dict[str, Any]]) -> list[str]:
-    """Libraries whose result differs from tensocket's."""
+    """Return the libraries whose results differ from tensocket's."""
     own = row.get("tensocket", {}).get("value")
     if own is None:
         return []
@@ -314,7 +314,7 @@ def disagreeing(row: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def last_line(done: subprocess.CompletedProcess[str]) -> str:
-    """The last line that a program printed; of its errors if it failed."""
+    """Return the last line of a program's output, or of its errors if it failed."""
     text = (done.stderr.strip() if done.returncode else "") or done.stdout.strip()
     return text.splitlines()[-1] if text else f"exit code {done.returncode}"
 
@@ -323,7 +323,7 @@ def last_line(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def packages() -> dict[str, str]:
-    """Versions of what is installed of interest."""
+    """Return the versions of the installed packages that matter here."""
     found: dict[str, str] = {}
     for name in PACKAGES:
         try:
@@ -334,7 +334,7 @@ def packages() -> dict[str, str]:
 
 
 def gpu() -> dict[str, str]:
-    """What ``nvidia-smi`` says of the first GPU; empty without it."""
+    """Return what ``nvidia-smi`` reports of the first GPU; empty without ``nvidia-smi``."""
     fields = ("name", "driver_version", "memory.total", "clocks.max.sm")
     try:
         done = subprocess.run(["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"],
@@ -346,7 +346,7 @@ def gpu() -> dict[str, str]:
 
 
 def table(workloads: dict[str, dict[str, Any]]) -> str:
-    """Microseconds by library, and how many times faster than each peer tensocket is."""
+    """Return the table of microseconds by library, and of tensocket's speed-up over each peer."""
     lines = [f"{'workload':<34}{'tensocket':>12}{'torch':>12}{'cupy':>12}{'vs torch':>10}{'vs cupy':>10}"]
     for name, row in workloads.items():
         times = {library: row.get(library, {}).get("us") for library in LIBRARIES}
@@ -359,7 +359,7 @@ def table(workloads: dict[str, dict[str, Any]]) -> str:
 
 
 def show(step: str, result: dict[str, Any]) -> None:
-    """Print what a step found."""
+    """Print the result of a step."""
     print(f"\n{step}: {'ok' if result['ok'] else 'FAILED'}")
     if step == "benchmark":
         print(table(result["workloads"]))
@@ -380,7 +380,7 @@ def show(step: str, result: dict[str, Any]) -> None:
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--device", default="cuda", help="the device (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "gpu.json", help="the JSON file")
@@ -398,7 +398,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the steps; returns the exit code."""
+    """Run the steps, and return the exit code."""
     options = parse(arguments)
     if options.worker:
         worker(options.worker, options.device, options.seconds, options.scale)
@@ -418,7 +418,7 @@ def main(arguments: list[str] | None = None) -> int:
     for step in options.steps:
         report[step] = run[step](options)
         show(step, report[step])
-        # After every step, so that a later one cannot lose what is known.
+        # Write after every step, so that a crash in a later one loses nothing.
         options.out.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
     print(f"\nwritten to {options.out}")
     return 0 if all(report[step]["ok"] for step in options.steps) else 1

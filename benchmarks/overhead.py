@@ -1,7 +1,7 @@
-"""How long a call takes when there is next to nothing to compute: the least of many short runs.
+"""Measure the time of a call with next to nothing to compute: the least of many short runs.
 
-A short run now and then falls between two disturbances, so its least time stays the same on a busy machine, where a
-mean or the best of a few long runs does not. All rows take turns, so what disturbs hits all alike.
+Some short runs fall between two disturbances, so the least time is stable even on a busy machine, unlike a mean or the
+best of a few long runs. All rows take turns, so that a disturbance hits all of them alike.
 
     python benchmarks/overhead.py                                    # this interpreter
     python benchmarks/overhead.py --tree ../before --tree .          # two checkouts by turns, with the ratio
@@ -24,13 +24,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-#: Calls of a row in one short run, and the number of short runs.
+#: The calls of a row in one short run, and the number of short runs.
 CALLS: Final = 200
 REPETITIONS: Final = 700
-#: Calls before the first run; operators become native entries after some thousands.
+#: The calls before the first run; operators get native entries after some thousands.
 WARM: Final = 10_000
 
-#: What the rows call, by name. Each row has variables of its own.
+#: The variables of the rows. Each row has its own.
 SETUP: Final = """
 one, other = ts.ones(1, device=device), ts.ones(1, device=device)
 leaf = ts.ones(1, device=device, requires_grad=True)
@@ -45,7 +45,7 @@ def chain():
     y.sum().backward()
 """
 
-#: Row to its statement, and roughly how many additions that costs: it is run so many times less often.
+#: Maps a row to its statement and the statement's rough cost in additions; the run has that many times fewer calls.
 ROWS: Final[dict[str, tuple[str, int]]] = {
     "add": ("one + other", 1),
     "add, gradient": ("leaf + other", 2),
@@ -73,12 +73,12 @@ ROWS: Final[dict[str, tuple[str, int]]] = {
 
 
 def calls_of(row: str, calls: int) -> int:
-    """How often a row is called in one run where an addition is called ``calls`` times."""
+    """Return the number of calls of a row in a run in which an addition has ``calls`` calls."""
     return max(1, calls // ROWS[row][1])
 
 
 def serve(device: str, warm: int, requests: Iterable[str], out: TextIO) -> None:
-    """Time the rows that each request names, ``{"rows": [...], "calls": 200}``; answer in microseconds a call."""
+    """Time the rows that each request names, ``{"rows": [...], "calls": 200}``; answer in microseconds per call."""
     import tensocket as ts
 
     timers = {}
@@ -103,7 +103,7 @@ class Worker:
 
     def __init__(self, python: str, device: str, warm: int) -> None:
         self.python = python
-        # One thread: more of them are more noise, and small calls use none.
+        # One thread: more threads add noise, and small calls do not use them.
         environment = {**os.environ, "TENSOCKET_NUM_THREADS": "1"}
         environment.pop("PYTHONPATH", None)
         command = [python, str(Path(__file__).resolve()), "--worker", "--device", device, "--warm", str(warm)]
@@ -111,7 +111,7 @@ class Worker:
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def time(self, rows: Sequence[str], calls: int, *, warm: bool = False) -> dict[str, float]:
-        """Microseconds a call in one run of each row."""
+        """Return the microseconds per call in one run of each row."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"rows": rows, "calls": calls, "warm": warm}) + "\n")
@@ -127,7 +127,7 @@ class Worker:
 
 
 def measure(workers: Sequence[Worker], rows: Sequence[str], calls: int, repetitions: int) -> list[dict[str, float]]:
-    """The least time of each row under each worker; the workers take turns, and in each turn all rows."""
+    """Return each row's least time under each worker; the workers take turns, and each turn runs all rows."""
     least = [worker.time(rows, calls, warm=True) for worker in workers]
     for _ in range(repetitions - 1):
         for best, worker in zip(least, workers, strict=True):
@@ -137,7 +137,7 @@ def measure(workers: Sequence[Worker], rows: Sequence[str], calls: int, repetiti
 
 
 def report(names: Sequence[str], least: Sequence[dict[str, float]]) -> dict[str, Any]:
-    """Print the table; gives what goes to the JSON file."""
+    """Print the table, and return the contents of the JSON file."""
     compared = len(least) == 2
     heads = ["first µs", "second µs", "ratio"] if compared else ["µs a call"]
     for number, name in enumerate(names):
@@ -155,7 +155,7 @@ def report(names: Sequence[str], least: Sequence[dict[str, float]]) -> dict[str,
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The options, with the interpreters in ``python``."""
+    """Parse the options; ``python`` holds the interpreters."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tree", action="append", default=[], help="checkout with a .venv; two are compared")
     parser.add_argument("--python", action="append", default=[], help="interpreter to measure; two are compared")

@@ -17,7 +17,7 @@ from texts import standard_library
 
 
 class Block(nn.Module):
-    """Attention to the characters before, and a network for each character, each added to its input."""
+    """Attention to earlier characters, then a network for each character; both have a residual connection."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Block(nn.Module):
         self.network = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, length, width) to the same."""
+        """Map (batch, length, width) to the same shape."""
         batch, length, width = x.shape
         parts = self.project(self.before_attention(x)).reshape(batch, length, 3, self.heads, width // self.heads)
         query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)
@@ -38,7 +38,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Scores of the next character for every position of int64 (batch, length)."""
+    """A model that scores the next character at every position of int64 (batch, length)."""
 
     def __init__(self, letters: int, length: int, width: int, heads: int, depth: int) -> None:
         super().__init__()
@@ -48,13 +48,13 @@ class GPT(nn.Module):
         self.score = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, letters))
 
     def forward(self, codes: Tensor) -> Tensor:
-        """(batch, length) to (batch, length, letters)."""
+        """Map (batch, length) to scores (batch, length, letters)."""
         place = torch.arange(codes.shape[1], device=codes.device)
         return self.score(self.blocks(self.letter(codes) + self.place(place)))
 
     @torch.no_grad()
     def write(self, start: Tensor, count: int) -> Tensor:
-        """Go on behind int64 (1, length) with ``count`` drawn characters."""
+        """Continue int64 (1, length) with ``count`` drawn characters."""
         text = start
         for _ in range(count):
             scores = self(text[:, -self.length:])[:, -1]

@@ -18,7 +18,7 @@ from digits import accuracy, confusion, digits
 
 
 def network(width: int) -> nn.Sequential:
-    """Images (n, 1, 8, 8) to scores (n, 10)."""
+    """Return a network from images (n, 1, 8, 8) to scores (n, 10)."""
     return nn.Sequential(
         nn.Conv2d(1, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(),
         nn.Conv2d(width, 2 * width, 3, padding=1), nn.BatchNorm2d(2 * width), nn.ReLU(), nn.MaxPool2d(2),

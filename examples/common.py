@@ -1,4 +1,4 @@
-"""What all examples share: the command line, the loop with its progress bar, and the picture at the end."""
+"""The parts that all examples share: the command line, the loop with its progress bar, and the picture at the end."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ except ModuleNotFoundError as missing:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line says.
+    """The options of the command line.
 
     Attributes:
-        device: Where the model and its data are.
-        steps: Number of training steps.
-        tiny: Whether sizes are as small as possible, to see that everything runs.
-        out: Folder of the picture.
+        device: The device of the model and its data.
+        steps: The number of training steps.
+        tiny: Whether sizes are as small as possible, for a check that everything runs.
+        out: The folder of the picture.
     """
 
     device: str
@@ -44,10 +44,10 @@ def settings(description: str | None, argv: Sequence[str] | None, steps: int, ti
     """Read the command line of an example, and seed all generators.
 
     Args:
-        description: What the example does; its first line is shown by ``--help``.
-        argv: Arguments; None takes those of the process.
-        steps: Training steps unless the user says otherwise.
-        tiny_steps: Training steps with ``--tiny``.
+        description: The example's description; ``--help`` shows its first line.
+        argv: The arguments; None takes those of the process.
+        steps: The default number of training steps.
+        tiny_steps: The default number of training steps with ``--tiny``.
     """
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
     parser.add_argument("--device", default="cpu", help="where to compute, for example opencl:0 (default: cpu)")
@@ -62,7 +62,7 @@ def settings(description: str | None, argv: Sequence[str] | None, steps: int, ti
 
 
 def train(chosen: Settings, step: Callable[[int], Any], name: str) -> list[float]:
-    """Call ``step`` with 0, 1, ... and show the loss that it returns beside a progress bar.
+    """Call ``step`` with 0, 1, ... and show the loss that it returns next to a progress bar.
 
     Returns:
         The losses.
@@ -76,10 +76,10 @@ def train(chosen: Settings, step: Callable[[int], Any], name: str) -> list[float
 
 
 def picture(chosen: Settings, name: str, losses: Sequence[float], draw: Callable[[Any], None]) -> Path:
-    """Save a picture: on the left the losses, on the right what ``draw`` puts into a plot.
+    """Save a picture: on the left the losses, on the right a plot that ``draw`` fills.
 
     Returns:
-        The file.
+        The path of the file.
     """
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 4), layout="constrained")
     left.plot(losses, linewidth=1)
@@ -94,7 +94,7 @@ def picture(chosen: Settings, name: str, losses: Sequence[float], draw: Callable
 
 
 def show_text(title: str, text: str) -> Callable[[Any], None]:
-    """A drawing of some text."""
+    """Return a function that draws text."""
 
     def draw(axes: Any) -> None:
         axes.text(0, 1, text.replace("$", r"\$"), family="monospace", fontsize=6, va="top", wrap=True)
@@ -105,7 +105,7 @@ def show_text(title: str, text: str) -> Callable[[Any], None]:
 
 
 def show_images(title: str, images: Any) -> Callable[[Any], None]:
-    """A drawing of a row of gray images, shape (n, height, width), in rows of eight."""
+    """Return a function that draws gray images, shape (n, height, width), in rows of eight."""
     count = images.shape[0] // 8 * 8
     rows = images[:count].reshape(-1, 8, *images.shape[1:]).transpose(1, 2)
     wall = rows.reshape(rows.shape[0] * rows.shape[1], -1)

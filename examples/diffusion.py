@@ -18,14 +18,14 @@ from common import picture, settings, train
 
 
 def spiral(count: int) -> Tensor:
-    """Random points of a spiral, (count, 2)."""
+    """Return random points of a spiral, (count, 2)."""
     turn = 3 * math.pi * torch.rand(count).sqrt()
     points = torch.stack([turn * turn.cos(), turn * turn.sin()], 1) / 6
     return points + 0.03 * torch.randn(count, 2)
 
 
 class Denoiser(nn.Module):
-    """The noise in points, when they have been mixed with it for some time."""
+    """A network that estimates the noise in points after some time steps of mixing with noise."""
 
     def __init__(self, width: int, steps: int) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Denoiser(nn.Module):
                                      nn.Linear(width, 2))
 
     def forward(self, points: Tensor, time: Tensor) -> Tensor:
-        """(n, 2) and int64 (n,) to (n, 2)."""
+        """Map points (n, 2) and time steps int64 (n,) to noise (n, 2)."""
         return self.network(self.point(points) + self.time(time))
 
 

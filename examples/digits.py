@@ -12,19 +12,19 @@ from tensocket import Tensor
 
 @dataclass(frozen=True)
 class Digits:
-    """Images with values from 0 to 1, (n, 1, 8, 8), and which digits they show, int64 (n,)."""
+    """Images with values from 0 to 1, (n, 1, 8, 8), and the digits that they show, int64 (n,)."""
 
     images: Tensor
     labels: Tensor
 
     def batch(self, count: int, device: str) -> tuple[Tensor, Tensor]:
-        """Random images and their labels."""
+        """Return random images and their labels."""
         chosen = torch.randint(0, len(self.images), (count,))
         return self.images[chosen].to(device), self.labels[chosen].to(device)
 
 
 def digits() -> tuple[Digits, Digits]:
-    """Five sixths for training and one sixth for tests, in random order."""
+    """Return five sixths of the images for training and one sixth for tests, in random order."""
     bunch = load_digits()
     images = torch.tensor(bunch.images / 16.0, dtype=torch.float32).unsqueeze(1)
     labels = torch.tensor(bunch.target, dtype=torch.int64)
@@ -34,7 +34,7 @@ def digits() -> tuple[Digits, Digits]:
 
 
 def accuracy(model: torch.nn.Module, data: Digits, device: str) -> float:
-    """Which part of the digits a model names."""
+    """Return the fraction of digits that a model classifies correctly."""
     model.eval()
     with torch.no_grad():
         named = model(data.images.to(device)).argmax(1).cpu()
@@ -42,7 +42,7 @@ def accuracy(model: torch.nn.Module, data: Digits, device: str) -> float:
 
 
 def confusion(model: torch.nn.Module, data: Digits, device: str) -> Tensor:
-    """How often digit i is taken for digit j: int64 (10, 10)."""
+    """Return how often the model takes digit i for digit j: int64 (10, 10)."""
     with torch.no_grad():
         named = model(data.images.to(device)).argmax(1).cpu()
     return torch.bincount(data.labels * 10 + named, minlength=100).reshape(10, 10)

@@ -1,8 +1,8 @@
-"""Deep Q-learning (Mnih and others, 2015) of a cart that learns to climb out of a valley by swinging.
+"""Deep Q-learning (Mnih and others, 2015) for a car that learns to climb out of a valley by swinging.
 
     python examples/dqn.py --device opencl
 
-The environment is part of this file: a car between two hills, whose engine is too weak for the steep one.
+This file contains the environment: a car between two hills, whose engine is too weak for the steep one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tensocket.nn import functional as F
 from common import picture, settings, train
 
 State = tuple[float, float]
-#: Position and speed, action, reward, position and speed after it, and whether it was the last.
+#: Position and speed, action, reward, position and speed after the action, and whether it was the last.
 Experience = tuple[State, int, float, State, bool]
 
 
@@ -31,9 +31,9 @@ class Valley:
     """A car at ``place`` in a valley, with the top of the hill at 0.5.
 
     Attributes:
-        place: From -1.2 to 0.5.
-        speed: From -0.07 to 0.07.
-        left: Steps until the attempt ends.
+        place: The position, from -1.2 to 0.5.
+        speed: The speed, from -0.07 to 0.07.
+        left: The remaining steps of the attempt.
     """
 
     place: float = -0.5
@@ -41,7 +41,7 @@ class Valley:
     left: int = 200
 
     def reset(self) -> State:
-        """Start somewhere at the bottom."""
+        """Start at a random place near the bottom, and return the state."""
         self.place, self.speed, self.left = random.uniform(-0.6, -0.4), 0.0, 200
         return self.place, self.speed
 
@@ -49,7 +49,7 @@ class Valley:
         """Push to the left (0), not at all (1) or to the right (2).
 
         Returns:
-            The state, a reward for energy and for the top, and whether the attempt is over.
+            The state, a reward for gained energy and for reaching the top, and whether the attempt is over.
         """
         before = self.energy()
         self.speed = max(-0.07, min(0.07, self.speed + (action - 1) * 0.001 - 0.0025 * math.cos(3 * self.place)))
@@ -61,17 +61,17 @@ class Valley:
         return (self.place, self.speed), 2000 * (self.energy() - before) + 10.0 * top, top or self.left == 0
 
     def energy(self) -> float:
-        """Of height and motion."""
+        """Return the sum of potential and kinetic energy."""
         return 0.0025 / 3 * math.sin(3 * self.place) + self.speed**2 / 2
 
 
 def to_tensor(states: Sequence[State], device: str) -> Tensor:
-    """Scaled places and speeds, (n, 2)."""
+    """Return scaled places and speeds, (n, 2)."""
     return torch.tensor([(place / 0.5, speed / 0.07) for place, speed in states], device=device)
 
 
 def learn(network: nn.Module, target: nn.Module, batch: Sequence[Experience], device: str) -> Tensor:
-    """How far the values of actions are from reward and best value afterwards."""
+    """Return the loss between the values of actions and the rewards plus the best values afterwards."""
     states, actions, rewards, after, last = zip(*batch, strict=True)
     values = network(to_tensor(states, device)).gather(1, torch.tensor(actions, device=device).unsqueeze(1)).squeeze(1)
     with torch.no_grad():

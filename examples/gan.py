@@ -1,4 +1,4 @@
-"""Two networks that play against each other: one makes digits up, the other tells them from real ones.
+"""Two adversarial networks: one generates digits, the other tells them from real ones.
 
 python examples/gan.py --device opencl
 """
@@ -17,7 +17,7 @@ from digits import digits
 
 
 def generator(noise: int, width: int) -> nn.Sequential:
-    """Noise (n, noise, 1, 1) to images (n, 1, 8, 8)."""
+    """Return a network from noise (n, noise, 1, 1) to images (n, 1, 8, 8)."""
     return nn.Sequential(
         nn.ConvTranspose2d(noise, 2 * width, 2), nn.BatchNorm2d(2 * width), nn.ReLU(),
         nn.ConvTranspose2d(2 * width, width, 4, stride=2, padding=1), nn.BatchNorm2d(width), nn.ReLU(),
@@ -25,7 +25,7 @@ def generator(noise: int, width: int) -> nn.Sequential:
 
 
 def critic(width: int) -> nn.Sequential:
-    """Images (n, 1, 8, 8) to logits (n, 1) of being real."""
+    """Return a network from images (n, 1, 8, 8) to logits (n, 1) of being real."""
     return nn.Sequential(
         nn.utils.spectral_norm(nn.Conv2d(1, width, 4, stride=2, padding=1)), nn.LeakyReLU(0.2),
         nn.utils.spectral_norm(nn.Conv2d(width, 2 * width, 4, stride=2, padding=1)), nn.LeakyReLU(0.2),
@@ -33,7 +33,7 @@ def critic(width: int) -> nn.Sequential:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Let both learn, make digits up, and save the picture."""
+    """Train both, generate digits, and save the picture."""
     chosen = settings(__doc__, argv, steps=1200)
     data, _ = digits()
     noise, width, batch = (4, 4, 8) if chosen.tiny else (24, 32, 64)

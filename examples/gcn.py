@@ -1,8 +1,8 @@
-"""A graph convolutional network (Kipf and Welling, 2017) that tells the parts of a graph from two known members each.
+"""A graph convolutional network (Kipf and Welling, 2017) that finds the parts of a graph from two known nodes of each.
 
     python examples/gcn.py --device opencl
 
-The graph is drawn at random: edges are likelier inside of a part than between parts.
+The graph is random: edges are likelier within a part than between parts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PARTS = 4
 
 
 def graph(size: int) -> tuple[Tensor, Tensor]:
-    """Edges of a random graph, bool (n, n) and symmetric, and the part of each node, int64 (n,)."""
+    """Return the edges of a random graph, bool (n, n) and symmetric, and the part of each node, int64 (n,)."""
     part = torch.arange(size) % PARTS
     likely = torch.where(part[:, None] == part, 0.25, 0.02)
     upper = torch.bernoulli(likely).triu(1).bool()
@@ -30,21 +30,21 @@ def graph(size: int) -> tuple[Tensor, Tensor]:
 
 
 def normalized(edges: Tensor) -> Tensor:
-    """Edges with loops, divided by the roots of both nodes' degrees, as a sparse tensor."""
+    """Return edges with self-loops, divided by the roots of both nodes' degrees, as a sparse tensor."""
     looped = edges.float() + torch.eye(len(edges))
     scale = looped.sum(1).rsqrt()
     return (scale[:, None] * looped * scale).to_sparse()
 
 
 class GCN(nn.Module):
-    """Features of nodes to scores of parts, through their neighbours' neighbours."""
+    """A network from features of nodes to scores of parts, with two convolutions over neighbours."""
 
     def __init__(self, features: int, width: int) -> None:
         super().__init__()
         self.first, self.second = nn.Linear(features, width), nn.Linear(width, PARTS)
 
     def forward(self, x: Tensor, edges: Tensor) -> Tensor:
-        """(n, features) and sparse (n, n) to (n, parts)."""
+        """Map features (n, features) and sparse edges (n, n) to scores (n, parts)."""
         x = F.dropout(F.relu(torch.sparse.mm(edges, self.first(x))), 0.4, self.training)
         return torch.sparse.mm(edges, self.second(x))
 

@@ -19,7 +19,7 @@ State = tuple[Tensor, Tensor]
 
 
 class Writer(nn.Module):
-    """Scores of the next character, and what the network remembers of those before."""
+    """A network that scores the next character and carries a state from the characters before."""
 
     def __init__(self, letters: int, width: int, layers: int) -> None:
         super().__init__()
@@ -28,13 +28,13 @@ class Writer(nn.Module):
         self.score = nn.Linear(width, letters)
 
     def forward(self, codes: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-        """int64 (batch, length) to (batch, length, letters), and the state behind the last character."""
+        """Map int64 (batch, length) to scores (batch, length, letters), and the state after the last character."""
         outputs, state = self.memory(self.letter(codes), state)
         return self.score(outputs), state
 
     @torch.no_grad()
     def write(self, code: Tensor, count: int, temperature: float = 0.8) -> list[Tensor]:
-        """Draw ``count`` characters after int64 (1, 1), each from what is remembered alone."""
+        """Draw ``count`` characters after int64 (1, 1), each from the last character and the state alone."""
         written, state = [code], None
         for _ in range(count):
             scores, state = self(written[-1], state)

@@ -1,9 +1,9 @@
-"""A differential equation whose right-hand side is a network (Chen and others, 2018), learnt from a path.
+"""A differential equation with a network as its right-hand side (Chen and others, 2018), learnt from a path.
 
     python examples/neural_ode.py --device opencl
 
-Gradients run backwards through the adjoint equation, so that no step of the solver is kept: memory does not grow with
-the number of steps.
+The adjoint equation gives the gradients, so that autograd records no step of the solver: memory does not grow with the
+number of steps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Field = Callable[[Tensor], Tensor]
 
 
 def rk4(field: Field, state: Tensor, time: float) -> Tensor:
-    """One step of the classical Runge-Kutta method."""
+    """Do one step of the classical Runge-Kutta method."""
     a = field(state)
     b = field(state + 0.5 * time * a)
     c = field(state + 0.5 * time * b)
@@ -29,11 +29,11 @@ def rk4(field: Field, state: Tensor, time: float) -> Tensor:
 
 
 class Solve(torch.autograd.Function):
-    """States of a solution at equal distances in time, (count, n, 2); the adjoint equation gives gradients."""
+    """States of a solution at equal time intervals, (count, n, 2); the adjoint equation gives gradients."""
 
     @staticmethod
     def forward(ctx: Any, start: Tensor, field: nn.Module, time: float, count: int, *parameters: Tensor) -> Tensor:
-        """Run forwards from (n, 2)."""
+        """Solve forwards from (n, 2)."""
         states = [start]
         for _ in range(count - 1):
             states.append(rk4(field, states[-1], time))
@@ -44,7 +44,7 @@ class Solve(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        """Run backwards, one step at a time from the states that are known."""
+        """Solve the adjoint equation backwards, one step at a time from the saved states."""
         path, *parameters = ctx.saved_tensors
         adjoint, totals = grad[-1], [torch.zeros_like(parameter) for parameter in parameters]
         for index in range(len(path) - 2, -1, -1):
@@ -58,14 +58,14 @@ class Solve(torch.autograd.Function):
 
 
 class Flow(nn.Module):
-    """The speed at each place, (n, 2) to (n, 2)."""
+    """A network from places (n, 2) to speeds (n, 2)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.network = nn.Sequential(nn.Linear(2, width), nn.Tanh(), nn.Linear(width, 2))
 
     def forward(self, place: Tensor) -> Tensor:
-        """The cubes of coordinates make the network's task easier."""
+        """Map places to speeds; the cubes of coordinates make the network's task easier."""
         return self.network(place**3)
 
 

@@ -14,30 +14,30 @@ from tensocket import Tensor
 
 @dataclass(frozen=True)
 class Text:
-    """A text as numbers of characters.
+    """A text as character codes.
 
     Attributes:
-        codes: int64 (length,).
-        letters: The characters, by number.
+        codes: The code of each character, int64 (length,).
+        letters: The characters, by code.
     """
 
     codes: Tensor
     letters: str
 
     def batch(self, count: int, length: int, device: str) -> tuple[Tensor, Tensor]:
-        """``count`` random pieces, and the same pieces one character later: int64 (count, length) each."""
+        """Return ``count`` random pieces, and the same pieces one character later: int64 (count, length) each."""
         starts = torch.randint(0, len(self.codes) - length - 1, (count, 1))
         places = starts + torch.arange(length + 1)
         pieces = self.codes[places].to(device)
         return pieces[:, :-1], pieces[:, 1:]
 
     def decode(self, codes: Tensor) -> str:
-        """The characters of int64 (length,)."""
+        """Return the characters of codes int64 (length,)."""
         return "".join(self.letters[code] for code in codes.tolist())
 
 
 def standard_library(tiny: bool) -> Text:
-    """Sources of a few modules, or of the smallest of them."""
+    """Return the sources of a few modules, or of the smallest of them if ``tiny``."""
     modules = [string] if tiny else [string, textwrap, standard_random]
     text = "\n".join(inspect.getsource(module) for module in modules)
     letters = "".join(sorted(set(text)))

@@ -2,9 +2,9 @@
 
     python examples/train_digits.py --device opencl
 
-Writes the weights, the losses (JSON) and two pictures to a folder, and proves that the weights give the same accuracy
-on another device. The same seed gives the same curve on every device: initial weights and the order of the samples are
-drawn on the CPU.
+Writes the weights, the losses (JSON) and two pictures to a folder, and checks that the weights give the same accuracy
+on another device. The same seed gives the same curve on every device, because the CPU draws the initial weights and the
+order of the samples.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Digits:
 
 @dataclass
 class History:
-    """What the curve shows: the loss of every step and epoch, and the accuracy on test images after every epoch."""
+    """The data of the curve: the loss of every step and epoch, and the accuracy on test images after every epoch."""
 
     step_losses: list[float] = field(default_factory=list)
     epoch_losses: list[float] = field(default_factory=list)
@@ -55,7 +55,7 @@ class History:
 
 
 def load_data(seed: int, device: str) -> Digits:
-    """The images on ``device``, split at random by ``seed``."""
+    """Return the images on ``device``, split randomly by ``seed``."""
     bunch = load_digits()
     images = torch.tensor(bunch.data / 16.0, dtype=torch.float32)
     labels = torch.tensor(bunch.target, dtype=torch.int64)
@@ -66,14 +66,14 @@ def load_data(seed: int, device: str) -> Digits:
 
 
 def make_model(seed: int, device: str) -> nn.Sequential:
-    """A network of three layers whose initial weights depend on ``seed`` only."""
+    """Return a network of three layers whose initial weights depend on ``seed`` only."""
     torch.manual_seed(seed)
-    # Smooth activations: a unit at the kink of a ReLU may fall to either side by the rounding of one device.
+    # Smooth activations: rounding on one device may push a unit to either side of a ReLU's kink.
     return nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64), nn.GELU(), nn.Linear(64, 10)).to(device)
 
 
 def predict(model: nn.Module, data: TensorDataset) -> torch.Tensor:
-    """Probabilities (n, 10) of the digits, on the CPU."""
+    """Return the probabilities (n, 10) of the digits, on the CPU."""
     model.eval()
     with torch.no_grad():
         probabilities: torch.Tensor = torch.softmax(model(data.tensors[0]), 1).cpu()
@@ -81,7 +81,7 @@ def predict(model: nn.Module, data: TensorDataset) -> torch.Tensor:
 
 
 def accuracy(model: nn.Module, data: TensorDataset) -> float:
-    """The fraction of images whose most probable digit is right."""
+    """Return the fraction of images whose most probable digit is right."""
     labels = data.tensors[1].cpu()
     right = predict(model, data).argmax(1) == labels
     return float(right.sum().item()) / len(labels)
@@ -115,7 +115,7 @@ def train(model: nn.Module, data: Digits, epochs: int, seed: int) -> History:
 
 
 def draw_curve(history: History, device: str, path: Path) -> None:
-    """The loss of every step and epoch, and the accuracy on test images."""
+    """Draw the loss of every step and epoch, and the accuracy on test images."""
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
     steps = len(history.step_losses) / len(history.epoch_losses)
     epochs = range(1, len(history.epoch_losses) + 1)
@@ -136,7 +136,7 @@ def draw_curve(history: History, device: str, path: Path) -> None:
 
 
 def draw_mistakes(probabilities: torch.Tensor, data: TensorDataset, path: Path, columns: int = 6) -> None:
-    """The wrong predictions of which the network was most sure, at most three rows of them."""
+    """Draw the wrong predictions of which the network was most confident, at most three rows of them."""
     images, labels = data.tensors[0].cpu().numpy(), data.tensors[1].cpu().numpy()
     table = probabilities.numpy()
     guesses = table.argmax(1)
@@ -155,14 +155,14 @@ def draw_mistakes(probabilities: torch.Tensor, data: TensorDataset, path: Path, 
 
 
 def other_device(device: str) -> str:
-    """Where to check the weights: another device that is available, otherwise the CPU."""
+    """Return the device on which to check the weights: another available one, otherwise the CPU."""
     kind = torch.device(device).type
     others = [name for name in torch.available_devices() if torch.device(name).type != kind]
     return others[0] if others else "cpu"
 
 
 def full_name(device: str) -> str:
-    """The name of a device with its index."""
+    """Return the name of a device with its index."""
     parsed = torch.device(device)
     return f"{parsed.type}:{parsed.index or 0}"
 
@@ -178,7 +178,7 @@ def check_elsewhere(weights: Path, device: str, expected: float, seed: int) -> b
 
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--device", default="cpu", help="where to train, for example cpu or opencl:0")
     parser.add_argument("--epochs", type=int, default=20)
@@ -197,7 +197,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Train or load, write the results, check the weights elsewhere. Returns the exit code."""
+    """Train or load, write the results, check the weights on another device, and return the exit code."""
     options = parse_arguments(arguments)
     try:
         return run(options)
@@ -207,7 +207,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """What ``main`` does once the options are known."""
+    """Do the work of ``main`` for parsed options, and return the exit code."""
     start = time.perf_counter()
     data = load_data(options.seed, options.device)
     model = make_model(options.seed, options.device)

@@ -17,7 +17,7 @@ from digits import digits
 
 
 class VAE(nn.Module):
-    """Rows of 64 pixels through a few normal variables, and back."""
+    """A network from rows of 64 pixels to a few normal variables, and back."""
 
     def __init__(self, width: int, latent: int) -> None:
         super().__init__()
@@ -26,14 +26,14 @@ class VAE(nn.Module):
         self.decode = nn.Sequential(nn.Linear(latent, width), nn.SiLU(), nn.Linear(width, 64))
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(n, 64) to the logits of pixels (n, 64), and the means and log variances (n, latent)."""
+        """Map (n, 64) to the logits of pixels (n, 64), and the means and log variances (n, latent)."""
         mean, log_variance = self.encode(pixels).chunk(2, -1)
         drawn = mean + torch.randn_like(mean) * (0.5 * log_variance).exp()
         return self.decode(drawn), mean, log_variance
 
 
 def bound(logits: Tensor, pixels: Tensor, mean: Tensor, log_variance: Tensor) -> Tensor:
-    """The negative evidence lower bound of each image, averaged."""
+    """Return the negative evidence lower bound, averaged over images."""
     reconstruction = F.binary_cross_entropy_with_logits(logits, pixels, reduction="sum")
     divergence = -0.5 * (1 + log_variance - mean**2 - log_variance.exp()).sum()
     return (reconstruction + divergence) / len(pixels)

@@ -18,7 +18,7 @@ from digits import accuracy, digits
 
 
 class VisionTransformer(nn.Module):
-    """Images (n, 1, 8, 8) to scores (n, 10)."""
+    """A network from images (n, 1, 8, 8) to scores (n, 10)."""
 
     def __init__(self, width: int, heads: int, depth: int, patch: int = 2) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class VisionTransformer(nn.Module):
         self.score = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 10))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Scores read from the position that stands for the whole image."""
+        """Return the scores, read from the position that stands for the whole image."""
         patches = self.patches(images).flatten(2).transpose(1, 2)
         summary = self.summary.expand(len(images), -1, -1)
         return self.score(self.layers(torch.cat([summary, patches], 1) + self.place)[:, 0])

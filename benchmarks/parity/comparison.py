@@ -1,4 +1,4 @@
-"""How results of two libraries differ."""
+"""Comparison of the results of two libraries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-#: Compared in shape and dtype: draws of random numbers and memory that nobody has written.
+#: Operators compared in shape and dtype only: their results are random numbers or uninitialised memory.
 SHAPE_ONLY: Final = frozenset({
     "bernoulli", "cauchy", "empty", "empty_like", "empty_permuted", "empty_strided", "exponential", "geometric",
     "log_normal", "multinomial", "native_dropout", "new_empty", "new_empty_strided", "normal",
@@ -17,21 +17,21 @@ SHAPE_ONLY: Final = frozenset({
     "nn.functional.fractional_max_pool3d", "nn.functional.rrelu", "rand_like", "randint", "randint_like", "randn",
     "randn_like", "uniform", "pca_lowrank", "svd_lowrank", "resize_", "resize_as_", "hash_tensor",
 })
-#: Decompositions whose vectors are unique up to a factor of modulus one: absolute values are compared.
+#: Decompositions whose vectors are unique up to a factor of modulus one, so that absolute values are compared.
 UP_TO_PHASE: Final = frozenset({
     "svd", "linalg.svd", "linalg.eig", "linalg.eigh", "linalg.qr", "qr", "geqrf", "linalg.householder_product",
 })
 #: (relative, absolute) tolerance of values and of gradients in float32 (and complex64) and wider dtypes.
 TOLERANCE: Final = {"values": (1e-4, 1e-5), "gradients": (1e-3, 1e-4)}
-#: Those of float16 and bfloat16. The absolute one is a part of the largest element: sums round their terms.
+#: The tolerances of float16 and bfloat16. The absolute one is a part of the largest element: sums round their terms.
 HALF_TOLERANCE: Final = (1.6e-2, 1e-2)
-#: Operators that may name any of several equal elements, with the position of ``dim`` among the sample's arguments.
+#: Operators that may return the index of any of several equal elements; maps to the position of ``dim`` in arguments.
 OF_EQUALS: Final = {"kthvalue": 1, "topk": 1, "mode": 0, "sort": 0, "argsort": 0}
 
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """The tensors and numbers in a result."""
+    """Yield the tensors and numbers in a result."""
     if isinstance(value, (list, tuple)) and not hasattr(value, "numel"):
         for item in value:
             yield from leaves(item)
@@ -43,13 +43,13 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 def dense(value: Any) -> Any:
-    """All elements of a sparse tensor; every other result itself."""
+    """Return a sparse tensor as a dense one, and any other result itself."""
     sparse = hasattr(value, "layout") and "strided" not in str(value.layout)
     return value.to_dense() if sparse else value
 
 
 def host(value: Any) -> np.ndarray[Any, Any]:
-    """Values of a tensor of either library."""
+    """Return the values of a tensor of either library."""
     value = dense(value.detach())
     name = str(value.dtype).rpartition(".")[2]
     if hasattr(value, "resolve_conj"):
@@ -58,7 +58,7 @@ def host(value: Any) -> np.ndarray[Any, Any]:
 
 
 def difference(theirs: Any, mine: Any, kind: str, name: str) -> str:
-    """How two results differ; empty if they agree."""
+    """Return how two results differ; empty if they agree."""
     if name in ("svd", "linalg.svd") and len(theirs) == len(mine) == 3:
         theirs, mine = _determined(theirs, name), _determined(mine, name)
     a, b = list(leaves(theirs)), list(leaves(mine))
@@ -78,7 +78,7 @@ def difference(theirs: Any, mine: Any, kind: str, name: str) -> str:
 
 
 def _determined(factors: Any, name: str) -> tuple[Any, ...]:
-    """The part of a full singular value decomposition that the matrix determines."""
+    """Return the part of a full singular value decomposition that the matrix determines."""
     u, s, v = factors
     k = s.shape[-1]
     return u[..., :k], s, v[..., :k] if name == "svd" else v[..., :k, :]
@@ -115,7 +115,7 @@ def _near(p: np.ndarray[Any, Any], q: np.ndarray[Any, Any], kind: str, half: boo
 
 
 def named_elements(sample: Any, name: str, results: Any) -> Any:
-    """Results with the elements that positions name instead of the positions."""
+    """Return results with indices replaced by the elements at these indices."""
     values = host(sample.input)
     given = dict(sample.kwargs).get("dim", sample.args[OF_EQUALS[name]] if len(sample.args) > OF_EQUALS[name] else -1)
     dim = given if isinstance(given, int) and not isinstance(given, bool) else -1

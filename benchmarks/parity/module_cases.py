@@ -1,4 +1,4 @@
-"""Layers with inputs, for ``modules.py``: each is made with either library."""
+"""Layers with inputs, for ``modules.py``, which builds each with either library."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Array = np.ndarray[Any, Any]
 
 
 class Case(NamedTuple):
-    """A layer: how it is made from ``nn`` and a function that makes tensors, and its arguments.
+    """A layer: its constructor over ``nn`` and a function that makes tensors, and its inputs.
 
-    A list among the arguments is a tuple of tensors, a dict holds arguments by keyword. With ``packed`` the first
-    argument is packed with these lengths.
+    A list among the inputs stands for a tuple of tensors, a dict for keyword arguments. With ``packed``, the first
+    input is packed with these lengths.
     """
 
     make: Callable[[Any, Callable[[Any], Any]], Any]
@@ -50,7 +50,7 @@ def signs(*shape: int) -> Array:
 
 
 def distinct(*shape: int) -> Array:
-    """Values without ties, for maxima."""
+    """Return values without ties, for maxima."""
     return (RNG.permutation(int(np.prod(shape))).reshape(shape) / 7).astype(np.float32)
 
 
@@ -60,7 +60,7 @@ MAXIMA: Final = {1: distinct(2, 4, 9), 2: distinct(2, 4, 7, 8), 3: distinct(2, 4
 
 
 def layers(name: str, *arguments: tuple[Any, ...], inputs: tuple[Any, ...], **fixed: Any) -> list[Case]:
-    """One layer with several arguments, the last of each a dict of those by keyword."""
+    """Return cases of one layer with several sets of arguments; the last of each set is a dict of keyword arguments."""
     return [Case(lambda nn, t, given=given: getattr(nn, name)(*given[:-1], **given[-1]), inputs, **fixed)
             for given in arguments]
 

@@ -1,10 +1,10 @@
-"""Layers beside PyTorch's: the same state, inputs and output gradients through both libraries.
+"""Compare layers with PyTorch's: the same state, inputs and output gradients through both libraries.
 
     python benchmarks/parity/modules.py --peer-python ENV/bin/python [--device opencl] [--only Conv2d,LSTM]
 
-ENV is an environment of the same Python version with PyTorch. Of each layer: names and shapes of the state, its printed
-form, results (within 1e-4), gradients of inputs and parameters (1e-3) and the state afterwards are compared; of all
-classes their signatures, too. Classes of ``torch.nn`` that are missing or have no case are listed.
+ENV is an environment of the same Python version with PyTorch. The program compares, for each layer, the names and
+shapes of its state, its printed form, results (within 1e-4), gradients of inputs and parameters (1e-3) and the state
+afterwards; for all classes, their signatures too. It lists classes of ``torch.nn`` that are missing or have no case.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Library:
         return self.package.tensor(np.array(values), device=self.device)
 
     def argument(self, value: Any, made: list[Any]) -> Any:
-        """An argument; arrays of floating-point numbers become leaves, which are listed in ``made``."""
+        """Return an argument as the library's; arrays of floating-point numbers become leaves, added to ``made``."""
         if isinstance(value, dict):
             return {name: self.argument(item, made) for name, item in value.items()}
         if isinstance(value, list) and isinstance(value[0], np.ndarray):
@@ -70,7 +70,7 @@ def differentiable(result: Any) -> list[Any]:
 
 
 def compare(case: Case, peer: Library, own: Library) -> str:
-    """How a layer of both libraries differs; nothing if it does not."""
+    """Return how a layer differs between the libraries; empty if it does not."""
     theirs, mine = peer.make(case), own.make(case)
     lazy = type(mine).__name__.startswith("Lazy")
     if lazy:
@@ -118,7 +118,7 @@ def _results(case: Case, peer: Library, own: Library, theirs: Any, mine: Any) ->
 
 
 def signatures(peer: Any) -> list[str]:
-    """Classes that are missing, have no case or take other arguments."""
+    """Return the classes that are missing, have no case or take other arguments."""
     covered = {type(case.make(tensocket.nn, tensocket.tensor)).__name__ for case in CASES} | NO_CASE
     lines = []
     for name, kind in inspect.getmembers(peer.nn, inspect.isclass):
@@ -141,7 +141,7 @@ def _parameters(call: Any) -> list[str]:
 
 
 def main() -> int:
-    """Run the comparison; prints what differs and counts."""
+    """Run the comparison, and print differences and counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer-python", required=True, help="interpreter of an environment with PyTorch")
     parser.add_argument("--device", default="cpu")

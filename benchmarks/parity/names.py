@@ -1,9 +1,9 @@
-"""Which names of PyTorch that programs use are missing.
+"""List the names of PyTorch that programs use and tensocket lacks.
 
     python benchmarks/parity/names.py TABLE.tsv ... [--min 5]
 
-A table has a line for each name, and the number of programs that use it in the second column. Names that PyTorch 2.13
-no longer has are marked with "absent"; they are listed, and count only if they are in ``STILL_ASKED_FOR``.
+A table has a line for each name, with the number of programs that use it in the second column. It marks names that
+PyTorch 2.13 no longer has with "absent"; the program lists them, but counts only those in ``STILL_ASKED_FOR``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-#: Names that are missing, and why.
+#: Missing names, with the reasons.
 ARGUED: Final = {
     "torch.distributed.algorithms": "wraps parts of sharded models; there is one process",
     "torch.distributed.checkpoint": "reads and writes the shards of several processes; there is one process",
@@ -24,12 +24,12 @@ ARGUED: Final = {
     "torch._six": "PyTorch removed it in 1.13; programs that ask for it do not run on PyTorch 2 either",
     "torch.utils.data.read": "no name of PyTorch: a local module of the programs",
 }
-#: Names that PyTorch 2.13 lacks where a package of their name is not installed.
+#: Names that PyTorch 2.13 lacks unless a package of their name is installed.
 STILL_ASKED_FOR: Final = ("torch.utils.tensorboard",)
 
 
 def rows(table: Path) -> Iterator[tuple[str, int, bool]]:
-    """Names with the number of programs, and whether PyTorch lacks them."""
+    """Yield names with the number of programs, and whether PyTorch lacks them."""
     for line in table.read_text().splitlines()[1:]:
         name, count = line.split("\t")[:2]
         yield re.sub(r" [\[(].*", "", name), int(count), "[absent" in name
@@ -52,12 +52,12 @@ def resolves(name: str) -> bool:
 
 
 def argument(name: str) -> str:
-    """Why a name is missing; empty if nobody has said so."""
+    """Return the reason why a name is missing; empty if ``ARGUED`` has none."""
     return next((why for start, why in ARGUED.items() if f"{name}.".startswith(f"{start}.")), "")
 
 
 def main() -> int:
-    """Print the missing names of each table; fail if one of them is neither rare nor argued."""
+    """Print the missing names of each table; fail if one is neither rare nor in ``ARGUED``."""
     parser = argparse.ArgumentParser(description="Names of PyTorch that programs use and that are missing.")
     parser.add_argument("tables", nargs="+", type=Path)
     parser.add_argument("--min", type=int, default=1, help="programs that use a name that must not be missing")

@@ -1,15 +1,15 @@
-"""Operators beside PyTorch's: the samples of PyTorch's own test database, run through both libraries and compared.
+"""Compare operators with PyTorch's: run the samples of PyTorch's own test database through both libraries.
 
     python benchmarks/parity/operators.py --peer-python ENV/bin/python [--device opencl] [--gradients] [--only abs,add]
                                           [--dtype bfloat16] [--errors]
 
-ENV is an environment of the same Python version with PyTorch and what its test utilities import (expecttest). An entry
-of the database counts as equal only if all of its samples (float32; the first supported dtype for operators without
-it) agree in values, shapes and dtypes. Draws of random numbers are compared in shape and dtype. With ``--dtype``, the
-entries that support it are run in it. With ``--errors``, the database's invalid calls are made, which have to raise
-what PyTorch raises.
+ENV is an environment of the same Python version with PyTorch and the packages that its test utilities import
+(expecttest). An entry of the database counts as equal only if all of its samples (float32; the first supported dtype
+for operators without it) agree in values, shapes and dtypes. Random numbers are compared in shape and dtype only. With
+``--dtype``, the program runs the entries that support it in it. With ``--errors``, it makes the database's invalid
+calls, which have to raise the errors that PyTorch raises.
 
-Copies to the host stay forbidden; entries that used a host kernel that the backend declares are counted apart.
+The fallback stays off; the program counts entries separately that used a host kernel that the backend declares.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ from translation import Shared, add_peer, convert, database, label, ours, rebind
 
 import tensocket
 
-#: Seconds that one entry may take.
+#: The seconds that one entry may take.
 TIME_LIMIT: Final = 300
 PASSED: Final = "passed"
-#: Results of entries that are out of the question.
+#: Results of entries that do not count.
 NOT_COUNTED: Final = ("not differentiable", "no such dtype", "no invalid calls")
 
 
 def sample_dtype(entry: Any, wanted: str) -> Any:
-    """The wanted dtype; without a wish float32, or the first dtype of an operator without it. None: not supported."""
+    """Return the wanted dtype, or by default float32 or the first dtype of an operator without it; None if unsupported.
+    """
     import torch
 
     known = entry.supported_dtypes("cpu")
@@ -78,7 +79,7 @@ def run_entry(entry: Any, device: str, gradients: bool, wanted: str = "") -> dic
 
 
 def run_sample(entry: Any, call: Callable[..., Any], sample: Any, device: str, gradients: bool) -> str:
-    """Compare one call; how it differs, or nothing."""
+    """Compare one call, and return how it differs; empty if it does not."""
     import torch
 
     made: list[tuple[Any, Any]] = []
@@ -111,7 +112,7 @@ def run_sample(entry: Any, call: Callable[..., Any], sample: Any, device: str, g
 
 
 def run_errors(entry: Any, device: str) -> dict[str, Any]:
-    """Make the invalid calls of an entry; each has to raise what PyTorch raises."""
+    """Make the invalid calls of an entry; each has to raise the error that PyTorch raises."""
     report: dict[str, Any] = {"entry": label(entry), "samples": 0, "host": False}
     call = ours(entry)
     if entry.error_inputs_func is None:
@@ -129,7 +130,7 @@ def run_errors(entry: Any, device: str) -> dict[str, Any]:
 
 
 def _compare_errors(theirs: Any, mine: Any, sample: Any, device: str) -> str:
-    """How the errors of one call differ."""
+    """Return how the errors of one call differ; empty if they do not."""
     def converted() -> Any:
         shared = Shared()
         args, keywords = convert((sample.input, *sample.args), device, shared), convert(
@@ -148,7 +149,7 @@ def _compare_errors(theirs: Any, mine: Any, sample: Any, device: str) -> str:
 
 
 def _outcome(call: Callable[[], Any]) -> Any:
-    """What a call returns or raises."""
+    """Return the result of a call, or the error that it raises."""
     try:
         return call()
     except Exception as error:
@@ -156,7 +157,7 @@ def _outcome(call: Callable[[], Any]) -> Any:
 
 
 def _drops(entry: Any, sample: Any) -> bool:
-    """Whether a call of attention drops weights at random."""
+    """Whether a call of attention drops weights randomly."""
     training = entry.name == "nn.functional.multi_head_attention_forward" and sample.kwargs["training"]
     return training or bool(sample.kwargs.get("dropout_p"))
 
@@ -211,7 +212,7 @@ def _work(job: tuple[int, str, str, str]) -> dict[str, Any]:
 
 
 def summary(reports: list[dict[str, Any]]) -> dict[str, Any]:
-    """Counts over entries."""
+    """Return counts over entries."""
     counted = [r for r in reports if r["result"] not in NOT_COUNTED]
     passed = [r for r in counted if r["result"] == PASSED]
     return {"entries": len(counted), "equal": len(passed),
@@ -221,7 +222,7 @@ def summary(reports: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run the comparison; prints what differs and a summary."""
+    """Run the comparison, and print differences and a summary."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer-python", required=True, help="interpreter of an environment with PyTorch")
     parser.add_argument("--device", default="cpu")

@@ -1,4 +1,4 @@
-"""Optimizers and schedules beside PyTorch's: the same losses minimised by both libraries, step by step.
+"""Compare optimizers and schedules with PyTorch's: both libraries minimise the same losses, step by step.
 
     python benchmarks/parity/optimizers.py --peer-python ENV/bin/python [--device opencl] [--only Adam,StepLR]
 
@@ -31,7 +31,7 @@ MOMENTS: Final[list[dict[str, Any]]] = [
 ADAM: Final[list[dict[str, Any]]] = [
     {"amsgrad": True, "lr": 0.03}, {"lr": "tensor"}, {"fused": True}, {"amsgrad": True, "complex": True}]
 DECOUPLED: Final[list[dict[str, Any]]] = [{"lr": 0.02, "weight_decay": 0.3, "decoupled_weight_decay": True}]
-#: Options of every optimizer; "complex" asks for complex parameters, "tensor" for a tensor as rate.
+#: The options of every optimizer; "complex" means complex parameters, "tensor" a tensor as learning rate.
 OPTIMIZERS: Final[dict[str, list[dict[str, Any]]]] = {
     "SGD": [{}, {"lr": 0.1}, {"lr": 0.05, "momentum": 0.9}, {"lr": 0.05, "momentum": 0.9, "nesterov": True},
             {"lr": 0.02, "momentum": 0.8, "dampening": 0.4, "weight_decay": 0.1}, {"lr": 0.01, "maximize": True},
@@ -53,9 +53,9 @@ OPTIMIZERS: Final[dict[str, list[dict[str, Any]]]] = {
               {"line_search_fn": "strong_wolfe", "max_iter": 2, "history_size": 3},
               {"line_search_fn": "strong_wolfe", "max_iter": 4, "complex": True}],
 }
-#: Where not float32: L-BFGS stops and searches by differences of losses, which are rounding alone before 50 steps.
+#: Dtypes other than float32: L-BFGS searches and stops by differences of losses, mere rounding before step 50.
 DTYPES: Final = {"LBFGS": "float64"}
-#: Schedules: the class, and its options. "inner" builds the schedules that another one holds.
+#: Schedules: the class, and its options. "inner" builds the schedules that a schedule contains.
 SCHEDULES: Final[list[tuple[str, dict[str, Any]]]] = [
     ("LambdaLR", {"lr_lambda": lambda epoch: 0.9**epoch}), ("MultiplicativeLR", {"lr_lambda": lambda epoch: 0.95}),
     ("StepLR", {"step_size": 4, "gamma": 0.5}), ("MultiStepLR", {"milestones": [3, 3, 9, 20], "gamma": 0.3}),
@@ -85,7 +85,7 @@ SCHEDULES: Final[list[tuple[str, dict[str, Any]]]] = [
 
 
 def data(complex_values: bool, dtype: str) -> list[np.ndarray[Any, Any]]:
-    """Two starts and two curvatures."""
+    """Return two starting points and two curvatures."""
     generator = np.random.default_rng(3)
     starts: list[np.ndarray[Any, Any]] = [generator.normal(size=(3, 4)), generator.normal(size=(5,))]
     if complex_values:
@@ -96,7 +96,7 @@ def data(complex_values: bool, dtype: str) -> list[np.ndarray[Any, Any]]:
 
 
 def trajectory(library: Any, name: str, options: dict[str, Any], device: str) -> tuple[list[Any], dict[str, Any]]:
-    """The parameters of all steps, and what the state looks like at the end."""
+    """Return the parameters of all steps, and the structure of the final state."""
     options = dict(options)
     arrays = data(bool(options.pop("complex", False)), DTYPES.get(name, "float32"))
     if options.get("lr") == "tensor":
@@ -121,7 +121,7 @@ def trajectory(library: Any, name: str, options: dict[str, Any], device: str) ->
 
 
 def describe(value: Any) -> Any:
-    """The structure of a state: names, dtypes and shapes."""
+    """Return the structure of a state: names, dtypes and shapes."""
     if isinstance(value, dict):
         return {name: describe(item) for name, item in value.items()}
     if hasattr(value, "dtype"):
@@ -130,7 +130,7 @@ def describe(value: Any) -> Any:
 
 
 def compare_optimizer(name: str, options: dict[str, Any], device: str) -> str:
-    """How the two differ, or nothing."""
+    """Return how an optimizer differs between the libraries; empty if it does not."""
     import torch
 
     theirs, their_state = trajectory(torch, name, options, "cpu")
@@ -144,7 +144,7 @@ def compare_optimizer(name: str, options: dict[str, Any], device: str) -> str:
 
 
 def build(library: Any, optimizer: Any, name: str, options: dict[str, Any]) -> Any:
-    """A schedule of a library."""
+    """Return a schedule of a library."""
     options = dict(options)
     where = library.optim.swa_utils if name == "SWALR" else library.optim.lr_scheduler
     inner = [build(library, optimizer, *part) for part in options.pop("inner", [])]
@@ -154,7 +154,7 @@ def build(library: Any, optimizer: Any, name: str, options: dict[str, Any]) -> A
 
 
 def rates(library: Any, name: str, options: dict[str, Any], dated: bool) -> list[list[float]]:
-    """Learning rates and momenta of all epochs; with ``dated`` the epochs are given, which asks for closed forms."""
+    """Return the learning rates and momenta of all epochs; ``dated`` passes the epochs, which selects closed forms."""
     first, second = library.ones(1, requires_grad=True), library.ones(1, requires_grad=True)
     optimizer = library.optim.SGD([{"params": [first], "lr": 0.1}, {"params": [second], "lr": 0.4}], momentum=0.9)
     schedule = build(library, optimizer, name, options)
@@ -170,7 +170,7 @@ def rates(library: Any, name: str, options: dict[str, Any], dated: bool) -> list
 
 
 def compare_schedule(name: str, options: dict[str, Any]) -> str:
-    """How the two differ, or nothing."""
+    """Return how a schedule differs between the libraries; empty if it does not."""
     import torch
 
     for dated in (False, True):
@@ -184,7 +184,7 @@ def compare_schedule(name: str, options: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Run the comparison; prints what differs and a summary."""
+    """Run the comparison, and print differences and a summary."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer-python", required=True, help="interpreter of an environment with PyTorch")
     parser.add_argument("--device", default="cpu")

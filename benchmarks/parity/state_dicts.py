@@ -1,4 +1,4 @@
-"""State dicts of standard architectures, from PyTorch to tensocket and back, with their results and gradients.
+"""Compare state dicts of standard architectures, from PyTorch to tensocket and back, and results and gradients.
 
     python benchmarks/parity/state_dicts.py --peer-python ENV/bin/python [--device opencl] [--only resnet18,gpt]
 
@@ -32,7 +32,7 @@ NOTHING: Final = 1e-6
 
 
 def programs() -> Any:
-    """The module ``program`` of the architectures, for which ``torch`` is tensocket."""
+    """Return the architectures' module ``program``, for which ``torch`` is tensocket."""
     for name in ("", "nn", "nn.functional", "nn.parameter", "nn.utils", "nn.utils.rnn"):
         sys.modules[f"torch.{name}".rstrip(".")] = importlib.import_module(f"tensocket.{name}".rstrip("."))
     sys.path.insert(0, str(ARCHITECTURES))
@@ -40,13 +40,13 @@ def programs() -> Any:
 
 
 def worst(mine: Any, theirs: Any, floor: float) -> float:
-    """The largest difference, relative to the largest element."""
+    """Return the largest difference, relative to the largest element."""
     a, b = (np.asarray(x.detach().cpu().numpy(), np.float64) for x in (mine, theirs))
     return float(np.abs(a - b).max(initial=0.0) / max(np.abs(b).max(initial=0.0), floor))
 
 
 def results(program: Any, name: str, folder: Path, device: str) -> tuple[float, float]:
-    """The worst differences of outputs and gradients; the state is saved for the way back."""
+    """Return the largest differences of outputs and gradients, and save the state for the way back."""
     state = tensocket.load(folder / f"{name}.pt", map_location=device)
     record = tensocket.load(folder / f"{name}.results.pt")
     model = program.make(name)[0].to(device)
@@ -59,7 +59,7 @@ def results(program: Any, name: str, folder: Path, device: str) -> tuple[float, 
         outputs = max([outputs, *(worst(a, b, NOTHING) for a, b in zip(mine, theirs, strict=True))])
         if my_gradients.keys() != their_gradients.keys():
             raise ValueError("gradients of other parameters")
-        # What is next to nothing beside the other gradients is rounding.
+        # A gradient that is tiny compared with the others is rounding error.
         floor = NOTHING / GRADIENTS * max(float(g.abs().max()) for g in their_gradients.values())
         gradients = max([gradients, *(worst(my_gradients[key], g, floor) for key, g in their_gradients.items())])
     model.load_state_dict(state)

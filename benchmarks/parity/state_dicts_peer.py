@@ -1,4 +1,4 @@
-"""PyTorch's side of ``state_dicts.py``, which runs it there as ``write FOLDER`` and as ``compare FOLDER``."""
+"""PyTorch's side of ``state_dicts.py``, which runs it as ``write FOLDER`` and as ``compare FOLDER``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ARCHITECTURES = Path(__file__).resolve().parents[2] / "tests" / "architectures"
 
 
 def write(folder: Path) -> None:
-    """Every architecture with random weights: its state, inputs, outputs and gradients."""
+    """Write state, inputs, outputs and gradients of every architecture with random weights."""
     from program import NAMES, make, step
 
     for seed, name in enumerate(NAMES):
@@ -29,12 +29,12 @@ def write(folder: Path) -> None:
 
 
 def bits(tensor: torch.Tensor) -> bytes:
-    """The elements of a tensor."""
+    """Return the bytes of a tensor's elements."""
     return tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def difference(first: Any, second: Any) -> str:
-    """How two state dicts differ; empty if every bit is the same."""
+    """Return how two state dicts differ; empty if every bit is the same."""
     if list(first) != list(second):
         return "other names, or in another order"
     if getattr(first, "_metadata", None) != getattr(second, "_metadata", None):
@@ -49,7 +49,7 @@ def difference(first: Any, second: Any) -> str:
 
 
 def compare(folder: Path) -> None:
-    """Print how the states that came back differ from those that were written."""
+    """Print how the returned states differ from the written ones."""
     from program import make
 
     found = {}

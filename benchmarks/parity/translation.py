@@ -14,26 +14,26 @@ import tensocket
 
 
 def add_peer(python: str) -> None:
-    """Make the packages of another environment importable, after this one's."""
+    """Append the packages of another environment to the import path."""
     command = [python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"]
     sys.path.append(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
 
 
 @functools.cache
 def database() -> tuple[Any, ...]:
-    """Public entries of PyTorch's database, without those that compile CUDA text."""
+    """Return the public entries of PyTorch's database, without those that compile CUDA source."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     return tuple(o for o in op_db if not o.name.startswith(("_", "jiterator", "torch.ops")) and "._" not in o.name)
 
 
 def label(entry: Any) -> str:
-    """Name of an entry, with that of its variant."""
+    """Return the name of an entry, with that of its variant."""
     return f"{entry.name}.{entry.variant_test_name}" if entry.variant_test_name else str(entry.name)
 
 
 class Rebound(dict[str, Any]):
-    """Globals of a function in which ``torch`` is tensocket; other functions of the module are bound alike."""
+    """Globals of a function with tensocket as ``torch``; other functions of the module are rebound too."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         super().__init__({"__builtins__": __builtins__})
@@ -50,7 +50,7 @@ class Rebound(dict[str, Any]):
 
 @functools.cache
 def rebound_module(name: str) -> Rebound:
-    """The globals of one module, bound to tensocket."""
+    """Return the globals of one module, bound to tensocket."""
     names = Rebound(vars(sys.modules[name]))
     for key, value in list(names.items()):
         if isinstance(value, types.FunctionType) and value.__module__ == name and key != "wrapper_set_seed":
@@ -60,7 +60,7 @@ def rebound_module(name: str) -> Rebound:
 
 
 def rebind(call: Any) -> Any:
-    """A function of the database over tensocket."""
+    """Return a function of the database, bound to tensocket."""
     if isinstance(call, functools.partial):
         return functools.partial(rebind(call.func), *call.args, **call.keywords)
     if isinstance(call, types.FunctionType) and call.__module__.startswith("torch.testing"):
@@ -75,7 +75,7 @@ def rebind(call: Any) -> Any:
 
 
 def lookup(name: str) -> Any:
-    """A public name: a function of a namespace or a method; None if there is no such name."""
+    """Return the function or method with a public name; None if tensocket lacks the name."""
     here: Any = tensocket
     for part in name.split("."):
         here = getattr(here, part, None)
@@ -85,7 +85,7 @@ def lookup(name: str) -> Any:
 
 
 def ours(entry: Any) -> Any:
-    """The call of an entry on tensocket; None if its name is missing."""
+    """Return tensocket's function for an entry; None if its name is missing."""
     call = entry.op
     if isinstance(call, types.FunctionType) and call.__module__.startswith("torch.testing"):
         return rebind(call)
@@ -93,7 +93,7 @@ def ours(entry: Any) -> Any:
 
 
 class Shared(list[tuple[Any, Any]]):
-    """Tensors that want a gradient; with ``memory``, tensors over one storage share memory here as well."""
+    """Pairs of tensors that require gradients; with ``memory``, tensors over one storage share memory here as well."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class Shared(list[tuple[Any, Any]]):
 
 
 def convert(value: Any, device: str, made: list[tuple[Any, Any]]) -> Any:
-    """An argument of PyTorch as one of tensocket's; tensors that want a gradient are listed in ``made``."""
+    """Convert an argument of PyTorch to one of tensocket; adds tensors that require gradients to ``made``."""
     import torch
 
     if isinstance(value, torch.Tensor):

@@ -1,4 +1,4 @@
-"""The one CPU device: what it is, and opening it."""
+"""The CPU backend: the description of its one device, and opening it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .device import CpuDevice
 
 
 def _model() -> str:
-    """Return the processor's name as the system tells it."""
+    """Return the processor's name as the system reports it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             for line in file:
@@ -26,7 +26,7 @@ def _model() -> str:
 
 
 def _memory() -> int:
-    """Bytes of physical memory; 0 where the system does not tell."""
+    """Return the bytes of physical memory; 0 if the system does not report them."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -34,17 +34,17 @@ def _memory() -> int:
 
 
 class CpuBackend(Backend):
-    """The host itself; always available, with exactly one device."""
+    """The host as a backend; always available, with exactly one device."""
 
     def probe(self) -> None:
-        """Do nothing: this backend needs nothing that could be missing."""
+        """Do nothing: nothing that this backend needs can be missing."""
 
     def device_count(self) -> int:
         """Return 1."""
         return 1
 
     def device_info(self, index: int) -> DeviceInfo:
-        """Return the processor, its memory and the NumPy that serves it."""
+        """Return the processor's name, its memory and the version of NumPy."""
         return DeviceInfo(_model(), _memory(), f"NumPy {np.__version__}", {"cores": str(os.cpu_count() or 1)})
 
     def open(self, index: int) -> CpuDevice:

@@ -33,7 +33,7 @@ def tensocket_describe() -> Descriptor:
 
 @hookimpl
 def tensocket_backend() -> Backend:
-    """Return the backend. The driver's library is looked for when it is probed."""
+    """Return the backend. Its probe looks for the driver's library."""
     from .backend import CudaBackend
 
     return CudaBackend()

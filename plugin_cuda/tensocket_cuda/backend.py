@@ -1,4 +1,4 @@
-"""NVIDIA devices: which pieces are there, and opening one."""
+"""NVIDIA devices: the probe for their software, and opening one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensocket_plugins.contract.descriptor import DeviceInfo
 if TYPE_CHECKING:
     from .device import CudaDevice
 
-#: The driver's library; it comes with the driver and never with a package.
+#: The driver's library, which comes with the driver and never with a package.
 LIBRARY: Final = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _NO_DEVICE: Final = 100  # CUDA_ERROR_NO_DEVICE
 
@@ -46,10 +46,10 @@ def check_driver() -> None:
 
 
 def load_pycuda() -> Any:
-    """``pycuda.driver``, initialised.
+    """Import and initialise ``pycuda.driver``.
 
     Raises:
-        Unavailable: It is not installed or cannot be imported.
+        Unavailable: pycuda is not installed or cannot be imported.
     """
     if find_spec("pycuda") is None:
         raise Unavailable("pycuda is not installed", "pip install 'tensocket-cuda[pycuda]' (pycuda is built on this "
@@ -114,7 +114,7 @@ class CudaBackend(Backend):
         return int(self.driver.Device.count())
 
     def device_info(self, index: int) -> DeviceInfo:
-        """Model, memory and driver; creates no context."""
+        """Return model, memory and driver of a device, without creating a context."""
         device = self.driver.Device(index)
         version = self.driver.get_driver_version()
         major, minor = device.compute_capability()

@@ -1,4 +1,4 @@
-"""CUDA C++ to machine code by NVRTC, which needs no driver, with a cache on disk."""
+"""Compiles CUDA C++ to machine code by NVRTC, which needs no driver, with a cache on disk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _check(result: tuple[Any, ...]) -> Any:
 
 
 def version() -> tuple[int, int]:
-    """Version of the NVRTC library; loads it.
+    """Load the NVRTC library, and return its version.
 
     Raises:
         RuntimeError: The library is missing or does not work.
@@ -38,16 +38,17 @@ def version() -> tuple[int, int]:
 
 
 def supported_architectures() -> tuple[int, ...]:
-    """Compute capabilities that NVRTC compiles for, as ``90``, ascending."""
+    """Return the compute capabilities that NVRTC compiles for, such as ``90``, ascending."""
     return tuple(sorted(_check(nvrtc.nvrtcGetSupportedArchs())))
 
 
 def choose_architecture(capability: tuple[int, int], supported: Sequence[int]) -> str:
-    """Return the architecture to compile for: ``sm_90``, or ``compute_`` and the newest known one for a device that is
-    newer.
+    """Return the architecture to compile for, such as ``sm_90``.
+
+    For a device that is newer than NVRTC, it is ``compute_`` and the newest capability that NVRTC knows.
 
     Raises:
-        KernelError: The device is older than everything that NVRTC knows.
+        KernelError: The device is older than any that NVRTC supports.
     """
     wanted = capability[0] * 10 + capability[1]
     if wanted in supported:
@@ -65,7 +66,7 @@ class Compiler:
 
     Args:
         architecture: ``sm_90`` for machine code, ``compute_90`` for PTX, which the driver compiles.
-        cache: Where results are kept.
+        cache: The disk cache of compiled code.
     """
 
     def __init__(self, architecture: str, cache: DiskCache) -> None:
@@ -75,10 +76,10 @@ class Compiler:
         self._version = ".".join(map(str, version()))
 
     def compile(self, source: str) -> bytes:
-        """Machine code (or PTX) of a source.
+        """Return the machine code (or PTX) of a source.
 
         Raises:
-            KernelError: It does not compile; with NVRTC's log.
+            KernelError: The source does not compile; the message has NVRTC's log.
         """
         start = time.perf_counter()
         key = DiskCache.key(source, self.architecture, self._version, *OPTIONS)
@@ -94,10 +95,10 @@ class Compiler:
 
 
 def build(source: str, architecture: str) -> bytes:
-    """Compile, without a cache.
+    """Compile a source without a cache.
 
     Raises:
-        KernelError: It does not compile; with NVRTC's log.
+        KernelError: The source does not compile; the message has NVRTC's log.
     """
     program = _check(nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], []))
     try:

@@ -1,4 +1,4 @@
-"""An opened NVIDIA device: the primary context, memory, streams, kernels."""
+"""An opened NVIDIA device: primary context, memory, streams and kernels."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from .library import register_cublas
 from .memory import RawMemory, Staging
 from .streams import CudaEvent, CudaStream, Spare
 
-#: Local memory that a kernel may use without asking the driver for more.
+#: The bytes of local memory that a kernel may use without a request to the driver.
 _LOCAL_BYTES: Final = 48 << 10
 
 
 class Current:
-    """Makes a device's context current for the calling thread, and translates the driver's errors.
+    """A context manager that makes a device's context current in the calling thread and translates driver errors.
 
-    pycuda keeps a stack of contexts per thread and stops the process if a thread ends with a context on it; so every
+    pycuda keeps a stack of contexts per thread and aborts the process if a thread ends with a context on it, so every
     use pushes and pops. Uses may nest.
     """
 
@@ -55,7 +55,7 @@ class Current:
                               "show at a later call; after one the process has to be restarted") from error
 
     def detach(self) -> None:
-        """Release the context. pycuda's own finalizer takes a primary context for one of its own."""
+        """Release the context; pycuda's own finalizer would treat the primary context as one that pycuda created."""
         self._context.push()
         self._context.detach()
 
@@ -91,7 +91,7 @@ class CudaDevice(CFamilyDevice):
     """One GPU.
 
     Args:
-        index: Which.
+        index: Position among the driver's devices.
         driver: ``pycuda.driver``, initialised.
     """
 
@@ -141,14 +141,14 @@ class CudaDevice(CFamilyDevice):
 
     @property
     def build_stats(self) -> BuildStats:
-        """How many programs were compiled, how long that took, and how many came from the disk cache."""
+        """The number of compiled programs, the time that took, and the number from the disk cache."""
         return self.compiler.stats
 
     def compile_source(self, source: str, names: Sequence[str]) -> Mapping[str, CudaKernel]:
-        """Compile with NVRTC and load.
+        """Compile a source with NVRTC, and load its kernels.
 
         Raises:
-            KernelError: It does not compile, or the driver does not load it.
+            KernelError: The source does not compile, or the driver does not load the code.
         """
         code = self.compiler.compile(source)
         with self.current as driver:
@@ -160,7 +160,7 @@ class CudaDevice(CFamilyDevice):
         """Queue a kernel.
 
         Raises:
-            KernelError: The driver refuses it, or reports an error of earlier work.
+            KernelError: The driver refuses the launch, or reports an error of earlier work.
         """
         if kernel.pack is None:
             kernel.pack = struct.Struct(argument_format(args)).pack
@@ -170,7 +170,7 @@ class CudaDevice(CFamilyDevice):
     # --------------------------------------------------------------------------------------------------- memory
 
     def address(self, array: DeviceArray) -> int:
-        """Address of an array's first element."""
+        """Return the address of an array's first element."""
         return int(array.storage.block.buffer) + array.offset * array.dtype.itemsize
 
     def copy(self, dst: Array, src: Array, stream: Stream) -> None:
@@ -188,7 +188,7 @@ class CudaDevice(CFamilyDevice):
                 driver.memcpy_dtod_async(self.address(dst), self.address(src), dst.nbytes, stream.handle)
 
     def data_ptr(self, array: DeviceArray) -> int:
-        """Address of an array's first element."""
+        """Return the address of an array's first element."""
         return self.address(array)
 
     # --------------------------------------------------------------------------------------------------- queues
@@ -211,7 +211,7 @@ class CudaDevice(CFamilyDevice):
         return CudaEvent(self, timing=timing)
 
     def close(self) -> None:
-        """Release what the process holds of the device, the context last."""
+        """Release all resources of the device, the context last."""
         if self._closed:
             return
         self._closed = True

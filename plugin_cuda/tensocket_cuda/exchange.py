@@ -1,4 +1,4 @@
-"""DLPack for CUDA: addresses are what kernels take, and streams wait for each other on the device."""
+"""DLPack for CUDA: buffers are addresses, and streams wait for each other on the device."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 #: ``kDLCUDA`` of ``dlpack.h``.
 DEVICE_TYPE: Final = 2
-#: The driver's handles of the default streams that all threads share and that each has, which DLPack numbers 1 and 2
-#: as well; DLPack's None is the first.
+#: The driver's handles of the default stream that all threads share, and of the one of each thread. DLPack has the same
+#: numbers, 1 and 2; its None is the first.
 _LEGACY: Final = 1
 _DISABLE_TIMING: Final = 2
 
 
 class CudaExchange(Exchange):
-    """One GPU's memory.
+    """The DLPack exchange of one GPU's memory.
 
     Args:
         device: The opened device.
@@ -35,26 +35,26 @@ class CudaExchange(Exchange):
         self._device = device
 
     def address(self, array: DeviceArray) -> int:
-        """Address of an array's first element."""
+        """Return the address of an array's first element."""
         return self._device.address(array)
 
     def buffer(self, address: int, nbytes: int) -> int:
-        """Buffers are addresses."""
+        """Return the address itself: buffers are addresses."""
         return address
 
     def number(self, stream: Stream) -> int:
-        """Return the driver's handle."""
+        """Return the driver's handle of a stream."""
         assert isinstance(stream, CudaStream), "work of this device is queued on its streams"
         return stream.pointer
 
     def export(self, stream: Stream, consumer: int | None) -> None:
         """Make the consumer's stream wait for an event on ``stream``; the host does not wait.
 
-        pycuda has no objects for other libraries' streams, so the driver's own functions are called.
+        pycuda has no objects for other libraries' streams, so this calls the driver's own functions.
 
         Raises:
             ArgumentError: ``consumer`` is 0, which could mean either default stream.
-            KernelError: The driver refuses.
+            KernelError: The driver returns an error.
         """
         if consumer == 0:
             raise ArgumentError("__dlpack__", "stream=0", "0 could mean two streams of CUDA",
@@ -68,7 +68,7 @@ class CudaExchange(Exchange):
                 self._check(driver.cuEventRecord(event, ctypes.c_void_p(self.number(stream))))
                 self._check(driver.cuStreamWaitEvent(ctypes.c_void_p(handle), event, ctypes.c_uint(0)))
             finally:
-                # The driver keeps what is queued; only the handle goes.
+                # The driver keeps the queued work; only the handle goes.
                 driver.cuEventDestroy_v2(event)
 
     def _check(self, status: Any) -> None:

@@ -1,4 +1,4 @@
-"""Matrix products by cuBLAS, through ctypes: from its wheel, or from the system."""
+"""Matrix products by cuBLAS, through ctypes; the library comes from its wheel or from the system."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 NAMES: Final = ("libcublas.so.13", "libcublas.so.12", "libcublas.so")
 _DISALLOW_REDUCED_PRECISION: Final = 16  # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION
 _DEFAULT_ALGORITHM: Final = -1
-#: Element type to cuBLAS's data type and compute type: sums of 16-bit floats in float32, float32 without TF32.
+#: Maps an element type to cuBLAS's data and compute types: float32 sums for 16-bit floats, no TF32 for float32.
 TYPES: Final = {"float16": (2, 68), "bfloat16": (14, 68), "float32": (0, 68), "float64": (1, 70)}
 
 
 def find_library() -> ctypes.CDLL | None:
-    """Return the library from the NVIDIA wheels or the system; None if there is none."""
+    """Return the library from the NVIDIA wheels or the system; None if neither has one."""
     packages = find_spec("nvidia")
     folders = [Path(place) for place in (packages.submodule_search_locations or () if packages else ())]
     wheels = [path for folder in folders for name in NAMES for path in sorted(folder.glob(f"*/lib/{name}"))]
@@ -39,18 +39,18 @@ def find_library() -> ctypes.CDLL | None:
             library = ctypes.CDLL(candidate)
             _ = library.cublasGemmStridedBatchedEx_64
         except (OSError, AttributeError):
-            continue  # not there, or older than CUDA 12
+            continue  # missing, or older than CUDA 12
         return library
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A matrix as cuBLAS takes it.
+    """The layout of a matrix operand for cuBLAS.
 
     Attributes:
-        transpose: Whether its rows are contiguous in the direction that cuBLAS does not expect.
-        step: Distance of its columns in elements (the leading dimension).
+        transpose: Whether cuBLAS must transpose the matrix, because its columns instead of its rows are contiguous.
+        step: The leading dimension, in elements.
     """
 
     transpose: bool
@@ -58,7 +58,7 @@ class Operand:
 
 
 def operand(rows: int, columns: int, row_step: int, column_step: int) -> Operand | None:
-    """Return a row-major strided matrix as cuBLAS, which is column-major, sees its transpose; None if it cannot.
+    """Return the layout of a matrix for cuBLAS, which reads a row-major one as its transpose; None if it cannot.
 
     >>> operand(3, 4, 4, 1), operand(3, 4, 1, 3), operand(3, 4, 8, 2)
     (Operand(transpose=False, step=4), Operand(transpose=True, step=3), None)
@@ -71,7 +71,7 @@ def operand(rows: int, columns: int, row_step: int, column_step: int) -> Operand
 
 
 def merge_batch(shape: Sequence[int], steps: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
-    """Batch dimensions with neighbours merged where every operand allows it, without those of size 1.
+    """Coalesce adjacent batch dimensions if the strides of every operand allow it, and drop those of size 1.
 
     >>> merge_batch((2, 3, 1), [(60, 20, 7), (0, 0, 7)])
     ([6], [[20], [0]])
@@ -96,7 +96,7 @@ class Cublas:
     """A cuBLAS handle and the ``matmul`` kernel on it.
 
     Args:
-        device: The device.
+        device: The opened device.
         library: The library that ``find_library`` returned.
     """
 
@@ -124,9 +124,9 @@ class Cublas:
 
     def matmul(self, outs: Sequence[DeviceArray], ins: Sequence[DeviceArray], scalars: Sequence[Any],
                stream: Any) -> None:
-        """``outs[0] = ins[0] @ ins[1]``: [..., m, k] times [..., k, n] with equal batch dimensions, in any strides.
+        """Compute ``outs[0] = ins[0] @ ins[1]``: [..., m, k] times [..., k, n], equal batch dimensions, any strides.
 
-        Only matrices that are contiguous in neither direction are copied first.
+        Matrices of which neither rows nor columns are contiguous are copied first.
 
         Raises:
             KernelError: cuBLAS failed.
@@ -151,9 +151,7 @@ class Cublas:
 
     def _multiply(self, out: tuple[DeviceArray, int, int], left: tuple[DeviceArray, int, int, Operand],
                   right: tuple[DeviceArray, int, int, Operand], count: int) -> None:
-        """Multiply one strided batch. Row-major C = A B is column-major C' = B' A', so that the operands change
-        places.
-        """
+        """Multiply one strided batch. Row-major C = A B is column-major C' = B' A', so this swaps the operands."""
         array, base, step = out
         (m, k), n = left[0].shape[-2:], array.shape[-1]
         kind, compute = TYPES[array.dtype.name]
@@ -167,7 +165,7 @@ class Cublas:
             compute, _DEFAULT_ALGORITHM))
 
     def _prepared(self, array: DeviceArray, stream: Any) -> tuple[DeviceArray, Operand]:
-        """Return an operand that cuBLAS takes: the array itself, or a contiguous copy."""
+        """Return an operand that cuBLAS can read: the array itself, or a contiguous copy."""
         view = operand(*array.shape[-2:], *array.strides[-2:])
         if view is not None:
             return array, view
@@ -189,13 +187,16 @@ class Cublas:
 
 
 def _outer(sizes: Sequence[int], *steps: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Offsets of every operand for each position of the outer batch dimensions."""
+    """Yield the offsets of all operands for each position of the outer batch dimensions."""
     for position in product(*map(range, sizes)):
         yield tuple(sum(i * s for i, s in zip(position, one, strict=True)) for one in steps)
 
 
 def copy_program(dtype: DType, rank: int) -> Program:
-    """Copies a strided array into a contiguous one; scalars are the number of elements, the sizes and the strides."""
+    """Return the program that copies a strided array into a contiguous one.
+
+    Its scalars are the number of elements, the sizes and the strides.
+    """
     index = [Var(name, int64) for name in ("g", "l", "i", "count")]
     g, l, i, count = index
     sizes = [Var(f"n{axis}", int64) for axis in range(rank)]
@@ -212,7 +213,7 @@ def copy_program(dtype: DType, rank: int) -> Program:
 
 
 def register_cublas(device: CudaDevice) -> Cublas | None:
-    """Register cuBLAS's ``matmul`` on a device; without the library generated kernels do it."""
+    """Register cuBLAS's ``matmul`` on a device; without the library, generated kernels serve."""
     library = find_library()
     if library is None:
         return None

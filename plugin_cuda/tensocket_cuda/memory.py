@@ -1,4 +1,4 @@
-"""Device memory, and pinned host memory that copies go through."""
+"""Device memory, and pinned host memory for copies."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from .device import CudaDevice
     from .streams import CudaStream
 
-#: Bytes of one piece of a copy, and the number of pieces in flight.
+#: The bytes of one piece of a copy, and the number of pieces in flight.
 PIECE: Final = 4 << 20
 PIECES: Final = 2
 
 
 class RawMemory:
-    """The driver's allocations. A buffer is its address, which is what kernels are given.
+    """The driver's allocations. A buffer is its address, which kernels take.
 
     Args:
-        device: Whose memory.
+        device: The device that owns the memory.
     """
 
     def __init__(self, device: CudaDevice) -> None:
@@ -30,10 +30,10 @@ class RawMemory:
         self._allocations: dict[int, Any] = {}
 
     def allocate(self, nbytes: int) -> int:
-        """New memory.
+        """Allocate memory, and return its address.
 
         Raises:
-            pycuda.driver.MemoryError: The device has not as much left.
+            pycuda.driver.MemoryError: The device does not have enough free memory.
         """
         with self._device.current as driver:
             allocation = driver.mem_alloc(nbytes)
@@ -42,14 +42,14 @@ class RawMemory:
         return address
 
     def free(self, address: int) -> None:
-        """Give memory back; waits for work that uses it. Does nothing once the device is closed."""
+        """Free memory after waiting for work that uses it. Does nothing once the device is closed."""
         allocation = self._allocations.pop(address, None)
         if allocation is not None:
             with self._device.current:
                 allocation.free()
 
     def close(self) -> None:
-        """Give everything back."""
+        """Free all memory."""
         for address in list(self._allocations):
             self.free(address)
 
@@ -58,7 +58,7 @@ class Staging:
     """Copies between host and device through two pieces of pinned memory, so that copying and transfer overlap.
 
     Args:
-        device: Where device addresses belong to.
+        device: The device whose memory is copied.
     """
 
     def __init__(self, device: CudaDevice) -> None:
@@ -67,7 +67,7 @@ class Staging:
         self._pieces: list[tuple[np.ndarray[Any, Any], CudaEvent]] = []
 
     def to_device(self, address: int, source: np.ndarray[Any, Any], stream: CudaStream) -> None:
-        """Queue a copy of ``source`` (flat bytes); it may be changed as soon as this returns."""
+        """Queue a copy of ``source`` (flat bytes); the caller may change it as soon as this returns."""
         with self._lock, self._device.current as driver:
             for start, (piece, event) in self._turns(source.size):
                 part = source[start : start + PIECE]
@@ -77,7 +77,7 @@ class Staging:
                 stream.record(event)
 
     def to_host(self, target: np.ndarray[Any, Any], address: int, stream: CudaStream) -> None:
-        """Copy into ``target`` (flat bytes) behind the work queued so far, and wait for it."""
+        """Copy into ``target`` (flat bytes) after the work queued so far, and wait for the copy."""
         with self._lock, self._device.current as driver:
             queued: list[tuple[int, np.ndarray[Any, Any], CudaEvent]] = []
             for start, (piece, event) in self._turns(target.size):
@@ -97,7 +97,7 @@ class Staging:
         part[...] = piece[: part.size]
 
     def _turns(self, nbytes: int) -> list[tuple[int, tuple[np.ndarray[Any, Any], CudaEvent]]]:
-        """Return each piece's start with the pinned memory that it goes through, which is allocated on first use."""
+        """Return each piece's start and its pinned memory, which the first call allocates."""
         if not self._pieces:
             with self._device.current as driver:
                 self._pieces = [(driver.pagelocked_empty(PIECE, np.uint8), CudaEvent(self._device))
@@ -105,6 +105,6 @@ class Staging:
         return [(start, self._pieces[i % PIECES]) for i, start in enumerate(range(0, nbytes, PIECE))]
 
     def close(self) -> None:
-        """Give the pinned memory back."""
+        """Free the pinned memory."""
         with self._lock, self._device.current:
             self._pieces.clear()

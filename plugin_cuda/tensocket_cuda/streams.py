@@ -1,7 +1,7 @@
-"""Streams and events of CUDA. Every call into the driver runs with the device's context current.
+"""CUDA streams and events. Every call into the driver runs with the device's context current.
 
-The driver's objects are not destroyed but used again, because a finalizer may run in a thread where the context is not
-current.
+Finalizers recycle the driver's objects instead of destroying them, because they may run in a thread whose context is
+not current.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Spare:
-    """The driver's events (without and with timing) and streams that nobody uses at present."""
+    """The driver's events (without and with timing) and streams that nobody uses now."""
 
     def __init__(self) -> None:
         self.events: tuple[list[Any], list[Any]] = ([], [])
         self.streams: list[Any] = []
 
     def clear(self) -> None:
-        """Destroy them; with the context current."""
+        """Destroy them; the context must be current."""
         for handles in (*self.events, self.streams):
             handles.clear()
 
@@ -66,7 +66,7 @@ class CudaEvent(Event):
                 self.handle.synchronize()
 
     def elapsed_ms(self, end: Event) -> float:
-        """Milliseconds from this mark to ``end``; waits for both.
+        """Return the milliseconds from this mark to ``end``; waits for both.
 
         Raises:
             ArgumentError: ``end`` is another device's event, or one of the two has no time.
@@ -125,7 +125,7 @@ class CudaStream(Stream):
             return bool(self.handle.is_done())
 
     def wait(self, event: Event) -> None:
-        """Work queued from now on starts after ``event``; the host waits only for events of other backends."""
+        """Make work queued from now on start after ``event``; the host waits only for events of other backends."""
         if not isinstance(event, CudaEvent):
             event.synchronize()
         elif event.recorded:
@@ -133,7 +133,7 @@ class CudaStream(Stream):
                 self.handle.wait_for_event(event.handle)
 
     def record(self, event: Event) -> None:
-        """Put ``event`` behind the work queued so far.
+        """Record ``event`` after the work queued so far.
 
         Raises:
             ArgumentError: It is an event of another device.

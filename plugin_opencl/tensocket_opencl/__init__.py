@@ -32,7 +32,7 @@ def tensocket_describe() -> Descriptor:
 
 @hookimpl
 def tensocket_backend() -> Backend:
-    """Return the backend. pyopencl is imported when it is probed, a context is made when a device is opened."""
+    """Return the backend. Its probe imports pyopencl; opening a device creates a context."""
     from .backend import OpenCLBackend
 
     return OpenCLBackend()

@@ -1,4 +1,4 @@
-"""Finding OpenCL devices, and opening them."""
+"""OpenCL devices: the probe for drivers, and opening a device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DRIVER_ADVICE: Final = ("install an OpenCL driver: your GPU vendor's, or PoCL for the CPU "
                         "(Debian and Ubuntu: apt-get install pocl-opencl-icd)")
-#: Seconds after which a driver that does not answer counts as broken.
+#: The seconds after which a driver that does not answer counts as broken.
 _PATIENCE: Final = 20
 _GPU: Final = 4
 _ACCELERATOR: Final = 8
@@ -27,7 +27,7 @@ _ACCELERATOR: Final = 8
 
 @dataclass(frozen=True)
 class _Found:
-    """A usable device: its place among the platforms and their devices, and what its driver says."""
+    """A usable device: its index among the platforms and their devices, and its driver's description."""
 
     platform: int
     position: int
@@ -36,13 +36,13 @@ class _Found:
 
 
 class OpenCLBackend(Backend):
-    """All devices of all installed OpenCL platforms, graphics processors first."""
+    """All devices of all installed OpenCL platforms, GPUs first."""
 
     def __init__(self) -> None:
         self._devices: list[_Found] = []
 
     def probe(self) -> None:
-        """Ask the installed drivers for devices, in a process of its own; makes no context.
+        """List the devices of the installed drivers in a separate process, without creating a context.
 
         Raises:
             Unavailable: pyopencl, a driver or a device is missing.
@@ -62,10 +62,10 @@ class OpenCLBackend(Backend):
                           f"{device.platform_name} {device.facts['driver']}", details)
 
     def open(self, index: int) -> OpenCLDevice:
-        """Make a context for a device, and see that its driver can compile.
+        """Create a context for a device, and check that its driver can compile.
 
         Raises:
-            BackendUnavailable: It cannot.
+            BackendUnavailable: The driver fails at either.
         """
         from .device import OpenCLDevice
 
@@ -106,7 +106,7 @@ def _platforms(extension: str) -> list[dict[str, Any]]:
 
 
 def _usable(platforms: list[dict[str, Any]]) -> list[_Found]:
-    """GPUs, then accelerators, then processors, each in the drivers' order."""
+    """Return the usable devices: GPUs, then accelerators, then CPUs, each in the drivers' order."""
     if not platforms:
         raise Unavailable("no OpenCL driver (ICD) is installed", DRIVER_ADVICE)
     devices: list[_Found] = []

@@ -1,4 +1,4 @@
-"""Building OpenCL C: once per source and driver, kept on disk as the driver's binary."""
+"""Builds OpenCL C: once per source and driver; the disk cache holds the driver's binary."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOG_LINES: Final = 8
 
 
 class LaunchKernel:
-    """A built kernel with its argument setters. One launch at a time: OpenCL's argument slots are shared."""
+    """A built kernel with its argument setters. Launches take turns, because they share OpenCL's argument slots."""
 
     __slots__ = ("_handle", "_lock", "_setters")
 
@@ -30,7 +30,7 @@ class LaunchKernel:
         self._setters: list[Callable[[int, Any], None]] = []
 
     def launch(self, queue: Any, size: tuple[int, ...], group: tuple[int, ...], args: Sequence[Any]) -> Any:
-        """Queue the kernel over ``size`` work-items; gives OpenCL's event."""
+        """Queue the kernel over ``size`` work-items, and return OpenCL's event."""
         with self._lock:
             setters = self._setters or self._prepare(args)
             for index, arg in enumerate(args):
@@ -38,22 +38,20 @@ class LaunchKernel:
             return cl.enqueue_nd_range_kernel(queue, self._handle, size, group)
 
     def _prepare(self, args: Sequence[Any]) -> list[Callable[[int, Any], None]]:
-        """Return how to pass each argument: the public ``set_arg`` tries all kinds of objects before it takes a
-        number.
-        """
+        """Return a setter for each argument: the public ``set_arg`` tries all kinds of objects before a number."""
         by_value = getattr(self._handle, "_set_arg_buf", self._handle.set_arg)
         self._setters = [by_value if isinstance(arg, np.generic) else self._handle.set_arg for arg in args]
         return self._setters
 
 
 class Compiler:
-    """Builds sources for one device.
+    """The builder of sources for one device.
 
     Args:
-        context: Its context.
+        context: The device's context.
         device: The device.
-        name: For messages, ``opencl:0``.
-        cache: Where binaries are kept.
+        name: The device's name in messages, such as ``opencl:0``.
+        cache: The disk cache of binaries.
     """
 
     def __init__(self, context: Any, device: Any, name: str, cache: DiskCache) -> None:
@@ -64,13 +62,13 @@ class Compiler:
         self._lock = threading.Lock()
         self._locked = needs_lock(device)
         self.stats = BuildStats()
-        # 1.2 is what every driver has; the newest language's built-ins take a tenth longer to parse.
-        # Sources are generated: warnings in them are for nobody (-w).
+        # Every driver has OpenCL C 1.2; the built-ins of the newest version take a tenth longer to parse.
+        # Nobody reads warnings about generated sources (-w).
         options = ["-cl-std=CL1.2", "-w"]
         if device.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT:
             options.append("-cl-fp32-correctly-rounded-divide-sqrt")
         self._options = " ".join(options)
-        # PoCL compiles for the machine's own processor, which its device names may not tell exactly.
+        # PoCL compiles for the machine's own processor, which its device names may not identify exactly.
         self._driver = "\n".join((device.platform.name, device.platform.version, device.vendor, device.name,
                                   device.version, device.driver_version, platform.machine(), platform.processor()))
 
@@ -78,7 +76,7 @@ class Compiler:
         """Return the kernels of a source by name.
 
         Raises:
-            KernelError: With the first lines of the build log.
+            KernelError: The source does not build; the message has the first lines of the build log.
         """
         key = DiskCache.key(source, self._options, self._driver)
         with self._lock:
@@ -90,7 +88,7 @@ class Compiler:
                 with build_lock(self._locked):
                     program = self._build(source, names)
                     binary = program.get_info(cl.program_info.BINARIES)[0]
-                    # PoCL finishes its binary only now; loading it back spares compiling again at the first launch.
+                    # PoCL finishes its binary only now; loading it back saves a second compilation at the first launch.
                     ready = self._load(binary)
                 if ready is not None:
                     self._cache.put(key, binary)
@@ -104,7 +102,7 @@ class Compiler:
     # the class beneath it does neither.
 
     def _load(self, binary: bytes | None) -> Any:
-        """Return a program from a binary; None where there is none or the driver refuses it."""
+        """Return a program from a binary; None without a binary or if the driver rejects it."""
         if not binary:
             return None
         try:
@@ -124,7 +122,7 @@ class Compiler:
         return program
 
     def _log(self, program: Any) -> str:
-        """Return the first lines of the build log that say something."""
+        """Return the first informative lines of the build log."""
         try:
             log = program.get_build_info(self._device, cl.program_build_info.LOG)
         except cl.Error as error:
@@ -137,6 +135,6 @@ def check_compiler(compile_source: Callable[[str, Sequence[str]], Mapping[str, A
     """Build a trivial kernel.
 
     Raises:
-        KernelError: It does not build.
+        KernelError: The kernel does not build.
     """
     compile_source("__kernel void ts_check(__global int *a) { a[get_global_id(0)] = 1; }", ["ts_check"])

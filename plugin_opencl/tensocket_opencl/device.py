@@ -27,7 +27,7 @@ from . import DESCRIPTOR
 from .compiler import Compiler, LaunchKernel, check_compiler
 from .streams import OpenCLEvent, OpenCLStream, forked, guarded, translated
 
-#: Host data up to this size is copied aside, so that the caller need not wait for work queued before.
+#: Host data of up to this many bytes is copied first, so that the caller need not wait for work queued before.
 STAGED_BYTES: Final = 1 << 20
 
 
@@ -39,7 +39,7 @@ class OpenCLDevice(CFamilyDevice):
         handle: pyopencl's device.
 
     Raises:
-        BackendUnavailable: The driver cannot make a context or build a kernel.
+        BackendUnavailable: The driver cannot create a context or build a kernel.
     """
 
     dialect = OPENCL
@@ -72,7 +72,7 @@ class OpenCLDevice(CFamilyDevice):
 
     @property
     def build_stats(self) -> BuildStats:
-        """How many kernels were built, how long that took, and how many came from the disk cache."""
+        """The number of built kernels, the time that took, and the number from the disk cache."""
         return self._compiler.stats
 
     # ------------------------------------------------------------------------------------------------------ memory
@@ -129,10 +129,10 @@ class OpenCLDevice(CFamilyDevice):
     # ----------------------------------------------------------------------------------------------------- kernels
 
     def compile_source(self, source: str, names: Sequence[str]) -> Mapping[str, LaunchKernel]:
-        """Build OpenCL C, or load what was built before.
+        """Build OpenCL C, or load its binary from the disk cache.
 
         Raises:
-            KernelError: With the first lines of the build log.
+            KernelError: The source does not build; the message has the first lines of the build log.
             BackendUnavailable: This is a forked child of the process that opened the device.
         """
         if self._forked:
@@ -144,8 +144,8 @@ class OpenCLDevice(CFamilyDevice):
         """Queue a kernel.
 
         Raises:
-            OutOfMemoryError: The driver has no memory for it.
-            KernelError: The driver refuses it.
+            OutOfMemoryError: The driver has no memory for the launch.
+            KernelError: The driver refuses the launch.
         """
         size = (grid[0] * group[0],) if len(grid) == 1 else tuple(g * n for g, n in zip(grid, group, strict=True))
         try:
@@ -156,7 +156,7 @@ class OpenCLDevice(CFamilyDevice):
     # ----------------------------------------------------------------------------------------- streams and events
 
     def create_stream(self, priority: int = 0) -> OpenCLStream:
-        """Return a new in-order queue; OpenCL knows no priorities."""
+        """Return a new in-order queue; OpenCL has no priorities."""
         if self._forked:
             raise forked(self.name)
         stream = OpenCLStream(self._context, self.name)
@@ -182,7 +182,7 @@ class OpenCLDevice(CFamilyDevice):
             stream.synchronize()
 
     def close(self) -> None:
-        """Wait for queued work, so that no queue is destroyed while it runs."""
+        """Wait for queued work, so that no queue is destroyed while its work runs."""
         if not self._forked:
             self.synchronize()
 
@@ -205,7 +205,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _release(buffer: Any) -> None:
-    """OpenCL frees memory once queued work no longer uses it."""
+    """Release a buffer; OpenCL frees its memory once queued work no longer uses it."""
     buffer.release()
 
 
@@ -214,7 +214,7 @@ def _byte_offset(array: Array) -> int:
 
 
 def _narrowed(handle: Any) -> Profile:
-    """Return the backend's claims without what this device lacks."""
+    """Return the backend's profile without the features that this device lacks."""
     profile = DESCRIPTOR.profile
     limits = Limits(max_bytes=int(handle.max_mem_alloc_size), alignment=max(1, int(handle.mem_base_addr_align) // 8))
     if not _has_float64(handle):
@@ -227,7 +227,7 @@ def _has_float64(handle: Any) -> bool:
 
 
 def _target(handle: Any) -> Target:
-    """Limits for schedules. On a processor long groups pay for the cost of starting one."""
+    """Return the limits for schedules. On a CPU, long groups amortise the cost of starting a group."""
     units, cpu = int(handle.max_compute_units), bool(handle.type & cl.device_type.CPU)
     largest = min(int(handle.max_work_group_size), int(handle.max_work_item_sizes[0]))
     return Target(

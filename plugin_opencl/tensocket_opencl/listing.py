@@ -1,7 +1,7 @@
-"""Lists OpenCL devices; run as a program of its own, because some drivers do more than answer.
+"""Lists OpenCL devices; runs as a separate program, because drivers may have side effects or crash.
 
-PoCL starts threads when it is asked for devices, which a process forked later would lack; a broken driver may crash.
-The program prints one JSON object per platform. It uses nothing beyond the standard library, to start quickly.
+PoCL starts threads when a program lists devices, and a later fork of that process would lack them. The program prints
+one JSON object per platform. It uses only the standard library, to start quickly.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Any, Final
 
-_NO_PLATFORM: Final = -1001  # what an ICD loader without any driver reports
+_NO_PLATFORM: Final = -1001  # the code of an ICD loader without any driver
 _NO_DEVICE: Final = -1
 _ALL: Final = 0xFFFFFFFF
 
@@ -23,7 +23,7 @@ _NUMBERS: Final = {"type": 0x1000, "compute_units": 0x1002, "memory": 0x101F, "l
 
 
 class _Failure(Exception):
-    """An OpenCL call returned an error."""
+    """The error that an OpenCL call returned."""
 
 
 def _check(code: int, function: str) -> None:
@@ -32,7 +32,7 @@ def _check(code: int, function: str) -> None:
 
 
 def _ids(function: Any, *args: Any, none: int) -> list[int]:
-    """Handles that ``function`` lists; ``none`` is the code for an empty list."""
+    """Return the handles that ``function`` lists; ``none`` is its code for an empty list."""
     count = ctypes.c_uint()
     code = function(*args, 0, None, ctypes.byref(count))
     if code == none:
@@ -73,8 +73,8 @@ def _platform(library: Any, handle: int) -> dict[str, Any]:
 
 
 def main(extension: str) -> None:
-    """Print the platforms that pyopencl, whose extension module is at ``extension``, will see."""
-    # The extension brings the OpenCL library that it was linked with; on Windows that is the system's.
+    """Print the platforms that pyopencl, whose extension module is at ``extension``, will find."""
+    # Loading the extension loads the OpenCL library that it links to; on Windows that is the system's.
     library = ctypes.CDLL("OpenCL.dll" if os.name == "nt" else extension)
     for handle in _ids(library.clGetPlatformIDs, none=_NO_PLATFORM):
         print(json.dumps(_platform(library, handle)), flush=True)

@@ -15,17 +15,17 @@ if sys.platform != "win32":
 
 
 def needs_lock(device: Any) -> bool:
-    """Whether the driver must not build in two processes at once.
+    """Whether two processes must not build with this driver at once.
 
-    PoCL 3.1 aborts the process (an assertion in ``pocl_binary_get_kernels_metadata``) when another process builds the
-    same program meanwhile: both write to one place in its cache.
+    PoCL 3.1 aborts the process (an assertion in ``pocl_binary_get_kernels_metadata``) if another process builds the
+    same program at the same time: both write to one place in its cache.
     """
     return sys.platform != "win32" and "portable computing language" in device.platform.name.lower()
 
 
 @contextlib.contextmanager
 def build_lock(wanted: bool) -> Iterator[None]:
-    """Hold the lock; does nothing where it is not wanted or the file cannot be opened. Never held across a launch."""
+    """Hold the lock, unless it is not wanted or the file cannot be opened. It is never held across a launch."""
     if sys.platform == "win32" or not wanted:
         yield
         return

@@ -15,7 +15,7 @@ from tensocket_plugins.contract.errors import ArgumentError, BackendUnavailable,
 
 _Result = TypeVar("_Result")
 
-#: Host data that a stream keeps alive at most, in copies to the device that may still be running.
+#: The most host arrays that a stream keeps alive for copies to the device that may still be running.
 MAX_STAGED: Final = 64
 
 _MEMORY_CODES: Final = (cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE, cl.status_code.OUT_OF_RESOURCES,
@@ -23,7 +23,7 @@ _MEMORY_CODES: Final = (cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE, cl.status_
 
 
 def translated(error: Any, operator: str, device: str) -> KernelError | OutOfMemoryError:
-    """Return the error of the house for one of OpenCL's."""
+    """Return tensocket's error for one of OpenCL's."""
     if error.code in _MEMORY_CODES:
         return OutOfMemoryError(operator, f"{error} on {device}", "the driver has no memory left for this work",
                                 "free tensors or use smaller batches")
@@ -32,7 +32,7 @@ def translated(error: Any, operator: str, device: str) -> KernelError | OutOfMem
 
 
 def forked(device: str) -> BackendUnavailable:
-    """Return the error of using, in a forked child, a device that its parent opened."""
+    """Return the error for using, in a forked child, a device that its parent opened."""
     return BackendUnavailable(
         "device", f"{device} in a process forked after it was opened", "the threads of an OpenCL driver are not "
         "inherited by forked children", "start children with the multiprocessing method 'spawn', or fork before the "
@@ -57,7 +57,7 @@ class OpenCLEvent(Event):
 
     Attributes:
         marker: OpenCL's event, once recorded.
-        timing: Whether ``elapsed_ms`` may be asked for.
+        timing: Whether the event supports ``elapsed_ms``.
     """
 
     def __init__(self, device: str, *, timing: bool = False) -> None:
@@ -79,7 +79,7 @@ class OpenCLEvent(Event):
             guarded("Event.synchronize", self.device, self.marker.wait)
 
     def elapsed_ms(self, end: Event) -> float:
-        """Milliseconds from this mark to ``end``; waits for neither.
+        """Return the milliseconds from this mark to ``end``; waits for neither.
 
         Raises:
             ArgumentError: An event has no time, or ``end`` is of another backend.
@@ -106,7 +106,7 @@ class OpenCLStream(Stream):
 
     Attributes:
         queue: OpenCL's queue.
-        last: OpenCL's event of what was queued last.
+        last: OpenCL's event of the work that was queued last.
     """
 
     def __init__(self, context: Any, device: str) -> None:
@@ -116,8 +116,8 @@ class OpenCLStream(Stream):
         self._staged: deque[Any] = deque()
 
     def abandon(self) -> None:
-        """Forget the queue, in a forked child: the driver's threads that would empty it stayed in the parent."""
-        # Dropping them would make the driver wait for those threads; a reference too many keeps them for ever.
+        """Abandon the queue in a forked child: the driver's threads, which run its work, exist only in the parent."""
+        # Releasing an object would make the driver wait for those threads, so an extra reference keeps it forever.
         for driven in (self.queue, self.last, *self._staged):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(driven))
         del self.queue
@@ -125,7 +125,7 @@ class OpenCLStream(Stream):
         self._staged = deque()
 
     def __getattr__(self, name: str) -> Any:
-        # Reached only by what is missing: the hot path pays nothing for the check.
+        # Runs only for missing attributes, so the hot path does not pay for the check.
         if name == "queue":
             raise forked(self.device)
         raise AttributeError(name)
@@ -134,7 +134,7 @@ class OpenCLStream(Stream):
         """Block until all queued work is done.
 
         Raises:
-            KernelError: Some of it failed.
+            KernelError: Some of the work failed.
         """
         guarded("Stream.synchronize", self.device, self.queue.finish)
         last = self.last
@@ -152,14 +152,14 @@ class OpenCLStream(Stream):
         return bool(self.last.command_execution_status <= cl.command_execution_status.COMPLETE)
 
     def wait(self, event: Event) -> None:
-        """Work queued from now on starts after ``event``; the host waits only for events of other devices."""
+        """Make work queued from now on start after ``event``; the host waits only for events of other devices."""
         if not isinstance(event, OpenCLEvent) or event.device != self.device:
             event.synchronize()
         elif event.marker is not None:
             self.last = cl.enqueue_barrier(self.queue, wait_for=[event.marker])
 
     def record(self, event: Event) -> None:
-        """Put ``event`` behind the work queued so far.
+        """Record ``event`` after the work queued so far.
 
         Raises:
             ArgumentError: It is another device's event.
@@ -168,12 +168,12 @@ class OpenCLStream(Stream):
             raise ArgumentError("Stream.record_event", f"event={type(event).__name__}", f"a stream of {self.device} "
                                 "records events of the same device", f"create the event on {self.device}")
         event.marker = self.last = cl.enqueue_marker(self.queue)
-        # Other queues and the host wait for events; a driver may hold unflushed work back for ever.
+        # Other queues and the host wait for events; a driver may hold back unflushed work forever.
         self.queue.flush()
 
     def stage(self, target: Any, data: np.ndarray[Any, Any], offset: int) -> None:
-        """Queue a copy of ``data``, which nobody changes any more, to byte ``offset`` of buffer ``target``."""
-        # OpenCL's event keeps the data alive and waits for the copy when it is dropped.
+        """Queue a copy of ``data``, which nobody may change any more, to byte ``offset`` of buffer ``target``."""
+        # OpenCL's event keeps the data alive, and waits for the copy when the event is released.
         self.last = cl.enqueue_copy(self.queue, target, data, dst_offset=offset, is_blocking=False)
         staged = self._staged
         staged.append(self.last)

@@ -1,4 +1,4 @@
-"""The device ``toy``. This module is what the entry point names: it imports no driver."""
+"""The device ``toy``. The entry point names this module, which must not import a driver."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from .backend import ToyBackend
 
 NAME = "toy"
-#: What the device claims to do. Conformance verifies it in both directions.
+#: The claims of the device. Conformance verifies them in both directions.
 PROFILE = Profile(
     dtypes=frozenset({"bool", "uint8", "int8", "int16", "int32", "int64", "uint32", "float16", "float32", "float64"}),
     features=frozenset({"streams", "events", "fp64", "deterministic"}),
-    # Operators that the runtime may run on the host for this device; each use is counted, everything else is refused.
+    # Operators that the runtime may run on the host for this device; it counts each use, and refuses all others.
     host_kernels=HOST_OPERATORS | SEQUENCE_OPERATORS,
     limits=Limits(max_bytes=256 << 20),
 )
@@ -23,13 +23,13 @@ PROFILE = Profile(
 
 @hookimpl
 def tensocket_describe() -> Descriptor:
-    """Name, supported contract versions (first included, last excluded) and claims."""
+    """Return the name, the supported contract versions (first included, last excluded) and the claims."""
     return Descriptor(NAME, ((1, 1), (2, 0)), PROFILE)
 
 
 @hookimpl
 def tensocket_backend() -> ToyBackend:
-    """The backend; called once, when somebody first uses the device's name. Here a driver may be imported."""
+    """Return the backend; called once, at the first use of the device's name. This may import a driver."""
     from .backend import ToyBackend
 
     return ToyBackend()

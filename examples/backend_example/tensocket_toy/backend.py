@@ -18,7 +18,7 @@ from .queue import ToyEvent, ToyStream
 
 
 class Memory:
-    """What kernels are given for a piece of device memory: opaque to the runtime, which never looks inside."""
+    """A piece of device memory, as kernels take it; the runtime never looks inside."""
 
     def __init__(self, nbytes: int) -> None:
         self.data = np.empty(nbytes, np.uint8)
@@ -33,7 +33,7 @@ class ToyDevice(OpenDevice):
         self.profile = PROFILE
         self.streams: list[ToyStream] = []
         self.default_stream = self.create_stream()
-        # The kit makes a pooling allocator of two functions. Its capacity is this device's whole memory.
+        # The kit makes a pooling allocator from two functions. Its capacity is this device's whole memory.
         self.allocator = CachingAllocator(Memory, lambda memory: None, device_name=self.name,
                                           capacity=PROFILE.limits.max_bytes, record_event=self.record_event)
         # Without a code generator (``target``), the device registers the primitives; the runtime composes the rest.
@@ -43,19 +43,19 @@ class ToyDevice(OpenDevice):
 
     def launch(self, name: str, outs: Sequence[Array], ins: Sequence[Array], scalars: Sequence[Any],
                stream: Stream) -> None:
-        """Queue a primitive: the calling convention of every kernel. It returns before the result is there."""
+        """Queue a primitive, and return before it has run. This is the calling convention of every kernel."""
         out, inputs = self.view(outs[0]), [self.view(array) for array in ins]
         assert isinstance(stream, ToyStream), "the runtime passes streams of this device"
         stream.submit(lambda: compute(name, out, inputs, scalars))
 
     def view(self, array: DeviceArray) -> np.ndarray[Any, np.dtype[Any]]:
-        """What ``array`` (buffer, element offset, shape, strides) shows of its memory."""
+        """Return the NumPy view of the memory that ``array`` (buffer, element offset, shape, strides) describes."""
         return host_view(array, array.storage.buffer.data)
 
     def copy(self, dst: Array, src: Array, stream: Stream) -> None:
         """Copy between contiguous arrays: host to device, device to host, or within the device."""
         assert isinstance(stream, ToyStream), "the runtime passes streams of this device"
-        # The caller may change a host source as soon as this returns, so its values are taken now.
+        # The caller may change a host source as soon as this returns, so this copies its values now.
         source = self.view(src) if isinstance(src, DeviceArray) else np.array(src)
         target = self.view(dst) if isinstance(dst, DeviceArray) else dst
         stream.submit(lambda: np.copyto(target, source.reshape(target.shape)))
@@ -68,16 +68,16 @@ class ToyDevice(OpenDevice):
             stream.synchronize()
 
     def create_stream(self, priority: int = 0) -> ToyStream:
-        """A new queue."""
+        """Return a new queue."""
         self.streams.append(ToyStream())
         return self.streams[-1]
 
     def create_event(self, *, timing: bool = False) -> ToyEvent:
-        """A new event; all of them take times."""
+        """Return a new event; every event records its time."""
         return ToyEvent()
 
     def record_event(self, stream: Stream) -> Event:
-        """An event behind the work queued on ``stream``, for the allocator."""
+        """Return an event after the work queued on ``stream``, for the allocator."""
         event = self.create_event()
         stream.record(event)
         return event
@@ -89,17 +89,17 @@ class ToyDevice(OpenDevice):
 
 
 class ToyBackend(Backend):
-    """The devices of this kind: one."""
+    """All devices of this kind; there is one."""
 
     def probe(self) -> None:
-        """Nothing is missing. A real backend looks for its driver and raises ``Unavailable(reason, advice)``."""
+        """Do nothing. A real backend looks for its driver, and raises ``Unavailable(reason, advice)`` without it."""
 
     def device_count(self) -> int:
-        """One."""
+        """Return 1."""
         return 1
 
     def device_info(self, index: int) -> DeviceInfo:
-        """What ``tensocket devices`` prints."""
+        """Return the description that ``tensocket devices`` prints."""
         memory = PROFILE.limits.max_bytes
         return DeviceInfo(model="NumPy behind a queue", memory=memory, driver=f"NumPy {np.__version__}")
 

@@ -10,22 +10,22 @@ from tensocket_plugins.contract import ArgumentError, Event, KernelError, Stream
 
 
 class ToyEvent(Event):
-    """A mark in a queue: the moment at which the worker came past it."""
+    """A mark in a queue, with the time at which the worker passed it."""
 
     def __init__(self) -> None:
         self.passed: Future[float] | None = None
 
     def query(self) -> bool:
-        """Whether the worker came past the mark; also true of an event never recorded."""
+        """Whether the worker has passed the mark; true for an event that was never recorded."""
         return self.passed is None or self.passed.done()
 
     def synchronize(self) -> None:
-        """Wait until the worker came past the mark."""
+        """Wait until the worker has passed the mark."""
         if self.passed is not None:
             self.passed.result()
 
     def elapsed_ms(self, end: Event) -> float:
-        """Milliseconds from this mark to ``end``.
+        """Return the milliseconds from this mark to ``end``.
 
         Raises:
             ArgumentError: One of the two was never recorded.
@@ -45,7 +45,7 @@ class ToyStream(Stream):
         self._error: BaseException | None = None
 
     def submit(self, work: Callable[[], object]) -> None:
-        """Queue ``work``; what it raises surfaces in ``synchronize``."""
+        """Queue ``work``; ``synchronize`` raises its errors."""
         self._last = self._worker.submit(self._run, work)
 
     def _run(self, work: Callable[[], object]) -> None:
@@ -55,10 +55,10 @@ class ToyStream(Stream):
             self._error = self._error or error
 
     def synchronize(self) -> None:
-        """Wait for everything queued so far.
+        """Wait for all work queued so far.
 
         Raises:
-            KernelError: Some of it failed since the last time; its cause is what was raised.
+            KernelError: Some work has failed since the last call; the error's cause is the original one.
         """
         if self._last is not None:
             self._last.result()
@@ -68,11 +68,11 @@ class ToyStream(Stream):
                               "kernels do not fail", "report it to the authors of tensocket-toy") from error
 
     def query(self) -> bool:
-        """Whether everything queued is done."""
+        """Whether all queued work is done."""
         return self._last is None or self._last.done()
 
     def wait(self, event: Event) -> None:
-        """Let the worker, not the host, wait for ``event``."""
+        """Make the worker, not the host, wait for ``event``."""
         self.submit(event.synchronize)
 
     def record(self, event: Event) -> None:

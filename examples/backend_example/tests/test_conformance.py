@@ -10,7 +10,7 @@ from tensocket_conformance.cli import main
 
 
 def test_selected_by_name() -> None:
-    """A tensor is put on the device by its name."""
+    """Put a tensor on the device by the device's name."""
     x = tensocket.arange(6.0, device=NAME).reshape(2, 3)
     assert x.device.type == NAME
     assert (x @ x.t()).tolist() == [[5.0, 14.0], [14.0, 50.0]]
@@ -18,5 +18,5 @@ def test_selected_by_name() -> None:
 
 @pytest.mark.parametrize("tier", ["T0", "T1", "T2"])
 def test_conformance(tier: str) -> None:
-    """Nothing fails."""
+    """Run the conformance suite; no case fails."""
     assert main([NAME, "--quick", "--select", f"{tier}.*"]) == 0

@@ -1,1 +1,1 @@
-"""Generated code: compiled, kept, and called on arrays."""
+"""Generated code: compiled, cached, and called on arrays."""

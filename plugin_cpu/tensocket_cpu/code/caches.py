@@ -10,7 +10,7 @@ from tensocket_plugins.ir.printers.llvm_vectors import LINE
 
 from .pointers import address_of
 
-#: Where Linux tells how large the third level is, and its usual size.
+#: The file in which Linux reports the size of the third-level cache, and the usual size.
 _LARGEST: Final = Path("/sys/devices/system/cpu/cpu0/cache/index3/size")
 _USUAL: Final = 1 << 25
 _UNITS: Final = {"K": 10, "M": 20, "G": 30}
@@ -18,19 +18,19 @@ _UNITS: Final = {"K": 10, "M": 20, "G": 30}
 
 @cache
 def cache_bytes() -> int:
-    """Bytes of the largest cache."""
+    """Return the bytes of the largest cache."""
     try:
         text = _LARGEST.read_text().strip()
         return int(text.rstrip("KMG")) << _UNITS.get(text[-1], 0)
-    except (OSError, ValueError, IndexError):  # not told, as in some containers
+    except (OSError, ValueError, IndexError):  # not reported, as in some containers
         return _USUAL
 
 
 def streaming_bytes() -> int:
-    """Bytes of operands and results together beyond which writing results past the caches is faster, as measured."""
+    """Return the measured total bytes of operands and results beyond which writing past the caches is faster."""
     return 3 * cache_bytes() // 4
 
 
 def begins_line(array: Any) -> bool:
-    """Whether an array's first element is the first of a line."""
+    """Whether an array begins at the start of a cache line."""
     return address_of(array) % LINE == 0

@@ -1,6 +1,6 @@
-"""From a scheduled program to machine code: LLVM IR as text, optimised for this processor, cached on disk.
+"""Compiles scheduled programs to machine code: LLVM IR as text, optimised for this processor, cached on disk.
 
-Object code, not IR, is what is cached and linked, so that a kernel from the cache skips all of LLVM but its linker.
+The cache holds object code, not IR, so a kernel from the cache skips all of LLVM but its linker.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache
 from .immortal import immortal
 from .pointers import POINTER_FIELD
 
-#: Changes with the passes below: code that others made is made anew.
+#: Part of the cache key. Change it with the passes below, so that code from other passes is compiled again.
 _PASSES: Final = "3"
 
 
 def _hold_library() -> None:
-    """Let forks wait for llvmlite's own lock, which all of its functions take, also when garbage is collected."""
+    """Make forks wait for llvmlite's own lock, which all of its functions take, even during garbage collection."""
     lock = getattr(getattr(getattr(llvm.ffi, "lib", None), "_lock", None), "_lock", None)
     if hasattr(lock, "acquire"):
         held_over_forks(lock, Rank.LIBRARIES)
@@ -40,8 +40,8 @@ class Compiler:
     """LLVM set up for this processor.
 
     Args:
-        cache: Where object code is kept.
-        stats: Where costs are counted.
+        cache: The disk cache of object code.
+        stats: The counters of compilation costs.
     """
 
     def __init__(self, cache: DiskCache, stats: BuildStats | None = None) -> None:
@@ -56,22 +56,24 @@ class Compiler:
         self._cpu = llvm.get_host_cpu_name()
         try:
             self._features = llvm.get_host_cpu_features().flatten()
-        except RuntimeError:  # LLVM does not know how to ask this processor
+        except RuntimeError:  # LLVM cannot query this processor
             self._features = ""
-        # Code and constants are mapped apart, in a full address space by more than short addresses span.
+        # Code and constants are mapped separately; in a full address space, they can be farther apart than short
+        # addresses reach.
         self._machine = self._target.create_target_machine(
             cpu=self._cpu, features=self._features, opt=3, reloc="static", codemodel="large")
         self._linker = immortal(llvm.create_lljit_compiler(self._machine))
 
     def compile(self, program: Program) -> tuple[list[int], Any]:
-        """Machine code of a scheduled program.
+        """Compile a scheduled program to machine code.
 
         Returns:
-            The address of each kernel's entry (see ``ir/printers/llvm_calls.py``), and an object that keeps them valid.
+            The address of each kernel's entry (see ``ir/printers/llvm_calls.py``), and an object that keeps the
+            addresses valid.
 
         Raises:
-            IRError: The program is not one for a processor.
-            KernelError: LLVM rejects what was printed.
+            IRError: The program is not scheduled for a CPU.
+            KernelError: LLVM rejects the printed IR.
         """
         names = [entry_name(number, kernel) for number, kernel in enumerate(program.kernels)]
         vectors = all_vectors(program)
@@ -80,13 +82,13 @@ class Compiler:
 
     def compile_text(self, name: str, text: str, names: Sequence[str], *,
                      vectors: bool = False) -> tuple[list[int], Any]:
-        """Machine code of a module.
+        """Compile a module to machine code.
 
         Args:
-            name: Its name in messages.
+            name: The module's name in messages.
             text: LLVM IR.
-            names: Functions whose addresses are wanted.
-            vectors: Whether the loops that matter are vector instructions already.
+            names: Functions whose addresses to return.
+            vectors: Whether the hot loops are vector instructions already.
 
         Raises:
             KernelError: LLVM rejects the text.
@@ -129,15 +131,15 @@ class Compiler:
         builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
         for name in names:
             builder.export_symbol(name)
-        # Threads may be in the code when its last owner goes, and built-in functions call it until the very end.
+        # Threads may still run the code when its last owner goes, and built-in functions call it until the very end.
         library = immortal(builder.link(self._linker, f"program{next(self._number)}"))
         return [library[name] for name in names], library
 
 
 def _optimise_vectors(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    """Run the few passes that vector instructions need: arrays into registers, arithmetic on indices.
+    """Run the few passes that vector instructions need: promote arrays to registers, simplify index arithmetic.
 
-    Schedules and the printer have done the rest; LLVM's own pipeline takes ten times as long and finds nothing.
+    Schedules and the printer have done the rest; LLVM's own pipeline takes ten times as long and finds nothing more.
     """
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
     passes = llvm.create_new_module_pass_manager()
@@ -149,7 +151,7 @@ def _optimise_vectors(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> No
 
 
 def _optimise_loops(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    """LLVM's own passes, for scalar loops; the higher levels copy loops for special cases and are no faster here."""
+    """Run LLVM's own passes on scalar loops; higher levels specialise loops and are no faster here."""
     tuning = llvm.create_pipeline_tuning_options(speed_level=1)
     tuning.loop_vectorization = True
     # Vectorised loops are interleaved anyway. Unrolling, above all that of VECTOR loops before they are vectorised,

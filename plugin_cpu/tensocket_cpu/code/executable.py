@@ -1,6 +1,6 @@
-"""Running compiled programs: arguments are packed into slots, kernels are called through ctypes.
+"""Compiled programs as calls: arguments are packed into slots, kernels are called through ctypes.
 
-The cost of a call decides from which size on generated kernels beat NumPy, so tenths of microseconds matter here.
+The cost of a call decides from which size on generated kernels beat NumPy, so tenths of a microsecond matter here.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from .pointers import POINTER_FIELD, address_of
 
 #: The compiled entry's type; the call releases the interpreter lock.
 _ENTRY: Final = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
-#: Simple operations that are worth a second thread, about 15 microseconds of them.
+#: The number of simple operations that are worth a second thread, about 15 microseconds of work.
 _GRAIN: Final = 1 << 17
-#: Sets of scalars for which a program keeps what follows from them.
+#: The number of sets of scalars for which a program caches the plan that follows from them.
 _PLANNED: Final = 64
 
 _Slot = Callable[[Any], int]
-#: The function that returns an array's number in a slot.
+#: The function that returns the number that stands for an array in a slot.
 array_slot: Final[_Slot] = address_of if POINTER_FIELD is None else id
 
 
@@ -55,12 +55,12 @@ def slot_codes(program: Program) -> str:
 
 
 def written_slots(program: Program) -> tuple[bool, ...]:
-    """Return for each array of a program whether it is written: its buffers, and then its temporaries."""
+    """Return whether a program writes each of its arrays: first the buffers, then the temporaries."""
     return (*[buffer.writable for buffer in program.buffers], *[True] * len(program.temporaries))
 
 
 def grain(kernel: Kernel) -> int:
-    """Return the elements from which a kernel's iterations are worth dividing over threads."""
+    """Return the number of elements from which a kernel is worth dividing over threads."""
     return _GRAIN // max(2, _operations(kernel.body))
 
 
@@ -72,7 +72,7 @@ def make_entry(address: int, library: Any) -> Entry:
 
 
 def _operations(body: Sequence[Stmt]) -> int:
-    """Rough number of operations of one pass through all loops in ``body``, addresses not counted."""
+    """Estimate the operations of one pass through all loops in ``body``, not counting address arithmetic."""
     seen: set[int] = set()
 
     def visit(e: Expr) -> int:
@@ -87,7 +87,7 @@ def _operations(body: Sequence[Stmt]) -> int:
 
 
 class _Launch:
-    """One kernel: its entry, and how many iterations it may divide."""
+    """One kernel: its entry, and how many of its iterations threads may divide."""
 
     __slots__ = ("entry", "extent", "grain", "position")
 
@@ -104,7 +104,7 @@ class _Launch:
                 self.position = names.index(loop.stop.name)
             else:
                 self.extent = host_function((loop.stop,))
-        # Elements of the largest array from which the iterations are divided.
+        # The iterations are divided if the largest array has more elements than this.
         self.grain = grain(kernel)
 
 
@@ -115,10 +115,10 @@ def make_executable(program: Program, addresses: Sequence[int], library: Any, po
 
     Args:
         program: The scheduled program.
-        addresses: Entry of each kernel.
-        library: An object that keeps these valid.
-        pool: The threads that large work is divided over.
-        empty: Gives memory for temporaries.
+        addresses: The entry of each kernel.
+        library: An object that keeps the addresses valid.
+        pool: The threads that large launches are divided over.
+        empty: Allocates temporaries.
         recompile: Compiles another form of the program, for arrays that are larger than the caches.
     """
     pack = struct.Struct(f"={slot_codes(program)}").pack
@@ -134,10 +134,10 @@ def make_executable(program: Program, addresses: Sequence[int], library: Any, po
 
 
 class Streaming:
-    """The form of a program whose results go past the caches, compiled when the first large arrays come.
+    """The form of a program that writes its results past the caches, compiled for the first large arrays.
 
     Attributes:
-        least: Elements of a result from which the arrays together may leave little of the caches.
+        least: The number of elements of a result from which all arrays together can fill the caches.
     """
 
     __slots__ = ("_program", "_recompile", "_row", "_run", "_written", "least")
@@ -150,8 +150,10 @@ class Streaming:
         self.least: float = streaming_bytes() / sum(buffer.dtype.itemsize for buffer in program.buffers)
 
     def run(self, buffers: Sequence[Any], scalars: Sequence[int | float]) -> bool:
-        """Run, if the arrays are large enough together, and results are contiguous, begin with a line, consist of rows
-        of whole lines and replace no operand.
+        """Run if this form fits, and return whether it did.
+
+        The arrays must be large enough together; results must be contiguous, begin at a cache line, consist of rows of
+        whole lines and overwrite no operand.
         """
         if sum([array.nbytes for array in buffers]) <= streaming_bytes():  # operands may be smaller than results
             return False
@@ -166,7 +168,7 @@ class Streaming:
             length = int(scalars[self._row])
             if length < ROW_LANES or any(length * buffers[k].itemsize % LINE for k in self._written):
                 return False
-        self._run(buffers, scalars, None)  # type: ignore[misc, arg-type]  # made by now; at once
+        self._run(buffers, scalars, None)  # type: ignore[misc, arg-type]  # compiled by now; the default stream
         return True
 
     def _compile(self) -> bool:
@@ -182,7 +184,7 @@ class Streaming:
 
 def _simple(name: str, pack: Callable[..., bytes], written: Sequence[bool], entry: Entry, position: int, grain: int,
             pool: ThreadPool, streaming: Streaming | None) -> Executable:
-    """Make the function of the usual case: one kernel, no temporaries, a scalar as the divisible loop's extent."""
+    """Return the function of the usual case: one kernel, no temporaries, a scalar as the divisible loop's extent."""
     slot = array_slot
 
     def run(buffers: Sequence[Any], scalars: Sequence[int | float], stream: Stream | None) -> None:
@@ -193,7 +195,7 @@ def _simple(name: str, pack: Callable[..., bytes], written: Sequence[bool], entr
         if streaming is not None and buffers[0].size >= streaming.least and streaming.run(buffers, scalars):
             return
         args = pack(*map(slot, buffers), *scalars)
-        # Results come first and operands last; one of the two shows how much work there is.
+        # Results come first and operands last; the larger of the two measures the work.
         size = max(buffers[0].size, buffers[-1].size)
         if RECORDERS:
             note_launch(entry, buffers, written, (args[8 * len(buffers):], count), size > grain)
@@ -206,7 +208,7 @@ def _simple(name: str, pack: Callable[..., bytes], written: Sequence[bool], entr
 
 
 class _Run:
-    """Any program."""
+    """The executable of any program."""
 
     def __init__(self, program: Program, pack: Callable[..., bytes], launches: Sequence[_Launch],
                  pool: ThreadPool, empty: Callable[[tuple[int, ...], np.dtype[Any]], Any]) -> None:
@@ -242,7 +244,7 @@ class _Run:
                 launch.entry(args, 0, 1 if count is None else count)
 
     def _plan(self, scalars: tuple[int | float, ...]) -> tuple[tuple[tuple[int], ...], tuple[int | None, ...]]:
-        """Shapes of temporaries, and for each kernel how many iterations may be divided; kept for these scalars."""
+        """Return the shapes of temporaries and each kernel's number of divisible iterations; cached by the scalars."""
         named: Any = dict(zip(self._names, scalars, strict=True))
         counts: list[Any] = [scalars[launch.position] if launch.position is not None
                              else None if launch.extent is None else launch.extent(named)[0]

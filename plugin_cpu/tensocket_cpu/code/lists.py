@@ -1,7 +1,8 @@
-"""Running one compiled kernel over many sets of arguments with one call.
+"""One compiled kernel over many sets of arguments, with one call.
 
-The sets stand one behind the other in a table of slots. A small driver walks through it in machine code and calls the
-kernel's entry for each; it takes a range of all iterations together, so that threads share them evenly.
+A table of slots holds the sets one after the other. A small driver in machine code walks through the table and calls
+the kernel's entry for each set. The driver takes a range of the iterations of all sets together, so threads share them
+evenly.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from .compiler import Compiler
 
 _NAME: Final = "tensocket.list"
-#: The header in front of the table: sets, slots of each, position of the number of iterations, the kernel's entry.
+#: The header before the table: number of sets, slots per set, slot of the number of iterations, the kernel's entry.
 _HEAD: Final = struct.Struct("=QQQQ")
 _DRIVER: Final = f"""
 define void @{_NAME}(ptr noalias readonly %args, i64 %begin, i64 %end) nounwind {{
@@ -75,11 +76,12 @@ def make_list(compiler: Compiler, program: Program, pool: ThreadPool) -> ListExe
 
     Args:
         compiler: Makes machine code.
-        program: Scheduled for a processor.
-        pool: The threads that large work is divided over.
+        program: A program that is scheduled for a CPU.
+        pool: The threads that large launches are divided over.
 
     Returns:
-        None for programs of several kernels, with temporaries, or without a loop over a scalar parameter around all.
+        The function; None for a program of several kernels, with temporaries, or without an outermost loop over a
+        scalar parameter.
     """
     loop = split_loop(program, program.kernels[0])
     if len(program.kernels) != 1 or program.temporaries or loop is None or not isinstance(loop.stop, Var):

@@ -1,4 +1,4 @@
-"""Where an array's elements are, without asking NumPy, whose own ways take ten times as long."""
+"""The address of an array's elements, read from the object: NumPy's own interfaces take ten times as long."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def _read_field(array: Any, offset: int) -> int:
 
 
 def find_pointer_field() -> int | None:
-    """Byte offset of the data pointer in an array object; None where this interpreter or NumPy keeps it elsewhere."""
+    """Return the byte offset of the data pointer in an array object; None if this interpreter or NumPy moved it."""
     offset = object.__basicsize__  # the first field behind the object's header
     base = np.zeros((3, 4), np.float32)
     arrays = (base, base[1:, ::2], base[:, 1], np.zeros((), np.int8), base[::-1])
     return offset if all(_read_field(array, offset) == _ask_interface(array) for array in arrays) else None
 
 
-#: Offset of the data pointer in array objects, whose addresses are their ``id`` then; None where that is not so.
+#: The byte offset of the data pointer in an array object, counted from its ``id``; None if it is unknown.
 POINTER_FIELD: Final = find_pointer_field()
 
 

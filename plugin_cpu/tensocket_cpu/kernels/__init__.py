@@ -1,1 +1,1 @@
-"""Kernels of the backend's own, which schedules or machine code make."""
+"""The backend's own kernels, which come from schedules or from machine code."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..device import CpuDevice
 
 _DTYPES: Final = ("float32", "float64", "float16", "bfloat16")
-#: Plans that are kept.
+#: The number of plans that are cached.
 _PLANS: Final = 256
 
 Sizes = tuple[int, ...]
@@ -31,7 +31,7 @@ Sizes = tuple[int, ...]
 
 @dataclass(frozen=True)
 class _Copy:
-    """A copy of an operand by lines: its shape [A, B, i, pitch], and the program with its numbers."""
+    """A copy of an operand in lines: its shape [A, B, i, pitch], and the program with its scalars."""
 
     shape: Sizes
     run: Executable
@@ -40,9 +40,7 @@ class _Copy:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The plan that follows from shapes and strides: copies of operands that cannot be read as they are, and
-    numbers.
-    """
+    """The plan that follows from shapes and strides: scalars, and copies of operands that kernels cannot read."""
 
     run: Executable
     query: _Copy | None
@@ -55,12 +53,13 @@ class _Plan:
 
 
 class Attention:
-    """The kernels of one device: ``attend`` and its backward pass.
+    """The attention kernels of one device: ``attend`` and its backward pass.
 
-    ``attend``: results [A, B, L, V] and logarithms of sums [A, B, L]; queries [A, B, L, E], keys [A, H, S, E] and
-    values [A, H, S, V] of H heads that divide B, and a mask that is expanded to [A, B, L, S] (or None); whether it is
-    causal, and the scale. ``attend_gradients``: gradients of queries, keys and values; the gradient of the results, the
-    operands as before, results and logarithms of sums. Written arrays are contiguous, and no array is empty.
+    ``attend`` writes results [A, B, L, V] and logarithms of sums [A, B, L]. It reads queries [A, B, L, E], keys
+    [A, H, S, E] and values [A, H, S, V], where the number of heads H divides B, and a mask that is expanded to
+    [A, B, L, S] (or None). Its scalars are whether attention is causal, and the scale. ``attend_gradients`` writes the
+    gradients of queries, keys and values. It reads the gradient of the results, the same operands, the results and the
+    logarithms of sums. Written arrays are contiguous, and no array is empty.
     """
 
     def __init__(self, device: CpuDevice) -> None:
@@ -127,13 +126,13 @@ class Attention:
              *_steps(out), scale), stream)
 
     def _rows(self, dtype: DType, work: DType, x: Any, vectors: int) -> _Copy | None:
-        """Return how to copy an array whose rows are read in tiles of some vectors; None where that needs no copy."""
+        """Return the copy of an array whose rows are read in tiles of ``vectors`` vectors; None if it needs none."""
         if dtype is work and x.strides[3] == x.itemsize and x.shape[3] % (vectors * lanes(work)) == 0:
             return None
         return self._lines(dtype, work, x, vectors)
 
     def _lines(self, dtype: DType, work: DType, x: Any, vectors: int) -> _Copy:
-        """Return a copy [A, B, i, j] with zeros behind each line, up to a multiple of some vectors."""
+        """Return a copy [A, B, i, j] whose lines are padded with zeros to a multiple of ``vectors`` vectors."""
         span = vectors * lanes(work) if vectors > 1 else VECTORS * lanes(work)
         pitch = -(-x.shape[3] // span) * span
         steps = tuple(s // x.itemsize for s in x.strides)
@@ -152,9 +151,7 @@ def _form(dtype: DType, work: DType, mask: Any, causal: bool, depth: int, size: 
 
 
 def _neighbours(mask: Any) -> Any:
-    """Return a mask whose elements for neighbouring keys are neighbours; what is the same for several rows stays one
-    row.
-    """
+    """Return a mask whose elements for adjacent keys are adjacent; rows that share memory still share it."""
     if mask.strides[3] == mask.itemsize or mask.shape[3] == 1:
         return mask
     own = tuple(slice(None, 1 if step == 0 else None) for step in mask.strides[:3])
@@ -162,7 +159,7 @@ def _neighbours(mask: Any) -> Any:
 
 
 def _steps(x: Any) -> Sizes:
-    """Strides of all dimensions but the last, in elements."""
+    """Return the strides of all dimensions but the last, in elements."""
     a, b, row, _ = x.strides
     size = x.itemsize
     return a // size, b // size, row // size
@@ -173,7 +170,7 @@ def _mask_steps(mask: Any) -> Sizes:
 
 
 def _read_steps(x: Any, copy: _Copy | None) -> Sizes:
-    """Strides of an operand or of its copy."""
+    """Return the strides of an operand or, if it is copied, of its copy."""
     if copy is None:
         return _steps(x)
     _, heads, rows, pitch = copy.shape

@@ -1,4 +1,4 @@
-"""The backward pass of attention (``attention``), which computes the weights anew from the logarithms of sums."""
+"""The backward pass of attention (``attention.py``), which recomputes the weights from the logarithms of sums."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ from .tiles import Tile, index, numbers
 def backward(form: Form) -> Program:
     """Return the backward pass of ``forward``: one task for each head of keys, so that sums have one order.
 
-    Parameters: gradients of queries, keys and values (contiguous); rooms for them: [A, B, blocks * ROWS, pitch of
-    keys], for each task [KEYS, pitch of keys] and [KEYS, pitch of values]; room for a number of every query; the mask;
-    queries, keys turned, keys, values turned, gradients of results, results (their last dimension is contiguous) and
-    logarithms of sums; then the number of tasks, heads of keys, shared, L, S, E and V, blocks of queries, pitches of
-    rooms and of lines of keys and values; strides (a, b, row) of mask, queries, keys, gradients and results; the scale.
+    Parameters: gradients of queries, keys and values (contiguous); scratch for them: [A, B, blocks * ROWS, pitch of
+    keys], and per task [KEYS, pitch of keys] and [KEYS, pitch of values]; scratch of one number per query; the mask;
+    queries, transposed keys, keys, transposed values, gradients of results, results (contiguous in their last
+    dimension) and logarithms of sums; then the number of tasks, heads of keys, shared, L, S, E and V, blocks of
+    queries, pitches of scratch and of lines of keys and values; strides (a, b, row) of mask, queries, keys, gradients
+    and results; the scale.
     """
     scalars, names = numbers(
         "tasks groups shared length keys depth size blocks key_pitch value_pitch key_line value_line mask_a mask_b "
@@ -80,7 +81,7 @@ def backward(form: Form) -> Program:
 
 
 class _Back:
-    """Parts of the backward pass."""
+    """The parts of the backward pass."""
 
     def __init__(self, form: Form, parameters: dict[str, Var]) -> None:
         self.form = form
@@ -96,7 +97,7 @@ class _Back:
                        Local("part", work, self.block.width))
 
     def dots(self, lead: Expr, a: Expr, b: Expr) -> Stmt:
-        """Return the product of each query's result and its gradient."""
+        """Return the statements for the dot product of each query's result and its gradient."""
         p, tile, work = self.p, self.block.tile, self.form.work
         row, v, at, grad_at = map(index, ("row", "v", "at", "grad_at"))
         lane, zero = tile.over(const(0, v.dtype)), const(0, work)
@@ -144,7 +145,7 @@ class _Back:
         ]
 
     def _slopes(self, at: tuple[Expr, ...], count: Expr, first: Expr, j: Expr) -> Stmt:
-        """Weights in the place of scores, and the gradients of scores."""
+        """Return the statement that replaces scores by weights and computes the gradients of the scores."""
         p, block, work = self.p, self.block, self.form.work
         _, a, b, _, lead = at
         r, row, limit = map(index, ("r", "row", "limit"))
@@ -169,7 +170,7 @@ class _Back:
         ])
 
     def write(self, result: str, place: tuple[Expr, Expr], room: str, source: tuple[Expr, Expr], rows: Expr) -> Stmt:
-        """Rows of a room, to a result of some width."""
+        """Return the statement that copies rows of scratch to a result, which has its own width."""
         r, v, tile = index("r"), index("v"), self.block.tile
         (at, width), (begin, pitch) = place, source
         value = cast(Load(room, tile.over(begin + r * pitch + v), self.form.work), self.form.result)

@@ -1,4 +1,4 @@
-"""The parts of attention and of its backward pass: products of a block of queries and a block of keys."""
+"""Building blocks of attention and its backward pass: products of a block of queries and a block of keys."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ from tensocket_plugins.ir.schedule.nest import smaller
 
 from .tiles import Tile, index, lanes
 
-#: Queries in a block: a multiple of the rows of every tile.
+#: The number of queries in a block: a multiple of the rows of every tile.
 ROWS: Final = 24
-#: Vectors of keys in a block, and rows of the tile of their scores.
+#: The vectors of keys in a block, and the rows of the tile of their scores.
 VECTORS: Final = 4
 SCORES: Final = 6
-#: Keys that the backward pass makes room for in a block: a multiple of the rows of every tile.
+#: The number of keys of a block for which the backward pass has scratch: a multiple of the rows of every tile.
 KEYS: Final = 72
 
 
 def columns(width: int, dtype: DType) -> int:
-    """Vectors in the rows of a tile, for results of a width: as few as possible stick out."""
+    """Return the number of vectors per row of a tile that wastes the fewest vectors beyond results of a given width."""
     vectors = -(-width // lanes(dtype))
     return min((4, 3, 2, 1), key=lambda c: -(-vectors // c) * c)
 
 
 @dataclass(frozen=True)
 class Form:
-    """The case that programs are made for.
+    """The case that a program is specialised for.
 
     Attributes:
         result: Element type of operands and results.
         work: Element type of sums and of the arrays that ``lines`` makes.
-        mask: Element type of the mask; None if there is none.
-        causal: Whether query i looks at keys up to i only.
-        keys: Vectors in rows of results as wide as a key.
-        values: Vectors in rows of results as wide as a value.
+        mask: Element type of the mask; None without a mask.
+        causal: Whether query i attends to keys up to i only.
+        keys: Vectors per row of a tile, for results as wide as a key.
+        values: Vectors per row of a tile, for results as wide as a value.
     """
 
     result: DType
@@ -66,7 +66,7 @@ class Form:
     values: int
 
     def masks(self) -> list[Buffer]:
-        """Return the mask's parameter, if there is one."""
+        """Return the parameter of the mask; an empty list without a mask."""
         return [] if self.mask is None else [Buffer("mask", self.mask)]
 
 
@@ -79,7 +79,7 @@ def fold(array: str, width: int, dtype: DType, combine: Callable[[Expr, Expr], E
 
 
 def larger(a: Expr, b: Expr) -> Expr:
-    """Return the larger one; of a NaN and a number either, since sums tell what is NaN."""
+    """Return the larger of two values; either one if one is NaN, because the sums propagate NaN."""
     return select(a < b, b, a)
 
 
@@ -94,20 +94,20 @@ class Block:
         self.tile = Tile(SCORES, VECTORS, form.work)
 
     def limit(self, row: Expr, keys: Expr) -> Expr:
-        """Return the number of keys that a query may look at."""
+        """Return the number of keys that a query may attend to."""
         return smaller(row + 1, keys) if self.form.causal else keys
 
     def products(self, array: str, operands: tuple[str, Expr, Expr, str, Expr, Expr], depth: Expr, count: Expr,
                  first: Expr, last: Expr) -> Stmt:
-        """Products of a block's rows and columns, to a local array.
+        """Return the statement that writes the products of a block's rows and columns to a local array.
 
         Args:
-            array: The array.
-            operands: The array of rows, where its matrix begins and the distance of its rows; the array of turned rows,
-                where the block begins in it and the distance of its lines.
-            depth: Terms of a product.
-            count: Rows in the block.
-            first: The first of them.
+            array: The local array.
+            operands: The array of rows, the offset of its matrix and the stride of its rows; the array of transposed
+                rows, the offset of the block in it and the stride of its lines.
+            depth: The number of terms of a product.
+            count: The number of rows in the block.
+            first: The first of these rows.
             last: The matrix's last row.
         """
         left, begin, step, right, start, pitch = operands
@@ -122,7 +122,10 @@ class Block:
         ], step=SCORES)
 
     def scores(self, r: Expr, key: Expr, limit: Expr, mask_at: Expr, scale: Expr) -> tuple[list[Stmt], list[Var]]:
-        """Scaled and masked scores of a query; -inf where it may not look. Stands in a loop over lanes."""
+        """Return the scaled and masked scores of a query; -inf for keys beyond ``limit``.
+
+        The statements belong in a loop over lanes.
+        """
         found, body, never = [], list[Stmt](), const(-math.inf, self.work)
         for c in range(VECTORS):
             score, place = Var(f"score{c}", self.work), self.tile.over(key, c)
@@ -139,16 +142,16 @@ class Block:
     def accumulate(self, tile: Tile, array: str, step: tuple[Expr, Expr], size: tuple[Expr, Expr, Expr],
                    left: tuple[str, Callable[[Expr], Expr], int | Expr], right: tuple[str, Expr, Expr],
                    factor: str = "") -> Stmt:
-        """Add a product to a matrix in memory, by tiles.
+        """Return the statement that adds a product to a matrix in memory, tile by tile.
 
         Args:
             tile: Sums in registers.
             array: The matrix.
-            step: Where it begins, and the distance of its rows.
+            step: The offset of the matrix, and the stride of its rows.
             size: Its rows, tiles in a row, and the terms of a product.
-            left: An array, where a row begins in it, and the distance of neighbours.
+            left: An array, the offset of a row in it, and the stride along a row.
             right: As in ``Tile.multiply``.
-            factor: An array of what each row is multiplied by before.
+            factor: An array with a factor for each row of the matrix, which is applied before the product is added.
         """
         r, v, at = index("r"), index("v"), index("at")
         begin, pitch = step
@@ -183,5 +186,5 @@ def sum_of(values: Sequence[Expr]) -> Expr:
 
 
 def scale_of(work: DType) -> Scalar:
-    """Return the parameter that scores are multiplied by."""
+    """Return the parameter for the scale of the scores."""
     return Scalar("scale", float64 if work is float64 else float32)

@@ -1,11 +1,11 @@
 """Attention on a processor without all scores: blocks of queries meet blocks of keys in the first cache.
 
-The softmax is taken as the blocks come, with the largest score and the sum so far (Milakov and Gimelshein, 2018; Dao et
-al., 2022): what has been added up is scaled down when a larger score appears. Of the way there only the logarithm of
-each query's sum is kept; the backward pass computes the weights anew from it.
+The kernel computes the softmax block by block, with the largest score and the sum so far (Milakov and Gimelshein, 2018;
+Dao et al., 2022): it scales the sums down when a larger score appears. The forward pass saves only the logarithm of
+each query's sum, from which the backward pass recomputes the weights.
 
-Products are tiles in vector registers: one operand is read element by element, the other in vectors, so that keys, and
-values on the backward pass, are turned once before (``lines``).
+Products are tiles in vector registers: a tile reads one operand element by element and the other in vectors. So keys,
+and values in the backward pass, are transposed once beforehand (``lines``).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .tiles import Tile, index, lanes, numbers
 
 
 def lines(source: DType, work: DType, unit: bool) -> Program:
-    """``out[a, b, i, j] = source[a, b, i, j]``, 0 beyond the source's last j.
+    """Return the program ``out[a, b, i, j] = source[a, b, i, j]``, 0 beyond the source's last j.
 
     Parameters: result, source; then the number of lines (a, b and i), sizes of b and i, the number of j, the result's
     number of j (a multiple of a vector), and the strides of the source.
@@ -49,7 +49,7 @@ def lines(source: DType, work: DType, unit: bool) -> Program:
     Args:
         source: Element type of the source.
         work: Element type of the result.
-        unit: Whether neighbours along j are neighbours in the source.
+        unit: Whether the source is contiguous along j.
     """
     scalars, names = numbers("total heads height width pitch step_a step_b step_i step_j")
     total, heads, height, width, pitch, step_a, step_b, step_i, step_j = names
@@ -71,12 +71,12 @@ def lines(source: DType, work: DType, unit: bool) -> Program:
 
 
 def forward(form: Form) -> Program:
-    """Attention of queries [A, B, L, E] to keys and values of fewer heads, [A, B / shared, S, ..].
+    """Return the attention of queries [A, B, L, E] to keys and values of fewer heads, [A, B / shared, S, ..].
 
-    Parameters: results [A, B, L, V], logarithms of sums [A, B, L] (0 for queries that look at nothing), room for sums
-    (rows of all tasks, pitch); the mask, whose elements for neighbouring keys are neighbours; queries, keys turned as
-    ``lines`` does, values; the number of tasks (blocks of all queries), blocks of a head, B, shared, L, S, E and V, the
-    pitch of sums, the distance of lines of keys; strides (a, b, row) of results, mask, queries and values; the scale.
+    Parameters: results [A, B, L, V], logarithms of sums [A, B, L] (0 for queries that attend to no key), scratch for
+    sums (rows of all tasks, pitch); the mask, contiguous along keys; queries, keys transposed by ``lines``, values; the
+    number of tasks (blocks of all queries), blocks of a head, B, shared, L, S, E and V, the pitch of sums, the stride
+    of lines of keys; strides (a, b, row) of results, mask, queries and values; the scale.
     """
     scalars, names = numbers(
         "tasks blocks heads shared length keys depth size pitch key_pitch out_a out_b out_r mask_a mask_b mask_r "
@@ -147,12 +147,12 @@ def forward(form: Form) -> Program:
 
 
 def _finish(block: Block, places: tuple[Expr, Expr, Expr], sizes: tuple[Expr, Expr, Expr, Expr]) -> Stmt:
-    """Divide a block's results by their sums; keep the logarithms of these.
+    """Return the statement that divides a block's results by their sums and stores the sums' logarithms.
 
     Args:
         block: The block.
-        places: Where the block begins among logarithms and results, and the distance of the results' rows.
-        sizes: Rows in the block, size of a value, and where the sums begin and the distance of their rows.
+        places: The offsets of the block in logarithms and in results, and the stride of the results' rows.
+        sizes: Rows in the block, size of a value, the offset of the sums and the stride of their rows.
     """
     work, width, tile = block.work, block.width, block.tile
     (at, out_at, out_r), (count, size, room, pitch) = places, sizes

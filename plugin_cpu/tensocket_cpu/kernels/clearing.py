@@ -1,4 +1,4 @@
-"""Zeros in a part of an array: NumPy writes them, and a kernel while launches are recorded."""
+"""Filling part of an array with zeros: by NumPy, or by a kernel while launches are recorded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def zeros(dtype: DType) -> Program:
-    """``out[row * pitch + first + k] = 0`` for ``rows`` rows and ``count`` numbers k."""
+    """Return the program ``out[row * pitch + first + k] = 0`` for ``rows`` rows and k below ``count``."""
     names = ("rows", "count", "pitch", "first")
     rows, count, pitch, first = (Var(name, int64) for name in names)
     row, k = Var("row", int64), Var("k", int64)
@@ -24,9 +24,9 @@ def zeros(dtype: DType) -> Program:
 
 
 def clear(device: CpuDevice, array: Any, first: int, dtype: DType, stream: Stream) -> None:
-    """Fill rows of a contiguous array [rows, columns] with zeros from a column on.
+    """Fill the rows of a contiguous array [rows, columns] with zeros from column ``first`` on.
 
-    Writes by NumPy are not part of recorded launches.
+    A recording does not see writes by NumPy, so a kernel writes the zeros while one runs.
     """
     if not RECORDERS:
         array[:, first:] = 0

@@ -1,9 +1,9 @@
 """Convolution, its transpose and its weight's gradient by the direct schedule (``convolution_schedule.py``).
 
-Windows of 3 x 3 with stride 1 are left to ``winograd.py`` where that is faster and all results are finite.
+``winograd.py`` serves windows of 3 x 3 with stride 1 if it is faster and all results are finite.
 
-Everything that depends on shapes and strides alone, tables of offsets above all, is kept: small convolutions cost
-little more than their launches.
+Caches hold everything that depends on shapes and strides alone, above all the tables of offsets, so that small
+convolutions cost little more than their launches.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from ..device import CpuDevice
 
 _DTYPES: Final = ("float32", "float64", "float16", "bfloat16")
-#: Positions whose elements the first cache holds for all tiles of a task.
+#: The number of positions whose elements stay in the first-level cache for all tiles of a task.
 _SPAN: Final = 1024
-#: Tasks from which there is enough for every thread.
+#: The number of tasks that is enough for every thread.
 _TASKS: Final = 16
-#: Calls whose launches are kept.
+#: The number of calls whose launches are cached.
 _PLANNED: Final = 512
 
 
@@ -56,11 +56,11 @@ class _Part:
     """The launches of one phase.
 
     Attributes:
-        size: Elements of the weight by blocks.
-        places: Where these are taken from.
-        gather: The program that takes them, with its scalars.
+        size: Elements of the weight in blocks.
+        places: The offsets in the weight from which the blocks are gathered.
+        gather: The program that gathers them, with its scalars.
         offsets: See ``Phase``.
-        rows: Likewise.
+        rows: See ``Phase``.
         multiply: The convolution, with its scalars.
     """
 
@@ -74,7 +74,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A convolution's launches; ``complete``: they write every element of the result."""
+    """A convolution's launches; ``complete``: whether they write every element of the result."""
 
     image: Flat
     parts: tuple[_Part, ...]
@@ -86,12 +86,12 @@ class _WeightCall:
     """The launches for a weight's gradient.
 
     Attributes:
-        image: The image laid out flat.
-        upstream: The upstream gradient likewise.
-        offsets: Those of taps, a whole number of tiles of them.
-        multiply: The program that takes these, with its scalars.
+        image: The flat image.
+        upstream: The flat upstream gradient.
+        offsets: The offsets of the taps, padded to whole tiles.
+        multiply: The program that reads these, with its scalars.
         channels: Channels of a tile.
-        plan: Where positions of the result are.
+        plan: The layout of the result's positions.
     """
 
     image: Flat
@@ -103,13 +103,13 @@ class _WeightCall:
 
 
 def _block(count: int) -> int:
-    """Channels of a tile."""
+    """Return the number of channels of a tile."""
     return programs.CHANNELS if count > 4 else 4 if count > 2 else count
 
 
 @lru_cache(maxsize=512)
 def _weight_places(kernel: Sizes, steps: Sizes, taps: Sizes, depth: int, step: int) -> Table:
-    """Return where the factors of a channel of the result stand in the weight, by channel that is read and tap."""
+    """Return the offsets in the weight of the factors of one result channel, by input channel and tap."""
     tap: Any = np.zeros((1,) * len(steps), np.int64)
     for d, distance in enumerate(steps):
         tap = tap + np.arange(kernel[d]).reshape(tuple(-1 if k == d else 1 for k in range(len(steps)))) * distance
@@ -117,25 +117,25 @@ def _weight_places(kernel: Sizes, steps: Sizes, taps: Sizes, depth: int, step: i
 
 
 def _span(count: int, work: DType) -> int:
-    """Positions of a tile for a group of ``count`` channels."""
+    """Return the number of positions in a tile, for a group of ``count`` channels."""
     return programs.vectors(_block(count)) * lanes(work)
 
 
 def _there(plan: Plan, positions: int, work: DType) -> Any:
-    """Return 1 where positions of the result are, else 0."""
+    """Return a mask over flat positions: 1 at positions of the result, else 0."""
     phase, pitch = plan.phases[0], plan.lines[-1].length
     number = np.arange(positions)
-    rows = phase.rows[np.minimum(number // pitch, len(phase.rows) - 1)]  # the last one is nowhere
+    rows = phase.rows[np.minimum(number // pitch, len(phase.rows) - 1)]  # the last row is outside of the result
     return ((rows >= 0) & (number % pitch < phase.width)).astype(work.numpy)
 
 
 def _known_step(step: int) -> int | None:
-    """Return a step that vectors of neighbours can be read with."""
+    """Return the stride if the kernel can be specialised for it; None for any other stride."""
     return step if step in (0, 1, 2) else None
 
 
 def _square(w: Any, scalars: Sequence[Any]) -> bool:
-    """Whether these are windows that Winograd's method may be for."""
+    """Whether Winograd's method can serve these windows."""
     return bool(w.shape[2:] == (3, 3) and scalars[0] == (1, 1) and scalars[2] == (1, 1))
 
 
@@ -146,10 +146,10 @@ def _layer(x: Any, out: Any, scalars: Sequence[Any], turned: bool) -> winograd.L
 
 
 class Convolutions:
-    """The three kernels of one device.
+    """The three convolution kernels of one device.
 
-    Each is called with stride, padding, dilation (a number per spatial dimension) and groups as scalars; no array is
-    empty, and results are contiguous.
+    The scalars of each are stride, padding, dilation (one number per spatial dimension) and groups. No array is empty,
+    and results are contiguous.
     """
 
     def __init__(self, device: CpuDevice) -> None:
@@ -164,12 +164,12 @@ class Convolutions:
 
     def _forward(self, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Sequence[Any],
                  stream: Stream) -> None:
-        """``outs[0]`` [B, O, outputs..] of ``ins``: image [B, C, sizes..] and weight [O, C / groups, kernel..]."""
+        """Compute ``outs[0]`` [B, O, outputs..] from image [B, C, sizes..] and weight [O, C / groups, kernel..]."""
         self._convolve(dtype, work, outs[0], ins[0], ins[1], scalars, False, stream)
 
     def _transposed(self, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Sequence[Any],
                     stream: Stream) -> None:
-        """``outs[0]`` [B, C, sizes..] of ``ins``: upstream [B, O, outputs..] and weight [O, C / groups, kernel..]."""
+        """Compute ``outs[0]`` [B, C, sizes..] from upstream [B, O, outputs..] and weight [O, C / groups, kernel..]."""
         self._convolve(dtype, work, outs[0], ins[0], ins[1], scalars, True, stream)
 
     def _convolve(self, dtype: DType, work: DType, out: Any, x: Any, w: Any, scalars: Sequence[Any], turned: bool,
@@ -209,7 +209,7 @@ class Convolutions:
             run((out, image, weight, part.offsets, part.rows), numbers, stream)
 
     def _narrow(self, dtype: DType, x: Any, w: Any, out: Any, scalars: Sequence[Any]) -> bool:
-        """Whether numbers are multiplied in pairs."""
+        """Whether the convolution multiplies pairs of bfloat16 numbers."""
         if dtype.name != "bfloat16" or not narrow_convolution.serves(x, w, out, scalars[3]):
             return False
         products = self._device.narrow_products(dtype.name)
@@ -217,7 +217,7 @@ class Convolutions:
 
     def _weight(self, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Sequence[Any],
                 stream: Stream) -> None:
-        """``outs[0]`` [O, C / groups, kernel..] of ``ins``: upstream [B, O, outputs..] and image [B, C, sizes..]."""
+        """Compute ``outs[0]`` [O, C / groups, kernel..] from upstream [B, O, outputs..] and image [B, C, sizes..]."""
         (out,), (grad, x) = outs, ins
         if self._queued("convolve_weight", partial(self._weight, dtype, work, outs, ins, scalars), stream):
             return
@@ -252,14 +252,17 @@ class Convolutions:
             run((out, upstream, image, call.offsets, there), numbers, stream)
 
     def _queued(self, operator: str, again: Callable[[Stream], None], stream: Stream) -> bool:
-        """Queue what makes a result on a stream with a thread: if it is finite is known only when it is there."""
+        """Queue a whole computation on a stream with a thread, and return whether the stream has one.
+
+        The computation must look at its result to learn whether all of it is finite.
+        """
         if type(stream) is not CpuQueue:
             return False
         stream.submit(operator, partial(again, self._device.default_stream))
         return True
 
     def filled(self, flat: Flat, work: DType, x: Any, stream: Stream) -> Any:
-        """Return a flat image of ``x``."""
+        """Return the flat image of ``x``."""
         made = self._device.empty(flat.shape, work, stream)
         clear(self._device, made, flat.used, work, stream)
         for run, numbers in flat.launches:
@@ -289,13 +292,13 @@ class Convolutions:
         return _Call(self.flat(dtype, work, x, plan), tuple(parts), plan.complete)
 
     def flat(self, dtype: DType, work: DType, x: Any, plan: Plan) -> Flat:
-        """Return the image [B, C, phases, lengths..], and zeros behind it that the last tile reads."""
+        """Return the layout [B, C, phases, lengths..] of a flat image, followed by zeros that the last tile reads."""
         batch, channels, dims = x.shape[0], x.shape[1], len(plan.lines)
         lengths = [line.length for line in plan.lines]
         step = plan.parts * plan.plane
         used = batch * channels * step
         # A tile reads beyond the last position, and a tap of the weight's gradient beyond the last row.
-        slack = pitches_of(lengths)[0] + _span(1, work) + 1  # the last element is the weight's gradient's, for NaN
+        slack = pitches_of(lengths)[0] + _span(1, work) + 1  # the weight's gradient marks NaN in the last element
         step_n, step_c, *steps = element_strides(x)
         run = self._device.program(programs.flat_image, dtype, work, dims, _known_step(plan.lines[-1].stride
                                                                                       * steps[-1]))
@@ -310,8 +313,9 @@ class Convolutions:
 
     def _blocks(self, dtype: DType, work: DType, w: Any, groups: int, taps: Sizes, channels: int,
                 turned: bool) -> tuple[int, Table, tuple[Executable, Sizes]]:
-        """Return the weight by blocks of ``channels`` of the result; ``turned``: its inputs are the result's
-        channels.
+        """Return the weight in blocks of ``channels`` result channels: its size, its offsets and its program.
+
+        If ``turned``, the weight's input channels are the result's channels.
         """
         out_step, in_step, *steps = element_strides(w)
         rows, inputs = w.shape[0] // groups, w.shape[1]
@@ -345,7 +349,7 @@ class Convolutions:
             out.shape[1] * plane, rows * depth, depth, image.shape[1] - 1)), channels, plan)
 
     def _upstream(self, dtype: DType, work: DType, grad: Any, plan: Plan) -> Flat:
-        """Upstream [B, O, positions] with zeros where rows of the flat image are longer."""
+        """Return the layout of upstream [B, O, positions], with zeros where rows of the flat image are longer."""
         outputs, dims = grad.shape[2:], len(plan.lines)
         lengths = [line.length for line in plan.lines]
         lengths[:-1] = [outputs[0], *lengths[1:-1]] if dims > 1 else []

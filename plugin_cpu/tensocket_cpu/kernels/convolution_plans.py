@@ -1,7 +1,7 @@
-"""How a convolution's image is laid out flat, and where taps and results are then: tables that depend on shapes alone.
+"""Flat layouts of convolutions: tables of taps and result positions that depend on shapes alone.
 
-The transpose of a convolution with stride s is one convolution for each of the s phases of its result, every one with
-the taps that reach this phase.
+The transpose of a convolution with stride s is one convolution for each of the s phases of its result, each with the
+taps that reach this phase.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Table = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """How an image is laid out flat.
+    """The layout of a flat image.
 
     Attributes:
-        shape: Rows, and elements of each.
-        used: Where zeros begin in a row.
-        launches: Programs that write the rest, with their scalars.
+        shape: Number of rows, and elements of a row.
+        used: The element of a row from which on it is zero.
+        launches: Programs that write the elements before, with their scalars.
     """
 
     shape: tuple[int, int]
@@ -42,11 +42,11 @@ class Line:
     """A convolution along one dimension.
 
     Attributes:
-        length: Elements of the flat image, by phase.
+        length: Elements of one phase of the flat image.
         low: Zeros before the image's first element in each phase; negative numbers cut elements off.
-        high: Where the image ends in each phase.
-        stride: Distance of neighbours of one phase in the image.
-        first: The image's element at ``low`` of each phase, if that is not negative.
+        high: The end of the image in each phase.
+        stride: Distance in the image between adjacent elements of one phase.
+        first: The image's element at ``low`` of each phase, if ``low`` is not negative.
     """
 
     length: int
@@ -58,15 +58,15 @@ class Line:
 
 @dataclass(frozen=True)
 class Phase:
-    """One convolution with stride 1 that makes a part of the result.
+    """One convolution with stride 1 that computes a part of the result.
 
     Attributes:
-        offsets: The number that a tap adds to the position that it reads, by channel and tap.
-        taps: Numbers of the taps that take part, row-major.
-        rows: Where each row of positions begins in the result; -1: nowhere.
+        offsets: The offset that a tap adds to the output position to find its element, by channel and tap.
+        taps: The row-major indices of the taps that take part.
+        rows: The offset in the result at which each row of positions begins; -1 for a row outside of it.
         width: Positions of a row that are in the result.
-        hop: Their distance there.
-        tiles: Tiles of the positions.
+        hop: Distance between these positions in the result.
+        tiles: Number of tiles that cover the positions.
     """
 
     offsets: Table
@@ -79,7 +79,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Plan:
-    """A flat image and what is computed of it."""
+    """A flat image, and the phases that are computed from it."""
 
     lines: tuple[Line, ...]
     phases: tuple[Phase, ...]
@@ -87,33 +87,34 @@ class Plan:
 
     @property
     def parts(self) -> int:
-        """Phases that the flat image has."""
+        """The number of phases of the flat image."""
         return math.prod(len(line.low) for line in self.lines)
 
     @property
     def plane(self) -> int:
-        """Elements of one phase of one channel."""
+        """The number of elements of one phase of one channel."""
         return math.prod(line.length for line in self.lines)
 
 
 def element_strides(array: Any) -> Sizes:
-    """Strides of a NumPy array, in elements."""
+    """Return the strides of a NumPy array, in elements."""
     return tuple(s // array.itemsize for s in array.strides)
 
 
 def pitches_of(lengths: Sequence[int]) -> Sizes:
-    """Distance of neighbours along each dimension of a flat array."""
+    """Return the strides of a contiguous array with these sizes, in elements."""
     return tuple(math.prod(lengths[d + 1:]) for d in range(len(lengths)))
 
 
 def offsets_of(channels: int, step: int, taps: Sequence[int]) -> Table:
-    """Distances ``c * step + tap`` for all channels c and taps."""
+    """Return the offsets ``c * step + tap`` for all channels c and taps."""
     return (np.arange(channels)[:, None] * step + np.asarray(taps, np.int64)).ravel().astype(np.int64)
 
 
 def _rows(lengths: Sizes, counts: Sizes, steps: Sizes, starts: Sizes, span: int) -> tuple[Table, int]:
-    """Return the table of rows, and the number of tiles; ``steps`` and ``starts`` say where positions are in the
-    result.
+    """Return the table of rows, and the number of tiles.
+
+    ``steps`` and ``starts`` give the strides and the offset of the positions in the result.
     """
     pitches = pitches_of(lengths)
     last = sum((count - 1) * pitch for count, pitch in zip(counts, pitches, strict=True))
@@ -132,7 +133,7 @@ def _rows(lengths: Sizes, counts: Sizes, steps: Sizes, starts: Sizes, span: int)
 @lru_cache(maxsize=256)
 def forward_plan(channels: int, sizes: Sizes, kernel: Sizes, outputs: Sizes, stride: Sizes, padding: Sizes,
                  dilation: Sizes, span: int) -> Plan:
-    """Return how a convolution is computed with tiles of ``span`` positions."""
+    """Return the plan of a convolution with tiles of ``span`` positions."""
     lines, taps = [], []
     for n, k, o, s, p, d in zip(sizes, kernel, outputs, stride, padding, dilation, strict=True):
         length = o + d * (k - 1) // s
@@ -164,7 +165,10 @@ class _Part:
 
 
 def _parts(n: int, k: int, s: int, p: int, d: int) -> list[_Part]:
-    """Result element ``s * q + r - p`` takes tap t of upstream element ``q + (r - d t) / s``, where that is whole."""
+    """Return the phases along one dimension.
+
+    Result element ``s * q + r - p`` takes tap t of upstream element ``q + (r - d t) / s``, where that is whole.
+    """
     parts = []
     for r in range(s):
         first = -((r - p) // s)
@@ -178,7 +182,7 @@ def _parts(n: int, k: int, s: int, p: int, d: int) -> list[_Part]:
 @lru_cache(maxsize=256)
 def transposed_plan(channels: int, sizes: Sizes, kernel: Sizes, outputs: Sizes, stride: Sizes, padding: Sizes,
                     dilation: Sizes, span: int) -> Plan:
-    """``outputs`` are the sizes of upstream, ``sizes`` those of the result."""
+    """Return the plan of a transposed convolution; ``outputs`` are the sizes of upstream, ``sizes`` of the result."""
     every = [_parts(*line) for line in zip(sizes, kernel, stride, padding, dilation, strict=True)]
     lines, before = [], []
     for parts, o in zip(every, outputs, strict=True):

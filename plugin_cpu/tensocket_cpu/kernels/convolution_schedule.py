@@ -1,11 +1,12 @@
-"""Convolution on a processor without a matrix of columns: tiles of the result are added up in vector registers.
+"""Convolution on a CPU without an im2col matrix: tiles of the result are accumulated in vector registers.
 
-An image is laid out flat, row after row with the zeros of its padding between them. Then the element that a tap of the
-window reads for output position p stands at p plus an offset that depends on channel and tap only, so that one vector
-load serves neighbouring positions, whatever the number of spatial dimensions. Positions beyond the end of a row are
-computed and dropped. A stride divides the image into phases, each flat as above, so that neighbours stay neighbours.
+A *flat image* holds row after row, with the zeros of the padding between them. The element that a tap of the window
+reads for output position p is then at p plus an offset that depends on channel and tap only, so that one vector load
+serves adjacent positions, for any number of spatial dimensions. The kernel also computes positions beyond the end of a
+row, and drops them. A stride divides the image into phases, each flat as above, so that adjacent positions still read
+adjacent elements.
 
-The weight's gradient adds up products of the same two flat arrays over positions.
+The weight's gradient sums products of the same two flat arrays over positions.
 """
 
 from __future__ import annotations
@@ -38,19 +39,19 @@ from tensocket_plugins.ir.schedule.nest import smaller
 
 from .tiles import Tile, index, lanes, numbers
 
-#: Channels that a tile of the result has at most.
+#: The most channels of a tile of the result.
 CHANNELS: Final = 8
-#: Tiles of a weight's gradient that one task keeps the sums of.
+#: The number of tiles of a weight's gradient whose sums one task holds.
 TILES: Final = 24
 
 
 def vectors(channels: int) -> int:
-    """Vectors of positions in a tile: up to 24 of 32 registers hold sums."""
+    """Return the vectors of positions in a tile: up to 24 of 32 registers hold sums."""
     return 3 if channels > 4 else 6
 
 
 def _store_rows(tile: Tile, column: int, channel: Expr, result: DType, place: tuple[Expr, ...]) -> Stmt:
-    """Store one vector of every channel in the rows of the result that contain its positions."""
+    """Return the statement that stores one vector of every channel in the result's rows that hold its positions."""
     target, first, count, width, pitch, hop, step = place
     row, begin, at, position = map(index, ("row", "begin", "at", "position"))
     after = first + (column * lanes(tile.dtype) + lanes(tile.dtype) - 1)
@@ -67,16 +68,16 @@ def _store_rows(tile: Tile, column: int, channel: Expr, result: DType, place: tu
 
 
 def convolution(result: DType, work: DType, channels: int, spread: bool) -> Program:
-    """``out[n, g, c, p] = sum over k of weight[g, c, k] * image[n, g, offset[k] + p]`` for positions in rows.
+    """Return ``out[n, g, c, p] = sum over k of weight[g, c, k] * image[n, g, offset[k] + p]`` for positions in rows.
 
-    Parameters: result, flat images, weights by blocks of ``channels`` ([g, block, k, channels]), offsets [k], and
-    where each row of positions begins in the result (-1: nowhere); then sizes and strides as named below.
+    Parameters: result, flat images, weights in blocks of ``channels`` ([g, block, k, channels]), offsets [k], and the
+    offset in the result of each row of positions (-1: outside of it); then sizes and strides as named below.
 
     Args:
         result: Element type of the result.
         work: Element type of images, weights and sums.
         channels: Channels in a block.
-        spread: Whether neighbouring positions may be ``hop`` elements apart in the result.
+        spread: Whether adjacent positions may be ``hop`` elements apart in the result.
     """
     scalars, names = numbers("tasks groups blocks depth tiles image_n image_g weight_g out_n out_g out_c count width "
                               "pitch hop")
@@ -115,17 +116,17 @@ def convolution(result: DType, work: DType, channels: int, spread: bool) -> Prog
 
 
 def flat_image(source: DType, work: DType, dims: int, step: int | None) -> Program:
-    """Images with zeros before and after their lines, one phase of a stride.
+    """Return the copy of images with zeros before and after their lines, for one phase of a stride.
 
     Parameters: result and source, then: images times channels, channels, sizes of the result's outer spatial
-    dimensions, length of a line; where the result begins and the distance of its channels; for each dimension where the
-    source begins and ends in the result; the source's first element and its strides (image, channel, dimensions..).
+    dimensions, length of a line; the result's offset and the stride of its channels; for each dimension the begin and
+    the end of the source in the result; the source's first element and its strides (image, channel, dimensions..).
 
     Args:
         source: Element type of the image.
         work: Element type of the result.
         dims: Spatial dimensions.
-        step: The last stride, where it is known.
+        step: The last stride, if it is known.
     """
     scalars, names = numbers(" ".join([
         "planes channels", *(f"size{d}" for d in range(dims - 1)), "length start channel_step",
@@ -166,7 +167,7 @@ def flat_image(source: DType, work: DType, dims: int, step: int | None) -> Progr
 
 
 def weight_blocks(source: DType, work: DType, channels: int) -> Program:
-    """``out[g, block, k, c] = weight[g, block * channels + c, places[k]]``, 0 beyond the last channel.
+    """Return ``out[g, block, k, c] = weight[g, block * channels + c, places[k]]``, 0 beyond the last channel.
 
     Parameters: result, weight, places [k]; then: tasks (groups times blocks), blocks, depth, channels in a group, and
     the weight's strides by group and by channel.
@@ -189,20 +190,20 @@ def weight_blocks(source: DType, work: DType, channels: int) -> Program:
 
 
 def weight_gradient(result: DType, work: DType, channels: int, masked: bool = False) -> Program:
-    """``out[g, c, k] = sum over n, p of upstream[n, g, c, p] * image[n, g, offset[k] + p]``.
+    """Return ``out[g, c, k] = sum over n, p of upstream[n, g, c, p] * image[n, g, offset[k] + p]``.
 
-    Parameters: result, flat upstream gradients (0 where no position of the result is), flat images, offsets [k]; then
-    sizes and strides as named below. Positions are a multiple of a vector. Sums are taken over ``span`` positions of
-    ``some`` images at a time, whose elements a cache holds while all tiles of a task meet them.
+    Parameters: result, flat upstream gradients (0 at positions outside of the result), flat images, offsets [k]; then
+    sizes and strides as named below. The number of positions is a multiple of a vector. The kernel sums over ``span``
+    positions of ``some`` images at a time, so that their elements stay in a cache for all tiles of a task.
 
-    Where no position of the result is, an element of the image is multiplied by 0, which is NaN if it is not finite.
-    Where a sum is NaN, ``image[wrong]`` becomes 1; ``masked`` has the right sums then.
+    At positions outside of the result, the kernel multiplies an element of the image by 0, which gives NaN if the
+    element is not finite. If a sum is NaN, ``image[wrong]`` becomes 1; the ``masked`` form then has the right sums.
 
     Args:
         result: Element type of the result.
         work: Element type of the other arrays and of sums.
         channels: Channels in a tile.
-        masked: Whether one more array says where positions of the result are: 1, or else 0.
+        masked: Whether one more array marks the positions of the result: 1 there, else 0.
     """
     scalars, names = numbers("tasks blocks parts tiles depth count images some positions span upstream_n upstream_g "
                               "upstream_c image_n image_g out_g out_c wrong")

@@ -1,12 +1,12 @@
-"""Convolution of bfloat16 numbers, and its transpose, where the processor multiplies pairs of them.
+"""Convolution of bfloat16 numbers, and its transpose, on processors that multiply pairs of them.
 
-An image is laid out flat, as for the direct schedule, but as it is. Then what a tap of the window reads of a channel
-for all positions of the result is a row of neighbours, which begins at an offset. So a convolution is a product of the
-weight with a matrix whose rows are told by a table, and overlap; nothing is copied for it. Values between the rows of
-the result are dropped.
+The image is flat, as for the direct schedule, but stays bfloat16. The elements that one tap of the window reads from a
+channel, for all positions of the result, are then one contiguous row that begins at an offset. So a convolution is a
+product of the weight with a matrix whose rows overlap and begin where a table says; no such matrix is ever copied.
+The values between the rows of the result are dropped.
 
-The weight's gradient is a product of upstream, laid out likewise with zeros between its rows, with the transpose of
-that matrix, over the positions of all images, which follow each other in each channel.
+The weight's gradient is a product of upstream, in the same flat layout with zeros between its rows, with the transpose
+of that matrix, over the positions of all images, which follow each other in each channel.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ..linear.narrow import NarrowProducts
     from .convolution import Convolutions
 
-#: Channels of a group's result, and terms of its sums, from which tiles are full enough.
+#: The fewest channels of a group's result, and the fewest terms of its sums, that fill tiles well enough.
 _ROWS: Final = 16
 _TERMS: Final = 128
 #: Bits that are all set in numbers that are not finite.
@@ -53,11 +53,11 @@ class _Part:
     """One phase of the result.
 
     Attributes:
-        taps: See ``Phase``; None for all of them.
-        table: Where rows begin in an image's group, in bytes.
-        positions: Neighbours of a row.
+        taps: See ``Phase``; None for all taps.
+        table: The offsets of rows in an image's group, in bytes.
+        positions: The length of a row.
         rows: See ``Phase``.
-        place: The program that takes rows of the result out of positions, with its scalars.
+        place: The program that copies rows of the result out of the positions, with its scalars.
     """
 
     taps: Sizes | None
@@ -72,10 +72,10 @@ class NarrowCall:
     """The launches of a convolution.
 
     Attributes:
-        image: The image laid out flat.
+        image: The flat image.
         steps: Bytes from one flat image to the next, and from one group to the next.
         parts: One for each phase of the result.
-        complete: Whether they write every element of it.
+        complete: Whether the parts write every element of the result.
     """
 
     image: Flat
@@ -89,10 +89,10 @@ class NarrowWeightCall:
     """The launches for a weight's gradient.
 
     Attributes:
-        image: The image laid out flat, channels first.
-        upstream: The upstream gradient likewise.
+        image: The flat image, channels first.
+        upstream: The flat upstream gradient, channels first.
         step: Bytes from one group of the image to the next.
-        table: Where channels and taps begin in the image.
+        table: The offsets of channels and taps in the image.
     """
 
     image: Flat
@@ -102,19 +102,19 @@ class NarrowWeightCall:
 
 
 def serves(x: Any, w: Any, out: Any, groups: int) -> bool:
-    """Whether a convolution is large enough: full tiles, and more work than its layout."""
+    """Whether a convolution is large enough to fill tiles and to cost more than its layout."""
     count = out.shape[1] // groups
     return bool(count >= _ROWS and x.shape[1] // groups * w[0, 0].size >= _TERMS)
 
 
 def place_rows(spread: bool) -> Program:
-    """``out[plane, rows[r] + hop * p] = made[plane, r * pitch + p]`` for p below ``width``, where ``rows[r] >= 0``.
+    """Return ``out[plane, rows[r] + hop * p] = made[plane, r * pitch + p]`` for p < ``width`` and ``rows[r] >= 0``.
 
     Parameters: result, positions, rows; then planes, number of rows, pitch, width, hop, elements of a plane of
     positions and of the result.
 
     Args:
-        spread: Whether ``hop`` may be another number than 1.
+        spread: Whether ``hop`` may differ from 1.
     """
     scalars, names = numbers("planes count pitch width hop span cells")
     planes, count, pitch, width, hop, span, cells = names
@@ -160,7 +160,7 @@ def _part(device: CpuDevice, phase: Phase, plan: Plan, planes: int, cells: int, 
 
 
 def convolve(own: Convolutions, device: CpuDevice, call: NarrowCall, out: Any, x: Any, w: Any, groups: int) -> None:
-    """Run it: ``out`` and ``x`` and ``w`` as those that ``call`` was made for."""
+    """Run ``call`` on arrays with the layouts that it was planned for."""
     stream = device.default_stream
     if not call.complete:
         out[...] = 0
@@ -180,7 +180,7 @@ def plan_weight(device: CpuDevice, out: Any, grad: Any, x: Any, scalars: Sequenc
     stride, padding, dilation, groups = scalars
     plan = forward_plan(out.shape[1], x.shape[2:], out.shape[2:], grad.shape[2:], stride, padding, dilation, 1)
     lengths, images = tuple(line.length for line in plan.lines), x.shape[0]
-    places = plan.phases[0].offsets[:out[0, 0].size]  # of the first channel
+    places = plan.phases[0].offsets[:out[0, 0].size]  # those of the first channel
     part, shift = np.divmod(places, plan.plane)
     whole = x.shape[1] * images * plan.plane  # elements of a phase
     table = offsets_of(out.shape[1], images * plan.plane, part * whole + shift)
@@ -196,7 +196,7 @@ def plan_weight(device: CpuDevice, out: Any, grad: Any, x: Any, scalars: Sequenc
 
 
 def _channels_first(run: Executable, x: Any, plan: Plan) -> Flat:
-    """Return the image [phases, C, B, lengths..], and zeros behind it that the last channel's taps read."""
+    """Return the layout [phases, C, B, lengths..] of an image, followed by zeros that the last channel's taps read."""
     step_n, step_c, *steps = element_strides(x)
     planes, lengths = x.shape[0] * x.shape[1], [line.length for line in plan.lines]
     launches = []
@@ -211,7 +211,10 @@ def _channels_first(run: Executable, x: Any, plan: Plan) -> Flat:
 
 def weight_gradient(own: Convolutions, device: CpuDevice, call: NarrowWeightCall, out: Any, grad: Any, x: Any,
                     groups: int) -> bool:
-    """Run it; False where a number is not finite: what stands between rows is multiplied by 0, and may be to blame."""
+    """Run ``call``; return False if a result is not finite.
+
+    The kernel multiplies the values between rows by 0, so a value there that is not finite may be the cause.
+    """
     stream = device.default_stream
     image, upstream = own.filled(call.image, uint16, x, stream), own.filled(call.upstream, uint16, grad, stream)
     rows = grad.shape[1] // groups
@@ -222,13 +225,14 @@ def weight_gradient(own: Convolutions, device: CpuDevice, call: NarrowWeightCall
 
 def _products(device: CpuDevice) -> NarrowProducts:
     found = device.narrow_products("bfloat16")
-    assert found is not None  # calls are made only where it is there
+    assert found is not None  # calls are planned only if it exists
     return found
 
 
 def _factors(w: Any, groups: int, taps: Sizes | None) -> Any:
-    """Return the weight [groups, channels of the result, terms]; with ``taps``, its inputs are the result's
-    channels.
+    """Return the weight [groups, channels of the result, terms].
+
+    With ``taps``, the weight's input channels are the result's channels.
     """
     outputs, inputs = w.shape[0] // groups, w.shape[1]
     flat = w.reshape((groups, outputs, inputs, w[0, 0].size))

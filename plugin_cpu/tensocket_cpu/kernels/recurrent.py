@@ -1,4 +1,4 @@
-"""Recurrent layers by one kernel for all moments (``recurrent_schedule.py``)."""
+"""Recurrent layers by one kernel for all time steps (``recurrent_schedule.py``)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from ..device import CpuDevice
 
 _DTYPES: Final = ("float32", "float64", "float16", "bfloat16")
-#: Tasks for each thread, so that one that is held up does not hold up all.
+#: Tasks for each thread, so that one delayed thread does not delay all.
 _SHARES: Final = 2
 
 
 class Recurrences:
-    """The kernels of one device: each kind of layer, and its backward pass.
+    """The recurrent kernels of one device: each kind of layer, and its backward pass.
 
-    A layer ``KIND_layer`` is called with results outputs, cells (of an LSTM) and saved (or None), with inputs, their
-    weight and bias (both None where inputs are multiplied already), first output, first cell state (of an LSTM), weight
-    and bias (or None), and whether it walks from the end. Of two weights, both or none have biases. Its backward pass,
-    ``KIND_layer_gradients``, has the results gradients of inputs, of hidden sums (of a GRU), of the first output and of
-    the first cell state (of an LSTM), and is given gradients of outputs and of cells (or None), first output, first
-    cell state (of an LSTM), weight, outputs, cells (of an LSTM) and saved. No array is empty.
+    A layer ``KIND_layer`` writes outputs, cells (of an LSTM) and saved values (or None). It reads inputs, their weight
+    and bias (both None if the inputs are already multiplied), first output, first cell state (of an LSTM), weight and
+    bias (or None); its scalar is whether it runs in reverse. Of two weights, both or neither have biases. The backward
+    pass ``KIND_layer_gradients`` writes gradients of inputs, of hidden sums (of a GRU), of the first output and of the
+    first cell state (of an LSTM). It reads gradients of outputs and of cells (or None), first output, first cell state
+    (of an LSTM), weight, outputs, cells (of an LSTM) and saved values. No array is empty.
     """
 
     def __init__(self, device: CpuDevice) -> None:
@@ -100,7 +100,7 @@ class Recurrences:
 
 
 def _walk(moments: int, reverse: bool) -> tuple[int, int]:
-    """Return the first moment and the step."""
+    """Return the first time step and the increment."""
     return (moments - 1, -1) if reverse else (0, 1)
 
 

@@ -1,4 +1,4 @@
-"""Kinds of recurrent cells: what one moment makes of one unit, and its backward pass by the chain rule.
+"""Kinds of recurrent cells: one time step of one unit, and its backward pass by the chain rule.
 
 The cells are those of Elman (1990), Hochreiter and Schmidhuber (1997) and Cho et al. (2014).
 """
@@ -17,15 +17,15 @@ class Cell:
     """A kind of cell.
 
     Attributes:
-        gates: Sums of inputs and states that it makes of each unit.
-        saved: Values of each unit that the backward pass needs.
-        state: Whether there is a cell state beside the output.
-        forward: From inputs (None where they are in the hidden sums already), hidden sums, the last output and the last
-            cell state (of one unit): the new output, the new cell state (or None) and what is saved.
-        backward: From the gradients of output and cell state, what was saved, the output, cell states after and
-            before and the output before: gradients of the inputs and of the hidden sums, the gradient of the last
-            output besides what comes through the hidden sums (or None), and that of the last cell state (or None).
-        apart: Whether the last gate's input and hidden sum are not just added.
+        gates: The number of weighted sums of inputs and states per unit.
+        saved: The number of values per unit that the backward pass needs.
+        state: Whether the cell has a state besides its output.
+        forward: Maps the inputs (None if the hidden sums contain them), hidden sums, last output and last cell state of
+            one unit to the new output, the new cell state (or None) and the saved values.
+        backward: Maps the gradients of output and cell state, the saved values, the output, the cell states after and
+            before and the output before to the gradients of the inputs and of the hidden sums, the gradient of the last
+            output without the part through the hidden sums (or None), and that of the last cell state (or None).
+        apart: Whether the last gate needs its input and its hidden sum separately.
     """
 
     gates: int

@@ -1,10 +1,11 @@
-"""Recurrent layers on a processor: one kernel walks through time, with the product of a step in vector registers.
+"""Recurrent layers on a CPU: one kernel walks through time, with the product of a step in vector registers.
 
-Examples do not meet each other, so that a task takes a few of them through all moments. The sums of all gates of some
-units stand in registers together; what becomes of them is computed at once, while they are in the first cache.
+Examples are independent, so a task takes a few of them through all time steps. Registers hold the sums of all gates of
+some units together; the kernel finishes these units at once, while their sums are in the first-level cache.
 
-Arrays: inputs [T, N, gates * H] (times their weight already), outputs and cells [T, N, H], saved [T, N, values * H] is
-what the backward pass needs. Moment s of a walk is ``start + s * step``, so that a walk may begin at the end.
+Arrays: inputs [T, N, gates * H] (already multiplied by their weight), outputs and cells [T, N, H], and saved values
+[T, N, values * H] for the backward pass. Step s of a walk is the time step ``start + s * step``, so that a walk may
+begin at the end.
 """
 
 from __future__ import annotations
@@ -38,29 +39,33 @@ from tensocket_plugins.ir.schedule.nest import smaller
 from .recurrent_cells import CELLS
 from .tiles import Tile, index, lanes, numbers
 
-#: Vectors of units in a tile of the backward pass.
+#: The vectors of units in a tile of the backward pass.
 COLUMNS: Final = 4
 
 
 def fitting_rows(count: int, columns: int) -> int:
-    """Examples in a tile whose rows have some vectors: so many that sums fill registers and few rows are nobody's."""
+    """Return the number of examples in a tile with ``columns`` vectors per row.
+
+    Sums then fill the registers, and few rows go unused.
+    """
     most = min(24 // columns, 12)
     return min(count, min(range(most, most // 2, -1), key=lambda rows: -(-count // rows) * rows))
 
 
 def sums(kind: str, folded: bool) -> int:
-    """Vectors of sums of a unit: one more than gates where inputs are folded in and are apart for one gate."""
+    """Return the vectors of sums of a unit: one more than gates if folded inputs stay separate for one gate."""
     return CELLS[kind].gates + (folded and CELLS[kind].apart)
 
 
 def weights(source: DType, work: DType, kind: str, folded: bool, biased: bool) -> Program:
-    """Return the weights of a block of units as ``forward`` reads them: lines of ``lanes`` units for each gate.
+    """Return the program that packs weights as ``forward`` reads them: in blocks of units, ``lanes`` units per line.
 
-    Each block has the lines of inputs where they are folded in, then those of states, then the biases, whose sum there
-    is for gates that add both parts.
+    Each block has the lines of inputs if they are folded in, then the lines of states, then the biases. Gates that add
+    both parts have the sum of both biases.
 
-    Parameters: result, the weight of inputs (folded), that of states, the bias of inputs (folded), that of states; then
-    the number of vectors of units, H, and size and strides of the weight of inputs, strides of that of states.
+    Parameters: result, the weight of inputs (folded), the weight of states, the bias of inputs (folded), the bias of
+    states; then the number of vectors of units, H, size and strides of the weight of inputs, strides of the weight of
+    states.
     """
     gates, columns, width = CELLS[kind].gates, sums(kind, folded), lanes(work)
     scalars, (tiles, units, depth, in_row, in_step, row_step, step) = numbers(
@@ -85,7 +90,7 @@ def weights(source: DType, work: DType, kind: str, folded: bool, biased: bool) -
             return const(0, work)
         both = [cast(Load(name, unit + units * min(column, gates - 1), source), work)
                 for name in (("in_bias", "bias") if folded else ("bias",))]
-        if columns > gates and column >= gates - 1:  # the last gate's parts stay apart
+        if columns > gates and column >= gates - 1:  # the last gate's parts stay separate
             return both[column - gates + 1]
         return both[0] if len(both) == 1 else both[0] + both[1]
 
@@ -103,7 +108,7 @@ def weights(source: DType, work: DType, kind: str, folded: bool, biased: bool) -
 
 
 def columns(source: DType, work: DType) -> Program:
-    """``out[u, k, c] = weight[k, u * COLUMNS * lanes + c]``, 0 beyond the last unit.
+    """Return the program ``out[u, k, c] = weight[k, u * COLUMNS * lanes + c]``, 0 beyond the last unit.
 
     Parameters: result, weight; then the number of blocks of units, rows of the weight, H, and the weight's strides.
     """
@@ -123,7 +128,7 @@ def columns(source: DType, work: DType) -> Program:
 
 
 class _Units:
-    """Statements about a vector of units of one example: reads and writes between the arrays and named values."""
+    """A builder of statements for a vector of units of one example: reads arrays into named values, and writes them."""
 
     def __init__(self, tile: Tile, unit: Expr, units: Expr, whole: bool) -> None:
         self._tile = tile
@@ -137,7 +142,7 @@ class _Units:
         return self._tile.over(first + self._unit)
 
     def read(self, name: str, buffer: str, first: Expr, dtype: DType) -> Var:
-        """Return a value of this lane's unit; 0 beyond the last one."""
+        """Return a value of this lane's unit; 0 beyond the last unit."""
         var, value = Var(name, self.work), cast(Load(buffer, self.at(first), dtype), self.work)
         if self._inside is None:
             self.statements.append(Let(var, value))
@@ -146,24 +151,24 @@ class _Units:
         return var
 
     def write(self, stores: Sequence[tuple[str, Expr, Expr, DType]]) -> None:
-        """Store values of this lane's unit: array, where its line begins, the value and the array's dtype."""
+        """Store values of this lane's unit; a store is an array, the offset of its line, the value and a dtype."""
         body = [Store(buffer, self.at(first), cast(value, dtype)) for buffer, first, value, dtype in stores]
         self.statements += body if self._inside is None else [If(self._inside, tuple(body))]
 
     def recall(self, name: str, buffer: str, first: Expr) -> Var:
-        """Read as ``read`` does, from an array whose lines are whole vectors."""
+        """Return a value as ``read`` does, from an array whose lines are whole vectors."""
         return self.name(name, Load(buffer, self.at(first), self.work))
 
     def recall_spill(self, name: str, first: Expr) -> Var:
-        """Return a lane of the sums that were put aside."""
+        """Return a lane of the spilled sums."""
         return self.name(name, Load("spill", self._tile.over(first), self.work))
 
     def keep(self, stores: Sequence[tuple[str, Expr, Expr]]) -> None:
-        """Write as ``write`` does, to arrays whose lines are whole vectors."""
+        """Store values as ``write`` does, to arrays whose lines are whole vectors."""
         self.statements += [Store(buffer, self.at(first), value) for buffer, first, value in stores]
 
     def name(self, name: str, value: Expr) -> Var:
-        """Return a name for a value."""
+        """Bind a value to a name, and return the variable."""
         var = Var(name, self.work)
         self.statements.append(Let(var, value))
         return var
@@ -172,17 +177,17 @@ class _Units:
 def forward(kind: str, result: DType, work: DType, rows: int, saving: bool, whole: bool, folded: bool) -> Program:
     """Return a layer of cells through time.
 
-    Parameters: outputs, cells and saved (where there are such), states (two times rows of all tasks, whole vectors of
-    units; scratch), cell states (scratch), inputs, first outputs and first cell states, the weight as ``weights`` makes
-    it; then the numbers of tasks, of tiles in a task, of all tiles, of moments, examples, elements of an input and
-    units, and the first moment and the step.
+    Parameters: outputs, cells and saved values (if the layer has them), states (two times rows of all tasks, whole
+    vectors of units; scratch), cell states (scratch), inputs, first outputs and first cell states, the weight packed by
+    ``weights``; then the numbers of tasks, tiles in a task, all tiles, time steps, examples, elements of an input and
+    units, and the first time step and the increment.
 
     Args:
         kind: A name of ``CELLS``.
         result: Element type of inputs, outputs and cells.
-        work: Element type of sums, states and what is saved.
+        work: Element type of sums, states and saved values.
         rows: Examples in a tile.
-        saving: Whether what the backward pass needs is saved.
+        saving: Whether to save the values that the backward pass needs.
         whole: Whether units are a multiple of a vector.
         folded: Whether the kernel multiplies inputs by their weight; they are of type ``work``.
     """
@@ -234,7 +239,7 @@ def forward(kind: str, result: DType, work: DType, rows: int, saving: bool, whol
 
 
 def _products(kind: str, tile: Tile, folded: bool, places: tuple[Expr, ...]) -> list[Stmt]:
-    """Return the sums of a tile: biases, inputs times their weight where they are folded in, states times theirs."""
+    """Return the statements for the sums of a tile: biases, products of states, and of inputs if folded in."""
     u, now, first, t, count, depth, units, pitch = places
     gates, block, width = CELLS[kind].gates, index("block"), lanes(tile.dtype)
     span, places_of = gates * width, [(row, g) for row in range(tile.rows) for g in range(tile.columns)]
@@ -251,7 +256,7 @@ def _products(kind: str, tile: Tile, folded: bool, places: tuple[Expr, ...]) -> 
 
 
 def _step(kind: str, result: DType, unit: _Units, folded: bool, saves: bool, places: tuple[Expr, ...]) -> None:
-    """Add the statements that finish a unit's sums."""
+    """Add the statements that compute a unit's outputs from its sums."""
     cell, work, width = CELLS[kind], unit.work, lanes(unit.work)
     line, r, units, now, later, own = places
     columns = sums(kind, folded)
@@ -286,18 +291,18 @@ def _tiles(units: Expr, width: int) -> Expr:
 def backward(kind: str, result: DType, work: DType, rows: int, given: tuple[bool, bool], whole: bool) -> Program:
     """Return the backward pass of ``forward``.
 
-    Parameters: gradients of inputs, of hidden sums (where they differ), of first outputs and first cell states (both
-    for rows of all tasks; where there are cells), the hidden sums' gradients of one moment (scratch, for rows of all
-    tasks), gradients of outputs and of cells (where given), saved (where there is something), outputs, cells, first
-    outputs, first cell states, the weight as ``columns`` makes it; then the numbers of tasks, moments, examples and
-    units, and the first moment and the step of the way there.
+    Parameters: gradients of inputs, of hidden sums (if they differ), of first outputs and of first cell states (both
+    for rows of all tasks; the latter if the kind has cells), the hidden sums' gradients of one time step (scratch, for
+    rows of all tasks), gradients of outputs and of cells (if given), saved values (if any), outputs, cells, first
+    outputs, first cell states, the weight packed by ``columns``; then the numbers of tasks, time steps, examples and
+    units, and the first time step and the increment of the forward pass.
 
     Args:
         kind: A name of ``CELLS``.
-        result: Element type of all but what is named next.
-        work: Element type of sums, states and what is saved.
+        result: Element type of everything that ``work`` does not name.
+        work: Element type of sums, states and saved values.
         rows: Examples in a tile.
-        given: Whether there are gradients of outputs, and of cells.
+        given: Whether gradients of outputs, and of cells, are parameters.
         whole: Whether units are a multiple of a vector.
     """
     cell = CELLS[kind]
@@ -353,7 +358,7 @@ def backward(kind: str, result: DType, work: DType, rows: int, given: tuple[bool
 
 
 def _step_back(kind: str, result: DType, unit: _Units, given: tuple[bool, bool], places: tuple[Expr, ...]) -> None:
-    """Add the statements by which one moment's gates pass on the gradients that arrive at it."""
+    """Add the statements that propagate gradients through the gates of one time step."""
     cell, work, differ = CELLS[kind], unit.work, kind == "gru"
     own, line, past, n, units, begins = places
     depth, zero = cell.gates * units, const(0, unit.work)
@@ -389,7 +394,7 @@ def _step_back(kind: str, result: DType, unit: _Units, given: tuple[bool, bool],
 
 def _chosen(unit: _Units, name: str, buffer: str, first: str, place: tuple[Expr, Expr, Expr, Expr],
             dtype: DType) -> Expr:
-    """Read the value of ``buffer`` at the moment before, or at the first moment the value of ``first``."""
+    """Return the value of ``buffer`` at the previous time step; at the first time step, that of ``first``."""
     past, n, units, begins = place
     return unit.name(name, select(begins, unit.read(f"{name}_first", first, n * units, dtype),
                                   unit.read(f"{name}_past", buffer, past * units, dtype)))

@@ -25,7 +25,7 @@ out:
 """
 
 _ASK_TO_WRITE: Final = "  call void @llvm.prefetch.p0(ptr %target, i32 1, i32 3, i32 1)\n"
-#: Asks for the lines of a run, up to a page: those that are read, and those that are written.
+#: Prefetches the cache lines of a run, up to a page, both of the source and of the target.
 _ASK: Final = f"""declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 
 define internal void @ask(ptr %to, ptr %from, i64 %size) nounwind {{
@@ -45,8 +45,8 @@ out:
   ret void
 }}"""
 
-#: Run k: in rows of ``inner`` runs, whose steps are t0 and t1 in the target, s0 and s1 in the source; the last one may
-#: be shorter.
+#: Finds run k in rows of ``inner`` runs. Strides of rows and runs are t0 and t1 in the target, s0 and s1 in the source;
+#: the last run may be shorter.
 _RUN: Final = ("target source", "run last final inner t0 t1 s0 s1", """  %row = sdiv i64 %k, %inner
   %used = mul i64 %row, %inner
   %column = sub i64 %k, %used
@@ -61,8 +61,8 @@ _RUN: Final = ("target source", "run last final inner t0 t1 s0 s1", """  %row = 
   %ends = icmp eq i64 %k, %final
   %size = select i1 %ends, i64 %last, i64 %run
 """)
-#: Run k: that at the k-th index, of so many. The next one, which no processor foresees, is asked for. Other threads may
-#: change indices, which were valid: those outside are the first run.
+#: Finds run k, the one at the k-th of ``many`` indices, and prefetches the next one, which no processor predicts. Other
+#: threads may change indices after they were checked, so an index out of range means the first run.
 _INDEXED: Final = ("target source index", "size t s i many", """  %following = add i64 %k, 1
   %last = icmp sge i64 %following, %end
   %then = select i1 %last, i64 %k, i64 %following
@@ -86,7 +86,7 @@ _INDEXED: Final = ("target source index", "size t s i many", """  %following = a
 """)
 
 
-#: By function: how runs are found, and whether they are whole lines of 64 bytes that are written past the caches.
+#: By function: how to find runs, and whether runs are whole lines of 64 bytes that are written past the caches.
 _FUNCTIONS: Final = {"copy_runs": (_RUN, False), "gather_runs": (_INDEXED, False), "gather_lines": (_INDEXED, True)}
 
 
@@ -94,8 +94,8 @@ def text(name: str) -> str:
     """Return a module with ``void @name(ptr args, i64 begin, i64 end)``, which copies runs ``begin`` to ``end``.
 
     The slots of ``args`` are addresses, then numbers. For ``copy_runs``: target and source; bytes of a run and of the
-    last one, its number, runs in a row, steps in bytes from row to row and from run to run of the target, and those of
-    the source. For the others: target, source and indices; bytes of a run, and the steps of the three in bytes.
+    last one, the last one's number, runs in a row, the strides of rows and of runs in the target, and those in the
+    source. For the others: target, source and indices; bytes of a run, and the strides of the three. Strides are bytes.
 
     Args:
         name: ``copy_runs``, ``gather_runs`` or ``gather_lines``.

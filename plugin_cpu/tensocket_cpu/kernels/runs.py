@@ -1,7 +1,7 @@
-"""Copies of runs of neighbouring elements, also of rows at indices, over the workers.
+"""Copies of runs of adjacent elements, and gathers of rows at indices, divided over the workers.
 
-The C library knows the processor's fastest way to copy, which does not read the lines that a long run writes. For many
-short ones that are larger than the caches together, lines are written past these.
+The C library copies long runs the fastest way that the processor has, without reading the lines that it writes. Many
+short runs that are together larger than the caches are written past the caches.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
     from ..code.compiler import Compiler
 
 Array = NDArray[Any]
-#: Size, and steps in bytes of the target and of the source.
+#: An axis: its size, and its strides in bytes in the target and in the source.
 _Axis = tuple[int, int, int]
 
 _PACK: Final = struct.Struct("=2Q8q").pack
 #: Bytes that are worth a thread of their own.
 _GRAIN: Final = 1 << 18
-#: Bytes of a run from which a call for each is cheap, and of the pieces that one run alone is divided into.
+#: Bytes of a run from which one call per run is cheap, and of the pieces into which a single run is divided.
 _SHORTEST: Final = 512
 _PIECE: Final = 1 << 16
-#: Bytes of a row at an index from which likewise; a row needs no second step to be found.
+#: The same limit for a row at an index, whose address needs one stride only.
 _SHORTEST_ROW: Final = 64
 
 _PACK_ROWS: Final = struct.Struct("=3Q5q").pack
 
 
 def runs(target: Array, source: Array) -> tuple[int, list[_Axis]]:
-    """Bytes of the longest runs that both arrays of one shape have, and the axes over these, outermost first."""
+    """Return the bytes of the longest runs that arrays of one shape share, and the axes over runs, outermost first."""
     run, axes = target.itemsize, list[_Axis]()
     for size, to, start in zip(reversed(target.shape), reversed(target.strides), reversed(source.strides), strict=True):
         if size == 1:
@@ -63,10 +63,9 @@ def runs(target: Array, source: Array) -> tuple[int, list[_Axis]]:
 
 
 def _gathering(target: Array, source: Array, run: int) -> str:
-    """Return the function that gathers runs of so many bytes: past the caches where they are many, and consist of
-    lines.
+    """Return the name of the function that gathers runs of ``run`` bytes: past the caches if runs are many whole lines.
 
-    Caches help longer here than with what is read once: some runs are read several times.
+    Caches help up to a larger size here than for data that is read once, because a gather may read a run several times.
     """
     many = target.nbytes + min(target.nbytes, source.nbytes) >= cache_bytes()
     lines = many and begins_line(target) and run % LINE == 0 and target.strides[0] % LINE == 0
@@ -74,12 +73,12 @@ def _gathering(target: Array, source: Array, run: int) -> str:
 
 
 class RunCopies:
-    """The kernels ``copy``, ``cat`` and ``gather``, of arrays that don't overlap.
+    """The kernels ``copy``, ``cat`` and ``gather``, for arrays that don't overlap.
 
     Args:
-        compiler: Gives LLVM.
+        compiler: Returns the compiler.
         pool: The threads.
-        stats: Where it is recorded that LLVM cannot be loaded, and NumPy copies.
+        stats: Records that LLVM cannot be loaded, so that NumPy copies.
     """
 
     def __init__(self, compiler: Callable[[], Compiler], pool: ThreadPool, stats: BuildStats) -> None:
@@ -87,14 +86,14 @@ class RunCopies:
         self._entries: dict[str, Entry | None] = {}
 
     def copy(self, outs: Sequence[Array], ins: Sequence[Array], scalars: Sequence[Any], stream: Stream) -> None:
-        """Copy; what does not consist of runs over at most two axes is left to NumPy."""
+        """Copy an array; NumPy copies arrays that are not runs over at most two axes."""
         if type(stream) is CpuQueue:
             stream.submit("copy", partial(self._copy, outs[0], ins[0]))
         else:
             self._copy(outs[0], ins[0])
 
     def join(self, outs: Sequence[Array], ins: Sequence[Array], scalars: Sequence[Any], stream: Stream) -> None:
-        """Arrays of one dtype along an axis, into a new array without gaps."""
+        """Concatenate arrays of one dtype along an axis, into a new contiguous array."""
         if type(stream) is CpuQueue:
             stream.submit("cat", partial(self._join, outs[0], tuple(ins), scalars[0]))
         else:
@@ -107,7 +106,7 @@ class RunCopies:
             x.flags.c_contiguous for x in (target, first, second))
         entry = self._entry("copy_runs") if pair else None
         if entry is not None:
-            # Row by row, so that memory is written in order: the second part is a step from the first.
+            # Row by row, so that memory is written in order: the second part is one stride after the first.
             start = address_of(first)
             args = _PACK(address_of(target), start, run, run, -1, 2, 2 * run, run, run, address_of(second) - start)
             self._run(entry, args, target.nbytes // run, target.nbytes)
@@ -163,7 +162,7 @@ class RunCopies:
             entry(args, 0, count)
 
     def _entry(self, name: str) -> Entry | None:
-        """Return a function of ``run_code``; None where there is no LLVM, of which the first time warns."""
+        """Return a function of ``run_code``; None without LLVM, with a warning the first time."""
         try:
             return self._entries[name]
         except KeyError:

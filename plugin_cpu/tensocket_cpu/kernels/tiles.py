@@ -1,7 +1,7 @@
-"""Tiles of sums in vector registers: what products on a processor are made of.
+"""Tiles of sums in vector registers, the building block of products on a CPU.
 
-Each of the sums is a local array of one vector that only VECTOR loops with constant indices touch, so that a compiler
-keeps it in a register.
+Each sum is a local array of one vector. Only VECTOR loops with constant indices touch it, so the compiler keeps it in a
+register.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from tensocket_plugins.ir.nodes import (
     loop,
 )
 
-#: Bytes of a vector.
+#: The bytes of a vector.
 VECTOR_BYTES: Final = 64
 
 
 def lanes(dtype: DType) -> int:
-    """Return the elements of a vector."""
+    """Return the number of elements of a vector."""
     return VECTOR_BYTES // dtype.itemsize
 
 
@@ -41,12 +41,12 @@ def index(name: str) -> Var:
 
 
 def numbers(names: str) -> tuple[list[Scalar], Iterator[Var]]:
-    """Integer parameters with these names, and the variables that stand for them."""
+    """Return integer parameters with these names, and their variables."""
     return [Scalar(name, int64) for name in names.split()], (index(name) for name in names.split())
 
 
 def named(names: str, **known: int | None) -> tuple[list[Scalar], dict[str, Expr]]:
-    """Integer parameters with these names, and what stands for them by name: a number where one is ``known``."""
+    """Return integer parameters with these names, and by name their variables, or their values if ``known``."""
     scalars, variables = numbers(names)
     values: dict[str, Expr] = {var.name: var for var in variables}
     return scalars, values | {name: const(value, int64) for name, value in known.items() if value is not None}
@@ -56,10 +56,10 @@ class Tile:
     """Sums in registers: ``rows`` times ``columns`` vectors.
 
     Args:
-        rows: Number of rows.
-        columns: Vectors in each.
-        dtype: Element type.
-        name: Prefix of its arrays' names.
+        rows: The number of rows.
+        columns: The number of vectors in a row.
+        dtype: The element type.
+        name: The prefix of the local arrays' names.
     """
 
     def __init__(self, rows: int, columns: int, dtype: DType, name: str = "sum") -> None:
@@ -79,24 +79,26 @@ class Tile:
         return Load(self._name(row, column), self._lane, self.dtype)
 
     def put(self, row: int, column: int, value: Expr) -> Store:
-        """Write one lane of a vector. Stands in a loop over lanes."""
+        """Return the store to one lane of a vector; it belongs in a loop over lanes."""
         return Store(self._name(row, column), self._lane, value)
 
     def vectors(self, body: Sequence[Stmt]) -> Stmt:
-        """``body`` for every lane."""
+        """Return the loop of ``body`` over lanes."""
         return loop(self._lane, lanes(self.dtype), body, LoopKind.VECTOR)
 
     def zero(self) -> Stmt:
-        """Start anew."""
+        """Return the statement that sets all sums to zero."""
         return self.vectors([self.put(*place, const(0, self.dtype)) for place in self._places])
 
     def add(self, left: Sequence[Expr], right: Sequence[Expr], columns: Sequence[int] | None = None) -> list[Stmt]:
-        """Add the products of ``left``, by row, and ``right``, by column. Stands in a loop over lanes.
+        """Return the statements that add the products of ``left``, by row, and ``right``, by column.
+
+        They belong in a loop over lanes.
 
         Args:
             left: A factor for each row.
             right: A factor for each of ``columns``.
-            columns: Where the products are added; all columns if not given.
+            columns: The columns to which the products are added; all columns by default.
         """
         into = range(self.columns) if columns is None else columns
         return [self.put(row, column, call("fma", left[row], factor, self.at(row, column)))
@@ -104,14 +106,14 @@ class Tile:
 
     def multiply(self, depth: Expr, left: tuple[str, Sequence[Expr], Operand], right: tuple[str, Expr, Operand],
                  right_pitch: Operand | None = None, columns: Sequence[int] | None = None) -> Stmt:
-        """Add a product of matrices: rows of the left one, neighbouring columns of the right one.
+        """Return the statement that adds a product of matrices: rows of the left, adjacent columns of the right.
 
         Args:
-            depth: Number of terms.
-            left: An array, where each row begins in it, and the distance of neighbours in a row.
-            right: An array, where the first of its rows that takes part begins, and the distance of rows.
-            right_pitch: Distance of one vector of a row from the next; next to each other if not given.
-            columns: The columns that are added to; all if not given.
+            depth: The number of terms.
+            left: An array, the offset of each row in it, and the stride along a row.
+            right: An array, the offset of the first row that takes part, and the stride of its rows.
+            right_pitch: The stride from one vector of a row to the next; vectors are adjacent by default.
+            columns: The columns to which the product is added; all columns by default.
         """
         k, at = index("k"), index("right_at")
         array, rows, step = left
@@ -130,5 +132,5 @@ class Tile:
         ])
 
     def over(self, first: Expr, column: int = 0) -> Expr:
-        """Return the position of this lane in a vector of neighbours."""
+        """Return the position of this lane in vector ``column`` of the adjacent elements from ``first`` on."""
         return first + (self._lane + column * lanes(self.dtype))

@@ -1,4 +1,4 @@
-"""Convolution with windows of 3 x 3 by Winograd's method (``winograd_schedule.py``), and when that is faster."""
+"""Convolution with windows of 3 x 3 by Winograd's method (``winograd_schedule.py``), and an estimate of its cost."""
 
 from __future__ import annotations
 
@@ -20,32 +20,34 @@ if TYPE_CHECKING:
 
 Sizes = tuple[int, ...]
 
-#: Channels whose sums a task keeps while the first cache holds them.
+#: Channels whose sums a task holds at a time, so that they stay in the first-level cache.
 _SOME: Final = 16
 #: Tasks for each thread: few, because each begins with memory that is not in the cache.
 _TASKS: Final = 2
 #: Costs of panels by their number of vectors, relative to each other: narrow ones read more of the weight per product.
 _WIDTHS: Final = {3: 1.0, 2: 1.0, 1: 1.05}
-#: Bytes of a panel that the second cache holds beside the weight, and what products cost where it does not.
+#: Bytes of a panel that fit into the second-level cache together with the weight, and the relative cost of products
+#: with larger panels.
 _HELD: Final = 1 << 19
 _SPILLED: Final = 1.25
-#: Bytes of a transformed weight that only the last cache holds, and how many a cycle brings when all cores read it.
+#: Bytes from which a transformed weight fits only into the last-level cache, and the bytes per cycle that each core
+#: gets when all of them read it.
 _FAR: Final = 1 << 22
 _STREAM: Final = 5
-#: Cycles that transforms take: a line of tiles of one channel on either side, and a window of the weight.
+#: Cycles of the transforms: a line of tiles of one channel on the input and the output side, and a weight window.
 _TAKE: Final = 65
 _GIVE: Final = 40
 _WINDOW: Final = 20
-#: The same of the direct method: a vector of the image laid out flat, and a window of the weight in blocks.
+#: The same for the direct method: a vector of the flat image, and a window of the weight in blocks.
 _FLAT: Final = 12
 _BLOCK: Final = 40
-#: A square of elements that is turned; a vector of windows of a weight's gradient, and of sums of one chunk for it.
+#: A square of elements that is transposed; for a weight's gradient, a vector of windows, and one of a chunk's sums.
 _TURN: Final = 100
 _GRADIENT: Final = 300
 _CHUNK: Final = 130
-#: An element of the weight's gradient by the direct method, whose sums are vectors to the end.
+#: An element of the weight's gradient by the direct method, which keeps its sums as vectors to the end.
 _FOLD: Final = 10
-#: Vectors that are multiplied and added up in a cycle, as measured: twice in the best case.
+#: Vectors that are multiplied and added per cycle, as measured; 2 is the best case.
 _PRODUCTS: Final = 1.75
 #: The same for the direct gradient of a weight.
 _DIRECT_PRODUCTS: Final = 1.5
@@ -56,14 +58,14 @@ class Layer:
     """A convolution with stride 1 and windows of 3 x 3, or the transpose of one.
 
     Attributes:
-        batch: Number of images.
-        groups: Groups of channels.
+        batch: The number of images.
+        groups: The groups of channels.
         depth: Channels of an image in a group.
         made: Channels of a result in a group.
-        sizes: Of images.
-        outputs: Sizes of results.
+        sizes: The sizes of images.
+        outputs: The sizes of results.
         padding: Zeros before each dimension of an image; negative numbers leave elements out.
-        turned: Whether rows of the weight are channels of the image, and windows are turned around.
+        turned: Whether rows of the weight are channels of the image, and windows are flipped.
     """
 
     batch: int
@@ -78,14 +80,14 @@ class Layer:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a layer is divided.
+    """The division of a layer into tasks.
 
     Attributes:
         columns: Vectors of tiles in a panel.
         tasks: The tasks that threads may take.
-        room: Elements of memory for all tasks.
+        room: Elements of scratch for all tasks.
         blocks: Blocks of channels of the result in a group.
-        scalars: The program's numbers that follow from the layer and the division, up to the sizes of images.
+        scalars: The program's scalars that follow from the layer and the division, up to the padding of images.
     """
 
     columns: int
@@ -96,7 +98,7 @@ class Plan:
 
 
 def _cost(layer: Layer, vectors: int, columns: int, work: DType) -> float:
-    """Estimated cycles, for a panel of so many vectors."""
+    """Estimate the cycles with panels of ``columns`` vectors."""
     height, width = (n + 1 >> 1 for n in layer.outputs)
     panels = layer.groups * -(-vectors // columns)
     rows = programs.rows(columns)
@@ -114,7 +116,7 @@ def _cost(layer: Layer, vectors: int, columns: int, work: DType) -> float:
 
 
 def _direct_cost(layer: Layer, work: DType) -> float:
-    """Estimated cycles of the direct method."""
+    """Estimate the cycles of the direct method."""
     block = direct.CHANNELS if layer.made > 4 else 4 if layer.made > 2 else layer.made
     span = direct.vectors(block) * lanes(work)
     height, width = layer.outputs
@@ -127,7 +129,7 @@ def _direct_cost(layer: Layer, work: DType) -> float:
 
 @lru_cache(maxsize=256)
 def plan(layer: Layer, work: DType, threads: int) -> Plan | None:
-    """Return how to do a layer; None where the direct method is faster."""
+    """Return the plan of a layer; None if the direct method is faster."""
     height, width = (n + 1 >> 1 for n in layer.outputs)
     tiles = layer.batch * height * width
     vectors = -(-tiles // lanes(work))
@@ -138,20 +140,20 @@ def plan(layer: Layer, work: DType, threads: int) -> Plan | None:
 
 
 def divided(layer: Layer, work: DType, threads: int, columns: int) -> Plan:
-    """Return a plan with panels of so many vectors. No result depends on how it is divided."""
+    """Return a plan with panels of ``columns`` vectors. No result depends on the division."""
     height, width = (n + 1 >> 1 for n in layer.outputs)
     tiles = layer.batch * height * width
     group_panels = -(-tiles // (columns * lanes(work)))
     panels, rows = layer.groups * group_panels, programs.rows(columns)
     blocks = -(-layer.made // rows)
     chunks = min(panels, threads * _TASKS)
-    # Where there are few panels, every thread does a part of the channels of each.
+    # With few panels, every thread computes a part of the channels of each panel.
     parts = min(threads, blocks) if panels < 2 * chunks else 1
     part = -(-blocks // parts)
     parts = -(-blocks // part)
     some = min(part, _SOME // rows)
     taken, sums = (programs.pitch(n, columns, work) for n in (layer.depth, some * rows))
-    # The last line of sums is read beyond its end.
+    # The kernel reads beyond the end of the last line of sums.
     room, tasks = 4 * (taken + sums) + lanes(work), chunks * parts
     return Plan(columns, tasks, tasks * room, blocks, (
         tasks, parts, part, some, blocks, chunks, panels, group_panels, tiles, height, width, layer.depth, layer.made,
@@ -164,11 +166,11 @@ def _steps(array: Any) -> Sizes:
 
 def convolve(device: CpuDevice, dtype: DType, work: DType, out: Any, x: Any, w: Any, layer: Layer, plan: Plan,
              stream: Stream) -> bool:
-    """Compute ``out``, in order with what the caller does: ``stream`` is none that has a thread of its own.
+    """Compute ``out`` in the caller's thread: ``stream`` must not have a thread of its own.
 
     Returns:
-        Whether all results are finite. Where one is not, others of the same tile may be wrong: what is not finite
-        spreads over the tiles that it is in.
+        Whether all results are finite. If one is not, others of the same tile may be wrong, because a value that is not
+        finite spreads over its tiles.
     """
     forbid_replay()
     rows = programs.rows(plan.columns)
@@ -191,16 +193,16 @@ def convolve(device: CpuDevice, dtype: DType, work: DType, out: Any, x: Any, w: 
 
 @dataclass(frozen=True)
 class WeightPlan:
-    """How the gradient of a layer's weight is divided.
+    """The division of the gradient of a layer's weight into tasks.
 
     Attributes:
         columns: Vectors of channels in a register tile.
         tasks: The tasks that threads may take.
-        room: Elements of memory for all tasks.
-        chunks: Parts of the tiles that are added up first.
+        room: Elements of scratch for all tasks.
+        chunks: Parts of the tiles with sums of their own.
         height: Channels of a group's result, padded.
         padded: Channels of a group's images, padded.
-        scalars: The program's numbers up to the sizes of images.
+        scalars: The program's scalars up to the padding of images.
     """
 
     columns: int
@@ -211,13 +213,13 @@ class WeightPlan:
     scalars: Sizes
 
 
-#: Parts of the tiles that sums are taken of, and the most elements of all sums.
+#: The most parts of the tiles with sums of their own, and the most elements of all sums.
 _CHUNKS: Final = 8
 _SUMS: Final = 1 << 21
 
 
 def _weight_cost(layer: Layer, plan: WeightPlan, work: DType) -> float:
-    """Estimated cycles."""
+    """Estimate the cycles of the gradient of the weight."""
     width, (height, line) = lanes(work), (n + 1 >> 1 for n in layer.outputs)
     tiles, vectors = layer.batch * height * line, plan.padded // width
     panels = -(-tiles // (weight_programs.PANEL * width))
@@ -230,7 +232,7 @@ def _weight_cost(layer: Layer, plan: WeightPlan, work: DType) -> float:
 
 
 def _direct_weight_cost(layer: Layer, work: DType) -> float:
-    """Estimated cycles of the direct method."""
+    """Estimate the cycles of the gradient of the weight by the direct method."""
     height, width = layer.outputs
     block = direct.CHANNELS if layer.made > 4 else 4 if layer.made > 2 else layer.made
     columns, images = direct.vectors(block), layer.groups * layer.batch
@@ -242,14 +244,15 @@ def _direct_weight_cost(layer: Layer, work: DType) -> float:
 
 @lru_cache(maxsize=256)
 def weight_plan(layer: Layer, work: DType, threads: int) -> WeightPlan | None:
-    """Return how to compute the gradient of a layer's weight; None where the direct method is faster."""
+    """Return the plan for the gradient of a layer's weight; None if the direct method is faster."""
     plan = weight_divided(layer, work, threads)
     return plan if _weight_cost(layer, plan, work) < _direct_weight_cost(layer, work) else None
 
 
 def weight_divided(layer: Layer, work: DType, threads: int) -> WeightPlan:
-    """Return a plan for the gradient of the weight of a layer; only the number of chunks, from sizes alone, changes
-    bits.
+    """Return a plan for the gradient of a layer's weight.
+
+    Rounding depends on the number of chunks only, which follows from sizes alone.
     """
     height, width = (n + 1 >> 1 for n in layer.outputs)
     tiles = layer.batch * height * width
@@ -287,5 +290,5 @@ def convolve_weight(device: CpuDevice, dtype: DType, work: DType, out: Any, grad
 
 
 def _known(step: int) -> int | None:
-    """Return a stride that vectors can be read with."""
+    """Return the stride if the kernel can be specialised for it; None for any other stride."""
     return step if step in (0, 1) else None

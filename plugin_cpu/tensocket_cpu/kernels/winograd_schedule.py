@@ -1,13 +1,13 @@
 """Convolution of images with windows of 3 x 3 by Winograd's minimal filtering F(2 x 2, 3 x 3).
 
-A tile of 2 x 2 results is made of 4 x 4 elements of the image with 16 products instead of 36 (Winograd, 1980; Lavin and
-Gray, 2016): ``Y = A' [(G w G') * (B' d B)] A``, where * is element by element and is summed up over channels. These
-sums are, for each of the 16 places, a product of matrices: channels of the result by channels of the image, and
+A tile of 2 x 2 results follows from 4 x 4 elements of the image with 16 products instead of 36 (Winograd, 1980; Lavin
+and Gray, 2016): ``Y = A' [(G w G') * (B' d B)] A``, where * is elementwise and its products are summed over channels.
+For each of the 16 places, these sums are a product of matrices: channels of the result by channels of the image, times
 channels of the image by tiles.
 
-A task takes tiles of all images a panel at a time, a panel being as many tiles as a register tile has columns: their
-elements are transformed to memory that a cache holds, and results are made for some channels at a time while that
-panel is there.
+A task takes tiles of all images one panel at a time; a panel has as many tiles as a register tile has columns. The task
+transforms the panel's elements into scratch that stays in a cache, and from there computes the results of some channels
+at a time.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from tensocket_plugins.ir.schedule.nest import larger, smaller
 
 from .tiles import Tile, index, lanes, named, numbers
 
-#: Places of a tile: 4 x 4.
+#: The places of a tile: 4 x 4.
 PLACES: Final = 16
-#: Channels of the image whose windows are transformed at a time: a multiple of a vector.
+#: The channels of the image whose windows are transformed at a time: a multiple of a vector.
 _STAGE: Final = 16
 
 
 def rows(columns: int) -> int:
-    """Channels in a register tile of so many vectors of tiles."""
+    """Return the channels in a register tile that is ``columns`` vectors of tiles wide."""
     return 8 if columns > 1 else 16
 
 
 def pitch(depth: int, columns: int, dtype: DType) -> int:
-    """Distance of two lines of places of a panel with ``depth`` channels, whose elements are [line, channel, 4, tiles].
+    """Return the stride of lines of places in a panel with ``depth`` channels, of layout [line, channel, 4, tiles].
 
-    It is odd in vectors, so that the lines do not meet in the same sets of a cache.
+    It is an odd number of vectors, so that the lines do not compete for the same sets of a cache.
     """
     return (4 * depth * columns | 1) * lanes(dtype)
 
@@ -70,7 +70,7 @@ def _window(values: Sequence[Expr]) -> list[Expr]:
 
 
 def weights(source: DType, work: DType, count: int, near: bool) -> Program:
-    """``out[g, block, place, c, o] = G w[g, block * count + o, c] G'``, 0 beyond the last channel.
+    """Return the program ``out[g, block, place, c, o] = G w[g, block * count + o, c] G'``, 0 beyond the last channel.
 
     Parameters: result, weight; then: tasks (groups times blocks), blocks, channels of the image and of the result in a
     group, the weight's first element and its strides (group, channels of the result and of the image, rows, columns).
@@ -78,10 +78,10 @@ def weights(source: DType, work: DType, count: int, near: bool) -> Program:
     Args:
         source: Element type of the weight.
         work: Element type of the result.
-        count: Channels in a block: no more than a vector has elements.
-        near: Whether the windows of neighbouring channels of the result stand next to each other, each turned around,
-            the first one's last element being the first. Then they are copied for some channels of the image at a
-            time: they are far from each other, and a processor can wait for many copies at once.
+        count: Channels in a block, at most the elements of a vector.
+        near: Whether the windows of adjacent channels of the result are adjacent and flipped, so that the origin is the
+            last element of the first window. The program then copies the windows of some channels of the image at a
+            time, because these are far apart in memory and a processor can wait for many copies at once.
     """
     scalars, (tasks, blocks, depth, made, origin, step_g, step_o, step_c, step_h, step_w) = numbers(
         "tasks blocks depth made origin step_g step_o step_c step_h step_w")
@@ -121,14 +121,14 @@ def weights(source: DType, work: DType, count: int, near: bool) -> Program:
 
 def _staged(source: DType, work: DType, count: int, place: tuple[Expr, Expr, Expr, Expr],
             channels: tuple[Expr, Expr]) -> Stmt:
-    """Copy the windows of a block of channels of the result, for some channels of the image.
+    """Return the statement that copies the windows of a block of result channels, for some channels of the image.
 
     Args:
         source: Element type of the weight.
         work: Element type of the copy.
         count: Channels in a block.
-        place: Where the weight begins, the first channel of the image and the end of them, and their distance.
-        channels: The first channel of the result, and the number of all.
+        place: The offset of the weight; the first channel of the image, the end of the channels, and their stride.
+        channels: The first channel of the result, and the number of all channels.
     """
     c, q, lane, run = map(index, ("c", "q", "lane", "run"))
     (at, first, end, step), (o, made) = place, channels
@@ -153,16 +153,16 @@ def _results(values: Sequence[Expr]) -> list[Expr]:
 
 
 class Lines:
-    """Tiles of a panel by lines of one image: what stands around the transforms of both sides.
+    """The loops over a panel's tiles, by lines of one image, that surround the transforms of both sides.
 
     Attributes:
-        image: Number of the image.
-        row: Number of the line of tiles in it.
-        column: First tile in the line.
-        count: How many there are, up to ``step``.
-        place: Where the first one stands in the panel.
-        step: How many at a time: two vectors hold all elements of the image that they need.
-        arrays: Local arrays for the lines of elements of these.
+        image: The index of the image.
+        row: The index of the line of tiles in the image.
+        column: The first tile in the line.
+        count: The number of tiles, up to ``step``.
+        place: The position of the first tile in the panel.
+        step: Tiles at a time: two vectors hold all elements of the image that they need.
+        arrays: Local arrays for the lines of these elements.
     """
 
     def __init__(self, work: DType) -> None:
@@ -172,7 +172,10 @@ class Lines:
         self.arrays = tuple(Local(f"line{k}", work, 2 * lanes(work)) for k in range(4))
 
     def each(self, first: Expr, last: Expr, sizes: tuple[Expr, Expr], body: Sequence[Stmt]) -> Stmt:
-        """``body`` for all tiles from ``first`` up to ``last``; ``sizes`` are the lines of an image and their tiles."""
+        """Return the loop of ``body`` over the tiles from ``first`` up to ``last``.
+
+        ``sizes`` are the lines of an image, and the tiles of a line.
+        """
         line, begin, end = index("line"), index("begin"), index("end")
         height, width = sizes
         return loop(line, (last - 1) // width + 1, [
@@ -189,7 +192,7 @@ class Lines:
 
 
     def ends(self, v: dict[str, Expr], top: Var, left: Var) -> tuple[list[Let], list[Var]]:
-        """Return where the tiles' results begin, and how many of them there are in the first and in the second line."""
+        """Return bindings of ``top``, ``left`` and the number of results in both lines, and the latter's variables."""
         ends = [index("end0"), index("end1")]
         return [
             Let(top, self.row * 2),
@@ -201,16 +204,16 @@ class Lines:
 
 def take(lines: Lines, source: DType, work: DType, span: int, v: dict[str, Expr], at: tuple[Expr, Expr],
          channels: tuple[Operand, Expr]) -> list[Stmt]:
-    """Transform the elements of some tiles, 4 lines of 2 count + 2, to [line, channel, 4, tiles].
+    """Return the transform of the elements of some tiles, 4 lines of 2 count + 2, to [line, channel, 4, tiles].
 
     Args:
         lines: The tiles.
         source: Element type of the image.
         work: Element type of the result.
         span: Tiles in a panel.
-        v: The kernel's numbers by name.
-        at: Where the result begins, and the distance of its lines.
-        channels: The first channel, and where they end.
+        v: The kernel's scalars by name.
+        at: The offset of the result, and the stride of its lines.
+        channels: The first channel, and the end of the channels.
     """
     c, lane, first, target, left, top = map(index, ("c", "lane", "first", "target", "left", "top"))
     width, (begin, pitch) = lanes(work), at
@@ -250,7 +253,7 @@ def take(lines: Lines, source: DType, work: DType, span: int, v: dict[str, Expr]
 
 def _give(lines: Lines, result: DType, work: DType, columns: int, v: dict[str, Expr], at: Expr,
           channels: tuple[Expr, Expr]) -> list[Stmt]:
-    """Transform the sums of some tiles to results, of each channel from the first up to the last of ``channels``."""
+    """Return the transform of the sums of some tiles to results, for the channels in the range ``channels``."""
     c, lane, source, target, left, top = map(index, ("c", "lane", "source", "target", "left", "top"))
     width, span = lanes(work), columns * lanes(work)
     first, last = channels
@@ -283,18 +286,18 @@ def _give(lines: Lines, result: DType, work: DType, columns: int, v: dict[str, E
 
 
 def convolution(result: DType, work: DType, columns: int, step: int | None) -> Program:
-    """``out[n, g, o] = sum over c of image[n, g, c] * w[g, o, c]``, stride 1, with zeros around the images.
+    """Return ``out[n, g, o] = sum over c of image[n, g, c] * w[g, o, c]``, stride 1, with zeros around the images.
 
-    Parameters: result (contiguous), room (``room`` elements for every task), a vector for every task that is not 0
-    where a result is not finite, images, weights as ``weights`` makes them for blocks of ``rows(columns)``; then sizes
-    and strides as named below, images by their own strides. A task does one of ``chunks`` parts of all ``panels``
-    (``group_panels`` for each group), and there ``part`` of all ``blocks`` of channels, ``some`` at a time.
+    Parameters: result (contiguous), scratch (``room`` elements per task), one vector per task that becomes nonzero if a
+    result is not finite, images, weights as ``weights`` packs them in blocks of ``rows(columns)``; then sizes and
+    strides as named below, images by their own strides. A task computes one of ``chunks`` parts of all ``panels``
+    (``group_panels`` for each group), and of these ``part`` of all ``blocks`` of channels, ``some`` at a time.
 
     Args:
         result: Element type of images and results.
         work: Element type of weights and sums.
         columns: Vectors of tiles in a panel.
-        step: The images' last stride, where it is known.
+        step: The images' last stride, if it is known.
     """
     scalars, v = named(
         "tasks parts part some blocks chunks panels group_panels tiles lines_h lines_w depth made room taken_line "

@@ -1,8 +1,8 @@
-"""The gradient of a weight of 3 x 3 windows by Winograd's method: what ``winograd.py`` does, read the other way.
+"""The gradient of a weight of 3 x 3 windows by Winograd's method: the transpose of ``winograd_schedule.py``.
 
-``dw = G' [sum over tiles of (A dy A') * (B' d B)] G``: for each of the 16 places of a tile a product of matrices,
-channels of the result by tiles, and tiles by channels of the image. For the latter, squares of channels by tiles are
-turned in registers.
+``dw = G' [sum over tiles of (A dy A') * (B' d B)] G``: for each of the 16 places of a tile, a product of matrices,
+channels of the result by tiles, times tiles by channels of the image. For the latter, registers transpose squares of
+channels by tiles.
 """
 
 from __future__ import annotations
@@ -36,24 +36,23 @@ from tensocket_plugins.ir.schedule.nest import smaller
 from .tiles import Tile, index, lanes, named, numbers
 from .winograd_schedule import PLACES, Lines, pitch, rows, take
 
-#: Vectors of tiles in a panel.
+#: The vectors of tiles in a panel.
 PANEL: Final = 4
 
 
 def turned(depth: int, columns: int, dtype: DType) -> int:
-    """Return the elements of the channels of an image, padded to whole tiles of so many vectors."""
+    """Return the number of channels of an image, padded to whole register tiles of ``columns`` vectors."""
     width = columns * lanes(dtype)
     return -(-depth // width) * width
 
 
 def sizes(padded: int, made: int, dtype: DType) -> tuple[int, int, int, int]:
-    """Return where a task's elements by tiles and its gradients begin, the distance of places of the former, and the
-    end.
+    """Return the layout of a task's scratch: offsets of transposed elements and gradients, stride of places, and end.
 
     Args:
-        padded: Channels of an image, as ``turned`` says.
-        made: Channels of the result that a task does.
-        dtype: Element type.
+        padded: Channels of an image, padded by ``turned``.
+        made: Channels of the result that a task computes.
+        dtype: The element type.
     """
     image = 4 * pitch(lanes(dtype), PANEL, dtype)
     place = PANEL * lanes(dtype) * padded + lanes(dtype)
@@ -62,15 +61,15 @@ def sizes(padded: int, made: int, dtype: DType) -> tuple[int, int, int, int]:
 
 
 def _transposed(work: DType, source: Callable[[Expr], Expr], target: Callable[[Expr], Expr]) -> list[Stmt]:
-    """Exchange rows and columns of a square of the room.
+    """Return the statements that transpose a square of the scratch.
 
-    Interleaving each row of the upper half with the one of the lower half rotates the bits of every element's number
-    by one; as often as a row's number has bits, this exchanges rows and columns.
+    Interleaving each row of the upper half with its row of the lower half rotates the bits of every element's index by
+    one. Done once per bit of a row's index, this exchanges rows and columns.
 
     Args:
-        work: Element type.
-        source: Where a row begins.
-        target: Where a row of the result begins.
+        work: The element type.
+        source: The offset of a row.
+        target: The offset of a row of the result.
     """
     width, lane, k = lanes(work), index("lane"), index("k")
     stages = width.bit_length() - 1
@@ -90,14 +89,14 @@ def _transposed(work: DType, source: Callable[[Expr], Expr], target: Callable[[E
 
 
 def _spread(values: Sequence[Expr]) -> list[Expr]:
-    """Two gradients of a line of results times A': 4 of sums."""
+    """Return the 4 gradients of a line of sums: 2 gradients of results times A'."""
     a, b = values
     return [a, a + b, a - b, -b]
 
 
 def _upstream(lines: Lines, source: DType, work: DType, v: dict[str, Expr], at: Expr,
               channels: tuple[Expr, Expr]) -> list[Stmt]:
-    """Transform gradients of results to gradients of sums, of each channel from the first up to the last."""
+    """Return the transform of gradients of results to gradients of sums, for the channels in the range ``channels``."""
     c, lane, first, target, left, top = map(index, ("c", "lane", "first", "target", "left", "top"))
     width, span = lanes(work), PANEL * lanes(work)
     bounds, ends = lines.ends(v, top, left)
@@ -129,17 +128,17 @@ def _upstream(lines: Lines, source: DType, work: DType, v: dict[str, Expr], at: 
 
 
 def sums(source: DType, work: DType, columns: int, steps: tuple[int | None, int | None]) -> Program:
-    """``totals[g, chunk, place, o, c]``: the products' sums over tiles.
+    """Return the program for ``totals[g, chunk, place, o, c]``, the sums of the products over tiles.
 
-    Parameters: totals (channels padded to whole register tiles), room (``room`` elements for every task), images,
-    upstream gradients; then sizes and strides as named below. A task does one of ``chunks`` parts of a group's
-    ``panels``, and there ``part`` of all ``blocks`` of channels.
+    Parameters: totals (channels padded to whole register tiles), scratch (``room`` elements per task), images, upstream
+    gradients; then sizes and strides as named below. A task computes one of ``chunks`` parts of a group's ``panels``,
+    and of these ``part`` of all ``blocks`` of channels.
 
     Args:
         source: Element type of images and gradients.
         work: Element type of totals.
         columns: Vectors of channels in a register tile.
-        steps: The last strides of images and gradients, where they are known.
+        steps: The last strides of images and gradients, if they are known.
     """
     scalars, v = named(
         "tasks parts part blocks chunks panels tiles lines_h lines_w depth padded made room turned_at "
@@ -215,11 +214,11 @@ def _window(values: Sequence[Expr]) -> list[Expr]:
 
 
 def gradient(result: DType, work: DType) -> Program:
-    """``out[g * made + o, c] = G' (sum over chunks of totals[g, chunk, ..., o, c]) G``.
+    """Return the program ``out[g * made + o, c] = G' (sum over chunks of totals[g, chunk, ..., o, c]) G``.
 
-    Parameters: result (contiguous), a vector for each channel of the result that is not 0 where something is not
-    finite, totals; then the number of channels of results, those of a group, of images in a group, chunks, and the
-    padded numbers of the two.
+    Parameters: result (contiguous), one vector per channel of the result that becomes nonzero if an element is not
+    finite, totals; then the numbers of all result channels, result channels of a group, image channels of a group and
+    chunks, and the padded numbers of result and image channels of a group.
 
     Args:
         result: Element type of the result.

@@ -1,1 +1,1 @@
-"""Products and decompositions of matrices by the vendor's library."""
+"""Matrix products and decompositions by the vendor's library."""

@@ -1,4 +1,4 @@
-"""Routines of Fortran for all matrices of a batch, called by machine code: Python takes longer for a call."""
+"""Fortran routines over all matrices of a batch, called from machine code, because calls from Python take longer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..code.pointers import address_of
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
 
-#: Lengths of strings that Fortran may be told behind all other arguments; routines have no more strings.
+#: The lengths of strings, which Fortran may expect after all other arguments; no routine here has more strings.
 _LENGTHS: Final = ", ".join(["i64 1"] * 4)
 _NAME: Final = "repeated"
 
@@ -27,21 +27,21 @@ class Each(NamedTuple):
     """An argument of which every call gets its own part.
 
     Attributes:
-        array: Without gaps; the parts follow each other.
+        array: A contiguous array of the parts, one after the other.
     """
 
     array: NDArray[Any]
 
 
-#: An array, which is the same for all calls, or one for each; a number or a letter.
+#: An array that all calls share, an array with a part for each, a number or a letter.
 Argument = NDArray[Any] | Each | int | bytes
 
 
 class Repeats:
-    """Calls routines for batches.
+    """A caller of routines for all matrices of a batch.
 
     Args:
-        find_compiler: Makes machine code; where it cannot, Python calls.
+        find_compiler: Returns the compiler; if it fails, the calls come from Python.
     """
 
     def __init__(self, find_compiler: Callable[[], Compiler]) -> None:
@@ -52,9 +52,9 @@ class Repeats:
         """Call a routine ``count`` times.
 
         Args:
-            address: Where its code is.
-            count: How often.
-            args: Its arguments; those that are not ``Each`` are the same each time.
+            address: The address of its code.
+            count: The number of calls.
+            args: Its arguments; those that are not ``Each`` are the same for all calls.
         """
         held = [_memory(arg) for arg in args]
         places = [address_of(array) for array in held]
@@ -69,7 +69,7 @@ class Repeats:
             call(*[ctypes.c_void_p(place + k * step) for place, step in zip(places, steps, strict=True)], *lengths)
 
     def _entry(self, arity: int) -> Any:
-        """Return the loop around routines of so many arguments; None without a compiler."""
+        """Return the compiled loop for routines with ``arity`` arguments; None without a compiler."""
         if arity not in self._entries:
             try:
                 (address,), library = self._find_compiler().compile_text(_NAME, _text(arity), [_NAME])
@@ -80,7 +80,7 @@ class Repeats:
 
 
 def _memory(arg: Argument) -> NDArray[Any]:
-    """Return an argument in memory, as Fortran takes it."""
+    """Return an argument as an array, because Fortran takes all arguments by reference."""
     if isinstance(arg, Each):
         return arg.array
     if isinstance(arg, bytes):
@@ -89,7 +89,10 @@ def _memory(arg: Argument) -> NDArray[Any]:
 
 
 def _text(arity: int) -> str:
-    """``repeated(arguments, begin, end)``: what follows the routine's address are its arguments and their steps."""
+    """Return the LLVM IR of ``repeated(arguments, begin, end)``.
+
+    The slots of ``arguments`` are the routine's address, then the addresses and steps of its arguments.
+    """
     lines, passed = [f"define void @{_NAME}(ptr %args, i64 %begin, i64 %end) nounwind {{",
                      "  %routine = load ptr, ptr %args"], []
     for k in range(arity):

@@ -1,12 +1,12 @@
-"""The libraries of matrix products: one of our own, else NumPy's.
+"""The BLAS library: a private OpenBLAS, else NumPy's.
 
-OpenBLAS has kernels for many processors and picks some when it is loaded: by its own table, which lacks processors that
-are newer than it and gives them kernels of half their vector width, or as variables of the environment say, which may
-be meant for other libraries of a program. Afterwards, nothing changes it. So NumPy's library, which programs load
-before they load us, is left as it is, and a second one, from the package ``scipy-openblas64``, is loaded by its path,
-with variables of our choice. It has one thread: products are divided by the backend's own workers.
+OpenBLAS has kernels for many processors and chooses among them once, when it is loaded. It chooses by its own table,
+which lacks processors that are newer than the library and gives them kernels of half their vector width, or by
+environment variables, which may be meant for other libraries of a program. So this module leaves NumPy's library alone,
+which programs load before this backend. It loads a second one, from the package ``scipy-openblas64``, by its path and
+with its own variables. That library has one thread: the backend's workers divide products.
 
-``TENSOCKET_BLAS_CORETYPE`` is what ``OPENBLAS_CORETYPE`` is to other programs: it names the kernels of this library.
+``TENSOCKET_BLAS_CORETYPE`` names the kernels of the private library, as ``OPENBLAS_CORETYPE`` does in other programs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 
-#: How names are spelt in OpenBLAS as it is built for wheels, with 64-bit integers and without, newest first.
+#: The spellings of names in the OpenBLAS builds of wheels, with and without 64-bit integers, newest first.
 _SPELLINGS: Final = ("scipy_{}_64_", "scipy_{}_", "{}_64_", "{}_")
 _SETTERS: Final = ("scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads64_",
                    "openblas_set_num_threads")
@@ -44,8 +44,8 @@ class Library:
 
     Attributes:
         handle: The library.
-        spelling: How it spells the name of a routine.
-        private: Whether it is ours, and has one thread.
+        spelling: The format of its routines' names.
+        private: Whether it is the backend's own, with one thread.
     """
 
     handle: Any
@@ -53,12 +53,12 @@ class Library:
     private: bool
 
     def address(self, routine: str) -> int:
-        """Address of a routine in Fortran's calling convention, ``sgemm``; 0 where it is missing."""
+        """Return the address of a routine with Fortran's calling convention, such as ``sgemm``; 0 if it is missing."""
         function = getattr(self.handle, self.spelling.format(routine), None)
         return 0 if function is None else ctypes.cast(function, ctypes.c_void_p).value or 0
 
     def core(self) -> str:
-        """Return the processor whose kernels it uses; empty where it does not say."""
+        """Return the processor whose kernels the library uses; empty if it does not report it."""
         for name in _CORES:
             function = getattr(self.handle, name, None)
             if function is not None:
@@ -67,7 +67,7 @@ class Library:
         return ""
 
     def set_threads(self, threads: int) -> None:
-        """Use so many threads of its own, where it lets itself be told."""
+        """Set the number of the library's own threads, if it has a function for that."""
         for name in _SETTERS:
             function = getattr(self.handle, name, None)
             if function is not None:
@@ -78,7 +78,7 @@ class Library:
 
 @contextmanager
 def environment(settings: Mapping[str, str]) -> Iterator[None]:
-    """No variables for OpenBLAS in the environment but these; all are put back as they were afterwards."""
+    """Replace all OpenBLAS variables of the environment by ``settings``, and restore them afterwards."""
     with _ENVIRONMENT:
         before = {name: value for name, value in os.environ.items() if name.startswith("OPENBLAS_")}
         for name in before:
@@ -93,13 +93,13 @@ def environment(settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def core_type(processor: str, features: Mapping[str, bool]) -> str | None:
-    """Return the kernels to ask for; None where the library's own choice is right.
+    """Return the kernels to request from the library; None if its own choice is right.
 
-    Processors of Intel are known to it. Of AMD's with 512-bit vectors it knows some, depending on its age.
+    The library knows Intel's processors. Of AMD's with 512-bit vectors it knows some, depending on its version.
 
     Args:
-        processor: LLVM's name of it.
-        features: LLVM's names of what it can do.
+        processor: LLVM's name of the processor.
+        features: LLVM's names of the processor's features.
     """
     asked = os.environ.get(_SETTING)
     if asked:
@@ -108,7 +108,7 @@ def core_type(processor: str, features: Mapping[str, bool]) -> str | None:
 
 
 def load_private(processor: str, features: Mapping[str, bool]) -> Library | None:
-    """Return a library of our own; None where the package is missing, or cannot be loaded."""
+    """Load the private library; None if its package is missing or cannot be loaded."""
     found = importlib.util.find_spec("scipy_openblas64")
     if found is None or found.origin is None:
         return None
@@ -131,7 +131,7 @@ def load_private(processor: str, features: Mapping[str, bool]) -> Library | None
 
 @cache
 def numpy_library() -> Library | None:
-    """Return the library that NumPy brings; None where it uses one that this module does not know."""
+    """Return the library in NumPy's wheel; None if NumPy uses one that this module does not know."""
     package = Path(np.__file__).parent
     for folder in (package.with_name("numpy.libs"), package / ".dylibs"):
         for file in sorted(folder.glob("*openblas*")):
@@ -150,7 +150,7 @@ def _spelt(handle: Any, *, private: bool) -> Library | None:
 
 @cache
 def host_features() -> Mapping[str, bool]:
-    """LLVM's names of what this processor can do, or cannot; none where LLVM does not know how to ask it."""
+    """Return whether this processor has each feature, by LLVM's names; empty if LLVM cannot query it."""
     import llvmlite.binding as llvm
 
     try:
@@ -162,14 +162,14 @@ def host_features() -> Mapping[str, bool]:
 
 @cache
 def best_library() -> Library | None:
-    """Return the library that multiplies matrices in this process: the private one, else NumPy's, else None."""
+    """Return the library for this process's matrix products: the private one, else NumPy's, else None."""
     import llvmlite.binding as llvm
 
     return load_private(llvm.get_host_cpu_name(), host_features()) or numpy_library()
 
 
 def set_blas_threads(threads: int) -> None:
-    """Let NumPy's own products and factorisations use ``threads`` threads."""
+    """Set the number of threads of NumPy's own products and factorisations."""
     library = numpy_library()
     if library is not None:
         library.set_threads(threads)

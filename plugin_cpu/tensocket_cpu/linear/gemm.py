@@ -1,15 +1,15 @@
-"""Products of matrices through a BLAS, divided over the backend's workers.
+"""Matrix products through a BLAS, divided over the backend's workers.
 
-One piece of machine code, ``products``, serves every layout: a batch with up to two strides for each operand (0 where
-it is broadcast), matrices whose rows or columns are contiguous, and a division of the rows or columns of the result
-into tiles. An iteration is one tile of a matrix of the batch; neighbouring tiles of a matrix are one call of the BLAS.
+One piece of machine code, ``products``, serves every layout: a batch with up to two strides per operand (0 if it is
+broadcast), matrices whose rows or columns are contiguous, and a division of the rows or columns of the result into
+tiles. An iteration is one tile of a matrix of the batch; adjacent tiles of a matrix are one call of the BLAS.
 
 The library has one thread; the workers run it on parts of the product. On a Zen 5 in float32, half of a product of
-1024 x 1024 matrices takes half as long as the whole (5.1 and 10.1 ms of one core), so that nothing is lost against
-threads of the library's own, which would wait beside the workers and compete with them for the cores.
+1024 x 1024 matrices takes half as long as the whole (5.1 and 10.1 ms on one core). So nothing is lost against threads
+of the library's own, which would compete with the workers for the cores.
 
-BLAS counts columns as Fortran does. A matrix by rows is its transpose to it, and the transpose of A @ B is B^T @ A^T:
-what is called with B first and A second writes C by rows.
+BLAS is column-major, as Fortran is. It reads a row-major matrix as its transpose, and the transpose of A @ B is
+B^T @ A^T: called with B first and A second, it writes a row-major C.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-#: Names of the arguments, each a word.
+#: The names of the arguments; each is one word.
 _WORDS: Final = ("gemm", "trans_b", "trans_a", "n", "m", "k", "b", "ldb", "a", "lda", "c", "ldc", "alpha", "alpha_high",
                  "beta", "beta_high", "tiles", "step", "by_rows", "tile_a", "tile_b", "tile_c", "inner", "inner_a",
                  "inner_b", "inner_c", "outer_a", "outer_b", "outer_c")
 _PACK: Final = struct.Struct(f"={len(_WORDS)}q").pack
 #: BLAS's letters for column-major matrices, which are row-major here, and for transposed ones.
 PLAIN, TRANSPOSED = ord("N"), ord("T")
-#: Multiplications that are worth a second thread: about 10 microseconds.
+#: The multiplications that are worth a second thread: about 10 microseconds.
 _GRAIN: Final = 1 << 20
-#: Rows or columns of a tile: BLAS kernels compute blocks of this size or a fraction.
+#: The rows or columns of a tile: BLAS kernels compute blocks of this size or of a fraction.
 _TILE: Final = 32
-#: The same where a matrix meets a vector, which takes as long as reading the matrix.
+#: The same for a matrix times a vector, which takes as long as reading the matrix.
 _VECTOR_GRAIN: Final = 1 << 17
 _VECTOR_TILE: Final = 64
 
@@ -157,7 +157,7 @@ def _text() -> str:
 
 
 def _filled(template: Template, words: Sequence[str], by_place: set[str]) -> str:
-    """Return a function whose arguments are values, or the places of values."""
+    """Return a function whose arguments are passed by value or, if in ``by_place``, by address."""
     loads, places = [], []
     for k, name in enumerate(words):
         if name in by_place:
@@ -169,7 +169,7 @@ def _filled(template: Template, words: Sequence[str], by_place: set[str]) -> str
 
 
 def oriented(x: Array) -> tuple[Array, int, int]:
-    """Return a batch of matrices as BLAS takes it: itself or a copy, whether it is transposed, and its leading
+    """Return a batch of matrices, or a copy, that BLAS can read, with BLAS's letter for its layout and its leading
     dimension.
     """
     rows, columns = x.shape[-2:]
@@ -184,7 +184,7 @@ def oriented(x: Array) -> tuple[Array, int, int]:
 
 
 def batch_steps(batch: Sequence[int], arrays: Sequence[Array]) -> list[tuple[int, ...]] | None:
-    """Two sizes, then the strides of each array for both; None where the batch needs more."""
+    """Return two sizes, then both strides of each array; None if the batch needs more than two dimensions."""
     dims: list[list[int]] = []
     rank = len(batch)
     for axis, size in enumerate(batch):
@@ -206,13 +206,13 @@ def batch_steps(batch: Sequence[int], arrays: Sequence[Array]) -> list[tuple[int
 
 
 class Products:
-    """Matrix products for dtypes that BLAS knows.
+    """Matrix products of the dtypes that BLAS knows.
 
     Args:
         library: The BLAS.
-        compiler: Makes machine code.
+        compiler: Compiles the loops around the BLAS.
         pool: The threads that divide the work.
-        empty: ``empty(shape, dtype)`` gives memory.
+        empty: ``empty(shape, dtype)`` allocates results.
     """
 
     def __init__(self, library: Library, compiler: Compiler, pool: ThreadPool,
@@ -232,13 +232,13 @@ class Products:
         self._gemv = {np.dtype(name): library.address(f"{letter}gemv") for name, letter in _LETTERS.items()}
 
     def __call__(self, x: Array, y: Array, out: Array | None = None, *, add: bool = False) -> Array:
-        """Products of matrices.
+        """Multiply matrices.
 
         Args:
             x: [..., m, k] of any strides.
             y: [..., k, n] of the same dtype; leading dimensions broadcast.
-            out: Where to write them, contiguous; new memory by default.
-            add: Whether the products are added to what ``out`` holds, instead of replacing it unread.
+            out: The contiguous array for the products; a new one by default.
+            add: Whether to add the products to ``out`` instead of overwriting it.
 
         Returns:
             [..., m, n].
@@ -277,7 +277,7 @@ class Products:
         steps: list[tuple[int, ...]] | None = NO_BATCH
         if batch:
             if y.ndim == 2 and trans_a == PLAIN and lda == k and x.flags.c_contiguous:
-                # Matrices that meet the same one are one matrix.
+                # A batch of matrices times one matrix is one product with their rows stacked.
                 m, batch = m * math.prod(batch), ()
             else:
                 count = math.prod(batch)
@@ -311,11 +311,11 @@ class Products:
 
     def _run_vector(self, matrix: Array, turned: bool, ld: int, vector: Array, step: int, out: Array,
                     sizes: tuple[int, int], add: bool) -> None:
-        """Multiply a matrix by a vector; ``turned``: BLAS reads the matrix's transpose."""
+        """Multiply a matrix by a vector; ``turned``: whether BLAS reads the matrix's transpose."""
         size, depth = sizes
         item = out.itemsize
         if depth == 1:
-            step = item  # the stride of a single element may be anything
+            step = item  # the stride of a single element is arbitrary
         elif step <= 0 or step % item:
             vector, step = np.ascontiguousarray(vector), item
         _, one, one_high = self._routines[out.dtype]

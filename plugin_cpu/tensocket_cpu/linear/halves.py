@@ -1,4 +1,4 @@
-"""Contiguous arrays of 16-bit floats to float32 and back, rounded to nearest, in machine code over the workers."""
+"""Conversions of contiguous 16-bit floats to float32 and back, rounded to nearest, in machine code over the workers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 _PACK: Final = struct.Struct("=2Q").pack
-#: Elements that are worth a second thread.
+#: The elements that are worth a second thread.
 _GRAIN: Final = 1 << 16
 
-#: Of each conversion: the types of an element before and after, and the lines from ``%x`` to ``%y``.
+#: For each conversion: the types of an element before and after, and the instructions from ``%x`` to ``%y``.
 _BODIES: Final = {
     "widen_float16": ("half", "float", "%y = fpext half %x to float"),
     "narrow_float16": ("float", "half", "%y = fptrunc float %x to half"),
     "widen_bfloat16": ("i16", "i32", "%z = zext i16 %x to i32\n  %y = shl i32 %z, 16"),
-    # Half a unit of the last place, less one bit where the last place is even; NaN keeps its sign and is made quiet.
+    # Add half a unit of the last place, less one bit if the last place is even; NaN keeps its sign and becomes quiet.
     "narrow_bfloat16": ("i32", "i16", """%high = lshr i32 %x, 16
   %odd = and i32 %high, 1
   %half = add i32 %odd, 32767
@@ -78,7 +78,7 @@ class Halves:
 
     Args:
         dtype: ``float16`` or ``bfloat16``.
-        compiler: Makes machine code.
+        compiler: Compiles the conversions.
         pool: The threads that divide the work.
     """
 

@@ -1,9 +1,10 @@
-"""Decompositions of matrices and systems of equations by the LAPACK of the backend's own library.
+"""Matrix decompositions and linear systems by the LAPACK of the backend's own library.
 
-NumPy's runs its many small products of matrices on threads that wait for each other: the singular values and vectors of
-256 x 256 numbers take it 15 to 24 ms on two threads. Ours has one thread and kernels that fit the processor: 4.4 ms.
+NumPy's LAPACK runs its many small matrix products on threads that wait for each other: it takes 15 to 24 ms on two
+threads for the singular values and vectors of a 256 x 256 matrix. The private library has one thread and kernels that
+fit the processor: 4.4 ms.
 
-Arrays by rows are their transposes to LAPACK, and A^T = conj(V) S U^T: what it calls left vectors, ours are right ones.
+LAPACK reads a row-major array as its transpose, and A^T = conj(V) S U^T: LAPACK's left vectors are our right ones.
 """
 
 from __future__ import annotations
@@ -27,14 +28,16 @@ Array = NDArray[Any]
 
 _LETTERS: Final = {"f": "s", "d": "d", "F": "c", "D": "z"}
 _REAL: Final = {"f": np.float32, "d": np.float64, "F": np.float32, "D": np.float64}
-#: Rows and columns from which a matrix is ours; NumPy's loop over batches of smaller ones is faster.
+#: The fewest rows and columns of a matrix for this module; NumPy's loop over batches of smaller ones is faster.
 _SMALLEST: Final = 24
-#: Columns that LAPACK works on at once, at most.
+#: The most columns that LAPACK works on at once.
 _COLUMNS: Final = 64
 
 
 class Lapack:
-    """LAPACK's routines over batches, of these the divide-and-conquer ones where there are any.
+    """LAPACK's routines over batches; the divide-and-conquer ones if they exist.
+
+    A method returns NotImplemented to leave the call to NumPy.
 
     Args:
         library: A library with 64-bit integers.
@@ -46,7 +49,7 @@ class Lapack:
         self._repeats = repeats
 
     def svd(self, matrix: Array, full: bool) -> Any:
-        """U, singular values and Vh of [..., m, n]; NotImplemented where NumPy serves.
+        """Return U, singular values and Vh of [..., m, n]; NotImplemented to leave the call to NumPy.
 
         Raises:
             numpy.linalg.LinAlgError: The iteration does not converge.
@@ -54,12 +57,12 @@ class Lapack:
         return self._svd(matrix, "A" if full else "S")
 
     def svdvals(self, matrix: Array) -> Any:
-        """Singular values; see ``svd``."""
+        """Return the singular values; see ``svd``."""
         found = self._svd(matrix, "N")
         return found if found is NotImplemented else found[1]
 
     def eigh(self, matrix: Array, triangle: str) -> Any:
-        """Eigenvalues and eigenvectors of Hermitian [..., n, n]; NotImplemented where NumPy serves.
+        """Return eigenvalues and eigenvectors of Hermitian [..., n, n]; NotImplemented to leave the call to NumPy.
 
         Raises:
             numpy.linalg.LinAlgError: The iteration does not converge.
@@ -67,12 +70,12 @@ class Lapack:
         return self._eigh(matrix, triangle, "V")
 
     def eigvalsh(self, matrix: Array, triangle: str) -> Any:
-        """Eigenvalues; see ``eigh``."""
+        """Return the eigenvalues; see ``eigh``."""
         found = self._eigh(matrix, triangle, "N")
         return found if found is NotImplemented else found[0]
 
     def cholesky(self, matrix: Array) -> Any:
-        """Return the lower L with L @ L^H == A of Hermitian [..., n, n]; NotImplemented where NumPy serves.
+        """Return the lower L with L @ L^H == A of Hermitian [..., n, n]; NotImplemented to leave the call to NumPy.
 
         Raises:
             numpy.linalg.LinAlgError: A matrix is not positive definite.
@@ -87,7 +90,7 @@ class Lapack:
         return made
 
     def inv(self, matrix: Array) -> Any:
-        """Inverses of [..., n, n]; NotImplemented where NumPy serves.
+        """Return the inverses of [..., n, n]; NotImplemented to leave the call to NumPy.
 
         Raises:
             numpy.linalg.LinAlgError: A matrix is singular.
@@ -104,7 +107,7 @@ class Lapack:
         return made
 
     def solve(self, matrix: Array, right: Array) -> Any:
-        """X with A @ X == B of [..., n, n] and [..., n, k]; NotImplemented where NumPy serves.
+        """Return X with A @ X == B of [..., n, n] and [..., n, k]; NotImplemented to leave the call to NumPy.
 
         Raises:
             numpy.linalg.LinAlgError: A matrix is singular.
@@ -116,7 +119,7 @@ class Lapack:
         n, k = right.shape[-2:]
         count = math.prod(lead)
         a = np.array(np.broadcast_to(matrix, (*lead, n, n)), order="C", copy=True)
-        # Columns as rows, which is how LAPACK has them.
+        # Columns become rows, because LAPACK is column-major.
         made = np.array(np.broadcast_to(right, (*lead, n, k)).swapaxes(-1, -2), order="C", copy=True)
         pivots, info = np.empty((count, n), np.int64), np.zeros(count, np.int64)
         getrf(count, n, n, Each(a), n, Each(pivots), Each(info))
@@ -125,7 +128,7 @@ class Lapack:
         return np.ascontiguousarray(made.swapaxes(-1, -2))
 
     def solve_triangular(self, matrix: Array, right: Array, upper: bool, unit: bool) -> Any:
-        """X with A @ X == B for triangular [..., n, n] and [..., n, k]; NotImplemented for what BLAS does not know."""
+        """Return X with A @ X == B of triangular [..., n, n] and [..., n, k]; NotImplemented if BLAS has no routine."""
         solve = self._routine("trsv" if right.shape[-1] == 1 else "trsm", matrix, 0)
         if solve is None or right.dtype != matrix.dtype:
             return NotImplemented
@@ -143,13 +146,16 @@ class Lapack:
         if k == 1:
             solve(count, triangle, b"N" if turned else b"T", diagonal, n, factor, n, Each(made), 1)
             return made
-        # By rows, the equation is X^T A^T = B^T to BLAS: A^T stands on the right.
+        # BLAS reads the row-major equation as X^T A^T = B^T, with A^T on the right.
         solve(count, b"R", triangle, b"T" if turned else b"N", diagonal, k, n, np.ones(1, matrix.dtype), factor, n,
               Each(made), k)
         return made
 
     def lu(self, matrix: Array) -> Any:
-        """L and U of [..., m, n] in one matrix, exchanges of rows from 1, and the first zero of U's diagonal, or 0."""
+        """Return L and U of [..., m, n] in one matrix, the row exchanges, and the first zero of U's diagonal.
+
+        Rows and positions count from 1; the position 0 means that the diagonal has no zero.
+        """
         getrf = self._routine("getrf", matrix, 1)
         if getrf is None:
             return NotImplemented
@@ -161,7 +167,7 @@ class Lapack:
         return np.ascontiguousarray(made.swapaxes(-1, -2)), pivots.astype(np.int32), info.astype(np.int32)
 
     def qr(self, matrix: Array, mode: str) -> Any:
-        """Q and R of [..., m, n], ``reduced`` or ``complete``; NotImplemented where NumPy serves."""
+        """Return Q and R of [..., m, n], ``reduced`` or ``complete``; NotImplemented to leave the call to NumPy."""
         geqrf = self._routine("geqrf", matrix)
         orgqr = self._routine("ungqr" if matrix.dtype.kind == "c" else "orgqr", matrix)
         if geqrf is None or orgqr is None:
@@ -180,7 +186,7 @@ class Lapack:
         return np.ascontiguousarray(q.swapaxes(-1, -2)), np.ascontiguousarray(r)
 
     def _routine(self, name: str, matrix: Array, least: int = _SMALLEST) -> Callable[..., None] | None:
-        """``run(count, *arguments)`` for matrices with so many rows and columns at least; None where there is none."""
+        """Return ``run(count, *arguments)`` for matrices of at least ``least`` rows and columns; None without one."""
         letter = _LETTERS.get(matrix.dtype.char)
         if letter is None or min(matrix.shape[-2:]) < least or not matrix.dtype.isnative:
             return None
@@ -203,7 +209,7 @@ class Lapack:
         wide, a = m if job == "A" else k, np.array(matrix, order="C", copy=True)
 
         def run(times: int, work: Array, size: int) -> None:
-            # U by rows is the transpose of the right vectors of the transpose, and so on.
+            # A row-major U is the transpose of the right vectors of A^T, and so on.
             gesdd(times, job.encode(), n, m, Each(a), n, Each(s), Each(vh), n, Each(u), max(1, wide), work, size,
                   *rest, integers, Each(info))
 
@@ -240,17 +246,17 @@ class Lapack:
 
 
 def _check(info: Array, message: str) -> None:
-    """Refuse what a routine could not do for a matrix."""
+    """Raise LinAlgError if a routine failed for a matrix."""
     if info.any():
         raise np.linalg.LinAlgError(message)
 
 
 def install_lapack(find: Callable[[], Library | None], find_compiler: Callable[[], Compiler]) -> None:
-    """Let host operators use the private library, which is loaded when the first of them runs.
+    """Install the private library for host operators; the first of them that runs loads it.
 
     Args:
-        find: The best library; one that is not private changes nothing.
-        find_compiler: Makes machine code for batches of matrices.
+        find: Returns the best library; one that is not private changes nothing.
+        find_compiler: Returns the compiler of the loops over batches.
     """
     made: list[Lapack | None] = []
 

@@ -1,4 +1,4 @@
-"""Products of matrices of narrow numbers, in machine code of our own, divided over the backend's workers."""
+"""Matrix products of narrow numbers, in the backend's own machine code, divided over its workers."""
 
 from __future__ import annotations
 
@@ -29,40 +29,40 @@ Array = NDArray[Any]
 
 _PACK: Final = struct.Struct(f"={len(WORDS)}q").pack
 _NAMES: Final = ("strips", "blocks", "whole")
-#: Multiplications that are worth a second thread, and elements of the right matrices: about 10 microseconds each.
+#: The multiplications that are worth a second thread, and the elements of right matrices: about 10 microseconds each.
 _GRAIN: Final = 1 << 21
 _ELEMENTS: Final = 1 << 17
 _BYTES: Final = np.dtype(np.uint8)
-#: Sums without a bias begin here.
+#: The initial sums without a bias.
 _ZEROS: Final = np.zeros(WIDE, np.float32)
 
 
 class NarrowProducts:
-    """Matrix products of one dtype. Sums are float32 or int32, and rounded or cut off once, at their end.
+    """Matrix products of one dtype. Sums are float32 or int32, and are rounded or truncated once, at the end.
 
     Args:
-        arithmetic: How its numbers are multiplied.
-        compiler: Makes machine code.
+        arithmetic: The instructions that multiply its numbers.
+        compiler: Compiles the products.
         pool: The threads that divide the work; no result depends on the division.
-        empty: ``empty(shape, dtype)`` gives memory.
+        empty: ``empty(shape, dtype)`` allocates results.
     """
 
     def __init__(self, arithmetic: Arithmetic, compiler: Compiler, pool: ThreadPool,
                  empty: Callable[[tuple[int, ...], np.dtype[Any]], Array]) -> None:
         self._arithmetic, self._compiler = arithmetic, compiler
         self._pool, self._empty = pool, empty
-        #: Whether instructions multiply pairs, so that these products are faster than those in float32.
+        #: Whether instructions multiply pairs, so that these products are faster than float32 products.
         self.pairs = arithmetic.terms == 2
-        #: Elements of a strip's vectors along the sum, and bytes of a term of a strip.
+        #: The elements of a strip's vectors along the sum, and the bytes of a term of a strip.
         self._square, self._term = LANES * arithmetic.terms, TALL * 4 // arithmetic.terms
 
     def __call__(self, x: Array, y: Array, bias: Array | None = None) -> Array:
-        """Products of matrices.
+        """Multiply matrices.
 
         Args:
             x: [..., m, k] of any strides.
             y: [..., k, n] of the same dtype; leading dimensions broadcast.
-            bias: [n] of the sums' dtype, where the sums of each row begin; not where k is 0.
+            bias: [n] of the sums' dtype, the initial sums of each row; k must not be 0.
 
         Returns:
             [..., m, n].
@@ -75,10 +75,10 @@ class NarrowProducts:
         if y.shape[-2] != k:
             raise ValueError("matrices do not fit")
         if y.ndim == 2 < x.ndim and x.flags.c_contiguous:
-            # Matrices that meet the same one are one matrix.
+            # A batch of matrices times one matrix is one product with their rows stacked.
             return self(x.reshape((math.prod(x.shape[:-1]), k)), y, bias).reshape((*x.shape[:-1], n))
         if n == 1 != m and bias is None:
-            # A column is a row of the transposed product: what is 32 wide is then its long side.
+            # Compute the transposed product, so that panels of 32 columns divide the long side.
             turned = self(y.swapaxes(-1, -2), x.swapaxes(-1, -2))
             return turned.reshape((*turned.shape[:-2], m, 1))
         batch: tuple[int, ...] = ()
@@ -94,15 +94,15 @@ class NarrowProducts:
 
     def of_rows(self, x: Array, source: Array, table: Array, out: Array, steps: tuple[int, int], *,
                 turned: bool = False) -> None:
-        """Products with matrices whose rows stand anywhere, and may overlap.
+        """Multiply by matrices whose rows begin at arbitrary offsets, and may overlap.
 
         Args:
-            x: [groups, m, k], m more than 1.
-            source: The array that rows are read from, contiguous.
-            table: [k] of int64: where each row begins, in bytes.
-            out: [batch, groups, m, n], contiguous: n is how many neighbours a row has.
+            x: [groups, m, k], with m greater than 1.
+            source: The contiguous array that holds the rows.
+            table: [k] of int64: the offset of each row, in bytes.
+            out: [batch, groups, m, n], contiguous; n is the length of a row.
             steps: Bytes from one matrix of the batch to the next, and from one group to the next.
-            turned: Whether these are rows of the transposed matrices, so that the table has n of them.
+            turned: Whether the table has the n rows of the transposed matrices instead.
         """
         batch, groups, m, n = out.shape
         k, item = x.shape[-1], source.itemsize
@@ -112,7 +112,7 @@ class NarrowProducts:
     def _run(self, x: Array, y: Array, out: Array, batch: tuple[int, ...], sizes: tuple[int, int, int],
              bias: Array | None, table: Array | None = None, trans_table: int = PLAIN) -> None:
         if RECORDERS:
-            forbid_replay()  # a recording has launches with one range each
+            forbid_replay()  # a recording holds launches of one range each
         m, n, k = sizes
         item, strips, panels = out.itemsize, -(-m // TALL), -(-n // WIDE)
         strip_bytes = -(-k // self._square) * self._square * self._term + SLACK
@@ -147,12 +147,12 @@ class NarrowProducts:
 
     @cached_property
     def _several(self) -> tuple[Entry, ...]:
-        """The code for matrices with several rows, made for the first of them."""
+        """The code for left matrices with several rows, compiled at first use."""
         return self._made(several_text(self._arithmetic))
 
     @cached_property
     def _single(self) -> tuple[Entry, ...]:
-        """The same for one row."""
+        """The code for left matrices with one row, compiled at first use."""
         return self._made(single_text(self._arithmetic))
 
     def _made(self, text: str) -> tuple[Entry, ...]:
@@ -164,12 +164,12 @@ class NarrowProducts:
         return tuple(entries)
 
     def _division(self, count: int, m: int, n: int, k: int) -> tuple[int, int, int]:
-        """Blocks of a matrix along its rows, the strips of each, and how many pieces of all are worth their cost."""
+        """Return the blocks of a matrix along its rows, the strips per block, and the number of worthwhile pieces."""
         threads, strips = self._pool.threads, -(-m // TALL)
         least, wanted = -(-strips // MOST), 1
         pieces = max(count * m * n * k // _GRAIN, count * n * k // _ELEMENTS) if threads > 1 else 1
         if pieces > 1:
-            # Two blocks for each thread where there are not as many panels, but of four strips or more.
+            # Two blocks per thread if there are fewer panels than that, but of at least four strips.
             wanted = min(2 * threads // (count * -(-n // WIDE)), strips // 4)
         tall = -(-strips // max(least, wanted))
         return -(-strips // tall), tall, pieces

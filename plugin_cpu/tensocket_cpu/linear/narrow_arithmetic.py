@@ -1,4 +1,4 @@
-"""How narrow numbers are multiplied: 16 words of 32 bits by 16 others, added to 16 sums, by which instructions."""
+"""The instructions that multiply narrow numbers: 16 words of 32 bits by 16 others, added to 16 sums."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _NEEDED: Final = ("avx512f", "avx512dq", "avx512bw", "avx512vl")
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """How numbers of a dtype are multiplied.
+    """The instructions that multiply numbers of a dtype.
 
     Attributes:
-        name: Its name.
+        name: The arithmetic's name.
         item: LLVM's type of an element in memory.
-        size: Its bytes.
-        terms: Terms in a word.
-        widen: From ``$v``, a vector of ``$count`` elements, to ``$w``, parts of words.
+        size: The bytes of an element.
+        terms: The number of terms in a word.
+        widen: Converts ``$v``, a vector of ``$count`` elements, to ``$w``, parts of words.
         sums: LLVM's type of a sum.
-        multiply: From words ``$a`` and ``$b`` and sums ``$s`` to sums ``$t``.
-        narrow: From sums ``$s`` to elements ``$r``.
-        declared: The functions that it calls.
+        multiply: Adds the products of words ``$a`` and ``$b`` to sums ``$s``, which gives sums ``$t``.
+        narrow: Converts sums ``$s`` to elements ``$r``.
+        declared: Declarations of the functions that these call.
     """
 
     name: str
@@ -74,7 +74,7 @@ _WIDEN_FLOAT16: Final = """\
   $v.half = bitcast <$count x i16> $v to <$count x half>
   $v.wide = fpext <$count x half> $v.half to <$count x float>
   $w = bitcast <$count x float> $v.wide to <$count x i32>"""
-# Half a unit of the last place, less one bit where the last place is even; NaN keeps its sign and is made quiet.
+# Add half a unit of the last place, less one bit if the last place is even; NaN keeps its sign and becomes quiet.
 _NARROW_BFLOAT16: Final = """\
   $r.bits = bitcast <16 x float> $s to <16 x i32>
   $r.high = lshr <16 x i32> $r.bits, splat (i32 16)
@@ -86,7 +86,7 @@ _NARROW_BFLOAT16: Final = """\
   $r.quiet = or <16 x i32> $r.high, splat (i32 64)
   $r.chosen = select <16 x i1> $r.nan, <16 x i32> $r.quiet, <16 x i32> $r.rounded
   $r = trunc <16 x i32> $r.chosen to <16 x i16>"""
-# It takes subnormal numbers for zero, which sums of pairs never are.
+# The instruction flushes subnormal numbers to zero, but sums of pairs are never subnormal.
 _NARROW_PAIRS: Final = """\
   $r.narrow = call <16 x bfloat> @llvm.x86.avx512bf16.cvtneps2bf16.512(<16 x float> $s)
   $r = bitcast <16 x bfloat> $r.narrow to <16 x i16>"""
@@ -96,7 +96,7 @@ _NARROW_FLOAT16: Final = """\
 
 
 def _integers(bits: int) -> Arithmetic:
-    """Integers modulo a power of two, signed or not: what is cut off changes nothing below it."""
+    """Return the arithmetic of integers modulo a power of two; truncation does not change the lower bits."""
     way = _SINGLE if bits == 32 else _PAIRS
     return Arithmetic(
         f"int{bits}", f"i{bits}", bits // 8, 1 if bits == 32 else 2,
@@ -108,21 +108,21 @@ def _wide(name: str, widen: str, narrow: str) -> Arithmetic:
     return Arithmetic(name, "i16", 2, 1, widen, "float", _FMA, narrow, _DECLARED[_FMA])
 
 
-#: Products in float32 of what was widened.
+#: Products in float32 of widened elements.
 WIDENED: Final = {"bfloat16": _wide("bfloat16", _WIDEN_BFLOAT16, _NARROW_BFLOAT16),
                   "float16": _wide("float16", _WIDEN_FLOAT16, _NARROW_FLOAT16)}
-#: Pairs of products by the processor's own instruction, which takes subnormal numbers and sums for zero, as other
-#: libraries that use it do for matrices of some size.
+#: Pairs of products by the processor's own instruction, which flushes subnormal numbers and sums to zero. So do other
+#: libraries that use it for matrices of some size.
 PAIRED: Final = Arithmetic("bfloat16_pairs", "i16", 2, 2, _SAME, "float", _DOT, _NARROW_PAIRS, _DECLARED[_DOT])
 _INTEGERS: Final = {f"{sign}int{bits}": _integers(bits) for sign in ("", "u") for bits in (8, 16, 32)}
 
 
 def arithmetic_of(dtype: str, features: Mapping[str, bool]) -> Arithmetic | None:
-    """Return the best way to multiply numbers of a dtype; None where this code does not serve it.
+    """Return the best arithmetic for a dtype; None if this code does not serve the dtype.
 
     Args:
-        dtype: Its name.
-        features: LLVM's names of what the processor can do.
+        dtype: The dtype's name.
+        features: LLVM's names of the processor's features.
     """
     if not all(features.get(name) for name in _NEEDED):
         return None

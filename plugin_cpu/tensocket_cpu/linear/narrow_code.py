@@ -1,14 +1,14 @@
-"""The machine code of products of narrow numbers: floats of 16 bits, integers of up to 32.
+"""The machine code of products of narrow numbers: 16-bit floats, and integers of up to 32 bits.
 
-A product goes through *words* of 32 bits: a pair of 16-bit terms that follow each other along the sum, or one term that
-was widened. Instructions multiply a vector of 16 words by 16 others and add to 16 sums, in float32 or int32. The left
-matrix is laid out in *strips* of up to 14 rows, once; of the right one, 32 columns at a time are laid out in a *panel*
-that stays in the first cache, for as many terms as fit there. A *tile* of up to 14 x 32 sums stays in registers while
-it meets these terms, and is rounded once, after the last of them. Terms are added in their order, so that no number
-depends on how a product is divided, nor on the other rows and columns.
+A product goes through *words* of 32 bits: a pair of 16-bit terms that are adjacent along the sum, or one widened term.
+Instructions multiply a vector of 16 words by 16 others and add to 16 sums, in float32 or int32. The code packs the left
+matrix once, in *strips* of up to 14 rows. Of the right matrix it packs 32 columns at a time in a *panel* that stays in
+the first-level cache, with as many terms as fit there. A *tile* of up to 14 x 32 sums stays in registers for all terms
+of a panel, and is rounded once, after the last panel. Terms are added in their order, so that no result depends on the
+division of a product, nor on other rows and columns.
 
-A single row reads the right matrix once, in the order of memory: multiples of its rows are added to up to 512 sums; or,
-where columns are contiguous, vectors of words of each column are added up, and their lanes at the end.
+A single row reads the right matrix once, in memory order: the code adds multiples of its rows to up to 512 sums. If
+columns are contiguous, it adds up vectors of words of each column instead, and their lanes at the end.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ from .narrow_words import (
     shuffle,
 )
 
-#: Rows of the code for the last strip: the least that holds the rows that are left.
+#: The rows of the code variants for the last strip; the smallest that holds the remaining rows runs.
 _HEIGHTS: Final = (4, 8, TALL)
 
 
 def several_text(arithmetic: Arithmetic) -> str:
-    """Products of matrices with several rows, as LLVM IR.
+    """Return the LLVM IR of products of left matrices with several rows.
 
-    Its functions over ranges are ``strips``, ``blocks`` behind it, and ``whole``, which is both.
+    Its functions over ranges are ``strips``, then ``blocks``, and ``whole``, which does both.
     """
     return "".join((across(arithmetic), along(arithmetic), *(_tile(arithmetic, rows) for rows in _HEIGHTS),
                     *_loops(arithmetic, SEVERAL, panel=CHUNK * WIDE * 4, totals=MOST * TALL * WIDE * 4)))
 
 
 def single_text(arithmetic: Arithmetic) -> str:
-    """Products of matrices with one row, likewise."""
+    """Return the LLVM IR of products of left matrices with one row."""
     return "".join((across(arithmetic), line(arithmetic), _dots(arithmetic), _spread(arithmetic),
                     *_loops(arithmetic, SINGLE, totals=MANY * WIDE * 4)))
 
 
 def _loops(arithmetic: Arithmetic, text: Template, **memory: int) -> Iterator[str]:
-    """Generate the code around the products; ``memory`` gives bytes on the stack by name."""
+    """Yield the code around the products; ``memory`` is the number of stack bytes by name."""
     arrays = "\n".join(f"  %{name} = alloca [{size} x i8], align 64" for name, size in memory.items())
     each, height = EACH, filled(HEIGHT, arithmetic)
     yield _finish(arithmetic)
@@ -68,7 +68,7 @@ def _loops(arithmetic: Arithmetic, text: Template, **memory: int) -> Iterator[st
 
 
 def _dots(arithmetic: Arithmetic) -> str:
-    """Return a row of words times up to 16 lanes, each of which lies along the sum."""
+    """Return the code of a row of words times up to 16 lanes, each contiguous along the sum."""
     kind, phis, lines, done = f"<16 x {arithmetic.sums}>", [], [], []
     for lane in range(LANES):
         phis.append(f"  %d{lane} = phi {kind} [zeroinitializer, %begin], [%t{lane}, %next]")
@@ -81,7 +81,7 @@ def _dots(arithmetic: Arithmetic) -> str:
 
 
 def _spread(arithmetic: Arithmetic) -> str:
-    """Return a row of words times lanes that lie side by side, added to sums in memory."""
+    """Return the code of a row of words times adjacent lanes, added to sums in memory."""
     products = [Template(arithmetic.multiply).substitute(a="%a", b=f"%word{side}", s=f"%s{side}", t=f"%t{side}")
                 for side in range(2)]
     one = shuffle("%a", LANES, "i32", "%x.in", "poison", [0] * LANES)
@@ -90,7 +90,7 @@ def _spread(arithmetic: Arithmetic) -> str:
 
 
 def _tile(arithmetic: Arithmetic, rows: int) -> str:
-    """Return the products of a strip and a panel, added to sums in registers."""
+    """Return the code of the products of a strip and a panel, added to sums in registers."""
     kind = f"<16 x {arithmetic.sums}>"
     begin, phis, body, done = [], [], [], []
     for row in range(rows):
@@ -112,7 +112,7 @@ def _tile(arithmetic: Arithmetic, rows: int) -> str:
 
 
 def _finish(arithmetic: Arithmetic) -> str:
-    """Rows of sums to rows of the result."""
+    """Return the code that converts rows of sums to rows of the result."""
     narrow = [Template(arithmetic.narrow).substitute(s=f"%s{side}", r=f"%r{side}") for side in range(2)]
     both = shuffle("%both", LANES, arithmetic.item, "%r0", "%r1", range(WIDE))
     return filled(_FINISH, arithmetic, narrow="\n".join(narrow), both=both, some=mask("some", WIDE, "columns"))
@@ -158,7 +158,7 @@ end:
 declare float @llvm.vector.reduce.fadd.v16f32(float, <16 x float>)
 declare i32 @llvm.vector.reduce.add.v16i32(<16 x i32>)
 """)
-# Any order of the lanes will do; LLVM adds halves.
+# The order of the lanes does not matter, so LLVM may add halves.
 _TOTAL_FLOAT: Final = "  %sum = call reassoc float @llvm.vector.reduce.fadd.v16f32(float %first, <16 x float> %parts)"
 _TOTAL_INTEGER: Final = """\
   %whole = call i32 @llvm.vector.reduce.add.v16i32(<16 x i32> %parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from string import Template
 from typing import Final
 
-#: Names of the arguments, each a word of 64 bits; steps are bytes.
+#: The names of the arguments; each is a word of 64 bits, and steps are in bytes.
 WORDS: Final = (
     "x", "x_step", "x_across", "x_inner", "x_outer_by", "x_inner_by", "m", "k", "strip_bytes", "strips", "a", "a_outer",
     "a_inner", "y", "y_step", "y_across", "y_outer", "y_inner", "n", "panels", "c", "c_step", "c_outer", "c_inner",
@@ -20,7 +20,7 @@ next:
   br i1 %more, label %one, label %out
 one:"""
 #: The head of a loop over up to 32 columns, ``%lanes`` of them from ``%column`` on at a time, whose terms are at
-#: ``%lines``; it ends where it asks whether there is ``%more``.
+#: ``%lines``; it ends with the test for ``%more``.
 HALF: Final = Template("""\
   br label %half
 half:
@@ -31,7 +31,7 @@ half:
   %lines.at = mul i64 %column, %step
   %lines = getelementptr i8, ptr %source, i64 %lines.at""")
 
-#: ``%height``: rows of the code for so many ``%rows``.
+#: Computes ``%height``, the rows of the code variant for ``%rows`` rows.
 HEIGHT: Final = Template("""\
   %over4 = icmp sgt i64 %rows, 4
   %over8 = icmp sgt i64 %rows, 8
@@ -82,7 +82,7 @@ $each
   %bias.at = mul i64 %number, %bias_step
   %sums.start = getelementptr i8, ptr %bias.ptr, i64 %bias.at""")
 
-#: Strips of the left matrices, and everything.
+#: The functions that pack strips of the left matrices, and that do everything.
 STRIPS: Final = Template("""\
 ; The table of rows that are where steps lead.
 @nothing = internal constant i64 0
@@ -139,7 +139,7 @@ $loads
 
 """)
 
-#: Blocks of matrices with several rows.
+#: The blocks of left matrices with several rows.
 SEVERAL: Final = Template("""\
 ; A panel of the right matrix.
 define internal void @pack(ptr %source, i64 %step, ptr %table, i64 %entry, i64 %columns, i64 %count, ptr %panel,
@@ -235,7 +235,7 @@ out:
 }
 """)
 
-#: Blocks of matrices with one row: panels, of which those that are neighbours are taken together.
+#: The blocks of left matrices with one row: panels; adjacent ones run together.
 SINGLE: Final = Template("""\
 ; A row times up to 32 columns, each of which is contiguous.
 define internal void @row_along(ptr %x, ptr %source, i64 %step, i64 %columns, i64 %count, ptr %from, ptr %sums) {

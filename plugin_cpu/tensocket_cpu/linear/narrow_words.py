@@ -1,4 +1,4 @@
-"""How matrices of narrow numbers are laid out as words, and what the text of their products is made of."""
+"""The layout of narrow numbers as words, and the building blocks of the text of their products."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Final
 from .narrow_arithmetic import Arithmetic
 from .narrow_loops import WORDS
 
-#: Words of a vector, and columns of a panel.
+#: The words of a vector, and the columns of a panel.
 LANES: Final = 16
 WIDE: Final = 2 * LANES
-#: Rows of a strip: with two vectors for each, they fill the 32 registers but for the operands.
+#: The rows of a strip: with two vectors each, they leave just enough of the 32 registers for the operands.
 TALL: Final = 14
-#: Words along the sum that a panel holds: 32 KiB, two thirds of the first cache.
+#: The words along the sum in a panel: 32 KiB, two thirds of the first-level cache.
 CHUNK: Final = 256
-#: Panels that a single row meets at a time.
+#: The panels that a single row is multiplied by at a time.
 MANY: Final = 16
-#: Strips that meet a panel, whose sums wait in 70 KiB of the stack where there are more terms than in a panel.
+#: The strips that are multiplied by one panel; if a panel does not hold all terms, their sums wait in 70 KiB of stack.
 MOST: Final = 40
-#: Bytes that a strip is longer than its words, because whole vectors are written.
+#: The bytes after a strip's words, because the code writes whole vectors.
 SLACK: Final = 64
 
 
 def filled(text: Template, arithmetic: Arithmetic, **more: str) -> str:
-    """Return a template with what all of them may ask for, and more."""
+    """Return a template filled with the names that all templates share, and with ``more``."""
     loads = [f"  %{name}.word = getelementptr i64, ptr %args, i64 {place}\n  %{name} = load i64, ptr %{name}.word"
              for place, name in enumerate(WORDS)]
     return text.substitute(more, item=arithmetic.item, sums=arithmetic.sums, size=arithmetic.size, lanes=LANES,
@@ -35,7 +35,7 @@ def filled(text: Template, arithmetic: Arithmetic, **more: str) -> str:
 
 
 def mask(name: str, count: int, limit: str) -> str:
-    """``%name``: which of ``count`` lanes are below ``%limit``."""
+    """Return the code of the mask ``%name``: which of ``count`` lanes are below ``%limit``."""
     numbers = ", ".join(f"i32 {lane}" for lane in range(count))
     return f"""  %{name}.near = call i64 @llvm.smin.i64(i64 %{limit}, i64 {count})
   %{name}.limit = trunc i64 %{name}.near to i32
@@ -45,19 +45,21 @@ def mask(name: str, count: int, limit: str) -> str:
 
 
 def widen(arithmetic: Arithmetic, count: int, source: str, target: str) -> str:
-    """From elements to parts of words."""
+    """Return the code that converts elements to parts of words."""
     return Template(arithmetic.widen).substitute(count=count, part=arithmetic.part, v=source, w=target)
 
 
 def shuffle(target: str, count: int, kind: str, first: str, second: str, order: Sequence[int]) -> str:
-    """Return a vector made of elements of two others."""
+    """Return the code that shuffles the elements of two vectors into one."""
     places = [f"i32 {place}" for place in order]
     return (f"  {target} = shufflevector <{count} x {kind}> {first}, <{count} x {kind}> {second}, "
             f"<{len(places)} x i32> <{', '.join(places)}>")
 
 
 def joined(arithmetic: Arithmetic) -> str:
-    """``%word0`` and ``%word1`` of up to 32 lanes that lie side by side: of ``%row``, and ``%below`` if it ``%has``."""
+    """Return the code of words ``%word0`` and ``%word1`` of up to 32 adjacent lanes, from ``%row`` and, if ``%has``,
+    ``%below``.
+    """
     lines = [filled(_FIRST_ROW, arithmetic)]
     if arithmetic.terms == 1:
         return "\n".join([*lines, widen(arithmetic, WIDE, "%v0", "%w"), *(
@@ -73,12 +75,12 @@ def joined(arithmetic: Arithmetic) -> str:
 
 
 def across(arithmetic: Arithmetic) -> str:
-    """Words of up to 32 lanes that lie side by side; a table says how far rows are from where steps lead."""
+    """Return the code that packs up to 32 adjacent lanes; a table adds an offset to the address of each row."""
     return filled(_ACROSS, arithmetic, words=joined(arithmetic), some=mask("some", WIDE, "lanes"))
 
 
 def along(arithmetic: Arithmetic) -> str:
-    """Words of up to 16 lanes, each of which lies along the sum: squares of words are transposed."""
+    """Return the code that packs up to 16 lanes, each contiguous along the sum: it transposes squares of words."""
     lines = [line for lane in range(LANES) for line in read(arithmetic, lane, f"%s{LANES}.{lane}")]
     lines += _transposed()
     for lane in range(LANES):
@@ -88,19 +90,19 @@ def along(arithmetic: Arithmetic) -> str:
 
 
 def line(arithmetic: Arithmetic) -> str:
-    """Return the text of ``along`` for a single lane."""
+    """Return the code of ``along`` for a single lane."""
     count = LANES * arithmetic.terms
     return filled(_LINE, arithmetic, lines="\n".join(read(arithmetic, 0, "%words")), count=str(count),
                   some=mask("some", count, "left")) + _declared(arithmetic)
 
 
 def _declared(arithmetic: Arithmetic) -> str:
-    """Return how vectors of less than 32 elements are read, where they are."""
+    """Return the declaration of loads of fewer than 32 elements, if the code has any."""
     return "" if arithmetic.terms == 2 else filled(_DECLARED_LOAD, arithmetic)
 
 
 def read(arithmetic: Arithmetic, lane: int, target: str) -> list[str]:
-    """Return the words from ``%k`` on of one lane."""
+    """Return the code that reads the words of one lane from ``%k`` on."""
     count, item = LANES * arithmetic.terms, arithmetic.item
     return [f"  %p{lane} = getelementptr {item}, ptr %r{lane}, i64 %k",
             f"  %v{lane} = call <{count} x {item}> @llvm.masked.load.v{count}{item}.p0(ptr %p{lane}, i32 1, "
@@ -110,13 +112,13 @@ def read(arithmetic: Arithmetic, lane: int, target: str) -> list[str]:
 
 
 def over_rows(text: Template, arithmetic: Arithmetic, lines: list[str], placed: bool, **more: str) -> str:
-    """Return a loop that reads up to 16 rows of memory; what lies beyond the last is the last again.
+    """Return a loop that reads up to 16 rows of memory; rows beyond the last repeat the last.
 
     Args:
         text: The function.
-        arithmetic: The arithmetic whose operands it reads.
-        lines: The instructions that use them.
-        placed: Whether a table says how far rows are from where steps lead.
+        arithmetic: The arithmetic whose operands the loop reads.
+        lines: The instructions that use the operands.
+        placed: Whether a table adds an offset to the address of each row.
         more: Further parts of the function's text.
     """
     count, place, near = LANES * arithmetic.terms, "", "%steps"
@@ -129,11 +131,11 @@ def over_rows(text: Template, arithmetic: Arithmetic, lines: list[str], placed: 
 
 
 def _transposed() -> Iterator[str]:
-    """From ``%s16.0`` up to ``%s16.15`` to ``%s1.0`` up to ``%s1.15``.
+    """Yield the code that transposes ``%s16.0`` up to ``%s16.15`` to ``%s1.0`` up to ``%s1.15``.
 
-    First squares of 4 x 4 words, one in each quarter of a vector, then the quarters: such steps take no operand for
-    their order, and every port that shuffles at all can do them. Between the two LLVM sees no connection, in which it
-    would look for other shuffles.
+    It transposes squares of 4 x 4 words, one in each quarter of a vector, and then the quarters. Such shuffles need no
+    operand for their order, and every port that shuffles can run them. An opaque step between the two keeps LLVM from
+    looking for other shuffles.
     """
     words = [[4 * quarter + place + LANES * side for quarter in range(4) for place in (low, low + 1) for side in (0, 1)]
              for low in (0, 2)]
@@ -157,13 +159,13 @@ def _transposed() -> Iterator[str]:
 
 def _both(before: int, given: tuple[int, int], after: int, made: tuple[int, int], orders: list[list[int]]
           ) -> Iterator[str]:
-    """Two vectors to two others."""
+    """Yield the code that shuffles two vectors into two others."""
     for target, order in zip(made, orders, strict=True):
         yield shuffle(f"%s{after}.{target}", LANES, "i32", f"%s{before}.{given[0]}", f"%s{before}.{given[1]}", order)
 
 
-# No instruction at all, but LLVM does not know that; its search for better addresses of 16 rows takes as long as the
-# rest of their code.
+# This is no instruction at all, but LLVM does not know that. Otherwise it searches for better addresses of 16 rows,
+# which takes as long as compiling the rest of the code.
 _HIDDEN: Final = '  %k = call i64 asm "", "=r,0"(i64 %k.known)'
 _FIRST_ROW: Final = Template("""\
   %v0 = call <32 x $item> @llvm.masked.load.v32$item.p0(ptr %row, i32 1, <32 x i1> %some,
@@ -174,7 +176,7 @@ _SECOND_ROW: Final = Template("""\
     <32 x $item> zeroinitializer)
   %v1 = select i1 %has, <32 x $item> %v1.any, <32 x $item> zeroinitializer""")
 
-# What lies behind the columns of a panel belongs to the next one, for which it would come too late by itself.
+# Prefetch the elements after the columns of a panel for the next panel; the processor itself would load them too late.
 _ACROSS: Final = Template("""\
 define internal void @across(ptr %source, i64 %step, ptr %table, i64 %entry, i64 %lanes, i64 %count, ptr %target,
                              i64 %pitch) noinline {
@@ -243,7 +245,7 @@ out:
   ret void
 }
 """)
-# Where 16 rows begin: more addresses than a processor has registers.
+# The addresses of 16 rows, more than a processor has registers.
 _ROWS: Final = Template("""\
   %rows = alloca [16 x ptr], align 64
   %last = sub i64 %lanes, 1

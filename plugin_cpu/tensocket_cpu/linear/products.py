@@ -1,6 +1,6 @@
-"""Matrix products of every dtype, registered as kernels: floats by BLAS, narrow numbers by code of our own.
+"""Matrix products of every dtype, registered as kernels: floats by BLAS, narrow numbers by the backend's own code.
 
-Where processors lack what that code needs, 16-bit floats and integers go by way of BLAS, too. Where there is no BLAS
+On processors that lack the instructions for that code, 16-bit floats and integers also go through BLAS. Without a BLAS
 that this backend can call, NumPy multiplies.
 """
 
@@ -33,11 +33,11 @@ Multiply = Callable[..., Array]
 FLOATS: Final = ("float32", "float64", "complex64", "complex128")
 HALVES: Final = ("float16", "bfloat16")
 INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-#: Rows of 16-bit floats that are converted at once: a block of 1024 columns stays in the second level of the cache.
+#: The rows of 16-bit floats to convert at once: a block of 1024 columns stays in the second-level cache.
 _BLOCK: Final = 128
-#: Multiplications up to which NumPy is faster: its call, or its loop over integers without a detour through floats.
+#: The multiplications up to which NumPy is faster: its call is cheaper, and its integer loop needs no floats.
 _FEW: Final = 1 << 12
-#: Terms of a sum of products of 16-bit numbers that double precision holds exactly: 2**32 * 2**21 == 2**53.
+#: The most terms of a sum of 16-bit products that double precision holds exactly: 2**32 * 2**21 == 2**53.
 _LONGEST: Final = 1 << 21
 
 
@@ -45,20 +45,20 @@ class NumpyProducts:
     """The products of ``Products``, computed by NumPy."""
 
     def __call__(self, x: Array, y: Array, out: Array | None = None, *, add: bool = False) -> Array:
-        """See ``Products``."""
+        """Multiply matrices; see ``Products``."""
         if add and out is not None:
             return np.add(out, np.matmul(x, y), out)
         return np.asarray(np.matmul(x, y, out))
 
 
 class Parts:
-    """The parts of the kernels, made when the first kernel runs.
+    """The parts of the kernels, built when the first kernel needs them.
 
     Args:
-        products: Makes the products of BLAS's own dtypes.
-        halves: Makes the conversions of a 16-bit dtype.
-        narrow: Makes the products of a narrow dtype; None where there are none.
-        empty: ``empty(shape, dtype)`` gives memory.
+        products: Builds the products of BLAS's own dtypes.
+        halves: Builds the conversions of a 16-bit dtype.
+        narrow: Builds the products of a narrow dtype; None if the processor cannot run them.
+        empty: ``empty(shape, dtype)`` allocates results.
     """
 
     def __init__(self, products: Callable[[], Multiply], halves: Callable[[str], Halves],
@@ -81,14 +81,14 @@ class Parts:
         return self.products(x, y, out, add=add)
 
     def halves(self, dtype: str) -> Halves:
-        """Conversions of a 16-bit dtype."""
+        """Return the conversions of a 16-bit dtype."""
         if dtype not in self._made:
             with self._lock:
                 self._made[dtype] = self._made.get(dtype) or self._halves(dtype)
         return self._made[dtype]
 
     def narrow(self, dtype: str) -> NarrowProducts | None:
-        """Products of a narrow dtype; None where they go by way of BLAS."""
+        """Return the products of a narrow dtype; None if they go through BLAS."""
         if dtype not in self._made_narrow:
             with self._lock:
                 if dtype not in self._made_narrow:
@@ -97,12 +97,12 @@ class Parts:
 
 
 def matmul_floats(parts: Parts) -> Callable[[Array, Array], Array]:
-    """Products of a dtype of BLAS; one of the operands may be a vector, or both."""
+    """Return the product of BLAS's dtypes; either operand, or both, may be a vector."""
 
     def matmul(x: Array, y: Array) -> Array:
         rank = x.ndim
         if rank == 2 == y.ndim:
-            # ``dot`` has no ufunc's machinery: a third of what ``np.matmul`` costs.
+            # ``dot`` avoids the machinery of a ufunc: it costs a third of ``np.matmul``.
             return x.dot(y) if x.size * y.shape[1] <= _FEW else parts.products(x, y)
         if rank > 1 and y.ndim > 1:
             return parts.products(x, y)
@@ -118,7 +118,7 @@ def matmul_floats(parts: Parts) -> Callable[[Array, Array], Array]:
 
 
 def linear_floats(parts: Parts) -> Callable[[Array, Array, Array | None], Array]:
-    """``x @ weight.T + bias``: of more than a few numbers, the product is added to rows that hold the bias."""
+    """Return ``x @ weight.T + bias`` of BLAS's dtypes: a large product is added to rows that hold the bias."""
 
     def linear(x: Array, weight: Array, bias: Array | None) -> Array:
         transposed = weight.T
@@ -139,7 +139,7 @@ def linear_floats(parts: Parts) -> Callable[[Array, Array, Array | None], Array]
 
 
 def matmul_halves(parts: Parts, dtype: str, x: Array, y: Array) -> Array:
-    """Products of 16-bit floats, accumulated in float32 and rounded once; operands may be vectors."""
+    """Multiply 16-bit floats, accumulated in float32 and rounded once; operands may be vectors."""
     if x.ndim < 2 or y.ndim < 2:
         made = matmul_halves(parts, dtype, x if x.ndim > 1 else x[None], y if y.ndim > 1 else y[:, None])
         return made.reshape((*made.shape[:-2], *made.shape[-2:-1] * (x.ndim > 1), *made.shape[-1:] * (y.ndim > 1)))
@@ -154,7 +154,7 @@ def matmul_halves(parts: Parts, dtype: str, x: Array, y: Array) -> Array:
         halves.widen(made, a)
         return made
 
-    # The transpose of a contiguous matrix is converted as it lies.
+    # The transpose of a contiguous matrix is converted in its own layout.
     right = widened(y.swapaxes(-1, -2)).swapaxes(-1, -2) if y.swapaxes(-1, -2).flags.c_contiguous else widened(y)
     if y.ndim > 2 or not x.flags.c_contiguous:
         made = parts.products(widened(x), right)
@@ -174,10 +174,10 @@ def matmul_halves(parts: Parts, dtype: str, x: Array, y: Array) -> Array:
 
 
 def linear_halves(parts: Parts, dtype: str, x: Array, weight: Array, bias: Array | None) -> Array:
-    """``x @ weight.T + bias`` of 16-bit floats, rounded once.
+    """Return ``x @ weight.T + bias`` of 16-bit floats, rounded once.
 
     Raises:
-        ValueError: The shapes do not fit, or no code takes the bias along: it is to be added to the product then.
+        ValueError: The shapes do not fit, or no code adds the bias, so that the caller must add it to the product.
     """
     if bias is None:
         return matmul_halves(parts, dtype, x, weight.T)
@@ -188,10 +188,10 @@ def linear_halves(parts: Parts, dtype: str, x: Array, weight: Array, bias: Array
 
 
 def matmul_integers(parts: Parts, x: Array, y: Array) -> Array:
-    """Products of integers, exact but for what the dtype cuts off.
+    """Multiply integers, exactly but modulo the dtype's range.
 
-    Up to 32 bits, code of our own multiplies. Otherwise, parts of 16 bits are multiplied in double precision, which
-    holds their sums exactly; what is above the dtype's bits is never computed.
+    The backend's own code multiplies integers of up to 32 bits. Otherwise, BLAS multiplies parts of 16 bits in double
+    precision, which holds their sums exactly; bits above the dtype's are never computed.
     """
     depth = x.shape[-1]
     if x.size * y.shape[-1] <= _FEW or depth > _LONGEST:
@@ -213,12 +213,12 @@ def matmul_integers(parts: Parts, x: Array, y: Array) -> Array:
 
 
 def _pieces(x: Array) -> list[Array]:
-    """Return the 16-bit digits of unsigned integers, lowest first, in double precision."""
+    """Return the 16-bit digits of unsigned integers, lowest first, as float64."""
     return [(x >> x.dtype.type(16 * k) & x.dtype.type(0xFFFF)).astype(np.float64) for k in range(x.itemsize // 2)]
 
 
 def register_products(table: KernelTable, parts: Parts) -> None:
-    """Register ``matmul(x, y)`` and ``linear(x, weight, bias)``, also for what host operators multiply."""
+    """Register ``matmul(x, y)`` and ``linear(x, weight, bias)``, and install ``matmul`` for host operators."""
     host_linalg.install("matmul", lambda x, y: parts.products(x, y))
     table.register("matmul", matmul_floats(parts), dtypes=FLOATS, direct=True)
     table.register("linear", linear_floats(parts), dtypes=FLOATS, direct=True)

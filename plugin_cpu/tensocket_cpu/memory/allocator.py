@@ -1,6 +1,6 @@
-"""Host memory: large blocks are kept for reuse, which saves the page faults of fresh ones; small ones are NumPy's.
+"""Host memory: a pool reuses large blocks, which saves the page faults of fresh ones; small blocks are NumPy's.
 
-The pool is machine code that NumPy calls (``arena``) where NumPy and LLVM are as known, else Python (``tokens``).
+The pool is machine code that NumPy calls (``arena``) if NumPy and LLVM support it, else Python (``tokens``).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from ..code.compiler import Compiler
     from .arena import Arena
 
-#: Bytes from which a block is pooled.
+#: The bytes from which a block is pooled.
 POOLED: Final = 1 << 16
-#: Most bytes of pooled memory, as a number.
+#: The environment variable with the most bytes of pooled memory, a plain number.
 _SETTING: Final = "TENSOCKET_CPU_MEMORY_LIMIT"
 
 
@@ -54,11 +54,11 @@ class HostAllocator(Allocator):
     """A pool of large blocks.
 
     Args:
-        limit: Most bytes of pooled memory, in use and kept; None for ``TENSOCKET_CPU_MEMORY_LIMIT``, or no limit but
-            the machine's.
-        keep: Most bytes that are kept unused; a quarter of the physical memory by default.
-        compiler: Gives what makes the pool in machine code; asked when the first large block is needed.
-        serves_kernels: Whether host kernels take NumPy's large arrays from the pool, too.
+        limit: The most bytes of pooled memory, in use and unused; None for ``TENSOCKET_CPU_MEMORY_LIMIT`` or, if that
+            is not set, no limit but the machine's.
+        keep: The most unused bytes that the pool keeps; a quarter of the physical memory by default.
+        compiler: Returns the compiler of the pool in machine code; called for the first large block.
+        serves_kernels: Whether NumPy's large arrays inside host kernels come from the pool, too.
     """
 
     def __init__(self, limit: int | None = None, keep: int | None = None,
@@ -73,7 +73,7 @@ class HostAllocator(Allocator):
         in_children(self, HostAllocator.renew_locks)
 
     def renew_locks(self) -> None:
-        """Forget who holds locks, in a forked child: it may have been a thread that stayed in the parent."""
+        """Replace the locks in a forked child: a thread that exists only in the parent may have held them."""
         self._lock = threading.Lock()
         if self._arena is not None:
             self._arena.unlock()
@@ -82,12 +82,12 @@ class HostAllocator(Allocator):
         """Return an uninitialised C-contiguous array; a large one comes from the pool.
 
         Raises:
-            OutOfMemoryError: There is no memory, also after unused blocks were released.
+            OutOfMemoryError: The memory does not suffice, even after unused blocks were released.
         """
         return self.of(shape, dtype.numpy)
 
     def of(self, shape: tuple[int, ...], dtype: np.dtype[Any], operator: str = "empty") -> NDArray[Any]:
-        """Return the same for a dtype of NumPy's, and an operator that errors name."""
+        """Return an array as ``array`` does, for a dtype of NumPy's and an operator that errors name."""
         nbytes = math.prod(shape) * dtype.itemsize
         if nbytes < POOLED:
             return np.empty(shape, dtype)
@@ -98,7 +98,7 @@ class HostAllocator(Allocator):
         token = variable.set(arena.handler)
         try:
             return np.empty(shape, dtype)
-        except (MemoryError, ValueError):  # a ValueError says that the address space is too small
+        except (MemoryError, ValueError):  # NumPy raises ValueError if the array exceeds the address space
             raise self.exhausted(operator, f"{nbytes} bytes") from None
         finally:
             variable.reset(token)
@@ -117,9 +117,9 @@ class HostAllocator(Allocator):
         """Choose the pool, once."""
         with self._lock:
             if not self._started and self._compiler is not None:
-                from .arena import make_arena  # with LLVM
+                from .arena import make_arena  # needs LLVM
 
-                with suppress(KernelError):  # without LLVM, the pool is the one in Python
+                with suppress(KernelError):  # without LLVM, the pool in Python serves
                     self._arena = make_arena(self._compiler(), self._pool.limit, self._pool.keep, POOLED)
                 if self._arena is not None and self._serves_kernels:
                     host_memory.install(self._arena.variable, self._arena.handler, self.exhausted)
@@ -130,11 +130,11 @@ class HostAllocator(Allocator):
         return Block(self.array((nbytes,), uint8), nbytes, stream)
 
     def free(self, block: Block) -> None:
-        """Take a block back; arrays that still use its buffer keep it."""
+        """Take a block back; arrays that still use its buffer keep the buffer alive."""
         block.buffer = None
 
     def set_limit(self, nbytes: int | None) -> None:
-        """Most bytes of pooled memory from now on; None for no limit but the machine's."""
+        """Set the most bytes of pooled memory from now on; None for no limit but the machine's."""
         self._pool.limit = nbytes
         if self._arena is not None:
             from .arena import NO_LIMIT
@@ -142,7 +142,7 @@ class HostAllocator(Allocator):
             self._arena["limit"] = NO_LIMIT if nbytes is None else nbytes
 
     def refuse_after(self, allocations: int) -> None:
-        """Let one large allocation fail, for tests of what happens then: the one of this number, 0 for none."""
+        """Let one later large allocation fail, for tests of out-of-memory errors: the n-th, or none for 0."""
         if not self._started:
             self._start()
         if self._arena is not None:
@@ -150,7 +150,7 @@ class HostAllocator(Allocator):
         self._pool.countdown = allocations
 
     def stats(self) -> MemoryStats:
-        """Bytes and counts of pooled memory."""
+        """Return the bytes and counts of pooled memory."""
         arena = self._arena
         if arena is None:
             return self._pool.stats()
@@ -158,7 +158,7 @@ class HostAllocator(Allocator):
                            arena["allocations"], arena["frees"])
 
     def reset_peak(self) -> None:
-        """Peaks start at the current numbers."""
+        """Reset peaks to the current numbers."""
         self._pool.reset_peak()
         if self._arena is not None:
             self._arena["peak_allocated"], self._arena["peak_reserved"] = (

@@ -1,11 +1,11 @@
-"""The pool of large blocks in machine code, as an allocator of NumPy's: blocks come and go without a line of Python.
+"""The pool of large blocks in machine code, as an allocator for NumPy: blocks come and go without a line of Python.
 
-NumPy asks a *handler* for the memory of new arrays and gives it back there (NEP 49); which one, a context variable
-says. While a kernel of this backend runs, that is this pool, so that whatever NumPy makes on the way, temporaries
-included, comes from blocks that were used before, which saves the page faults of fresh ones. Arrays know their handler;
-they may be freed by any thread at any time. Outside of kernels, users' own arrays are NumPy's business.
+NumPy takes the memory of new arrays from a *handler* and returns it there (NEP 49); a context variable holds the
+handler. While a kernel of this backend runs, the handler is this pool. All arrays that NumPy then makes, temporaries
+included, reuse blocks, which saves the page faults of fresh ones. An array knows its handler; any thread may free it at
+any time. Outside of kernels, NumPy's default handler serves users' own arrays.
 
-Nothing of this is ever unloaded, because arrays may be freed until the very end of the process.
+The code is never unloaded, because arrays may be freed until the very end of the process.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from .arena_code import FIELDS, NAMES, WORDS, arena_text
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
 
-#: The limit where there is none.
+#: The value that means no limit.
 NO_LIMIT: Final = 1 << 62
-#: Place of ``PyDataMem_SetHandler`` in NumPy's table of C functions, since NumPy 1.22.
+#: The index of ``PyDataMem_SetHandler`` in NumPy's table of C functions, since NumPy 1.22.
 _SET_HANDLER: Final = 304
-#: Bytes of a handler's name and version, with padding.
+#: The bytes of a handler's name and version, with padding.
 _NAME_BYTES: Final = 128
 
 
 class Arena:
-    """The pool.
+    """The pool in machine code.
 
     Attributes:
         variable: NumPy's context variable of the handler.
-        handler: Its value while arrays come from here.
+        handler: The variable's value while arrays come from the pool.
     """
 
     variable: contextvars.ContextVar[Any]
@@ -50,7 +50,7 @@ class Arena:
         name = b"tensocket".ljust(_NAME_BYTES - 1, b"\0") + b"\1"
         words = (ctypes.c_uint64 * 5)(ctypes.addressof(self._state), *addresses[:4])
         self._handler: Any = ctypes.create_string_buffer(name + bytes(words), len(name) + ctypes.sizeof(words))
-        # Arrays may be freed when the module is gone already.
+        # Arrays may be freed after the module is gone.
         immortal(self._state)
         immortal(self._handler)
 
@@ -61,7 +61,7 @@ class Arena:
         self._state[FIELDS.index(field)] = value
 
     def unlock(self) -> None:
-        """Forget who holds the lock, in a forked child, where it may be a thread that stayed in the parent."""
+        """Release the lock in a forked child: a thread that exists only in the parent may have held it."""
         self["lock"] = 0
 
     def trim(self) -> None:
@@ -69,7 +69,7 @@ class Arena:
         self._trim(ctypes.addressof(self._state))
 
     def connect(self) -> bool:
-        """Make NumPy know the handler; whether it does what it should."""
+        """Give NumPy the handler, and return whether it works as expected."""
         api = ctypes.pythonapi
         make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
             ("PyCapsule_New", api))
@@ -109,13 +109,13 @@ class Arena:
 
 
 def make_arena(compiler: Compiler, limit: int | None, keep: int, pooled: int) -> Arena | None:
-    """Return the pool in machine code; None where NumPy has no handlers as known, or LLVM does not make it.
+    """Return the pool in machine code; None if NumPy's handlers are missing or differ, or LLVM cannot compile it.
 
     Args:
         compiler: LLVM.
-        limit: Most bytes, in use and kept.
-        keep: Most bytes that are kept unused.
-        pooled: Bytes from which a block is pooled.
+        limit: The most bytes, in use and unused.
+        keep: The most unused bytes that the pool keeps.
+        pooled: The bytes from which a block is pooled.
     """
     try:
         addresses, _ = compiler.compile_text("arena", arena_text(pooled), NAMES)

@@ -1,7 +1,7 @@
 """The machine code of the pool of large blocks: the functions of an allocator, as LLVM IR.
 
-A block begins with a header of 64 bytes: its size, its list, the next free block, what the system gave, the size asked
-for. Small blocks go to the system and back; their header says so by the size 0.
+A block begins with a header of 64 bytes: its size, its list, the next free block, the system's pointer, the requested
+size. Small blocks come from the system and return to it; the size 0 in their header marks them.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 from string import Template
 from typing import Final
 
-#: Words of the state by name; the heads of the lists of free blocks follow.
+#: The words of the state by name; the heads of the lists of free blocks follow.
 FIELDS: Final = ("lock", "limit", "keep", "allocated", "reserved", "peak_allocated", "peak_reserved", "allocations",
                  "frees", "countdown", "refused")
 _LISTS: Final = 16
-#: Words of the state and its lists.
+#: The words of the state and its lists.
 WORDS: Final = _LISTS + 512
-#: The functions, in the order of NumPy's handlers; the last gives unused blocks back.
+#: The functions, in the order of NumPy's handlers; the last one returns unused blocks to the system.
 NAMES: Final = ("arena_malloc", "arena_calloc", "arena_realloc", "arena_free", "arena_trim")
 
 
 def arena_text(pooled: int) -> str:
-    """LLVM IR with the functions ``NAMES``.
+    """Return LLVM IR with the functions ``NAMES``.
 
     Args:
-        pooled: Bytes from which a block is pooled.
+        pooled: The bytes from which a block is pooled.
     """
     numbers = {name: str(place) for place, name in enumerate(FIELDS)}
     return _TEXT.substitute(numbers, lists=str(_LISTS), last=str(WORDS), pooled=str(pooled))

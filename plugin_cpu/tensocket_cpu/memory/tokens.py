@@ -1,8 +1,8 @@
-"""The pool of large blocks in Python, for processes in which NumPy's memory cannot be managed in machine code.
+"""The pool of large blocks in Python, for processes in which machine code cannot manage NumPy's memory.
 
 Views of an array can outlive it, and NumPy lets a view of a view refer to the array that owns the memory, skipping the
-arrays between. A finalizer of an array would therefore run while views are alive. So the memory is owned by a token
-that is not an array: every view refers, directly or through others, to the first array, and that one to the token.
+arrays between. A finalizer of an array would therefore run while views are alive. So a token that is not an array owns
+the memory: every view refers, directly or through others, to the first array, and that one to the token.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ ALIGNMENT: Final = 64
 
 
 class _Raw:
-    """A block of memory that the pool owns."""
+    """A block of memory of the pool."""
 
     __slots__ = ("address", "memory", "nbytes")
 
     def __init__(self, nbytes: int) -> None:
-        # NumPy asks the system for large pages where that helps.
+        # NumPy requests large pages from the system if they help.
         self.memory: NDArray[np.uint8] = np.empty(nbytes + ALIGNMENT, np.uint8)
         start = int(self.memory.__array_interface__["data"][0])
         self.address = -(-start // ALIGNMENT) * ALIGNMENT
@@ -49,17 +49,17 @@ class _Owner(ctypes.c_char * (1 << 46)):  # type: ignore[misc]  # ctypes makes a
 
 
 def size_class(nbytes: int) -> int:
-    """``nbytes`` rounded up so that at most an eighth is wasted and similar sizes share blocks."""
+    """Return ``nbytes`` rounded up so that at most an eighth is wasted and similar sizes share blocks."""
     step = max(4096, 1 << max(0, nbytes.bit_length() - 4))
     return -(-nbytes // step) * step
 
 
 class TokenPool:
-    """A pool of large blocks.
+    """A pool of large blocks in Python.
 
     Args:
-        limit: Most bytes of pooled memory, in use and kept; None for no limit but the machine's.
-        keep: Most bytes that are kept unused.
+        limit: The most bytes of pooled memory, in use and unused; None for no limit but the machine's.
+        keep: The most unused bytes that the pool keeps.
     """
 
     def __init__(self, limit: int | None, keep: int) -> None:
@@ -74,26 +74,26 @@ class TokenPool:
         self._allocations = self._frees = 0
 
     def renew_lock(self) -> None:
-        """Forget who holds the lock, in a forked child: it may have been a thread that stayed in the parent."""
+        """Replace the lock in a forked child: a thread that exists only in the parent may have held it."""
         self._lock = threading.RLock()
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> NDArray[Any]:
         """Return an uninitialised C-contiguous array.
 
         Raises:
-            MemoryError: There is no memory, also after unused blocks were released.
+            MemoryError: The memory does not suffice, even after unused blocks were released.
         """
         return np.ndarray(shape, dtype, self._take(nbytes))
 
     def stats(self) -> MemoryStats:
-        """Bytes and counts of pooled memory."""
+        """Return the bytes and counts of pooled memory."""
         with self._lock:
             self._collect()
             return MemoryStats(self._allocated, self._reserved, self._peak_allocated, self._peak_reserved,
                                self._allocations, self._frees)
 
     def reset_peak(self) -> None:
-        """Peaks start at the current numbers."""
+        """Reset peaks to the current numbers."""
         with self._lock:
             self._collect()
             self._peak_allocated, self._peak_reserved = self._allocated, self._reserved
@@ -139,7 +139,7 @@ class TokenPool:
         return raw
 
     def _collect(self) -> None:
-        """Put blocks whose last view is gone where they can be taken again."""
+        """Return blocks whose last view is gone to the lists of free blocks."""
         while self._returned:
             raw = self._returned.popleft()
             self._frees += 1

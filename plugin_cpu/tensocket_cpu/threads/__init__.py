@@ -1,1 +1,1 @@
-"""Threads that kernels are divided over, and streams."""
+"""Threads that share the work of a kernel, and streams."""

@@ -1,4 +1,4 @@
-"""Dividing a kernel over a few threads, and how many these are."""
+"""The division of a kernel over a few threads, and the number of threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Entry(Protocol):
-    """A compiled kernel: called, or known to native workers by its address."""
+    """A compiled kernel; Python calls it, native workers use its address."""
 
     address: int
 
@@ -31,7 +31,7 @@ _SETTINGS: Final = ("TENSOCKET_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 def default_threads() -> int:
-    """Return the number of threads that the environment asks for, else of cores that this process may use."""
+    """Return the number of threads that the environment sets, else the number of cores that this process may use."""
     for name in _SETTINGS:
         # OMP_NUM_THREADS may be a list, one entry per nesting level.
         value = os.environ.get(name, "").split(",")[0].strip()
@@ -53,15 +53,15 @@ def _work(tasks: SimpleQueue[Task | None]) -> None:
 
 
 class ThreadPool:
-    """Divides a kernel's iterations over threads; the caller is one of them.
+    """A pool of threads, the caller included, over which a kernel's iterations are divided.
 
-    Workers are threads of the operating system that run machine code alone (``workers.py``), or threads of the
-    interpreter where the process has no POSIX threads. They start with the first division and are started anew in a
-    forked child. While one thread of the program uses the workers, others run their kernels alone: nobody waits.
+    Workers are threads of the operating system that run only machine code (``workers.py``), or threads of the
+    interpreter if the process has no POSIX threads. They start at the first division, and again in a forked child.
+    While one thread of the program uses the workers, other threads run their kernels alone and do not wait.
 
     Args:
-        threads: How many, the caller included; by default what the environment asks for.
-        make_workers: Makes the native workers; None where there are none.
+        threads: The number of threads, the caller included; by default that of ``default_threads``.
+        make_workers: Makes the native workers; returns None if the process cannot have them.
     """
 
     def __init__(self, threads: int | None = None, make_workers: Callable[[], Workers | None] | None = None) -> None:
@@ -74,7 +74,7 @@ class ThreadPool:
 
     @property
     def native(self) -> Workers | None:
-        """The native workers, with their number of threads; None where there are none."""
+        """The native workers, with their threads started; None if the process has none."""
         self._ready()
         return self._workers
 
@@ -92,14 +92,14 @@ class ThreadPool:
             self._run = self._first
 
     def forget_workers(self) -> None:
-        """Start anew, in a forked child, which has none of the threads."""
+        """Reset the pool in a forked child, which has none of the threads."""
         self._lock = threading.Lock()
         if self._workers is not None:
             self._workers.reset()
         self._run = self._first
 
     def run(self, entry: Entry, args: bytes, count: int, pieces: int) -> None:
-        """``entry`` over ``range(count)``, in at most so many about equal pieces."""
+        """Run ``entry`` over ``range(count)``, in at most ``pieces`` pieces of about equal size."""
         self._run(entry, args, count, pieces)
 
     def _first(self, entry: Entry, args: bytes, count: int, pieces: int) -> None:
@@ -107,7 +107,7 @@ class ThreadPool:
         self._run(entry, args, count, pieces)
 
     def _ready(self) -> None:
-        """Start the workers, if that has not been done yet."""
+        """Start the workers unless they have started."""
         with self._lock:
             if self._run != self._first:
                 return
@@ -125,7 +125,7 @@ class ThreadPool:
 
 
 class PythonWorkers:
-    """Threads of the interpreter, for processes without others; the caller is one of them."""
+    """Threads of the interpreter, for processes without native workers; the caller is one of them."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
@@ -137,7 +137,7 @@ class PythonWorkers:
             queue.put(None)
 
     def run(self, entry: Entry, args: bytes, count: int, pieces: int) -> None:
-        """``entry`` over ``range(count)``, in at most so many about equal pieces."""
+        """Run ``entry`` over ``range(count)``, in at most ``pieces`` pieces of about equal size."""
         pieces = min(self.threads, count, pieces)
         if pieces < 2 or not self._busy.acquire(blocking=False):
             entry(args, 0, count)
@@ -150,7 +150,7 @@ class PythonWorkers:
     def _divide(self, entry: Entry, args: bytes, count: int, pieces: int) -> None:
         size = -(-count // pieces)
         if size > 1024:
-            # Pieces of whole cache lines, so that no two threads write to the same one.
+            # Pieces are whole cache lines, so that no two threads write to the same line.
             size = -(-size // 64) * 64
         waiting: list[threading.Lock] = []
         try:
@@ -173,7 +173,7 @@ class PythonWorkers:
 
 
 def _wait(done: threading.Lock) -> None:
-    """Wait for a worker even when interrupted, because it still uses the caller's memory."""
+    """Wait for a worker, even after an interrupt, because the worker still uses the caller's memory."""
     try:
         done.acquire()
     except BaseException:
@@ -182,7 +182,9 @@ def _wait(done: threading.Lock) -> None:
 
 
 def in_children(owner: T, renew: Callable[[T], None]) -> None:
-    """Call ``renew(owner)`` in every forked child, which has none of the parent's other threads, but their locks."""
+    """Call ``renew(owner)`` in every forked child, which inherits the locks of the parent's other threads but not the
+    threads.
+    """
     reference = weakref.ref(owner)
 
     def forked() -> None:

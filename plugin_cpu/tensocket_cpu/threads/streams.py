@@ -1,4 +1,4 @@
-"""Streams and events: the default stream is done when a call returns, all others have threads that work in order."""
+"""Streams and events: on the default stream, work is done when a call returns; every other stream has a thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .pool import in_children
 
 
 class _Mark:
-    """A place in a queue that is waited for."""
+    """A position in a queue, to wait for."""
 
     __slots__ = ("_process", "_reached", "event", "queue")
 
@@ -40,7 +40,7 @@ class _Mark:
         return self._reached.is_set() or self._process != os.getpid()
 
     def wait(self) -> None:
-        # What a queue's own thread did before is done.
+        # For a queue's own thread, everything before the mark is done.
         if not self.reached() and threading.get_ident() != self.queue.thread:
             self._reached.wait()
 
@@ -55,7 +55,7 @@ class _Queue:
         self.renew()
 
     def renew(self) -> None:
-        """Start anew, in a forked child, where what the parent queued is not done."""
+        """Reset the queue in a forked child, which does not do the work that the parent queued."""
         self.lock = threading.Lock()
         self.items: SimpleQueue[_Item] = SimpleQueue()
         self.thread = 0
@@ -73,7 +73,7 @@ class _Queue:
             self.items.put(item)
 
     def failed(self) -> None:
-        """Raise what failed since the last time."""
+        """Raise the error of work that failed since the last call, if any."""
         error, self.error = self.error, None
         if error is not None:
             raise error
@@ -87,7 +87,7 @@ def _work(queue: _Queue) -> None:
             item.reach()
         else:
             _run(queue, *item)
-            # Nothing that the function held may live on while the thread waits.
+            # Release everything that the function holds before the thread waits.
             item = None
             queue.done += 1
 
@@ -96,10 +96,10 @@ def _run(queue: _Queue, operator: str, function: Callable[[], object]) -> None:
     if queue.error is not None:
         return
     try:
-        with np.errstate(all="ignore"):  # what a program sets is of its own threads
+        with np.errstate(all="ignore"):  # a program's settings apply to its own threads
             function()
     except OutOfMemoryError as error:
-        # The allocator does not know for what it is asked.
+        # The allocator does not know the operator.
         queue.error = OutOfMemoryError(operator, error.given, error.rule, error.advice)
         queue.error.__cause__ = error
     except TensocketError as error:
@@ -112,7 +112,7 @@ def _run(queue: _Queue, operator: str, function: Callable[[], object]) -> None:
 
 
 class CpuEvent(Event):
-    """A mark in a queue, and when it was reached."""
+    """A mark in a queue, and the time at which it was reached."""
 
     __slots__ = ("mark", "recorded_ns", "timing")
 
@@ -122,21 +122,21 @@ class CpuEvent(Event):
         self.mark: _Mark | None = None
 
     def query(self) -> bool:
-        """Whether the work before it is done; true on the default stream, where nothing is ever pending."""
+        """Whether the work before the event is done; always true on the default stream, where nothing is pending."""
         return self.mark is None or self.mark.reached()
 
     def synchronize(self) -> None:
-        """Return when the work before it is done.
+        """Wait until the work before the event is done.
 
         Raises:
-            TensocketError: Some of its stream's work failed.
+            TensocketError: Some work of its stream failed.
         """
         if self.mark is not None:
             self.mark.wait()
             self.mark.queue.failed()
 
     def elapsed_ms(self, end: Event) -> float:
-        """Milliseconds between the two records.
+        """Return the milliseconds between the two records.
 
         Raises:
             ArgumentError: ``end`` is another device's event, or one of the two has no time.
@@ -171,18 +171,18 @@ class CpuStream(Stream):
     __slots__ = ()
 
     def synchronize(self) -> None:
-        """Return at once."""
+        """Return at once: nothing is ever pending."""
 
     def query(self) -> bool:
-        """Always true."""
+        """Return true: nothing is ever pending."""
         return True
 
     def wait(self, event: Event) -> None:
-        """Return after ``event``, which on the default stream has always happened; any other event is waited for."""
+        """Wait for ``event``; one that was recorded on the default stream has always happened."""
         event.synchronize()
 
     def record(self, event: Event) -> None:
-        """Note the time in ``event``.
+        """Record the current time in ``event``.
 
         Raises:
             ArgumentError: It is another device's event.
@@ -193,13 +193,13 @@ class CpuStream(Stream):
 
 
 class CpuQueue(HostQueue):
-    """A stream with a thread, which starts with the first function and ends with the stream, when all is done."""
+    """A stream with a thread, which starts with the first function and ends, after all work, with the stream."""
 
     def __init__(self) -> None:
         self._queue = _Queue()
 
     def renew(self) -> None:
-        """Start anew, in a forked child; what the parent queued runs there."""
+        """Reset the stream in a forked child; the work that the parent queued runs in the parent."""
         self._queue.renew()
 
     def submit(self, operator: str, function: Callable[[], object]) -> None:
@@ -207,10 +207,10 @@ class CpuQueue(HostQueue):
         self._queue.put((operator, function))
 
     def synchronize(self) -> None:
-        """Return when all work is done.
+        """Wait until all work is done.
 
         Raises:
-            TensocketError: Some of it failed; the error names the operator.
+            TensocketError: Some work failed; the error names the operator.
         """
         queue = self._queue
         if queue.done != queue.queued:
@@ -225,17 +225,18 @@ class CpuQueue(HostQueue):
         return self._queue.done == self._queue.queued
 
     def wait(self, event: Event) -> None:
-        """Let what is queued from now on start after ``event``."""
+        """Make work that is queued from now on start after ``event``."""
         mark = event.mark if isinstance(event, CpuEvent) else None
         if isinstance(event, CpuEvent):
-            # The event may be recorded anew before the queue is there; a failure is its own stream's to tell.
+            # Wait for the mark: the event may be recorded again before the queue gets there. The mark's own stream
+            # reports failures.
             if mark is not None and mark.queue is not self._queue:
                 self.submit("wait_event", mark.wait)
         else:
             self.submit("wait_event", event.synchronize)
 
     def record(self, event: Event) -> None:
-        """Put ``event`` behind what is queued.
+        """Record ``event`` after the queued work.
 
         Raises:
             ArgumentError: It is another device's event.
@@ -248,7 +249,7 @@ class CpuQueue(HostQueue):
     def __del__(self) -> None:
         queue = getattr(self, "_queue", None)
         if queue is not None and queue.thread:
-            # Not put(): a finalizer may run while the lock is held.
+            # Not put(), which takes the lock: a finalizer may run while the lock is held.
             queue.items.put(None)
 
 
@@ -260,7 +261,7 @@ class Streams:
         in_children(self, Streams.renew)
 
     def renew(self) -> None:
-        """Start anew, in a forked child, which has none of the threads."""
+        """Reset all streams in a forked child, which has none of the threads."""
         for stream in self._known:
             stream.renew()
 
@@ -271,10 +272,10 @@ class Streams:
         return made
 
     def synchronize(self) -> None:
-        """Return when all work on all streams is done.
+        """Wait until all work on all streams is done.
 
         Raises:
-            TensocketError: Some of it failed.
+            TensocketError: Some work failed.
         """
         error: Any = None
         for stream in list(self._known):

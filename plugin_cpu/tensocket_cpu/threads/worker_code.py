@@ -1,9 +1,9 @@
-"""The machine code of workers, as LLVM IR: how they wait for kernels, and take pieces of them.
+"""The machine code of workers, as LLVM IR: they wait for kernels, and take pieces of them.
 
-The word that they look at holds the number of the task and how many of its pieces are left. Who lowers it by one has
-that piece; the number of the task in the same word keeps a worker that comes late from taking a piece of another task
-than it thinks. So nobody waits for a worker that still sleeps: the caller takes whatever pieces are left, and then
-waits for those that others have begun.
+Workers poll one word, which holds the number of the task and the number of its remaining pieces. A thread that
+decrements the word owns that piece. The task's number in the same word keeps a late worker from taking a piece of the
+wrong task. So nobody waits for a worker that still sleeps: the caller takes all remaining pieces, and then waits only
+for those that others have begun.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from string import Template
 from typing import Final
 
-#: Bytes of a cache line, or of two that processors fetch together.
+#: The bytes of a cache line, or of two that processors fetch together.
 LINE: Final = 128
-#: Byte offsets in the shared memory. Fields of different writers are on different cache lines.
+#: The byte offsets of fields in the shared memory. Fields of different writers are on different cache lines.
 FIELDS: Final = {
     "ticket": 0, "done": LINE, "entry": 2 * LINE, "args": 2 * LINE + 8, "count": 2 * LINE + 16,
     "size": 2 * LINE + 24, "pieces": 2 * LINE + 32, "busy": 3 * LINE, "most": 3 * LINE + 8, "spins": 3 * LINE + 16,
@@ -21,10 +21,10 @@ FIELDS: Final = {
     "rest": 7 * LINE, "functions": 8 * LINE,
 }
 BYTES: Final = 9 * LINE
-#: Functions of POSIX threads, in the order of their table.
+#: The functions of POSIX threads, in the order of their table.
 FUNCTIONS: Final = ("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_wait", "pthread_cond_signal",
                     "pthread_cond_broadcast")
-#: The functions whose addresses callers want.
+#: The functions whose addresses callers need.
 NAMES: Final = ("worker", "run", "take", "stop", "release", "look", "probe")
 #: The instruction that a processor runs between repeated reads of a word.
 _PAUSES: Final = {
@@ -35,10 +35,10 @@ _PAUSES: Final = {
 
 
 def workers_text(machine: str) -> str:
-    """LLVM IR with the functions ``NAMES``.
+    """Return LLVM IR with the functions ``NAMES``.
 
     Args:
-        machine: The processor's kind, as ``platform.machine`` calls it.
+        machine: The kind of processor, a value of ``platform.machine``.
     """
     declare, pause = _PAUSES.get(machine, ("", ""))
     return _TEXT.substitute(FIELDS, declare=declare, pause=pause)

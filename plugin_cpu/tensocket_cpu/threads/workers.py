@@ -1,11 +1,12 @@
-"""Threads of the operating system that run pieces of one kernel at a time, in machine code throughout.
+"""Threads of the operating system that run pieces of one kernel at a time, entirely in machine code.
 
-Waking a Python thread takes about 40 microseconds, because it needs the interpreter's lock. These workers know nothing
-of the interpreter: they look at one word of memory for a few tens of microseconds, which is how long the next kernel of
-a program usually takes to come, and sleep after that. A worker that looks starts within a microsecond.
+Waking a Python thread takes about 40 microseconds, because it needs the interpreter's lock. These workers do not use
+the interpreter: they poll one word of memory for a few tens of microseconds, which is how long a program usually takes
+to launch its next kernel, and then sleep. A worker that polls starts within a microsecond.
 
-All of this is LLVM IR, because users have no C compiler; it lies in the disk cache like every kernel. POSIX threads are
-found in the process. Where they are missing, or the functions do not work, there are no workers of this kind.
+All of this is LLVM IR, because users have no C compiler; the disk cache holds its object code, as for every kernel. The
+workers use the POSIX threads of the process. If these are missing, or the code does not work, the process has no native
+workers.
 """
 
 from __future__ import annotations
@@ -26,24 +27,25 @@ from .worker_code import BYTES, FIELDS, FUNCTIONS, LINE, NAMES, workers_text
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
 
-#: How long a worker, or a caller that has finished its own pieces, looks before it sleeps.
+#: The seconds that a worker, or a caller that has finished its own pieces, polls before it sleeps.
 _PATIENCE: Final = 30e-6
-#: Pieces for each thread: so many that threads which start late or are interrupted leave their share to others.
+#: The pieces per thread: enough that others take the share of threads that start late or are interrupted.
 _SHARES: Final = 4
 
 
 class Workers:
-    """The machine code, its shared memory and its threads.
+    """The native workers: their machine code, shared memory and threads.
 
     Args:
-        compiler: Makes machine code.
+        compiler: Compiles the workers' code.
 
     Attributes:
-        run: ``run(entry address, args, count, pieces)``: the entry over ``range(count)`` in at most ``pieces`` pieces.
-            Releases the interpreter's lock. Runs everything in the caller while workers are busy or there are none.
+        run: ``run(entry address, args, count, pieces)`` runs the entry over ``range(count)`` in at most ``pieces``
+            pieces. It releases the interpreter's lock. While workers are busy, or without any, the caller runs all
+            pieces.
 
     Raises:
-        KernelError: LLVM has no code for this, or the process no POSIX threads.
+        KernelError: LLVM cannot compile this, or the process has no POSIX threads.
         AttributeError: The process lacks a function of POSIX threads.
     """
 
@@ -76,7 +78,7 @@ class Workers:
         return run
 
     def reset(self) -> None:
-        """No workers, nothing taken: at the start, and in a forked child, which has none of the threads."""
+        """Reset to no workers and no task: at the start, and in a forked child, which has none of the threads."""
         spins = ctypes.c_int64.from_address(self._pool + FIELDS["spins"]).value
         ctypes.memset(self._pool, 0, BYTES)
         self._set("spins", spins)
@@ -93,7 +95,7 @@ class Workers:
         ctypes.c_int64.from_address(self._pool + FIELDS[field]).value = value
 
     def _spins(self) -> int:
-        """Looks that take ``_PATIENCE``."""
+        """Return the number of polls that take ``_PATIENCE``."""
         times, best = 200, 1.0
         for _ in range(3):
             began = time.perf_counter()
@@ -102,10 +104,10 @@ class Workers:
         return max(100, min(20_000, int(_PATIENCE / max(best, 1e-7) * times)))
 
     def resize(self, threads: int) -> None:
-        """Use ``threads`` threads, of which the caller is one, from now on.
+        """Use ``threads`` threads from now on, the caller included.
 
         Raises:
-            KernelError: The system starts no more threads.
+            KernelError: The system cannot start more threads.
         """
         with self._lock:
             self._taken()
@@ -118,7 +120,7 @@ class Workers:
                 self._release(self._pool)
 
     def close(self) -> None:
-        """End all workers, when the interpreter ends; what runs later runs alone."""
+        """End all workers when the interpreter ends; later kernels run in the caller alone."""
         with self._lock:
             if self._threads and self._taken(seconds=1.0):
                 self._join()
@@ -143,7 +145,7 @@ class Workers:
 
     def _start(self) -> int:
         made = ctypes.c_void_p()
-        # Signals are for threads that run Python.
+        # Only threads that run Python may handle signals.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             failed = self._posix.pthread_create(ctypes.byref(made), None, ctypes.c_void_p(self._at["worker"]),
@@ -156,7 +158,7 @@ class Workers:
         return made.value or 0
 
     def works(self) -> bool:
-        """Whether pieces cover everything once."""
+        """Whether the pieces of a test task cover its range exactly once."""
         total, count = ctypes.c_int64(), 1000
         self.resize(2)
         self.run(self._at["probe"], ctypes.addressof(total), count, count)
@@ -164,7 +166,7 @@ class Workers:
 
 
 def make_workers(compiler: Compiler) -> Workers | None:
-    """Native workers; None where the process has no POSIX threads, or the workers don't do what they should."""
+    """Return native workers; None if the process has no POSIX threads or the workers fail their test."""
     try:
         workers = Workers(compiler)
         return workers if workers.works() else None
