@@ -142,7 +142,8 @@ def forget(entry):
     for owner in gc.get_objects():  # operators and kernels that keep what they launch
         if type(owner).__module__.startswith("tensocket_"):
             for name in ("_plans", "_calls"):
-                getattr(owner, name, {}).clear()
+                if isinstance(found := getattr(owner, name, None), dict):
+                    found.clear()
     clear_tables()
 
 

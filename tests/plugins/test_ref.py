@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
+from tensocket_plugins.contract import CONTRACT_VERSION
 from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.dtypes import BY_NAME, bfloat16, float32, float64, int32
 from tensocket_plugins.contract.errors import ArgumentError, OutOfMemoryError
@@ -24,7 +25,7 @@ def test_descriptor_and_backend():
     descriptor = ref.tensocket_describe()
     backend = ref.tensocket_backend()
     assert descriptor.name == "ref"
-    assert descriptor.contract[0] <= (1, 0) < descriptor.contract[1]
+    assert descriptor.contract[0] <= CONTRACT_VERSION < descriptor.contract[1]
     backend.probe()
     assert backend.device_count() == 2
     assert [backend.open(i).name for i in range(2)] == ["ref:0", "ref:1"]

@@ -38,10 +38,10 @@ FAILURES = [
      "TinyBackend.probe = probe",
      State.UNAVAILABLE, ["libtiny.so.1 not found"], ["install the tiny driver"], Exception),
     ("newer_contract", "CONTRACT = ((2, 0), (3, 0))", State.INCOMPATIBLE,
-     ["from 2.0 up to, but not including, 3.0; this runtime has 1.0"], ["pip install -U tensocket tensocket-sick"],
+     ["from 2.0 up to, but not including, 3.0; this runtime has 1.1"], ["pip install -U tensocket tensocket-sick"],
      None),
     ("older_contract", "CONTRACT = ((0, 1), (1, 0))", State.INCOMPATIBLE,
-     ["from 0.1 up to, but not including, 1.0; this runtime has 1.0"], ["pip install -U"], None),
+     ["from 0.1 up to, but not including, 1.0; this runtime has 1.1"], ["pip install -U"], None),
     ("odd_contract", "CONTRACT = '999'", State.BROKEN,
      ["its contract range is '999', not two versions such as ((1, 0), (2, 0))"], ["doctor"], None),
     ("other_name", "NAME = 'other'", State.BROKEN,
@@ -120,9 +120,9 @@ def surprise(): ...
 """)
     record = Registry().record("sick", probe=True)
     assert record.state is State.BROKEN
-    assert record.reason == ("its hooks do not fit the contract: surprise is not a hook of contract 1.0; "
+    assert record.reason == ("its hooks do not fit the contract: surprise is not a hook of contract 1.1; "
                              "tensocket_describe takes first, second, but is called without arguments; "
-                             "tensocket_polish is not a hook of contract 1.0; tensocket_backend is missing")
+                             "tensocket_polish is not a hook of contract 1.1; tensocket_backend is missing")
 
 
 def test_keyboard_interrupt_passes_and_the_backend_can_be_loaded_later(make_distribution):

@@ -27,7 +27,7 @@ from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.plans import EntryPlan
 from tensocket_plugins.ir.build.math import arithmetic_dtype
 
-from . import host_paths, planned_paths
+from . import host_paths
 from .pointwise import Pointwise
 
 
@@ -137,9 +137,10 @@ class InPlace(InPlaceOperator, LadderOperator):
         origin = self.origin
         if origin.count != 2 or origin.extras:
             return None
-        found = origin.launcher(origin.signature(call.key, call.entry))
-        fits = found is not None and found.result is DTYPE_OF[call.key & DTYPE_MASK]
-        return planned_paths.in_place(found, next_path, bump) if found is not None and fits else None
+        found = origin.planner(origin.signature(call.key, call.entry))
+        if found is None or found.result is not DTYPE_OF[call.key & DTYPE_MASK]:
+            return None
+        return found.in_place(bool(call.key & SCALAR_MASK), next_path, bump)
 
     def host_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the closure over the host kernel, which writes to the target."""

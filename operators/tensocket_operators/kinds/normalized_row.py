@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from tensocket_core.device import DeviceEntry
 from tensocket_core.dispatch.operator import check_dtype
 from tensocket_core.geometry import Shape, coalesce, contiguous, element_strides, expanded_strides
 from tensocket_core.keys import dtype_bit
 from tensocket_core.launch.path import LadderOperator, Signature
+from tensocket_core.launch.plan import STATIC, Plan, Result, planned, tensor_only
 from tensocket_core.launch.private import own, private
 from tensocket_core.launch.programs import index_dtype, program
-from tensocket_core.launch.stream_use import note_use
-from tensocket_core.strides import empty_strided_array, preserved_strides, public_strides, reach
-from tensocket_core.tensor import wrap
+from tensocket_core.strides import preserved_strides, public_strides, reach
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.arrays import contiguous_strides
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import UndefinedDtype
 from tensocket_plugins.ir.build.math import arithmetic_dtype
-from tensocket_plugins.ir.schedule import Strategy, pick_strategy
-from tensocket_plugins.kit.bounded import BoundedCache
+from tensocket_plugins.ir.schedule import pick_strategy
 
 from .normalized_row_nest import Fixed, Lying, broad_nest
 from .pointwise import kind_letter
 from .reduction import accumulation_dtype
 from .row import TensorMath
-
-#: Plans that an operator keeps; a program has few shapes.
-_PLANS: Final = 512
 
 
 class TensorRows:
@@ -76,39 +70,6 @@ class TensorRows:
         return mean, (value(None) - mean).square().mean(self._dims, True)
 
 
-@dataclass(slots=True)
-class _Plan:
-    """The plan of a call whose operands have known shapes, strides and dtypes.
-
-    Attributes:
-        key: Everything that the program's text depends on.
-        strategy: Strategy of its schedule.
-        operands: Layout of each operand; None where one is missing.
-        results: Layout of each result.
-        shapes: Shape, dtype and strides of every result; strides are None for contiguous ones.
-        ranks: Outer dimensions and those of a row.
-        index: Integer type of index arithmetic.
-        scalars: Sizes and strides.
-        accumulator: Dtype of sums.
-        keys: Keys of the results.
-        owner: The device that ``program`` was compiled for.
-        program: The compiled program, once it is known.
-    """
-
-    key: Any
-    strategy: Strategy
-    operands: tuple[Lying | None, ...]
-    results: tuple[Lying, ...]
-    shapes: tuple[tuple[Shape, DType, Shape | None], ...]
-    ranks: tuple[int, int]
-    index: DType
-    scalars: tuple[int, ...]
-    accumulator: DType
-    keys: tuple[int, ...]
-    owner: DeviceEntry | None = None
-    program: Any = None
-
-
 class BroadRow(LadderOperator):
     """An operator ``name(Tensor input, Tensor? ..., float x, ..., int[] dims) -> (Tensor, ...)`` on floats.
 
@@ -136,7 +97,6 @@ class BroadRow(LadderOperator):
         self.count = len(self.schema.tensors)
         self.label = label or self.name
         self._numbers = [k for k, p in enumerate(self.schema.parameters) if p.type == "float"]
-        self._plans: BoundedCache[Any, _Plan] = BoundedCache(_PLANS)
         #: Numbers of programs by what their texts depend on, which are quicker to look up.
         self._texts: dict[Any, int] = {}
 
@@ -149,36 +109,21 @@ class BroadRow(LadderOperator):
         return True
 
     def planned_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
-        """Return the closure for operands whose layouts were planned for."""
-        entry, plans, count, positions = call.entry, self._plans, self.count, self._numbers
-        if entry.runtime.target is None:
+        """Return the closure over plans."""
+        if call.entry.runtime.target is None:
             return None
+        roles = [tensor_only if p.is_tensor else float if p.type == "float" else STATIC for p in self.schema.parameters]
+        return planned(call.entry, roles, partial(self._plan_of_call, call.entry), next_path)
 
-        def planned_rows(*args: Any) -> Any:
-            arrays: list[Any] = []
-            place: list[Any] = [entry.key, tuple(args[-1])]
-            for x in args[:count]:
-                if x is None:
-                    place.append(None)
-                else:
-                    array = x._array
-                    arrays.append(array)
-                    place += (x._key, array.dtype, array.shape, array.strides)
-            key = tuple(place)
-            plan = plans.get(key)
-            if plan is None:
-                dims = tuple(args[-1])
-                given: list[Any] = [None if x is None else own(self.label, x) for x in args[:count]]
-                held = [x._array for x in given if x is not None]
-                if kind_letter(given[0].dtype) != "f" or not dims or 0 in arrays[0].shape or any(
-                        x is not y for x, y in zip(held, arrays, strict=True)):  # another thread exchanged one
-                    return next_path(*args)
-                check_dtype(self.label, entry, given[0].dtype)
-                plan = plans[key] = self._plan(entry, given, dims)
-            made = self._generated(entry, plan, arrays, [args[k] for k in positions])
-            return wrap(made[0], plan.keys[0]) if len(made) == 1 else tuple(map(wrap, made, plan.keys))
-
-        return planned_rows
+    def _plan_of_call(self, entry: DeviceEntry, args: tuple[Any, ...], arrays: list[Any]) -> Plan | None:
+        dims = tuple(args[-1])
+        given: list[Any] = [None if x is None else own(self.label, x) for x in args[:self.count]]
+        held = [x._array for x in given if x is not None]
+        if kind_letter(given[0].dtype) != "f" or not dims or 0 in arrays[0].shape or any(
+                x is not y for x, y in zip(held, arrays, strict=True)):  # another thread exchanged one
+            return None
+        check_dtype(self.label, entry, given[0].dtype)
+        return self._plan(entry, given, dims)
 
     def run(self, entry: DeviceEntry, *args: Any) -> Any:
         """Check, then compute over public operators: of rows without elements, and without a code generator."""
@@ -200,24 +145,8 @@ class BroadRow(LadderOperator):
         return tuple([value(None).to(dtype) if result == "full" else value
                       for value, result in zip(made, self.results, strict=True)])
 
-    def _generated(self, entry: DeviceEntry, plan: _Plan, arrays: Sequence[Any], numbers: list[float]) -> list[Any]:
-        stream, empty = entry.stream, entry.runtime.empty
-        outs = [empty(shape, dtype, stream) if strides is None else empty_strided_array(entry, shape, dtype, strides)
-                for shape, dtype, strides in plan.shapes]
-        if plan.owner is not entry:
-            plan.program = program(
-                entry, plan.key,
-                lambda: broad_nest(self.name, self.formula, plan.operands, plan.results,
-                                   plan.accumulator, plan.ranks, plan.index, len(numbers)),
-                plan.strategy)
-            plan.owner = entry
-        buffers = [*outs, *arrays]
-        if not entry.runtime.profile.host_resident:
-            note_use(buffers, stream)
-        plan.program(buffers, (*plan.scalars, *map(float, numbers)), stream)
-        return outs
-
-    def _plan(self, entry: DeviceEntry, operands: Sequence[Any], dims: Shape) -> _Plan:
+    def _plan(self, entry: DeviceEntry, operands: Sequence[Any], dims: Shape) -> Plan:
+        """Return the plan for operands with these layouts."""
         first = operands[0]._array
         shape, dtype = first.shape, operands[0].dtype
         work, rank = arithmetic_dtype(dtype), len(shape)
@@ -245,14 +174,17 @@ class BroadRow(LadderOperator):
         assert entry.runtime.target is not None
         strategy = pick_strategy(math.prod(sizes), math.prod(lengths), entry.runtime.target, lengths[-1])
         layout = None if strides == contiguous_strides(shape) else strides
-        text = (results, placed, accumulation_dtype(entry, dtype), ranks, index)
-        return _Plan(
-            (self.name, self._texts.setdefault(text, len(self._texts))), strategy, placed, results,
-            tuple([(shape, lies.dtype, layout) if result == "full" else (single, lies.dtype, None)
-                   for result, lies in zip(self.results, results, strict=True)]), ranks, index,
-            (*sizes, *lengths, *[n for a, b in zip(across, along, strict=True) for n in (*a, *b)]),
-            accumulation_dtype(entry, dtype),
-            tuple([entry.key | dtype_bit(lying.dtype) for lying in results]))
+        accumulator = accumulation_dtype(entry, dtype)
+        text = (results, placed, accumulator, ranks, index)
+        kernel = program(
+            entry, (self.name, self._texts.setdefault(text, len(self._texts))),
+            lambda: broad_nest(self.name, self.formula, placed, results, accumulator, ranks, index, len(self._numbers)),
+            strategy)
+        scalars = *sizes, *lengths, *[n for a, b in zip(across, along, strict=True) for n in (*a, *b)]
+        return Plan(kernel, scalars, tuple([
+            Result(shape if result == "full" else single, lies.dtype, entry.key | dtype_bit(lies.dtype),
+                   layout if result == "full" else None)
+            for result, lies in zip(self.results, results, strict=True)]))
 
 
 def _beside(sizes: Shape, across: Sequence[Shape], along: Sequence[Shape]) -> bool:

@@ -9,18 +9,19 @@ from tensocket_core.dispatch.modes import ACTIVE
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.versions import bump, check_writable
 from tensocket_core.geometry import contiguous, overlapping
-from tensocket_core.keys import AUTOGRAD, DIM0, LAZY, SCALAR, WRAPPER
+from tensocket_core.keys import AUTOGRAD, DIM0, LAZY, SCALAR, SCALAR_MASK, WRAPPER
 from tensocket_core.launch.stream_use import note_use
 from tensocket_core.tensor import Tensor
+from tensocket_plugins.contract.backend import Executable
 
-from .planned_paths import Launcher
+from .planned_paths import PointwisePlanner
 from .pointwise import Pointwise
 
 #: Elements from which a second pass over them costs more than finding out that none is needed.
 _LARGE: Final = 4096
 _PARTS: Final = AUTOGRAD | LAZY | WRAPPER
-#: Launcher and kernel by operator and key of a call; None where the call has no simple form.
-_FOUND: Final[dict[tuple[str, int], tuple[Launcher, Any] | None]] = {}
+#: Planner and kernel by operator and key of a call, of which there are few; None where the call has no simple form.
+_FOUND: Final[dict[tuple[str, int], tuple[PointwisePlanner, Executable] | None]] = {}
 
 
 def written(operator: Operator, out: Any, *operands: Any) -> bool:
@@ -50,13 +51,13 @@ def written(operator: Operator, out: Any, *operands: Any) -> bool:
             return False
         arrays.append(array)
         key |= value._key
-    if not contiguous(target) or (found := _launcher(operator, key & ~DIM0, entry, arrays)) is None:
+    if not contiguous(target) or (found := _planner(operator, key & ~DIM0, entry, arrays)) is None:
         return False
-    launcher, run = found
-    if launcher.result is not out.dtype:
+    planner, run = found
+    if planner.result is not out.dtype:
         return False
     check_writable(operator.name, out)
-    numbers = () if launcher.numbers is None else (launcher.numbers(operands[1]),)
+    numbers = (planner.converts[-1](operands[-1]),) if key & SCALAR_MASK else ()
     stream = entry.stream
     note_use((*arrays, target), stream)
     run((target, *arrays), (target.size, *numbers), stream)
@@ -64,10 +65,12 @@ def written(operator: Operator, out: Any, *operands: Any) -> bool:
     return True
 
 
-def _launcher(operator: Operator, key: int, entry: DeviceEntry, arrays: list[Any]) -> tuple[Launcher, Any] | None:
-    place = operator.name, key
-    if place not in _FOUND:
-        launcher = operator.launcher(operator.signature(key, entry)) if isinstance(operator, Pointwise) else None
-        run = None if launcher is None else launcher.flat(tuple(arrays))
-        _FOUND[place] = None if launcher is None or run is None else (launcher, run)
-    return _FOUND[place]
+def _planner(operator: Operator, key: int, entry: DeviceEntry, arrays: list[Any]
+             ) -> tuple[PointwisePlanner, Executable] | None:
+    name = operator.name, key
+    if name not in _FOUND:
+        planner = operator.planner(operator.signature(key, entry)) if isinstance(operator, Pointwise) else None
+        operands = (*arrays, 0) if key & SCALAR_MASK else arrays
+        plan = None if planner is None else planner.plan(arrays, 0, operands=operands)
+        _FOUND[name] = None if planner is None or plan is None else (planner, plan.kernel)
+    return _FOUND[name]

@@ -1,8 +1,4 @@
-"""Planned paths of pointwise kinds: closures over generated kernels, for keys that settle everything but shapes.
-
-A closure looks the kernel for contiguous arrays of one shape up once. For other layouts it caches the plan of a launch
-by shapes and strides. Every call that does not fit goes to the next path.
-"""
+"""Plans of pointwise operators: one generated kernel for keys that settle everything but shapes."""
 
 from __future__ import annotations
 
@@ -16,10 +12,11 @@ from tensocket_core.device import DeviceEntry
 from tensocket_core.geometry import broadcast_shapes, contiguous, element_strides, owner_of
 from tensocket_core.keys import dtype_bit
 from tensocket_core.launch.numbers import Convert
+from tensocket_core.launch.plan import PLANS, Plan, Result, planned
 from tensocket_core.launch.pointwise_plan import prepared
 from tensocket_core.launch.programs import program
 from tensocket_core.launch.stream_use import note_use
-from tensocket_core.strides import empty_pointwise, empty_strided_array
+from tensocket_core.strides import empty_pointwise
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.dtypes import DType, bool_
 from tensocket_plugins.contract.errors import ShapeError
@@ -27,17 +24,14 @@ from tensocket_plugins.ir.schedule import Strategy
 from tensocket_plugins.kit.bounded import BoundedCache
 
 Closure = Callable[..., Any]
+_BOOL: Final = dtype_bit(bool_)
 #: Elements up to which devices count with 32 bits.
 _MOST: Final = 1 << 30
-#: Plans that a closure keeps, by shapes and strides.
-_PLANNED: Final = 256
-_BOOL: Final = dtype_bit(bool_)
-_REAL: Final = (float, int)
 
 
 @dataclass(frozen=True)
-class Launcher:
-    """What runs one pointwise kernel on arrays.
+class PointwisePlanner:
+    """Makes the plans of one pointwise operator for one key.
 
     Attributes:
         entry: The device.
@@ -45,10 +39,10 @@ class Launcher:
         formula: Over one expression per operand.
         compute: Dtype of the operands.
         result: Dtype of the result.
-        numbers: What turns the second operand, a number, into what is passed; None where it is an array, or there is
-            none.
-        condition: Whether the first operand is a bool condition.
+        converts: Converts a number in the place of each operand, and each extra number, for the kernel.
+        count: Number of operands; further arguments are extra numbers.
         least: Elements up to which the host path serves.
+        condition: Whether the first operand is a bool condition.
     """
 
     entry: DeviceEntry
@@ -56,26 +50,44 @@ class Launcher:
     formula: Callable[..., Any]
     compute: DType
     result: DType
-    numbers: Convert | None
+    converts: tuple[Convert, ...]
+    count: int
     least: int
     condition: bool = False
 
+    def closure(self, key: int, number: bool, next_path: Closure) -> Closure:
+        """Return the closure over plans; ``key`` is the result's, ``number`` whether the second operand is one."""
+        if self.count <= 2 and not self.condition and len(self.converts) == self.count:
+            if self.count == 1 or number:
+                return _of_one(self, key, number, next_path)
+            return _of_two(self, key, next_path)
+        return planned(self.entry, self.converts, lambda args, arrays: self._of_call(args, arrays, key), next_path)
+
+    def _of_call(self, args: Sequence[Any], arrays: Sequence[Any], key: int) -> Plan | None:
+        """Return the plan of a call; None for arrays of other dtypes, and for extra arguments that are left out."""
+        if any(x is None for x in args):
+            return None
+        bit, held = dtype_bit(self.compute), self.held
+        tensors = [(x, k == 0 and self.condition) for k, x in enumerate(args) if hasattr(x, "_key")]
+        for (x, is_condition), array in zip(tensors, arrays, strict=True):
+            if not x._key & (_BOOL if is_condition else bit) or (array.dtype is not held and not is_condition):
+                return None
+        each = iter(arrays)
+        return self.plan(arrays, key, operands=[next(each) if hasattr(x, "_key") else 0 for x in args])
+
     @property
     def held(self) -> Any:
-        """The dtype of the operands' handles, which is compared: another thread may exchange them any time."""
+        """The dtype of the operands' handles, which closures compare: another thread may exchange them at any time."""
         return self.compute.numpy if self.entry.runtime.profile.host_resident else self.compute
 
-    def plan(self, arrays: tuple[Any, ...], out: Any = None, operands: Sequence[Any] = ()) -> tuple[Any, ...] | None:
-        """Kernel, scalars, shape and strides (None for row-major ones) of the result for arrays like these.
+    def plan(self, arrays: Sequence[Any], key: int, out: Any = None, operands: Sequence[Any] = ()) -> Plan | None:
+        """Return the plan for handles like these; None where the next path decides.
 
         Args:
             arrays: The operands that are arrays.
-            out: Where the result is written, if not to a new array.
-            operands: All operands, with a number in the place of each number; by default ``arrays``, and one number
-                if ``numbers`` says so.
-
-        Returns:
-            None where the next path decides.
+            key: The result's key.
+            out: The handle that the result is written to, if not to a new array; it comes before the operands then.
+            operands: All operands, with a number in the place of each number; by default ``arrays``.
         """
         try:
             shape = broadcast_shapes(self.name[0], [x.shape for x in arrays])
@@ -83,186 +95,117 @@ class Launcher:
             return None
         if 0 in shape or max(x.size for x in arrays) <= self.least:
             return None
+        results: tuple[Result, ...] = ()
         if out is None:
             out = empty_pointwise(self.entry, shape, self.result, arrays)
+            results = Result(shape, self.result, key, None if contiguous(out) else element_strides(out)),
         elif out.shape != shape or any(s == 0 and n > 1 for s, n in zip(element_strides(out), shape, strict=True)):
             return None
-        given = operands or (arrays if self.numbers is None else (*arrays, 0))
-        typed = [(x, bool_ if self.condition and k == 0 else self.compute) for k, x in enumerate(given)]
-        key, build, geometry = prepared(self.entry, self.name, self.formula, typed, shape, [(out, self.result)])
-        run = program(self.entry, key, build, Strategy.SERIAL)
-        return run, tuple(geometry), shape, None if contiguous(out) else element_strides(out)
+        typed = [(x, bool_ if self.condition and k == 0 else self.compute) for k, x in enumerate(operands or arrays)]
+        name, build, geometry = prepared(self.entry, self.name, self.formula, typed, shape, [(out, self.result)])
+        return Plan(program(self.entry, name, build, Strategy.SERIAL), tuple(geometry), results)
 
-    def flat(self, arrays: tuple[Any, ...]) -> Any:
-        """The kernel for arrays of one shape without gaps."""
-        plan = self.plan(arrays)
-        return None if plan is None else plan[0]
+    def in_place(self, number: bool, next_path: Closure, bump: Callable[[Any], None]) -> Closure:
+        """Return the closure for a target and another operand, an array or a ``number``.
+
+        Operands in one block of memory go to the next path, and so do targets that NumPy may not write.
+        """
+        entry, convert, least = self.entry, self.converts[-1], self.least
+        plans: BoundedCache[Any, Plan | None] = BoundedCache(PLANS)
+        held = self.held
+
+        def planned_in_place(target: Any, other: Any) -> Any:
+            x, counter = target._array, target._version_counter
+            if not (least < x.size and (counter is None or type(counter) is list)) or (
+                    type(x) is np.ndarray and not x.flags.writeable) or x.dtype is not held:
+                return next_path(target, other)
+            y = None if number else other._array
+            if y is not None and (not apart(x, y) or y.dtype is not held):
+                return next_path(target, other)
+            key = (x.shape, x.strides) if y is None else (x.shape, x.strides, y.shape, y.strides)
+            plan = plans.get(key, plans)
+            if plan is plans:
+                plan = plans[key] = self.plan((x,), 0, x, (x, 0)) if y is None else self.plan((x, y), 0, x)
+            if plan is None:
+                return next_path(target, other)
+            if y is None:
+                plan.launch(entry, (x, x), (convert(other),))  # type: ignore[union-attr]
+            else:
+                plan.launch(entry, (x, x, y))  # type: ignore[union-attr]
+            bump(target)
+            return target
+
+        return planned_in_place
 
 
-def out_of_place(launcher: Launcher, key: int, count: int, next_path: Closure) -> Closure:
-    """A closure for ``count`` operands, of which the last may be a number; ``key`` is the result's."""
-    return (_one if count == 1 or launcher.numbers is not None else _two)(launcher, key, next_path)
+def _of_one(planner: PointwisePlanner, key: int, number: bool, next_path: Closure) -> Closure:
+    """Return the closure for a tensor, or a tensor and a number.
 
-
-def _one(launcher: Launcher, key: int, next_path: Closure) -> Closure:
-    entry, result, numbers, least = launcher.entry, launcher.result, launcher.numbers, launcher.least
-    kernel: Any = None
-    plans: BoundedCache[Any, Any] = BoundedCache(_PLANNED)
-    empty, on_host, held = entry.runtime.empty, entry.runtime.profile.host_resident, launcher.held
+    One kernel serves contiguous arrays of all shapes; other layouts have a plan each.
+    """
+    entry, result, convert, least = planner.entry, planner.result, planner.converts[-1], planner.least
+    flat: Plan | None = None
+    plans: BoundedCache[Any, Plan | None] = BoundedCache(PLANS)
+    empty, on_host, held = entry.runtime.empty, entry.runtime.profile.host_resident, planner.held
 
     def planned_one(a: Any, *rest: Any) -> Any:
-        nonlocal kernel
+        nonlocal flat
         x = a._array
         size = x.size
         if not least < size < _MOST or x.dtype is not held:
             return next_path(a, *rest)
+        numbers = (convert(rest[0]),) if number else ()
+        if not (x.flags.c_contiguous if type(x) is np.ndarray else contiguous(x)):
+            layout = x.shape, x.strides
+            plan = plans.get(layout, plans)
+            if plan is plans:
+                plan = plans[layout] = planner.plan((x,), key, None, (x, 0) if number else ())
+            return next_path(a, *rest) if plan is None else plan.run(entry, (x,), numbers)  # type: ignore[union-attr]
+        found = flat
+        if found is None:
+            found = flat = planner.plan((x,), key, None, (x, 0) if number else ())
         stream = entry.stream
-        if x.flags.c_contiguous if type(x) is np.ndarray else contiguous(x):
-            run = kernel
-            if run is None:
-                run = kernel = launcher.flat((x,))
-            out, scalars = empty(x.shape, result, stream), (size,)
-        else:
-            plan = _planned(plans, launcher, (x.shape, x.strides), (x,))
-            if plan is None:
-                return next_path(a, *rest)
-            run, scalars, shape, strides = plan
-            out = empty(shape, result, stream) if strides is None else empty_strided_array(entry, shape, result,
-                                                                                           strides)
+        out = empty(x.shape, result, stream)
         if not on_host:
             note_use((x, out), stream)
-        run((out, x), scalars if numbers is None else (*scalars, numbers(rest[0])), stream)
+        found.kernel((out, x), (size, *numbers), stream)  # type: ignore[union-attr]  # there is one for every shape
         return wrap(out, key)
 
     return planned_one
 
 
-def _two(launcher: Launcher, key: int, next_path: Closure) -> Closure:
-    entry, result, least = launcher.entry, launcher.result, launcher.least
-    kernel: Any = None
-    plans: BoundedCache[Any, Any] = BoundedCache(_PLANNED)
-    empty, on_host, held = entry.runtime.empty, entry.runtime.profile.host_resident, launcher.held
+def _of_two(planner: PointwisePlanner, key: int, next_path: Closure) -> Closure:
+    """Return the closure for two tensors; kernels and plans as those of one."""
+    entry, result, least = planner.entry, planner.result, planner.least
+    flat: Plan | None = None
+    plans: BoundedCache[Any, Plan | None] = BoundedCache(PLANS)
+    empty, on_host, held = entry.runtime.empty, entry.runtime.profile.host_resident, planner.held
 
     def planned_two(a: Any, b: Any) -> Any:
-        nonlocal kernel
+        nonlocal flat
         x, y = a._array, b._array
         size, shape = x.size, x.shape
-        stream = entry.stream
         if x.dtype is not held or y.dtype is not held:
             return next_path(a, b)
-        if least < size < _MOST and y.shape == shape and (
+        if not (least < size < _MOST and y.shape == shape and (
                 x.flags.c_contiguous and y.flags.c_contiguous if type(x) is np.ndarray
-                else contiguous(x) and contiguous(y)):
-            run = kernel
-            if run is None:
-                run = kernel = launcher.flat((x, y))
-            out, scalars = empty(shape, result, stream), (size,)
-        else:
-            plan = _planned(plans, launcher, (shape, x.strides, y.shape, y.strides), (x, y))
-            if plan is None:
-                return next_path(a, b)
-            run, scalars, shape, strides = plan
-            out = empty(shape, result, stream) if strides is None else empty_strided_array(entry, shape, result,
-                                                                                           strides)
+                else contiguous(x) and contiguous(y))):
+            layouts = shape, x.strides, y.shape, y.strides
+            plan = plans.get(layouts, plans)
+            if plan is plans:
+                plan = plans[layouts] = planner.plan((x, y), key)
+            return next_path(a, b) if plan is None else plan.run(entry, (x, y))  # type: ignore[union-attr]
+        found = flat
+        if found is None:
+            found = flat = planner.plan((x, y), key)
+        stream = entry.stream
+        out = empty(shape, result, stream)
         if not on_host:
             note_use((x, y, out), stream)
-        run((out, x, y), scalars, stream)
+        found.kernel((out, x, y), (size,), stream)  # type: ignore[union-attr]  # there is one for every shape
         return wrap(out, key)
 
     return planned_two
-
-
-def many(launcher: Launcher, key: int, bit: int, count: int, converts: tuple[Convert, Convert],
-         next_path: Closure) -> Closure:
-    """A closure for ``count`` arrays or numbers, and numbers as extra arguments.
-
-    Args:
-        launcher: What runs the kernel.
-        key: The result's key.
-        bit: That of the arrays' dtype, but a condition's.
-        count: Operands; further arguments are extra ones.
-        converts: What turns numbers among the operands, and extra arguments, into what is passed.
-        next_path: Serves what does not fit.
-    """
-    entry, result, condition, held = launcher.entry, launcher.result, launcher.condition, launcher.held
-    plans: BoundedCache[Any, Any] = BoundedCache(_PLANNED)
-    empty, on_host = entry.runtime.empty, entry.runtime.profile.host_resident
-
-    def planned_many(*args: Any) -> Any:
-        arrays: list[Any] = []
-        numbers: list[Any] = []
-        place: list[Any] = []
-        for k, value in enumerate(args):
-            if type(value) in _REAL:
-                numbers.append(converts[k >= count](value))
-                place.append(None)
-            elif k < count and getattr(value, "_key", 0) & (_BOOL if condition and k == 0 else bit):
-                x = value._array
-                arrays.append(x)
-                place += [x.shape, x.strides]
-                if x.dtype is not held and not (condition and k == 0):
-                    return next_path(*args)
-            else:
-                return next_path(*args)
-        where = tuple(place)
-        plan = plans.get(where, plans)
-        if plan is plans:
-            each = iter(arrays)
-            operands = [next(each) if hasattr(x, "_key") else 0 for x in args]
-            plan = plans[where] = launcher.plan(tuple(arrays), None, operands) if arrays else None
-        if plan is None:
-            return next_path(*args)
-        run, scalars, shape, strides = plan
-        stream = entry.stream
-        out = empty(shape, result, stream) if strides is None else empty_strided_array(entry, shape, result, strides)
-        if not on_host:
-            note_use((*arrays, out), stream)
-        run((out, *arrays), (*scalars, *numbers), stream)
-        return wrap(out, key)
-
-    return planned_many
-
-
-def in_place(launcher: Launcher, next_path: Closure, bump: Callable[[Any], None]) -> Closure:
-    """A closure for a target and another operand, which is an array or a number; ``next_path`` is for shared memory."""
-    entry, numbers, least = launcher.entry, launcher.numbers, launcher.least
-    plans: BoundedCache[Any, Any] = BoundedCache(_PLANNED)
-    on_host, held = entry.runtime.profile.host_resident, launcher.held
-
-    def planned_in_place(target: Any, other: Any) -> Any:
-        x, counter = target._array, target._version_counter
-        if not (least < x.size < _MOST and (counter is None or type(counter) is list)) or (
-                type(x) is np.ndarray and not x.flags.writeable) or x.dtype is not held:
-            return next_path(target, other)
-        if numbers is not None:
-            plan = _planned(plans, launcher, (x.shape, x.strides), (x,), x)
-            buffers: tuple[Any, ...] = x, x
-            more: tuple[Any, ...] = (numbers(other),)
-        else:
-            y = other._array
-            if not apart(x, y) or y.dtype is not held:
-                return next_path(target, other)
-            plan = _planned(plans, launcher, (x.shape, x.strides, y.shape, y.strides), (x, y), x)
-            buffers, more = (x, x, y), ()
-        if plan is None:
-            return next_path(target, other)
-        stream = entry.stream
-        if not on_host:
-            note_use(buffers, stream)
-        plan[0](buffers, (*plan[1], *more), stream)
-        bump(target)
-        return target
-
-    return planned_in_place
-
-
-def _planned(plans: dict[Any, Any], launcher: Launcher, key: Any, arrays: tuple[Any, ...],
-             out: Any = None) -> tuple[Any, ...] | None:
-    try:
-        plan: tuple[Any, ...] | None = plans[key]
-    except KeyError:
-        plan = plans[key] = launcher.plan(arrays, out)
-    return plan
 
 
 def apart(x: Any, y: Any) -> bool:

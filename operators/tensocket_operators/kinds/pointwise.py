@@ -53,8 +53,9 @@ from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
 from tensocket_plugins.ir.complex import COMPONENT
 from tensocket_plugins.kit.host_kernels_math import ArrayMath
 
-from . import host_paths, planned_paths
+from . import host_paths
 from .exactness import is_exact
+from .planned_paths import PointwisePlanner
 
 #: Elements up to which a formula read as NumPy, with its several passes, is cheaper than calling a generated kernel.
 _DERIVED_LIMIT: Final = 2048
@@ -210,16 +211,11 @@ class Pointwise(LadderOperator):
 
     def planned_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the closure for arrays that are too large for a host kernel."""
-        found = Pointwise.launcher(self, call)
-        if found is None:
-            return None
-        if self.count <= 2 and not self.extras and not self.condition:
-            return planned_paths.out_of_place(found, call.result_key, self.count, next_path)
-        converts = self.converter(found.compute), self._converter_of_extras(found.compute)
-        return planned_paths.many(found, call.result_key, dtype_bit(found.compute), self.count, converts, next_path)
+        found = Pointwise.planner(self, call)
+        return None if found is None else found.closure(call.result_key, call.number, next_path)
 
-    def launcher(self, call: Signature) -> planned_paths.Launcher | None:
-        """Return the launcher of the generated kernel; None unless the key settles everything but shapes."""
+    def planner(self, call: Signature) -> PointwisePlanner | None:
+        """Return what plans the generated kernel; None unless the key settles everything but shapes."""
         entry, dtype, compute, result = call.entry, call.dtype, call.compute, call.result
         if dtype is None or compute is None or result is None or entry.runtime.target is None:
             return None
@@ -234,8 +230,9 @@ class Pointwise(LadderOperator):
         if least is None:
             return None
         formula, static, _ = self._bind(compute, (1.0,) * self.extras)
-        return planned_paths.Launcher(entry, (self.name, static, compute, result), formula, compute, result,
-                              self.converter(compute) if call.number else None, least, self.condition)
+        converts = (*[self.converter(compute)] * self.count, *[self._converter_of_extras(compute)] * self.extras)
+        return PointwisePlanner(entry, (self.name, static, compute, result), formula, compute, result, converts,
+                                self.count, least, self.condition)
 
     def host_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the closure over the host kernel."""

@@ -9,7 +9,7 @@ from tensocket_core.device import DeviceEntry
 from tensocket_core.keys import DTYPE_MASK, DTYPE_OF, SCALAR, SCALAR_MASK
 from tensocket_core.launch.path import Signature
 
-from .planned_paths import Launcher
+from .planned_paths import PointwisePlanner
 from .pointwise import Pointwise
 
 
@@ -44,9 +44,9 @@ class Numbered(Pointwise):
 
         return numbered
 
-    def launcher(self, call: Signature) -> Launcher | None:
+    def planner(self, call: Signature) -> PointwisePlanner | None:
         """None where a number decides about the formula: it is looked at first."""
-        return None if call.key & SCALAR_MASK else super().launcher(call)
+        return None if call.key & SCALAR_MASK else super().planner(call)
 
     def run_arrays(self, entry: DeviceEntry, compute: Any, result: Any, operands: list[Any], extras: tuple[Any, ...],
                    target: Any) -> Any:

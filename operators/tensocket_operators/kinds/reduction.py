@@ -15,6 +15,7 @@ from tensocket_core.launch import entries, host_kernels
 from tensocket_core.launch.entries import EntrySpec
 from tensocket_core.launch.kernel_handles import kernel_handle
 from tensocket_core.launch.path import LadderOperator, Signature
+from tensocket_core.launch.plan import PLANS, STATIC, Plan, Result, planned, tensor_only
 from tensocket_core.launch.primitives import tracked
 from tensocket_core.launch.private import private
 from tensocket_core.launch.programs import index_dtype, program
@@ -37,8 +38,6 @@ from . import host_paths
 #: Elements that one thread reduces before others have started: all together, and in rows.
 _FEW: Final = 1 << 18
 _FEW_IN_ROWS: Final = 1 << 16
-#: Plans that an operator keeps.
-_PLANNED: Final = 256
 
 
 def accumulation_dtype(entry: DeviceEntry, dtype: DType) -> DType:
@@ -86,7 +85,7 @@ class Reduction(LadderOperator):
         self.keywords = {"axis": ("None", "dim = axis")}
         self.numbers = sum(p.type == "float" for p in self.schema.parameters)
         #: Plans by device, computed dtype, geometry and axes.
-        self._calls: BoundedCache[tuple[Any, ...], tuple[Any, ...]] = BoundedCache(_PLANNED)
+        self._calls: BoundedCache[tuple[Any, ...], Plan] = BoundedCache(PLANS)
 
     def signature(self, key: int, entry: DeviceEntry) -> Signature:
         """Dtypes and host kernel, where the key settles them."""
@@ -152,33 +151,21 @@ class Reduction(LadderOperator):
 
     def planned_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the closure for calls over all dimensions or one, where nothing but one generated kernel runs."""
-        entry, dtype = call.entry, call.dtype
         if not self._is_one_kernel(call):
             return None
+        return planned(call.entry, (tensor_only, STATIC, STATIC, STATIC), partial(self._plan_of_call, call), next_path)
+
+    def _plan_of_call(self, call: Signature, args: tuple[Any, ...], arrays: list[Any]) -> Plan | None:
+        dim, keepdim, given = (args[1:] + (None, False, None)[len(args) - 1:])
+        (x,), dtype, entry = arrays, call.dtype, call.entry
         assert dtype is not None
-        plans: BoundedCache[Any, Any] = BoundedCache(_PLANNED)
-        empty, key = entry.runtime.empty, call.result_key
         held: Any = dtype.numpy if entry.runtime.profile.host_resident else dtype
         least = 0 if call.kernel is None else call.kernel.limit or 0
-
-        def planned_reduction(a: Any, dim: Any = None, keepdim: Any = False, given: Any = None) -> Any:
-            x = a._array
-            if given is not None or x.dtype is not held or not (dim is None or type(dim) is int) or (
-                    type(keepdim) is not bool or x.size <= least):
-                return next_path(a, dim, keepdim) if given is None else next_path(a, dim, keepdim, given)
-            place = x.shape, x.strides, dim, keepdim
-            plan = plans.get(place)
-            if plan is None:
-                axes = normalize_axes(self.name, dim, len(x.shape))
-                plan = plans[place] = self._plan(entry, x, axes, keepdim, dtype, dtype)
-            kernel, scalars, stored, outer, shape = plan
-            stream = entry.stream
-            out = empty(outer, stored, stream)
-            note_use((out, x), stream)
-            kernel((out, x), scalars, stream)
-            return wrap(out if outer == shape else out.reshape(shape), key)
-
-        return planned_reduction
+        if given is not None or x.dtype is not held or not (dim is None or type(dim) is int) or (
+                type(keepdim) is not bool or x.size <= least):
+            return None
+        axes = normalize_axes(self.name, dim, len(x.shape))
+        return self._plan(entry, x, axes, keepdim, dtype, dtype)
 
     def _is_one_kernel(self, call: Signature) -> bool:
         """Whether a generated kernel serves all arrays of the key's dtype with elements."""
@@ -302,19 +289,16 @@ class Reduction(LadderOperator):
     def _launch(self, entry: DeviceEntry, array: Any, axes: Shape, keepdim: bool, compute: DType, out: Any,
                 source: DType, numbers: tuple[float, ...]) -> None:
         place = entry.key, compute, source, array.shape, array.strides, axes, bool(keepdim)
-        call = self._calls.get(place)
-        if call is None:
-            call = self._calls[place] = self._plan(entry, array, axes, keepdim, compute, source)
-        buffers, stream = (kernel_handle(out, call[2]), kernel_handle(array, source)), entry.stream
+        plan = self._calls.get(place)
+        if plan is None:
+            plan = self._calls[place] = self._plan(entry, array, axes, keepdim, compute, source)
+        buffers, stream = (kernel_handle(out, plan.results[0].dtype), kernel_handle(array, source)), entry.stream
         note_use(buffers, stream)
-        call[0](buffers, [*call[1], *numbers], stream)
+        plan.kernel(buffers, [*plan.scalars, *numbers], stream)
 
     def _plan(self, entry: DeviceEntry, array: Any, axes: Shape, keepdim: bool, compute: DType,
-              source: DType) -> tuple[Any, ...]:
-        """Return the launch for arrays of ``source`` with this shape and these strides.
-
-        The tuple holds a kernel, its scalars, the result's dtype, and its shape as computed and as returned.
-        """
+              source: DType) -> Plan:
+        """Return the plan for arrays of ``source`` with this shape and these strides."""
         strides = element_strides(array)
         outer_axes = [k for k in range(len(strides)) if k not in axes]
         outer_shape = tuple(array.shape[k] for k in outer_axes)
@@ -345,7 +329,9 @@ class Reduction(LadderOperator):
             strategy,
         )
         scalars = [*outer, *inner, *outer_steps, *inner_steps, count]
-        return run, scalars, stored, *_result_shapes(array.shape, axes, keepdim)
+        shape, view = _result_shapes(array.shape, axes, keepdim)
+        result = Result(shape, stored, entry.key | dtype_bit(stored), None, None if view == shape else view)
+        return Plan(run, tuple(scalars), (result,))
 
 
 def _result_shapes(shape: Shape, axes: Shape, keepdim: bool) -> tuple[Shape, Shape]:

@@ -17,9 +17,9 @@ from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
 from tensocket_core.launch import entries, host_kernels
 from tensocket_core.launch.entries import ArrayEntry, EntrySpec
 from tensocket_core.launch.path import LadderOperator, Signature
+from tensocket_core.launch.plan import STATIC, Plan, Result, Role, planned, tensor_only
 from tensocket_core.launch.private import own, private
 from tensocket_core.launch.programs import compiled, index_dtype, program
-from tensocket_core.launch.stream_use import note_use
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
@@ -28,7 +28,6 @@ from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.plans import LAST_DIM, EntryPlan
 from tensocket_plugins.ir.build.math import ExprMath
 from tensocket_plugins.ir.schedule import Strategy, pick_strategy
-from tensocket_plugins.kit.bounded import BoundedCache
 
 from . import host_paths
 from .pointwise import kind_letter
@@ -131,33 +130,20 @@ class Row(LadderOperator):
         return entries.build_entry(self, key, entry, spec, slower) or slower
 
     def planned_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
-        """Return the closure for operands whose layouts were planned for."""
-        entry, count = call.entry, self.count
-        if entry.runtime.target is None:
+        """Return the closure over plans; its last argument is the dimension, before it come numbers."""
+        if call.entry.runtime.target is None:
             return None
-        plans: BoundedCache[Any, tuple[Any, tuple[int, ...], int]] = BoundedCache(_PLANNED)
-        empty = entry.runtime.empty
+        numbers = len(self.schema.names) - self.count - 1
+        roles: list[Role] = [*[tensor_only] * self.count, *[float] * numbers, STATIC]
+        return planned(call.entry, roles, partial(self._plan_of_call, call.entry), next_path)
 
-        def planned_row(*args: Any) -> Any:
-            arrays = [x._array for x in args[:count]]
-            place = args[-1], *[(x._key, array.dtype, array.shape, array.strides)
-                                for x, array in zip(args, arrays, strict=False)]
-            plan = plans.get(place)
-            if plan is None:
-                given = [own(self.label, x) for x in args[:count]]
-                shape = arrays[0].shape
-                if kind_letter(given[0].dtype) != "f" or not shape or 0 in shape or any(
-                        x._array is not array for x, array in zip(given, arrays, strict=True)):
-                    return next_path(*args)
-                plan = plans[place] = self._plan(entry, given, args[-1], len(args) - count - 1)
-            kernel, scalars, key = plan
-            stream = entry.stream
-            out = empty(arrays[0].shape, DTYPE_OF[key & DTYPE_MASK], stream)
-            note_use((out, *arrays), stream)
-            kernel((out, *arrays), (*scalars, *map(float, args[count:-1])), stream)
-            return wrap(out, key)
-
-        return planned_row
+    def _plan_of_call(self, entry: DeviceEntry, args: tuple[Any, ...], arrays: list[Any]) -> Plan | None:
+        given = [own(self.label, x) for x in args[:self.count]]
+        shape = arrays[0].shape
+        if kind_letter(given[0].dtype) != "f" or not shape or 0 in shape or any(
+                x._array is not array for x, array in zip(given, arrays, strict=True)):
+            return None
+        return self._plan(entry, given, args[-1], len(args) - self.count - 1)
 
     def run(self, entry: DeviceEntry, *args: Any) -> Any:
         """Check, then run a host kernel or the formula over public operators. The last argument is the dimension."""
@@ -184,9 +170,8 @@ class Row(LadderOperator):
         inputs = [x.detach() for x in inputs]
         return self.formula(row, *[partial(_same, x) for x in inputs], *numbers)(None)
 
-    def _plan(self, entry: DeviceEntry, operands: list[Any], dim: int, numbers: int
-              ) -> tuple[Any, tuple[int, ...], int]:
-        """Kernel, scalars before the numbers, and the result's key, for operands that lie in memory like these."""
+    def _plan(self, entry: DeviceEntry, operands: list[Any], dim: int, numbers: int) -> Plan:
+        """Return the plan for operands with these layouts."""
         dtype, shape = operands[0].dtype, operands[0]._array.shape
         axis = normalize_axis(self.label, dim, len(shape))
         check_dtype(self.label, entry, dtype)
@@ -207,7 +192,7 @@ class Row(LadderOperator):
                              index, numbers, beside),
             pick_strategy(math.prod(sizes), shape[axis], entry.runtime.target))
         scalars = (*sizes, shape[axis], *(s for step, last in zip(steps, along, strict=True) for s in (*step, last)))
-        return kernel, scalars, entry.key | dtype_bit(dtype)
+        return Plan(kernel, scalars, (Result(shape, dtype, entry.key | dtype_bit(dtype)),))
 
 
 def _along_last(kernel: Kernel) -> Kernel:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from tensocket_core.device import DeviceEntry
+from tensocket_core.keys import dtype_bit
+from tensocket_core.launch.plan import Plan, Result
 from tensocket_core.launch.programs import program
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
@@ -66,34 +68,29 @@ class BlockRow:
     formula: Callable[..., tuple[Any, ...]]
     sums: int
 
-    def launcher(self, entry: DeviceEntry, operands: Sequence[tuple[DType, Lies] | None], shape: tuple[int, ...],
-                 sizes: tuple[int, int], numbers: int) -> Callable[[Sequence[Any], Sequence[float]], list[Any]]:
-        """Return a function of contiguous arrays and numbers: the result, and the sums of ``sizes[1]`` elements each.
+    def plan(self, entry: DeviceEntry, operands: Sequence[tuple[DType, Lies] | None], shape: tuple[int, ...],
+             sizes: tuple[int, int], numbers: int, view: tuple[int, ...]) -> Plan:
+        """Return the plan for contiguous arrays: the result, and the sums of ``sizes[1]`` elements each.
 
         Args:
             entry: A processor.
-            operands: Dtypes of the operands, and how they lie; the first one is full. The function takes no arrays for
-                those that are None.
+            operands: Dtypes of the operands, and how they lie; the first one is full. The plan takes no arrays for
+                operands that are None.
             shape: Shape of the result, whose dtype is the first operand's.
             sizes: Numbers of rows and of positions, neither of them 0.
             numbers: How many numbers the formula takes.
+            view: Shape in which sums are returned.
         """
         assert operands[0] is not None
         (rows, length), dtype = sizes, operands[0][0]
         work, accumulator, lying = arithmetic_dtype(dtype), accumulation_dtype(entry, dtype), tuple(operands)
         size = block_size(rows, length)
-        run = program(entry, (self.name, lying, accumulator, rows > size),
-                      lambda: _program(self, lying, accumulator, numbers, rows > size),
-                      Strategy.SMALL if length <= _FEW else Strategy.GROUP)
-        counts, empty, sums = (-(-rows // size), rows, length, size), entry.runtime.empty, range(self.sums)
-
-        def launch(arrays: Sequence[Any], values: Sequence[float]) -> list[Any]:
-            stream = entry.stream
-            outs = [empty(shape, dtype, stream), *[empty((length,), work, stream) for _ in sums]]
-            run((*outs, *arrays), (*counts, *map(float, values)), stream)
-            return outs
-
-        return launch
+        kernel = program(entry, (self.name, lying, accumulator, rows > size),
+                         lambda: _program(self, lying, accumulator, numbers, rows > size),
+                         Strategy.SMALL if length <= _FEW else Strategy.GROUP)
+        total = Result((length,), work, entry.key | dtype_bit(work), None, view if view != (length,) else None)
+        results = Result(shape, dtype, entry.key | dtype_bit(dtype)), *[total] * self.sums
+        return Plan(kernel, (-(-rows // size), rows, length, size), results)
 
 
 def block_size(rows: int, length: int) -> int:

@@ -168,14 +168,14 @@ class _Memory:
 
     def _slot(self, x: DeviceArray) -> _Slot:
         if id(x.storage) not in self._owners:
-            whole = DeviceArray(x.storage, x.dtype, (x.storage.nbytes // x.dtype.itemsize,), (1,), 0)
-            self._own("made", len(self._made), whole)
-            self._made.append(whole)
+            block = DeviceArray(x.storage, x.dtype, (x.storage.nbytes // x.dtype.itemsize,), (1,), 0)
+            self._own("made", len(self._made), block)
+            self._made.append(block)
         kind, number, owner = self._owners[id(x.storage)]
         if kind == "operand" and x.dtype is not owner.dtype:  # offsets count elements of one dtype
             raise _Unexplained
         shift = x.offset - owner.offset if kind == "operand" else x.offset
-        whole = not shift and (x.dtype, x.shape, x.strides) == (owner.dtype, owner.shape, owner.strides)
+        whole = bool(not shift and (x.dtype, x.shape, x.strides) == (owner.dtype, owner.shape, owner.strides))
         return _Slot(kind, number, shift, x.dtype, x.shape, x.strides, x if kind == "constant" else None, whole)
 
     def check_results(self) -> None:

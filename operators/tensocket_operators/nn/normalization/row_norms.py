@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 from typing import Any, Final
 
@@ -18,11 +19,8 @@ from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.geometry import contiguous
-from tensocket_core.keys import dtype_bit
+from tensocket_core.launch.plan import STATIC, Plan, Role, planned, tensor_only
 from tensocket_core.launch.private import private
-from tensocket_core.tensor import wrap
-from tensocket_plugins.ir.build.math import arithmetic_dtype
-from tensocket_plugins.kit.bounded import BoundedCache
 
 from ...kinds.composite import composite
 from ...kinds.normalized_row import BroadRow
@@ -303,48 +301,28 @@ normalize_backward_sums: Final[BroadRow] = BroadRow(
 
 @processors_only("row_norm_gradients")
 def _one_pass(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Processors read both arrays once for all three gradients, where rows lie one after the other."""
-    plans: BoundedCache[Any, Any] = BoundedCache(_PLANS)
-
-    def gradients(upstream: Any, input: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any,
-                  dims: Any) -> Any:
-        operands = upstream, input, weight, mean, square
-        along, across = tuple(rows), tuple(dims)
-        place = along, across, *[None if x is None else (x._key, x._array.shape, x._array.strides) for x in operands]
-        plan = plans.get(place, plans)
-        if plan is plans:
-            plan = plans[place] = _plan_all(entry, operands, along, across)
-        if plan is None:
-            return general(*operands, eps, rows, dims)
-        launch, sizes, keys = plan
-        first, *sums = launch([x._array for x in operands if x is not None], (eps,))
-        if len(sizes) > 1:
-            sums = [x.reshape(sizes) for x in sums]
-        return wrap(first, keys[0]), *[wrap(x, keys[1]) for x in sums]
-
-    return private("normalize_backward", gradients)
+    """Processors read both arrays once for all three gradients, where rows are adjacent in memory."""
+    roles: list[Role] = [*[tensor_only] * 5, float, STATIC, STATIC]
+    return private("normalize_backward", planned(entry, roles, partial(_plan_all, entry), general))
 
 
-def _plan_all(entry: DeviceEntry, operands: Sequence[Any], rows: tuple[int, ...], dims: tuple[int, ...]) -> Any:
-    """Plan all three gradients in one launch: launcher, shape of sums, keys of the results; None if impossible."""
+def _plan_all(entry: DeviceEntry, args: Sequence[Any], arrays: Sequence[Any]) -> Plan | None:
+    """Plan all three gradients in one launch; None if the layouts do not allow it."""
+    *operands, _, rows, dims = args
     upstream, input, weight, _, square = operands
-    shape, dtype = input._array.shape, upstream.dtype
+    shape = input._array.shape
     lead = len(shape) - len(rows)
     sizes = shape[lead:]
     length = math.prod(sizes)
     count = input._array.size // length if length else 0
     if (rows[0] != -len(rows) or len(dims) != lead or dims[-1] != rows[0] - 1 or not count
             or upstream._array.shape != shape or square._array.size != count
-            or (weight is not None and weight._array.size != length)
-            or not all(x is None or contiguous(x._array) for x in operands)):
+            or (weight is not None and weight._array.size != length) or not all(map(contiguous, arrays))):
         return None
     lying = [None if x is None else (x.dtype, lies) for x, lies in zip(operands, _LYING, strict=True)]
-    launch = _ALL_GRADIENTS.launcher(entry, lying, shape, (count, length), 1)
-    return launch, sizes, tuple([entry.key | dtype_bit(x) for x in (dtype, arithmetic_dtype(dtype))])
+    return _ALL_GRADIENTS.plan(entry, lying, shape, (count, length), 1, sizes)
 
 
-#: Plans that are kept; a program has few shapes.
-_PLANS: Final = 512
 _LYING: Final[tuple[Lies, ...]] = ("full", "full", "column", "row", "row")
 _ALL_GRADIENTS: Final = BlockRow("normalize_backward_columns", _backward_and_columns, 2)
 

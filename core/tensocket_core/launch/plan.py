@@ -1,0 +1,142 @@
+"""Plans: the results and the launch that follow from the layouts of a call's operands.
+
+A kind of operator makes plans from shapes, strides and dtypes alone (``LadderOperator.plan``); running one allocates
+the results, launches the kernel and wraps. ``planned`` is the closure that caches them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from tensocket_plugins.contract.backend import Executable
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.kit.bounded import BoundedCache
+
+from ..device import DeviceEntry
+from ..geometry import Shape
+from ..strides import empty_strided_array
+from ..tensor import wrap
+from .numbers import Convert
+from .stream_use import note_use
+
+Closure = Callable[..., Any]
+#: Plans of one closure, by the layouts of operands and the other arguments; a program has few.
+PLANS: Final = 256
+_REAL: Final = (float, int)
+
+
+class _Static:
+    """The role of an argument that is neither a tensor nor a number for the kernel."""
+
+
+#: The role of other arguments, such as dimensions.
+STATIC: Final = _Static()
+#: What an argument is to a plan: a tensor or a number, which the function converts for the kernel; or ``STATIC``.
+Role: TypeAlias = Convert | _Static
+
+
+def tensor_only(value: Any) -> Any:
+    """Refuse a number; the role of an argument that is a tensor or None."""
+    raise TypeError("a tensor is wanted")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A result of a plan.
+
+    Attributes:
+        shape: Shape that the kernel writes.
+        dtype: Its dtype.
+        key: Its key; ``DIM0`` is added.
+        strides: Its strides in elements; None for row-major ones.
+        view: Shape that is returned, if it is another one.
+    """
+
+    shape: Shape
+    dtype: DType
+    key: int
+    strides: Shape | None = None
+    view: Shape | None = None
+
+    def make(self, entry: DeviceEntry) -> Any:
+        """Return a handle for it."""
+        if self.strides is None:
+            return entry.runtime.empty(self.shape, self.dtype, entry.stream)
+        return empty_strided_array(entry, self.shape, self.dtype, self.strides)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One launch.
+
+    Attributes:
+        kernel: The compiled program; its buffers are the results, then the operands.
+        scalars: Its scalars, before the numbers of a call.
+        results: Its results; none for a plan that writes to the first operand.
+    """
+
+    kernel: Executable
+    scalars: tuple[int | float, ...]
+    results: tuple[Result, ...]
+
+    def launch(self, entry: DeviceEntry, buffers: Sequence[Any], numbers: tuple[int | float, ...] = ()) -> None:
+        """Launch on the handles of results and operands, which have the planned layouts."""
+        stream = entry.stream
+        if not entry.runtime.profile.host_resident:
+            note_use(buffers, stream)
+        self.kernel(buffers, (*self.scalars, *numbers) if numbers else self.scalars, stream)
+
+    def run(self, entry: DeviceEntry, arrays: Sequence[Any], numbers: tuple[int | float, ...] = ()) -> Any:
+        """Make the results, launch, and return them as tensors, of several a tuple."""
+        results = self.results
+        if len(results) == 1:
+            (result,) = results
+            made = result.make(entry)
+            self.launch(entry, (made, *arrays), numbers)
+            return wrap(made if result.view is None else made.reshape(result.view), result.key)
+        outs = [result.make(entry) for result in results]
+        self.launch(entry, (*outs, *arrays), numbers)
+        return tuple([wrap(out if x.view is None else out.reshape(x.view), x.key)
+                      for out, x in zip(outs, results, strict=True)])
+
+
+def planned(entry: DeviceEntry, roles: Sequence[Role], plan: Callable[..., Plan | None], next_path: Closure) -> Closure:
+    """Return a closure that runs the plan for the layouts and other arguments of a call.
+
+    Args:
+        entry: The device.
+        roles: Of the arguments by position; a call may leave out the last ones.
+        plan: ``plan(args, arrays)`` makes the plan from the arguments and the handles of the tensors among them; None
+            for calls that the next path serves.
+        next_path: Serves these calls, and those with arguments of unexpected types.
+    """
+    plans: BoundedCache[tuple[Any, ...], Plan | None] = BoundedCache(PLANS)
+
+    def run_planned(*args: Any) -> Any:
+        arrays: list[Any] = []
+        numbers: list[Any] = []
+        layouts: list[Any] = []
+        try:
+            for x, role in zip(args, roles, strict=False):
+                if role is STATIC:
+                    layouts += (type(x), tuple(x) if type(x) is list else x)
+                elif type(x) in _REAL:
+                    numbers.append(role(x))  # type: ignore[operator]
+                    layouts.append(_REAL)
+                elif x is None:
+                    layouts.append(None)
+                else:
+                    array = x._array
+                    arrays.append(array)
+                    layouts += (x._key, array.dtype, array.shape, array.strides)
+            key = tuple(layouts)
+            found = plans.get(key, STATIC)
+        except (AttributeError, TypeError):  # an argument that is neither a tensor nor a number, or a list
+            return next_path(*args)
+        if found is STATIC:
+            found = plans[key] = plan(args, arrays)
+        return next_path(*args) if found is None else found.run(entry, arrays, tuple(numbers))  # type: ignore[union-attr]
+
+    return run_planned
