@@ -10,51 +10,51 @@ def diagonal(input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) ->
     """The elements whose index along dim2 is that along dim1 plus offset, as a last dimension."""
 
 def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Any = None) -> Tensor:
-    """out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks.
+    """Return out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks.
 
     With ``sparse_grad``, the gradient of input is a sparse tensor.
     """
 
 def scatter(input: Tensor, dim: _int, index: Tensor, src: Operand | None = None, *, value: Operand | None = None, reduce: str | None = None, out: Any = None) -> Tensor:
-    """A copy of input with out[index[i, j], j] = src[i, j] for dim=0, and likewise for other dims and ranks.
+    """Return a copy of input with out[index[i, j], j] = src[i, j] for dim=0, and likewise for other dims and ranks.
 
     ``value`` is ``src`` as one number. With ``reduce``, ``add`` or ``multiply``, values are combined with input.
     """
 
 def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Any = None) -> Tensor:
-    """A copy of input with out[index[i, j], j] += src[i, j] for dim=0, and likewise for other dims and ranks."""
+    """Return a copy of input with out[index[i, j], j] += src[i, j] for dim=0, and likewise for other dims and ranks."""
 
 def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Any = None) -> Tensor:
-    """Positions of a dimension, in the order of a vector of indices."""
+    """Return positions of a dimension, in the order of a vector of indices."""
 
 def nonzero(input: Tensor, *, as_tuple: _bool = False, out: Any = None) -> Any:
-    """Positions of elements that are not zero, one row each, in row-major order; how many depends on the data."""
+    """Return the positions of nonzero elements, one row each, in row-major order; their number depends on the data."""
 
 def index_put(input: Tensor, indices: Any, values: Operand, accumulate: _bool = False) -> Tensor:
-    """A copy of input with values written (or added) at index tensors."""
+    """Return a copy of input with values written (or added) at index tensors."""
 
 def method_index_put_(input: Tensor, indices: Any, values: Operand, accumulate: _bool = False) -> Tensor:
     """Write (or add) values at index tensors, in place."""
 index_put_ = method_index_put_
 
 def tril(input: Tensor, diagonal: _int = 0, *, out: Any = None) -> Tensor:
-    """The lower triangles of matrices, up to a diagonal; zeros elsewhere."""
+    """Return the lower triangles of matrices, up to a diagonal; zeros elsewhere."""
 
 def triu(input: Tensor, diagonal: _int = 0, *, out: Any = None) -> Tensor:
-    """The upper triangles of matrices, from a diagonal on; zeros elsewhere."""
+    """Return the upper triangles of matrices, from a diagonal on; zeros elsewhere."""
 
 def trace(input: Tensor) -> Tensor:
-    """Sum of a matrix's diagonal."""
+    """Sum the diagonal of a matrix."""
 
 def roll(input: Tensor, shifts: _int | Sequence[_int], dims: Any = None) -> Tensor:
-    """Elements moved along dimensions, those beyond the end to the start; without dims, in row-major order.
+    """Move elements along dimensions, those beyond the end to the start; without dims, in row-major order.
 
     Raises:
-        ShapeError: No shift is given, or not as many dims as shifts.
+        ShapeError: No shift is given, or the numbers of dims and shifts differ.
     """
 
 def meshgrid(*tensors: Any, indexing: str = 'ij') -> Any:
-    """Coordinates of a grid: each vector expanded along the dimensions of the others.
+    """Return the coordinates of a grid: each vector expanded along the dimensions of the others.
 
     Args:
         tensors: Vectors or numbers (or one list of these).
@@ -67,48 +67,48 @@ def meshgrid(*tensors: Any, indexing: str = 'ij') -> Any:
     """
 
 def tile(input: Tensor, *dims: _int | Sequence[_int]) -> Tensor:
-    """Copies of the tensor along its last dimensions (or new leading ones)."""
+    """Return copies of the tensor along its last dimensions (or new leading ones)."""
 
 def repeat_interleave(input: Tensor, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None, axis: Any = None) -> Tensor:
-    """Every element (or slice along a dimension) repeated; with counts alone, their positions repeated.
+    """Repeat every element (or slice along a dimension); with counts alone, repeat their positions.
 
     Raises:
         ArgumentError: A count is negative.
-        ShapeError: There is not one count for every element.
+        ShapeError: The number of counts differs from that of elements.
     """
 
 def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
-    """Elements at row-major positions; the result has the index's shape."""
+    """Return the elements at row-major positions, in the index's shape."""
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """Elements at positions along a dimension, one position for each element of ``indices``; the rest broadcasts.
+    """Return the elements at positions along a dimension, one for each element of ``indices``; the rest broadcasts.
 
     Negative positions count from the end of ``dim``.
 
     Raises:
-        IndexOutOfRange: A position lies outside of the dimension.
-        ShapeError: Both have different numbers of dimensions.
+        IndexOutOfRange: A position is outside the dimension.
+        ShapeError: The tensors have different numbers of dimensions.
     """
 
 def count_nonzero(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
-    """Number of elements that are not zero."""
+    """Count the nonzero elements."""
 
 def positive(input: Tensor) -> Tensor:
-    """The tensor itself.
+    """Return the tensor itself.
 
     Raises:
-        UndefinedDtype: It is of bools.
+        UndefinedDtype: The tensor has dtype bool.
     """
 
 def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
-    """Products of all pairs of elements of two vectors."""
+    """Return the products of all pairs of elements of two vectors."""
 ger = outer
 
 def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """Vector product along a dimension of size 3, by default the first one."""
+    """Return the vector product along a dimension of size 3, by default the first one."""
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Any = None) -> Tensor:
-    """Sum of products over dimensions of both: the last n of a with the first n of b, or two lists of dims.
+    """Sum products over dimensions of both: the last n of a with the first n of b, or two lists of dims.
 
     Raises:
         ArgumentError: dims is out of range.
@@ -116,16 +116,16 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Any = None) -> Tensor
     """
 
 def cartesian_prod(*tensors: Any) -> Tensor:
-    """All choices of one element of each vector: (product of sizes, number of vectors); the vector itself for one.
+    """Return all choices of one element of each vector: (product of sizes, number of vectors); one vector as it is.
 
     Raises:
         ArgumentTypeError: An argument is not a tensor.
         DtypeError: The vectors have different dtypes.
-        ShapeError: No tensor is given, or one is not a vector.
+        ShapeError: No tensor is given, or a tensor is not a vector.
     """
 
 def combinations(input: Tensor, r: _int = 2, with_replacement: _bool = False) -> Tensor:
-    """All choices of r elements of a vector in their order: (choices, r).
+    """Return all choices of r elements of a vector in their order: (choices, r).
 
     Args:
         input: A vector.
@@ -138,73 +138,73 @@ def combinations(input: Tensor, r: _int = 2, with_replacement: _bool = False) ->
     """
 
 def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: _int = 1, axis: Any = None) -> Any:
-    """Estimates of partial derivatives of a function that is sampled on a grid, one for each dimension.
+    """Estimate the partial derivatives of a function that is sampled on a grid, one tensor for each dimension.
 
-    Inside, the error is of second order in the distance of points; at the ends of ``edge_order``.
+    Inside, the error is of second order in the distance of points; at the ends, of order ``edge_order``.
 
     Args:
         input: Values on a grid.
         spacing: The distance of points, one for each dimension, or vectors of the points' coordinates.
-        dim: Dimensions; by default all.
+        dim: Dimensions; all by default.
         edge_order: 1 or 2.
 
     Raises:
-        ArgumentError: The order is another, or there is not one spacing for each dimension.
+        ArgumentError: The order is neither 1 nor 2, or the number of spacings differs from that of dimensions.
         DtypeError: The elements are bools.
-        ShapeError: A dimension has too few points, or not as many as coordinates.
+        ShapeError: A dimension has too few points, or their number differs from that of the coordinates.
     """
 
 def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: Scalar = 1, out: Any = None) -> Tensor:
-    """A copy of the tensor with ``alpha * source`` added at positions of a dimension."""
+    """Return a copy of the tensor with ``alpha * source`` added at positions of a dimension."""
 
 def index_copy(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: Any = None) -> Tensor:
-    """A copy of the tensor with ``source`` at positions of a dimension."""
+    """Return a copy of the tensor with ``source`` at positions of a dimension."""
 
 def index_fill(input: Tensor, dim: _int, index: Tensor, value: Operand) -> Tensor:
-    """A copy of the tensor with one value at positions of a dimension; negative ones count from the end."""
+    """Return a copy of the tensor with one value at positions of a dimension; negative ones count from the end."""
 
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
-    """A copy of the tensor with elements of ``source`` at positions of the flattened tensor."""
+    """Return a copy of the tensor with elements of ``source`` at positions of the flattened tensor."""
 
 def masked_select(input: Tensor, mask: Tensor, *, out: Any = None) -> Tensor:
-    """The elements where a mask holds, as a vector; tensor and mask broadcast together."""
+    """Return the elements where a mask is true, as a vector; tensor and mask broadcast together."""
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """A copy of the tensor with elements of ``source``, in order, where a mask holds.
+    """Return a copy of the tensor with elements of ``source``, in order, where a mask is true.
 
     Raises:
-        ShapeError: ``source`` has fewer elements than the mask holds.
+        ShapeError: ``source`` has fewer elements than the mask selects.
         DtypeError: ``source`` has another dtype, or the mask is not of bools.
     """
 
 def argwhere(input: Tensor) -> Tensor:
-    """Positions of elements that are not zero, one row each."""
+    """Return the positions of nonzero elements, one row each."""
 
 def method_index_add_(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: Scalar = 1) -> Tensor:
-    """``index_add`` in place."""
+    """Apply ``index_add`` in place."""
 
 def method_index_copy_(input: Tensor, dim: _int, index: Tensor, source: Tensor) -> Tensor:
-    """``index_copy`` in place."""
+    """Apply ``index_copy`` in place."""
 
 def method_index_fill_(input: Tensor, dim: _int, index: Tensor, value: Operand) -> Tensor:
-    """``index_fill`` in place."""
+    """Apply ``index_fill`` in place."""
 
 def method_put_(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
-    """``put`` in place."""
+    """Apply ``put`` in place."""
 
 def method_masked_scatter_(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """``masked_scatter`` in place; the mask broadcasts to the tensor."""
+    """Apply ``masked_scatter`` in place; the mask broadcasts to the tensor."""
 
 def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True, out: Any = None) -> Tensor:
-    """A copy of the tensor where values of ``src`` that meet at a position are reduced.
+    """Return a copy of the tensor with the values of ``src`` that share a position reduced.
 
     Args:
         input: [..].
-        dim: Dimension that positions count along.
+        dim: Dimension along which positions count.
         index: Positions, of the input's rank.
         src: Values, at least as large as ``index``.
         reduce: ``sum``, ``prod``, ``mean``, ``amax`` or ``amin``.
-        include_self: Whether the input's own values take part.
+        include_self: Whether the input's own values are included.
 
     Raises:
         ArgumentError: The reduction is unknown.
@@ -212,23 +212,23 @@ def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce:
     """
 
 def index_reduce(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True, out: Any = None) -> Tensor:
-    """A copy of the tensor where slices of ``source`` that meet at a position of a dimension are reduced.
+    """Return a copy of the tensor with the slices of ``source`` that share a position of a dimension reduced.
 
     Raises:
         ArgumentError: The reduction is unknown; a sum is ``index_add``.
     """
 
 def method_scatter_reduce_(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
-    """``scatter_reduce`` in place."""
+    """Apply ``scatter_reduce`` in place."""
 
 def method_index_reduce_(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
-    """``index_reduce`` in place."""
+    """Apply ``index_reduce`` in place."""
 
 def method_getitem(input: Tensor, index: Any) -> Tensor:
-    """``input[index]``: ints, slices, None and Ellipsis make a view, index tensors and masks gather."""
+    """Return ``input[index]``: ints, slices, None and Ellipsis make a view; index tensors and masks gather."""
 
 def method_setitem(input: Tensor, index: Any, value: Any) -> Any:
-    """``input[index] = value``."""
+    """Perform ``input[index] = value``."""
 
 __all__ = [
     "argwhere", "cartesian_prod", "combinations", "count_nonzero", "cross", "diagonal", "gather", "ger", "gradient",

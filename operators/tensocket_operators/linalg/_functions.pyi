@@ -9,165 +9,165 @@ from ..assembly import Tensor
 from ..schema_types import Scalar, _bool, _float, _int
 
 def normalize(input: Tensor, p: _float = 2.0, dim: Any = 1, eps: _float = 1e-12, *, axis: Any = None, out: Any = None) -> Tensor:
-    """Input / max(‖input‖, eps), with p-norms along ``dim`` (one dimension or several)."""
+    """Return input / max(‖input‖, eps), with p-norms along ``dim`` (one dimension or several)."""
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: _int = 1, eps: _float = 1e-08, *, axis: Any = None) -> Tensor:
-    """x1 · x2 / (max(‖x1‖, eps) * max(‖x2‖, eps)) along ``dim``, of broadcast operands.
+    """Return x1 · x2 / (max(‖x1‖, eps) * max(‖x2‖, eps)) along ``dim``, with broadcasting.
 
     Raises:
-        DtypeError: No operand is of floats.
+        DtypeError: No operand has a floating-point dtype.
     """
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False, *, keepdims: Any = None) -> Tensor:
-    """p-norms of x1 - x2 + eps along the last dimension."""
+    """Return the p-norms of x1 - x2 + eps along the last dimension."""
 
 def dist(input: Tensor, other: Tensor, p: Scalar = 2) -> Tensor:
-    """The p-norm of all elements of input - other.
+    """Return the p-norm of all elements of input - other.
 
     Raises:
-        DtypeError: The difference is neither of floats nor complex.
+        DtypeError: The difference is neither floating-point nor complex.
     """
 
 def pdist(input: Tensor, p: _float = 2.0) -> Tensor:
-    """p-norms of the differences of all pairs of rows i < j of a matrix, in row-major order of the pairs.
+    """Return the p-norms of the differences of all pairs of rows i < j of a matrix, in row-major order of the pairs.
 
     Raises:
         ShapeError: The input is not a matrix.
-        DtypeError: It is not of floats.
+        DtypeError: The input does not have a floating-point dtype.
         ArgumentError: The exponent is negative.
     """
 
 def cdist(x1: Tensor, x2: Tensor, p: _float = 2.0, compute_mode: Any = None) -> Tensor:
-    """p-norms of the differences of all pairs of rows: [..., P, D] and [..., R, D] give [..., P, R].
+    """Return the p-norms of the differences of all pairs of rows: [..., P, D] and [..., R, D] give [..., P, R].
 
     Args:
-        x1: Rows; leading dimensions are batches and broadcast.
+        x1: Rows; leading dimensions are batch dimensions and broadcast.
         x2: Rows.
         p: Exponent, 0 to inf.
-        compute_mode: ``use_mm_for_euclid_dist_if_necessary`` (through a matrix product where a factor has more than 25
+        compute_mode: ``use_mm_for_euclid_dist_if_necessary`` (through a matrix product if an operand has more than 25
             rows; the default), ``use_mm_for_euclid_dist`` or ``donot_use_mm_for_euclid_dist``.
 
     Raises:
         ShapeError: An operand has fewer than two dimensions, or the numbers of columns differ.
-        DtypeError: An operand is not of floats.
+        DtypeError: An operand does not have a floating-point dtype.
         ArgumentError: The exponent is negative, or the mode is unknown.
     """
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Sum over i and j of input1[..., i] * weight[k, i, j] * input2[..., j], plus bias[k].
+    """Sum input1[..., i] * weight[k, i, j] * input2[..., j] over i and j, and add bias[k].
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
 
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: Any = 'mean') -> Tensor:
-    """1 - cos where the target is 1, max(0, cos - margin) where it is -1; cos is that of the angle between inputs.
+    """Return 1 - cos where the target is 1, max(0, cos - margin) where it is -1; cos is that of the inputs' angle.
 
     Args:
         input1: Vectors, [N, D] or [D].
-        input2: Vectors, likewise.
+        input2: Vectors, [N, D] or [D].
         target: 1 or -1 for each pair, [N] or [].
-        margin: Cosine up to which unlike pairs cost nothing.
+        margin: Cosine up to which dissimilar pairs cost nothing.
         reduction: ``none``, ``mean`` or ``sum``.
 
     Raises:
-        ShapeError: The numbers of dimensions do not fit.
+        ShapeError: The numbers of dimensions do not fit each other.
     """
 
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: _float = 1.0, p: _float = 2.0, eps: _float = 1e-06, swap: _bool = False, reduction: Any = 'mean') -> Tensor:
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with the pairwise distance d.
+    """Return max(0, d(anchor, positive) - d(anchor, negative) + margin) with the pairwise distance d.
 
     Args:
         anchor: Vectors along the last dimension.
-        positive: Like ones.
-        negative: Unlike ones.
-        margin: How much farther the negative should be; positive.
+        positive: Vectors that should be near the anchor.
+        negative: Vectors that should be far from the anchor.
+        margin: The distance by which the negative should be farther; positive.
         p: Exponent of the distance.
         eps: Added to differences.
-        swap: Whether the distance from positive to negative counts where it is the smaller one.
+        swap: Whether the distance from positive to negative replaces the larger one from the anchor.
         reduction: ``none``, ``mean`` or ``sum``.
 
     Raises:
         ArgumentError: The margin is not positive.
-        ShapeError: The three have different numbers of dimensions.
+        ShapeError: The operands have different numbers of dimensions.
     """
 
 def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Any = None, margin: _float = 1.0, swap: _bool = False, reduction: Any = 'mean') -> Tensor:
-    """The triplet loss with any distance.
+    """Return the triplet loss with any distance.
 
     Args:
         anchor: Vectors.
-        positive: Like ones.
-        negative: Unlike ones.
+        positive: Vectors that should be near the anchor.
+        negative: Vectors that should be far from the anchor.
         distance_function: ``distance(x, y)`` of two tensors; pairwise_distance by default.
-        margin: How much farther the negative should be; positive.
-        swap: Whether the distance from positive to negative counts where it is the smaller one.
+        margin: The distance by which the negative should be farther; positive.
+        swap: Whether the distance from positive to negative replaces the larger one from the anchor.
         reduction: ``none``, ``mean`` or ``sum``.
 
     Raises:
         ArgumentError: The margin is not positive.
-        ShapeError: The three have different numbers of dimensions.
+        ShapeError: The operands have different numbers of dimensions.
     """
 
 def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
+    """Multiply matrices; vectors are a row on the left and a column on the right, leading dimensions are batches."""
 
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
-    """Product of two matrices."""
+    """Multiply two matrices."""
 
 def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
-    """Products of two batches of matrices."""
+    """Multiply two batches of matrices."""
 
 def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
-    """Matrix times vector."""
+    """Multiply a matrix by a vector."""
 
 def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
-    """Inner product of two vectors."""
+    """Return the inner product of two vectors."""
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Input @ weight.T + bias; weight is [out, in], or [in] for one output without a dimension."""
+    """Return input @ weight.T + bias; weight is [out, in], or [in] for one output without a dimension."""
 
 def einsum(*args: Any) -> Tensor:
-    """Sum of products of operands' elements, over the subscripts that the result has not.
+    """Sum products of the operands' elements over the subscripts that the result does not have.
 
     Two operands at a time are multiplied as matrices, the cheapest pair first.
 
     Args:
         args: An equation such as ``"bij,bjk->bik"`` and its operands (or one list of them), or operands that are each
             followed by a list of numbers for their subscripts, with the result's at the end. ``...`` stands for
-            dimensions that broadcast. Without a result, it has the subscripts that appear once, in alphabetical order.
+            broadcast dimensions. By default, the result has the subscripts that appear once, in alphabetical order.
 
     Returns:
         A tensor with one dimension for every subscript of the result.
 
     Raises:
-        ArgumentError: The subscripts are wrong.
+        ArgumentError: The subscripts are invalid.
         ShapeError: Dimensions of one subscript have different sizes.
     """
 
 def linalg_cholesky_ex(A: Tensor, *, upper: _bool = False, check_errors: _bool = False, out: Any = None) -> Any:
-    """``linalg.cholesky`` without an error: info is 0, or the order of the minor that is not positive definite.
+    """Return ``linalg.cholesky`` without raising: info is 0, or the order of the minor that is not positive definite.
 
     Raises:
         LinAlgError: With ``check_errors``, a matrix is not positive definite.
     """
 
 def linalg_lu_factor_ex(A: Tensor, *, pivot: _bool = True, check_errors: _bool = False, out: Any = None) -> Any:
-    """``linalg.lu_factor`` without an error: info is 0, or the place of the first zero on the diagonal of U.
+    """Return ``linalg.lu_factor`` without raising: info is 0, or the position of the first zero on U's diagonal.
 
     Raises:
         LinAlgError: With ``check_errors``, a matrix is singular.
     """
 
 def linalg_lu_factor(A: Tensor, *, pivot: _bool = True, out: Any = None) -> Any:
-    """L (without its diagonal of ones) and U in one matrix, and the row that each row was exchanged with, from 1.
+    """Return L (without its diagonal of ones) and U in one matrix, and each row's exchange partner, from 1.
 
     Raises:
         LinAlgError: A matrix is singular.
     """
 
 def linalg_lu(A: Tensor, *, pivot: _bool = True, out: Any = None) -> Any:
-    """P, L and U with A == P @ L @ U; without pivoting, P is empty.
+    """Return P, L and U with A == P @ L @ U; without pivoting, P is empty.
 
     Args:
         A: [..., m, n].
@@ -175,166 +175,166 @@ def linalg_lu(A: Tensor, *, pivot: _bool = True, out: Any = None) -> Any:
     """
 
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unpack_pivots: _bool = True, *, out: Any = None) -> Any:
-    """P, L and U from the results of ``linalg.lu_factor``; what is not asked for is empty."""
+    """Return P, L and U from the results of ``linalg.lu_factor``; parts that are not requested are empty."""
 
 def lu(A: Tensor, pivot: _bool = True, get_infos: _bool = False, *, out: Any = None) -> Any:
-    """``linalg.lu_factor``, with ``get_infos`` ``linalg.lu_factor_ex``, as tuples."""
+    """Return ``linalg.lu_factor``, or with ``get_infos`` ``linalg.lu_factor_ex``, as a tuple."""
 
 def linalg_ldl_factor_ex(A: Tensor, *, hermitian: _bool = False, check_errors: _bool = False, out: Any = None) -> Any:
-    """Factors of symmetric (or Hermitian) matrices for ``linalg.ldl_solve``; info is 0, or the place of a zero block.
+    """Factor symmetric (or Hermitian) matrices for ``linalg.ldl_solve``; info is 0, or the position of a zero block.
 
     Raises:
         LinAlgError: With ``check_errors``, a matrix is singular.
     """
 
 def linalg_ldl_factor(A: Tensor, *, hermitian: _bool = False, out: Any = None) -> Any:
-    """Factors of symmetric (or Hermitian) matrices, of which the lower triangle is read, for ``linalg.ldl_solve``.
+    """Factor symmetric (or Hermitian) matrices for ``linalg.ldl_solve``, reading only the lower triangle.
 
     Raises:
         LinAlgError: A matrix is singular.
     """
 
 def linalg_householder_product(input: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
-    """The first columns of a product of reflectors, as ``geqrf`` returns them.
+    """Return the first columns of a product of reflectors in the form of ``geqrf``.
 
     Args:
-        input: Below the diagonal, vectors v_k that start with a one; [..., m, n] with m >= n.
+        input: [..., m, n] with m >= n; column k holds v_k, which starts with a one, below the diagonal.
         tau: Factors: reflector k is 1 - tau_k v_k v_k^H; [..., k] with k <= n.
 
     Raises:
-        ShapeError: The sizes are others.
+        ShapeError: The sizes do not satisfy this.
     """
 
 def orgqr(input: Tensor, input2: Tensor, *, out: Any = None) -> Tensor:
-    """``linalg.householder_product``."""
+    """Return ``linalg.householder_product``."""
 
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: _bool = True, transpose: _bool = False, *, out: Any = None) -> Tensor:
-    """A product of reflectors (``transpose``: its adjoint) times a matrix, from the left or from the right."""
+    """Multiply a matrix by a product of reflectors (``transpose``: its adjoint), from the left or from the right."""
 
 def geqrf(input: Tensor, *, out: Any = None) -> Any:
-    """R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` before Q is multiplied out.
+    """Return R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` with factored Q.
 
-    The matrix is stored by columns, as LAPACK makes it.
+    The matrix is stored by columns, as in LAPACK.
     """
 
 def linalg_inv(A: Tensor, *, out: Any = None) -> Tensor:
-    """Inverses of square matrices.
+    """Return the inverses of square matrices.
 
     Raises:
         LinAlgError: A matrix is singular.
     """
 
 def inverse(input: Tensor, *, out: Any = None) -> Tensor:
-    """Inverses of square matrices: ``linalg.inv``."""
+    """Return the inverses of square matrices: ``linalg.inv``."""
 
 def linalg_solve(A: Tensor, B: Tensor, *, left: _bool = True, out: Any = None) -> Tensor:
-    """X with A @ X == B; with ``left=False``, X @ A == B. B is a vector where it has A's shape without its last size.
+    """Solve A @ X == B; with ``left=False``, X @ A == B. B is a vector if it has A's shape without the last size.
 
     Raises:
         LinAlgError: A matrix is singular.
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
 
 def linalg_solve_triangular(A: Tensor, B: Tensor, *, upper: _bool, left: _bool = True, unitriangular: _bool = False, out: Any = None) -> Tensor:
-    """X with A @ X == B (or X @ A == B) for triangular A, of which one triangle is read."""
+    """Return X with A @ X == B (or X @ A == B) for triangular A; only one triangle is read."""
 
 def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: _bool = False, *, atol: Any = None, rtol: Any = None, out: Any = None) -> Tensor:
-    """Pseudoinverses; singular values up to max(atol, rtol * largest) count as 0; ``rcond`` is ``rtol``."""
+    """Return pseudoinverses; singular values up to max(atol, rtol * largest) count as 0; ``rcond`` is ``rtol``."""
 
 def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: _bool = False, *, atol: Any = None, rtol: Any = None, out: Any = None) -> Tensor:
-    """Number of singular values above max(atol, rtol * largest); ``tol`` is ``atol``."""
+    """Return the number of singular values above max(atol, rtol * largest); ``tol`` is ``atol``."""
 
 def linalg_det(A: Tensor, *, out: Any = None) -> Tensor:
-    """Determinants of square matrices."""
+    """Return the determinants of square matrices."""
 
 def det(input: Tensor) -> Tensor:
-    """Determinants of square matrices: ``linalg.det``."""
+    """Return the determinants of square matrices: ``linalg.det``."""
 
 def linalg_slogdet(A: Tensor, *, out: Any = None) -> Any:
-    """Sign (or direction) and logarithm of the absolute value of determinants."""
+    """Return the sign (or direction) and the logarithm of the absolute value of determinants."""
 
 def linalg_cholesky(A: Tensor, *, upper: _bool = False, out: Any = None) -> Tensor:
-    """Lower triangular L with L @ L.mH == A (upper: its adjoint) for positive definite Hermitian A.
+    """Return lower triangular L with L @ L.mH == A (upper: its adjoint) for positive definite Hermitian A.
 
     Raises:
         LinAlgError: A matrix is not positive definite.
     """
 
 def linalg_qr(A: Tensor, mode: str = 'reduced', *, out: Any = None) -> Any:
-    """Orthonormal Q and upper triangular R with Q @ R == A.
+    """Return orthonormal Q and upper triangular R with Q @ R == A.
 
     Args:
         A: Matrices, [..., m, n].
         mode: ``reduced``: Q is [m, min(m, n)]. ``complete``: [m, m]. ``r``: Q is empty.
 
     Raises:
-        ArgumentError: The mode is another one.
+        ArgumentError: The mode is unknown.
     """
 
 def linalg_svd(A: Tensor, full_matrices: _bool = True, *, driver: str | None = None, out: Any = None) -> Any:
-    """U, S and Vh with A == U @ diag(S) @ Vh; singular values are largest first.
+    """Return U, S and Vh with A == U @ diag(S) @ Vh; singular values are in descending order.
 
     Args:
         A: Matrices, [..., m, n].
-        full_matrices: U is [m, m] and Vh [n, n]; else [m, k] and [k, n] for k = min(m, n).
-        driver: None; others are names of CUDA's library.
+        full_matrices: Whether U is [m, m] and Vh [n, n]; else they are [m, k] and [k, n] for k = min(m, n).
+        driver: None; other drivers are routines of CUDA's library.
 
     Raises:
         ArgumentError: A driver is given.
     """
 
 def linalg_svdvals(A: Tensor, *, driver: str | None = None, out: Any = None) -> Tensor:
-    """Singular values, largest first; ``driver`` as of ``svd``."""
+    """Return singular values in descending order; ``driver`` is that of ``svd``."""
 
 def linalg_eigh(A: Tensor, UPLO: str = 'L', *, out: Any = None) -> Any:
-    """Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices, of which one triangle is read."""
+    """Return eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices; only one triangle is read."""
 
 def linalg_eigvalsh(A: Tensor, UPLO: str = 'L', *, out: Any = None) -> Tensor:
-    """Eigenvalues of Hermitian matrices, ascending."""
+    """Return the eigenvalues of Hermitian matrices, ascending."""
 
 def linalg_eig(A: Tensor, *, out: Any = None) -> Any:
-    """Eigenvalues and eigenvectors of square matrices, complex."""
+    """Return the eigenvalues and eigenvectors of square matrices, complex."""
 
 def linalg_eigvals(A: Tensor, *, out: Any = None) -> Tensor:
-    """Eigenvalues of square matrices, complex."""
+    """Return the eigenvalues of square matrices, complex."""
 
 def linalg_vector_norm(x: Tensor, ord: Scalar = 2, dim: Any = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-    """(sum |x| ** ord) ** (1 / ord); inf and -inf are the extremes, 0 counts what is not zero."""
+    """Return (sum |x| ** ord) ** (1 / ord); inf and -inf give the extremes, 0 counts nonzero elements."""
 
 def linalg_matrix_norm(A: Tensor, ord: Any = 'fro', dim: _int | Sequence[_int] = (-2, -1), keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-    """Norms of matrices along two dimensions: 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2.
+    """Return norms of matrices along two dimensions: 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2.
 
     Raises:
-        ArgumentError: The order is another one.
+        ArgumentError: The order is unknown.
     """
 
 def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-    """A norm of vectors or matrices; without an order, the Euclidean length of all elements."""
+    """Return a norm of vectors or matrices; without an order, the Euclidean length of all elements."""
 
 def linalg_matrix_power(A: Tensor, n: _int, *, out: Any = None) -> Tensor:
-    """A @ A @ ..., n times; negative powers are those of the inverse."""
+    """Return A @ A @ ..., n times; negative powers are those of the inverse."""
 
 def linalg_cross(input: Tensor, other: Tensor, *, dim: _int = -1, axis: Any = None, out: Any = None) -> Tensor:
-    """Vector product along a dimension of size 3."""
+    """Return vector products along a dimension of size 3."""
 
 def linalg_vecdot(x: Tensor, y: Tensor, *, dim: _int = -1, axis: Any = None, out: Any = None) -> Tensor:
-    """Inner products along a dimension; the first operand is conjugated."""
+    """Return inner products along a dimension; the first operand is conjugated."""
 
 def linalg_diagonal(A: Tensor, *, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
-    """Diagonals of matrices, as ``diagonal`` with the last two dimensions."""
+    """Return the diagonals of matrices: ``diagonal`` of the last two dimensions."""
 
 def svd_lowrank(A: Tensor, q: _int | None = 6, niter: _int | None = 2, M: Tensor | None = None) -> Any:
-    """U, S and V with A (minus M) close to U @ diag(S) @ V.mH, for q singular values.
+    """Return U, S and V with A (minus M) close to U @ diag(S) @ V.mH, for q singular values.
 
     Args:
         A: [..., m, n].
-        q: A little more than the expected rank.
+        q: Number of singular values, slightly above the expected rank.
         niter: Iterations that sharpen the projection.
-        M: Subtracted from A, with shapes that broadcast.
+        M: Subtracted from A; the shapes broadcast.
     """
 
 def pca_lowrank(A: Tensor, q: _int | None = None, center: _bool = True, niter: _int = 2) -> Any:
-    """Principal components: ``svd_lowrank`` of the matrix without the means of its columns.
+    """Return principal components: ``svd_lowrank`` of the matrix minus the means of its columns.
 
     Raises:
         ArgumentError: q or niter is out of range.
@@ -390,52 +390,52 @@ def norm(input: Tensor, p: Any = 'fro', dim: Any = None, keepdim: _bool = False,
     """
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
-    """Beta * input + alpha * (mat1 @ mat2)."""
+    """Return beta * input + alpha * (mat1 @ mat2)."""
 
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
-    """Beta * input + alpha * (mat @ vec)."""
+    """Return beta * input + alpha * (mat @ vec)."""
 
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
-    """Beta * input + alpha * bmm(batch1, batch2)."""
+    """Return beta * input + alpha * bmm(batch1, batch2)."""
 
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
-    """Beta * input + alpha * (sum of the products of matrices): one product of matrices side by side."""
+    """Return beta * input + alpha * (sum of the matrix products), computed as one product of concatenated matrices."""
 
 def method_addmm_(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
-    """``addmm`` in place."""
+    """Apply ``addmm`` in place."""
 
 def method_addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
-    """``addmv`` in place."""
+    """Apply ``addmv`` in place."""
 
 def method_baddbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
-    """``baddbmm`` in place."""
+    """Apply ``baddbmm`` in place."""
 
 def method_addbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
-    """``addbmm`` in place."""
+    """Apply ``addbmm`` in place."""
 
 def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """Sums of products over the last dimensions of both; numbers are multiplied.
+    """Return sums of products over the last dimensions of both; 0-dimensional operands are multiplied.
 
     Raises:
         ShapeError: The last dimensions have different sizes.
     """
 
 def kron(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """Kronecker product: every element of the first is replaced by its product with the second."""
+    """Return the Kronecker product: every element of the first operand is replaced by its product with the second."""
 
 def linalg_multi_dot(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
-    """Product of several matrices, in the order with the least work; the first and the last may be vectors.
+    """Multiply several matrices in the order with the least work; the first and the last may be vectors.
 
     Raises:
-        ArgumentError: There are fewer than two.
-        ShapeError: They are not matrices that can be multiplied.
+        ArgumentError: There are fewer than two tensors.
+        ShapeError: The tensors are not matrices that can be multiplied.
     """
 
 def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
-    """Product of matrices, in the order with the least work."""
+    """Multiply matrices in the order with the least work."""
 
 def linalg_vander(x: Tensor, *, N: _int | None = None) -> Tensor:
-    """Powers 0 to N - 1 of every element, along a new last dimension; by default as many as elements.
+    """Return powers 0 to N - 1 of every element along a new last dimension; N defaults to the size of the last one.
 
     Raises:
         ArgumentError: N is less than 2.
@@ -443,7 +443,7 @@ def linalg_vander(x: Tensor, *, N: _int | None = None) -> Tensor:
     """
 
 def vander(x: Tensor, N: _int | None = None, increasing: _bool = False) -> Tensor:
-    """Rows of powers of a vector's elements, by default from the highest to 0.
+    """Return rows of powers of a vector's elements, by default from the highest to 0.
 
     Raises:
         ArgumentError: N is negative.
@@ -451,64 +451,64 @@ def vander(x: Tensor, N: _int | None = None, increasing: _bool = False) -> Tenso
     """
 
 def linalg_inv_ex(A: Tensor, *, check_errors: _bool = False, out: Any = None) -> Any:
-    """``linalg.inv`` without an error: info is 0, or the first zero on the diagonal of U; such an inverse is NaN.
+    """Return ``linalg.inv`` without raising: info is 0, or the first zero on U's diagonal, with an inverse of NaN.
 
     Raises:
         LinAlgError: With ``check_errors``, a matrix is singular.
     """
 
 def linalg_solve_ex(A: Tensor, B: Tensor, *, left: _bool = True, check_errors: _bool = False, out: Any = None) -> Any:
-    """``linalg.solve`` without an error: info is 0, or the first zero on the diagonal of U; such a solution is NaN.
+    """Return ``linalg.solve`` without raising: info is 0, or the first zero on U's diagonal, with a solution of NaN.
 
     Raises:
         LinAlgError: With ``check_errors``, a matrix is singular.
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
 
 def cholesky_solve(input: Tensor, input2: Tensor, upper: _bool = False, *, out: Any = None) -> Tensor:
-    """X with A @ X == input for A with the Cholesky factor input2."""
+    """Return X with A @ X == input for A with the Cholesky factor input2."""
 
 def cholesky_inverse(input: Tensor, upper: _bool = False, *, out: Any = None) -> Tensor:
-    """Inverses of the matrices with Cholesky factors ``input``."""
+    """Return the inverses of the matrices with Cholesky factors ``input``."""
 
 def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: _bool = True, adjoint: _bool = False, out: Any = None) -> Tensor:
-    """X with A @ X == B from the results of ``linalg.lu_factor``; ``adjoint``: A.mH @ X == B; not ``left``: X @ A == B.
+    """Solve A @ X == B with the results of ``linalg.lu_factor``; ``adjoint``: A.mH @ X == B; not ``left``: X @ A == B.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
 
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Any = None) -> Tensor:
-    """``linalg.lu_solve`` with the right-hand side first."""
+    """Run ``linalg.lu_solve`` with the right-hand side first."""
 
 def triangular_solve(input: Tensor, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: Any = None) -> Any:
-    """X with A @ X == input (``transpose``: A.mT @ X == input) for triangular A, and a copy of A."""
+    """Return X with A @ X == input (``transpose``: A.mT @ X == input) for triangular A, and a copy of A."""
 
 def linalg_ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: _bool = False, out: Any = None) -> Tensor:
-    """X with A @ X == B from the results of ``linalg.ldl_factor``."""
+    """Return X with A @ X == B from the results of ``linalg.ldl_factor``."""
 
 def linalg_lstsq(A: Tensor, B: Tensor, rcond: Scalar | None = None, *, driver: str | None = None, out: Any = None) -> Any:
-    """X with the smallest norm of A @ X - B, and of those the one with the smallest norm itself.
+    """Return the X that minimises the norm of A @ X - B; of several, the one with the smallest norm.
 
     Args:
         A: [..., m, n].
         B: [..., m, k], or [..., m].
         rcond: Singular values up to ``rcond`` times the largest count as 0; by default the dtype's precision times the
             larger size.
-        driver: LAPACK's: 'gels' for matrices of full rank, 'gelsy' (default), 'gelsd' or 'gelss'.
+        driver: LAPACK's driver: 'gels' for matrices of full rank, 'gelsy' (default), 'gelsd' or 'gelss'.
 
     Returns:
         solution; residuals (squared norms; empty for 'gelsy', for m <= n, and without full rank); rank (empty for
-        'gels'); singular_values (empty for 'gels' and 'gelsy'), without gradient.
+        'gels'); singular_values (empty for 'gels' and 'gelsy'), without a gradient.
 
     Raises:
         ArgumentError: The driver is unknown.
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
         LinAlgError: For all drivers but 'gelsy', an element of A is not finite; for 'gels', A does not have full rank.
     """
 
 def linalg_tensorinv(A: Tensor, ind: _int = 2, *, out: Any = None) -> Tensor:
-    """The inverse for ``tensordot`` over ``ind`` dimensions: A as a matrix from its last to its first ``ind`` ones.
+    """Return the inverse for ``tensordot`` over ``ind`` dimensions; A maps its last dimensions to its first ``ind``.
 
     Raises:
         ArgumentError: ``ind`` is not positive.
@@ -516,10 +516,10 @@ def linalg_tensorinv(A: Tensor, ind: _int = 2, *, out: Any = None) -> Tensor:
     """
 
 def linalg_tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Any = None) -> Tensor:
-    """X with tensordot(A, X, X.ndim) == B; ``dims`` of A are moved to its end first.
+    """Return X with tensordot(A, X, X.ndim) == B; ``dims`` of A are moved to its end first.
 
     Raises:
-        ShapeError: A is not a square matrix that fits B.
+        ShapeError: A is not a square matrix, or does not fit B.
     """
 
 __all__ = [

@@ -39,30 +39,30 @@ def nansum(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bo
     """Sum of the elements that are not NaN; int64 for integers and bools."""
 
 def max(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, other: Any = None, out: Any = None) -> Any:
-    """Largest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise maximum."""
+    """Return the largest element; (values, indices) along an int ``dim``; with a tensor, the elementwise maximum."""
 
 def min(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, other: Any = None, out: Any = None) -> Any:
-    """Smallest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise minimum."""
+    """Return the smallest element; (values, indices) along an int ``dim``; with a tensor, the elementwise minimum."""
 
 def var(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-    """Variance: mean squared distance to the mean, with ``n - correction`` in the denominator (default 1)."""
+    """Return the variance, sum((input - mean)**2) / (n - correction); the correction is 1 by default."""
 
 def std(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-    """Standard deviation: square root of the variance."""
+    """Return the standard deviation, the square root of the variance."""
 
 def logsumexp(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """log(sum(exp(input))), without overflow."""
 
 def histc(input: Tensor, bins: _int = 100, min: Scalar = 0, max: Scalar = 0, *, out: Any = None) -> Tensor:
-    """Numbers of elements in bins of equal width from ``min`` to ``max``, by default those of the elements.
+    """Count the elements in bins of equal width from ``min`` to ``max``, by default the range of the elements.
 
-    Elements outside are not counted; the last bin holds its upper bound.
+    Elements outside of the range are not counted; the last bin includes its upper bound.
 
     Args:
         input: Floating-point numbers.
         bins: Number of bins.
         min: Lower bound.
-        max: Upper bound; the elements' bounds where both are equal.
+        max: Upper bound. If both are equal, the bounds are those of the elements.
 
     Raises:
         ArgumentError: The number of bins is below 1, or the range is not finite, or max is less than min.
@@ -70,43 +70,43 @@ def histc(input: Tensor, bins: _int = 100, min: Scalar = 0, max: Scalar = 0, *, 
     """
 
 def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: _bool = False, out: Any = None) -> Any:
-    """Numbers of elements in bins, and the bins' bounds.
+    """Return the counts of elements in bins, and the bin edges.
 
     Args:
         input: Floating-point numbers.
-        bins: Number of bins of equal width, or a vector of increasing bounds.
-        range: Two bounds of bins of equal width; by default those of the elements.
+        bins: Number of bins of equal width, or a vector of increasing edges.
+        range: Lower and upper bound of bins of equal width; by default those of the elements.
         weight: Weight of each element; by default 1.
-        density: Divide by the sum of the counts and the bins' widths, so that the integral is 1.
+        density: Whether to divide by the sum of the counts and by the bins' widths, so that the integral is 1.
 
     Raises:
         ArgumentError: The number of bins is below 1, or the range is not finite or not increasing.
-        DtypeError: Bounds or weights have another dtype.
-        ShapeError: The bounds are not a vector, or some element has no weight.
+        DtypeError: Edges or weights have another dtype.
+        ShapeError: The edges are not a vector, or an element has no weight.
     """
 
 def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False) -> Any:
-    """Numbers of points in the cells of a grid, and the bounds of the bins of every coordinate.
+    """Return the counts of points in the cells of a grid, and the bin edges of every coordinate.
 
     Args:
         input: Points, (..., coordinates), of floating-point numbers.
-        bins: A number of bins for all coordinates, or a number or a vector of increasing bounds for each.
-        range: Two bounds for every coordinate, one after the other; by default those of the points.
+        bins: One number of bins for all coordinates, or for each a number or a vector of increasing edges.
+        range: Lower and upper bound of every coordinate, in one flat sequence; by default those of the points.
         weight: Weight of each point; by default 1.
-        density: Divide by the sum of the counts and the cells' volumes.
+        density: Whether to divide by the sum of the counts and by the cells' volumes.
 
     Raises:
         ArgumentError: The number of bins is below 1, or a range is not finite or not increasing.
-        DtypeError: Bounds or weights have another dtype.
-        ShapeError: Bins, bounds and weights do not fit the points.
+        DtypeError: Edges or weights have another dtype.
+        ShapeError: Bins, edges and weights do not fit the points.
     """
 
 def cov(input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
-    """Covariances of variables (rows), each observed several times (columns).
+    """Return the covariances of variables (rows), each observed several times (columns).
 
     Args:
         input: [variables, observations], or the observations of one variable.
-        correction: Subtracted from the number of observations.
+        correction: Number that is subtracted from the number of observations.
         fweights: How often each observation was made.
         aweights: How much each observation counts.
 
@@ -120,21 +120,21 @@ def cov(input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, 
     """
 
 def corrcoef(input: Tensor) -> Tensor:
-    """Covariances divided by both standard deviations, from -1 to 1.
+    """Return the correlation coefficients, covariances divided by both standard deviations, from -1 to 1.
 
     Raises:
         ShapeError: The input has more than two dimensions.
     """
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Scalar | None = None, dim: _int = -1, axis: Any = None) -> Tensor:
-    """Integral of sampled values by the trapezoid rule; samples are dx (by default 1) apart, or at the places x."""
+    """Integrate sampled values by the trapezoid rule; the samples are at ``x``, or ``dx`` (by default 1) apart."""
 trapz = trapezoid
 
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Scalar | None = None, dim: _int = -1, axis: Any = None) -> Tensor:
-    """Running integral of sampled values by the trapezoid rule, one element less than samples."""
+    """Return the running integral of sampled values by the trapezoid rule, with one element less than samples."""
 
 def renorm(input: Tensor, p: Scalar, dim: _int, maxnorm: Scalar, *, out: Any = None) -> Tensor:
-    """Slices along a dimension, those of a p-norm above maxnorm scaled down to it.
+    """Scale down the slices along a dimension whose p-norm is greater than maxnorm to that norm.
 
     Raises:
         ArgumentError: p is not positive, or maxnorm is negative.
@@ -142,75 +142,75 @@ def renorm(input: Tensor, p: Scalar, dim: _int, maxnorm: Scalar, *, out: Any = N
     """
 
 def method_renorm_(input: Tensor, p: Scalar, dim: _int, maxnorm: Scalar) -> Tensor:
-    """``renorm`` in place."""
+    """Apply ``renorm`` in place."""
 
 def masked_sum(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
-    """Sum of the elements that the mask holds; int64 for integers and bools."""
+    """Return the sum of the elements that the mask selects; int64 for integers and bools."""
 
 def masked_prod(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
-    """Product of the elements that the mask holds; int64 for integers and bools."""
+    """Return the product of the elements that the mask selects; int64 for integers and bools."""
 
 def masked_amax(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
-    """Largest element that the mask holds; the smallest number of the dtype where it holds none."""
+    """Return the largest element that the mask selects; the smallest number of the dtype where it selects none."""
 
 def masked_amin(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
-    """Smallest element that the mask holds; the largest number of the dtype where it holds none."""
+    """Return the smallest element that the mask selects; the largest number of the dtype where it selects none."""
 
 def masked_argmax(input: Tensor, dim: _int | None = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
-    """Position of the largest element that the mask holds, the first of equals, in the dtype of the elements."""
+    """Return the position of the first largest element that the mask selects, in the dtype of the elements."""
 
 def masked_argmin(input: Tensor, dim: _int | None = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
-    """Position of the smallest element that the mask holds, the first of equals, in the dtype of the elements."""
+    """Return the position of the first smallest element that the mask selects, in the dtype of the elements."""
 
 def masked_mean(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
-    """Mean of the elements that the mask holds; NaN where it holds none.
+    """Return the mean of the elements that the mask selects; NaN where it selects none.
 
     Raises:
         ArgumentError: The elements are integers or bools, and no ``dtype`` is given.
     """
 
 def masked_median(input: Tensor, dim: _int = -1, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
-    """Median of the elements that the mask holds and that are not NaN, the lower of two middle ones.
+    """Return the median of the elements that the mask selects and that are not NaN, the lower of two middle ones.
 
     Raises:
-        ArgumentError: The elements are integers and the mask holds none of a row.
+        ArgumentError: The elements are integers and the mask selects none of a row.
     """
 
 def masked_norm(input: Tensor, ord: Scalar = 2.0, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
-    """``linalg.vector_norm`` of the elements that the mask holds."""
+    """Return the ``linalg.vector_norm`` of the elements that the mask selects."""
 
 def masked_var(input: Tensor, dim: Any = None, unbiased: _bool | None = None, *, correction: Scalar | None = None, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
-    """Variance of the elements that the mask holds; arguments as of ``var``."""
+    """Return the variance of the elements that the mask selects; the arguments are those of ``var``."""
 
 def masked_std(input: Tensor, dim: Any = None, unbiased: _bool | None = None, *, correction: Scalar | None = None, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
-    """Standard deviation of the elements that the mask holds; arguments as of ``std``."""
+    """Return the standard deviation of the elements that the mask selects; the arguments are those of ``std``."""
 
 def masked_logsumexp(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
-    """Logarithm of the sum of exponentials of the elements that the mask holds."""
+    """Return the logarithm of the sum of exponentials of the elements that the mask selects."""
 
 def masked_logaddexp(input: Tensor, other: Tensor, *, dtype: DType | None = None, input_mask: Tensor | None = None, other_mask: Tensor | None = None) -> Tensor:
-    """``logaddexp`` of elements, with exp(x) = 0 for those that their mask leaves out."""
+    """Return the elementwise ``logaddexp``, with exp(x) = 0 for elements that their mask does not select."""
 
 def masked_cumsum(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None) -> Tensor:
-    """Sums of the elements up to each one that the mask holds."""
+    """Return the running sums of the elements that the mask selects."""
 
 def masked_cumprod(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None) -> Tensor:
-    """Products of the elements up to each one that the mask holds."""
+    """Return the running products of the elements that the mask selects."""
 
 def masked_softmax(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None) -> Tensor:
-    """``softmax`` of the elements that the mask holds; 0 for others, NaN where it holds none."""
+    """Return the ``softmax`` of the elements that the mask selects; 0 for others, NaN where it selects none."""
 
 def masked_log_softmax(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None) -> Tensor:
-    """Logarithm of ``masked.softmax``."""
+    """Return the logarithm of ``masked.softmax``."""
 
 def masked_softmin(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None) -> Tensor:
-    """``masked.softmax`` of the negated elements."""
+    """Return ``masked.softmax`` of the negated elements."""
 
 def masked_normalize(input: Tensor, ord: Scalar, dim: _int, *, eps: _float = 1e-12, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None) -> Tensor:
-    """Elements that the mask holds, divided by their norm along a dimension, ``eps`` at least; 0 for others."""
+    """Divide the elements that the mask selects by their norm along a dimension, at least ``eps``; others become 0."""
 
 def median(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-    """The median, the lower of two middle elements; along a dimension (values, indices). NaN if there is one.
+    """Return the median, the lower of two middle elements; along a dimension (values, indices). NaN if an element is.
 
     Raises:
         DimensionError: The dimension has no elements.
@@ -218,7 +218,7 @@ def median(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, ax
     """
 
 def nanmedian(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-    """The median of the elements that are not NaN; NaN where all are NaN. Results as of ``median``.
+    """Return the median of the elements that are not NaN; NaN where all are NaN. The results are those of ``median``.
 
     Raises:
         DimensionError: The dimension has no elements.
@@ -226,7 +226,7 @@ def nanmedian(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *,
     """
 
 def mode(input: Tensor, dim: _int = -1, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-    """The most frequent element along a dimension, the smallest of several, and the last of its positions.
+    """Return the most frequent element along a dimension, the smallest of several, and its last position.
 
     Raises:
         DimensionError: The dimension has no elements.
@@ -234,7 +234,7 @@ def mode(input: Tensor, dim: _int = -1, keepdim: _bool = False, *, axis: Any = N
     """
 
 def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-    """The k-th smallest element along a dimension, counted from 1, and its position; NaN is the largest.
+    """Return the k-th smallest element along a dimension, counted from 1, and its position; NaN is the largest.
 
     Raises:
         ArgumentError: k is less than 1 or greater than the dimension's size.
@@ -242,19 +242,19 @@ def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, 
     """
 
 def msort(input: Tensor, *, out: Any = None) -> Tensor:
-    """Elements in order along the first dimension; NaN counts as the largest."""
+    """Sort the elements along the first dimension; NaN counts as the largest."""
 
 def quantile(input: Tensor, q: Operand, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-    """The elements at the fractions q of the order, along a dimension or of all; NaN if there is one.
+    """Return the q-quantiles of the elements, along a dimension or of all; NaN if an element is.
 
-    With n elements, the rank is q * (n - 1). Between two ranks, ``interpolation`` says what is taken: ``linear``, a
-    weighted mean; ``lower`` or ``higher``; ``nearest`` (the even rank of two); ``midpoint``, their mean.
+    With n elements, the rank is q * (n - 1). Between two ranks, ``interpolation`` selects the result: ``linear``, a
+    weighted mean; ``lower`` or ``higher``; ``nearest`` (in a tie the even rank); ``midpoint``, the mean of both.
 
     Args:
         input: float32 or float64.
-        q: A number, or a vector, whose elements are a first dimension of the result.
-        dim: The dimension; all elements where None.
-        keepdim: Whether it stays, with size 1.
+        q: A number, or a vector, which adds a first dimension to the result.
+        dim: The dimension; None for all elements.
+        keepdim: Whether the dimension stays, with size 1.
         interpolation: As above.
 
     Raises:
@@ -264,7 +264,7 @@ def quantile(input: Tensor, q: Operand, dim: _int | None = None, keepdim: _bool 
     """
 
 def nanquantile(input: Tensor, q: Operand, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-    """``quantile`` of the elements that are not NaN; NaN where all are NaN."""
+    """Return the ``quantile`` of the elements that are not NaN; NaN where all are NaN."""
 
 def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None, axis: _int = 0, unsafe: _bool = False, initial: Scalar | None = None) -> Tensor:
     """Reduce segments of ``data`` along ``axis``: the first ``lengths[0]`` elements, the next ``lengths[1]`` and so on.
@@ -274,8 +274,8 @@ def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None, 
         reduce: ``sum``, ``mean``, ``prod``, ``max`` or ``min``.
         lengths: Integers of shape [.., segments], with the dimensions of ``data`` before ``axis``.
         indices: Not supported, as in PyTorch.
-        offsets: Instead of lengths, where segments begin and where the last one ends: [.., segments + 1]. Elements
-            before the first one and behind the last one belong to no segment.
+        offsets: Instead of lengths, the positions at which segments begin and the last one ends: [.., segments + 1].
+            Elements before the first and after the last offset belong to no segment.
         axis: The dimension; it is the last one of ``lengths``.
         unsafe: Whether lengths may sum to less than n; they are not checked then.
         initial: Initial value of every reduction. Without it, segments without elements have 0 as their sum, 1 as
@@ -285,49 +285,49 @@ def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None, 
         Shape [.., segments, *], dtype as ``data``.
 
     Raises:
-        ArgumentError: The reduction is unknown, or there are not either lengths or offsets.
-        DtypeError: ``data`` is not of floats.
+        ArgumentError: The reduction is unknown, or not exactly one of lengths and offsets is given.
+        DtypeError: ``data`` does not hold floats.
         ShapeError: The lengths do not fit ``data``.
     """
 
 def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-    """The smallest and the largest element, of all or along a dimension."""
+    """Return the smallest and the largest element, of all or along a dimension."""
 
 def std_mean(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None) -> Any:
-    """Standard deviation and mean; arguments as of ``std``."""
+    """Return the standard deviation and the mean; the arguments are those of ``std``."""
 
 def var_mean(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None) -> Any:
-    """Variance and mean; arguments as of ``var``."""
+    """Return the variance and the mean; the arguments are those of ``var``."""
 
 def nanmean(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-    """Mean of the elements that are not NaN; NaN where all are NaN.
+    """Return the mean of the elements that are not NaN; NaN where all are NaN.
 
     Raises:
         DtypeError: The elements are integers or bools.
     """
 
 def hash_tensor(input: Tensor, dim: _int | Sequence[_int] | None = (), *, keepdim: _bool = False, mode: _int = 0, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-    """A hash of the elements, uint64: exclusive or of their bits as float64 or 64-bit integers.
+    """Return a hash of the elements, uint64: exclusive or of their bits as float64 or 64-bit integers.
 
     Raises:
-        ArgumentError: Another mode than 0.
+        ArgumentError: The mode is not 0.
         UndefinedDtype: The elements are complex.
     """
 
 def logcumsumexp(input: Tensor, dim: _int, *, axis: Any = None, out: Any = None) -> Tensor:
-    """Logarithm of the sum of exponentials of the elements up to each one, without overflow."""
+    """Return the logarithm of the running sum of exponentials along a dimension, without overflow."""
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
-    """How often 0, 1, 2 ... occur among the elements, or the sums of their weights.
+    """Count how often 0, 1, 2 ... occur among the elements, or add up their weights.
 
     Args:
         input: A vector of integers, none negative.
-        weights: A weight for each; float32 ones are added up as such, others as float64.
-        minlength: Size of the result, at least.
+        weights: One weight per element; float32 weights are added up in float32, others in float64.
+        minlength: Minimum size of the result.
 
     Raises:
         ArgumentError: An element or minlength is negative.
-        ShapeError, UndefinedDtype: As the arguments say.
+        ShapeError, UndefinedDtype: The arguments are not as described.
     """
 
 __all__ = [

@@ -8,19 +8,19 @@ from ..assembly import Tensor
 from ..schema_types import _int
 
 def cumsum(input: Tensor, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
-    """Sums of the elements up to each one along a dimension; int64 for integers and bools."""
+    """Return the running sums along a dimension, each including its element; int64 for integers and bools."""
 
 def cumprod(input: Tensor, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
-    """Products of the elements up to each one along a dimension; int64 for integers and bools."""
+    """Return the running products along a dimension, each including its element; int64 for integers and bools."""
 
 def cummax(input: Tensor, dim: _int, *, axis: Any = None, out: Any = None) -> Any:
-    """Largest element up to each one along a dimension, and its position, the last of equals."""
+    """Return the running maximum along a dimension and its position, the last of equal elements."""
 
 def cummin(input: Tensor, dim: _int, *, axis: Any = None, out: Any = None) -> Any:
-    """Smallest element up to each one along a dimension, and its position, the last of equals."""
+    """Return the running minimum along a dimension and its position, the last of equal elements."""
 
 def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """Differences of neighbours along a dimension, taken n times; exclusive or for bools.
+    """Return the n-th differences of adjacent elements along a dimension; exclusive or for bools.
 
     Raises:
         ShapeError: The tensor has no dimensions.

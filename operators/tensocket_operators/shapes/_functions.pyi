@@ -50,10 +50,10 @@ def method_unfold(input: Tensor, dimension: _int, size: _int, step: _int) -> Ten
     """Windows of ``size`` elements along a dimension, ``step`` apart; their elements are a new last dimension."""
 
 def method_resize_(input: Tensor, *size: _int | Sequence[_int], memory_format: Any = None) -> Tensor:
-    """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.
+    """Resize in place: elements in memory stay, and elements that the storage had no room for are uninitialised.
 
-    Where the storage is too small, the tensor moves to a new one; other tensors stay on the old one, which PyTorch
-    would grow for all.
+    If the storage is too small, the tensor moves to a new one. Other tensors stay on the old storage, which PyTorch
+    would enlarge for all of them.
 
     Raises:
         AutogradError: The tensor requires grad.
@@ -61,13 +61,13 @@ def method_resize_(input: Tensor, *size: _int | Sequence[_int], memory_format: A
     """
 
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """``resize_`` to another tensor's shape; ``preserve_format`` takes its memory format, too."""
+    """Apply ``resize_`` with another tensor's shape; ``preserve_format`` also takes its memory format."""
 
 def equal(input: Tensor, other: Tensor) -> Any:
     """Whether two tensors have the same shape and equal elements."""
 
 def isclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
-    """|input - other| <= atol + rtol * |other|, element by element; infinities are close to themselves only.
+    """Return |input - other| <= atol + rtol * |other| for each element; infinities are close only to themselves.
 
     Raises:
         DtypeError: The tensors have different dtypes.
@@ -75,29 +75,29 @@ def isclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1
     """
 
 def allclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Any:
-    """Whether all elements are close, as ``isclose`` says."""
+    """Whether all elements are close, as defined by ``isclose``."""
 
 def narrow_copy(input: Tensor, dim: _int, start: _int, length: _int, *, out: Any = None) -> Tensor:
-    """``narrow`` as a copy.
+    """Return ``narrow`` as a copy.
 
     Raises:
         ShapeError: The dimension does not exist.
     """
 
 def method_tril_(input: Tensor, diagonal: _int = 0) -> Tensor:
-    """``tril`` in place."""
+    """Apply ``tril`` in place."""
 
 def method_triu_(input: Tensor, diagonal: _int = 0) -> Tensor:
-    """``triu`` in place."""
+    """Apply ``triu`` in place."""
 
 def method_cumsum_(input: Tensor, dim: _int, *, dtype: Any = None, axis: Any = None) -> Tensor:
-    """``cumsum`` in place."""
+    """Apply ``cumsum`` in place."""
 
 def method_cumprod_(input: Tensor, dim: _int, *, dtype: Any = None, axis: Any = None) -> Tensor:
-    """``cumprod`` in place."""
+    """Apply ``cumprod`` in place."""
 
 def diag_embed(input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
-    """Matrices of zeros with the last dimension on a diagonal.
+    """Return matrices of zeros with the last dimension of the input on a diagonal.
 
     Args:
         input: (..., n).
@@ -106,53 +106,53 @@ def diag_embed(input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1
         dim2: The result's dimension of columns.
 
     Returns:
-        The leading dimensions, and two of size n + |offset|.
+        A tensor with the leading dimensions of the input and two dimensions of size n + |offset|.
 
     Raises:
-        ShapeError: Both dims are the same.
+        ShapeError: Both dims are equal.
     """
 
 def diag(input: Tensor, diagonal: _int = 0, *, out: Any = None) -> Tensor:
-    """A square matrix with a vector on a diagonal, or a copy of a matrix's diagonal.
+    """Return a square matrix with a vector on a diagonal, or a copy of a diagonal of a matrix.
 
     Raises:
-        ShapeError: The tensor is neither.
+        ShapeError: The tensor is neither a vector nor a matrix.
     """
 
 def diagflat(input: Tensor, offset: _int = 0) -> Tensor:
-    """A square matrix with all elements, in row-major order, on a diagonal."""
+    """Return a square matrix with all elements, in row-major order, on a diagonal."""
 
 def block_diag(*tensors: Any) -> Tensor:
-    """A matrix with matrices (vectors are rows, numbers single elements) along its diagonal, zeros elsewhere.
+    """Return a matrix with blocks along its diagonal and zeros elsewhere; vectors are rows, numbers single elements.
 
     Raises:
         ArgumentTypeError: An argument is not a tensor.
-        ShapeError: One has more than two dimensions.
+        ShapeError: An argument has more than two dimensions.
     """
 
 def fliplr(input: Tensor) -> Tensor:
-    """Columns, the second dimension, in reverse order; a copy.
+    """Return a copy with the columns, the second dimension, in reverse order.
 
     Raises:
         ShapeError: The tensor has no second dimension.
     """
 
 def flipud(input: Tensor) -> Tensor:
-    """Rows, the first dimension, in reverse order; a copy.
+    """Return a copy with the rows, the first dimension, in reverse order.
 
     Raises:
         ShapeError: The tensor has no dimension.
     """
 
 def rot90(input: Tensor, k: _int = 1, dims: Any = (0, 1)) -> Tensor:
-    """The plane of two dimensions rotated by k right angles, from the first dimension towards the second; a copy.
+    """Return a copy rotated by k right angles in the plane of two dims, from the first towards the second.
 
     Raises:
-        ShapeError: There are not two different dims.
+        ShapeError: ``dims`` does not list two different dimensions.
     """
 
 def unravel_index(indices: Tensor, shape: Any) -> Any:
-    """The index along each dimension of row-major positions in a shape.
+    """Return the index along each dimension for row-major positions in a shape.
 
     Raises:
         ArgumentError: A size is negative.
@@ -160,147 +160,147 @@ def unravel_index(indices: Tensor, shape: Any) -> Any:
     """
 
 def nonzero_static(input: Tensor, *, size: _int, fill_value: _int = -1, out: Any = None) -> Tensor:
-    """Indices of ``size`` elements that are not zero: (size, dimensions); rows beyond them hold ``fill_value``.
+    """Return the indices of ``size`` nonzero elements: (size, dimensions). Surplus rows hold ``fill_value``.
 
     Raises:
         ArgumentError: The size is negative.
     """
 
 def stack(tensors: Sequence[Tensor], dim: _int = 0, *, axis: Any = None, out: Any = None) -> Tensor:
-    """Tensors of one shape joined along a new dimension."""
+    """Join tensors of one shape along a new dimension."""
 
 def flip(input: Tensor, *dims: _int | Sequence[_int]) -> Tensor:
-    """Elements in reverse order along dimensions; a copy.
+    """Return a copy with the elements in reverse order along dimensions.
 
     Raises:
         ArgumentTypeError: No dimensions are given, not even an empty list.
     """
 
 def method_repeat(input: Tensor, *repeats: _int | Sequence[_int]) -> Tensor:
-    """Copies of the tensor along every dimension; more repeats than dimensions add leading ones."""
+    """Return copies of the tensor along every dimension; more repeats than dimensions add leading dimensions."""
 
 def movedim(input: Tensor, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:
-    """One dimension (or several) moved to other positions; the others keep their order."""
+    """Move one dimension (or several) to other positions; the others keep their order."""
 moveaxis = movedim
 
 def broadcast_to(input: Tensor, size: _int | Sequence[_int]) -> Tensor:
-    """The tensor expanded to a shape."""
+    """Return the tensor expanded to a shape."""
 
 def method_expand_as(input: Tensor, other: Tensor) -> Tensor:
-    """The tensor expanded to another tensor's shape."""
+    """Return the tensor expanded to another tensor's shape."""
 
 def method_view_as(input: Tensor, other: Tensor) -> Tensor:
-    """The tensor viewed as another tensor's shape."""
+    """Return a view of the tensor in another tensor's shape."""
 
 def broadcast_tensors(*tensors: Any) -> Any:
-    """The tensors expanded to their common shape."""
+    """Return the tensors expanded to their common shape."""
 
 def unflatten(input: Tensor, dim: _int, sizes: _int | Sequence[_int]) -> Tensor:
-    """One dimension as several; one of the sizes may be -1.
+    """Split one dimension into several; one of the sizes may be -1.
 
     Raises:
-        ShapeError: The sizes do not multiply to that of the dimension, or there are none.
+        ShapeError: The sizes are empty, or do not multiply to that of the dimension.
     """
 
 def ravel(input: Tensor) -> Tensor:
-    """The tensor as one dimension; a view where its elements are contiguous."""
+    """Return the tensor with one dimension; a view if the tensor is contiguous."""
 
 def method_reshape_as(input: Tensor, other: Tensor) -> Tensor:
-    """The same elements in another tensor's shape."""
+    """Return the same elements in another tensor's shape."""
 
 def method_sum_to_size(input: Tensor, *size: _int | Sequence[_int]) -> Tensor:
-    """Sums over dimensions, so that the result has a shape that broadcasts to the tensor's.
+    """Sum over dimensions so that the result has the given shape, which broadcasts to the tensor's.
 
     Raises:
-        ShapeError: The shape does not broadcast to the tensor's.
+        ShapeError: The given shape does not broadcast to the tensor's.
     """
 
 def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int) -> Tensor:
-    """A copy of the tensor with ``src`` at one position of a dimension."""
+    """Return a copy of the tensor with ``src`` at one position of a dimension."""
 
 def slice_scatter(input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, axis: Any = None, out: Any = None) -> Tensor:
-    """A copy of the tensor with ``src`` at a slice of a dimension."""
+    """Return a copy of the tensor with ``src`` at a slice of a dimension."""
 
 def diagonal_scatter(input: Tensor, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
-    """A copy of the tensor with ``src`` on a diagonal."""
+    """Return a copy of the tensor with ``src`` on a diagonal."""
 
 def as_strided_scatter(input: Tensor, src: Tensor, size: _int | Sequence[_int], stride: _int | Sequence[_int], storage_offset: _int | None = None) -> Tensor:
-    """A copy of the tensor with ``src`` at a view of any geometry."""
+    """Return a copy of the tensor with ``src`` at a view of any geometry."""
 
 def method_transpose_(input: Tensor, dim0: _int, dim1: _int) -> Tensor:
-    """``transpose`` in place."""
+    """Apply ``transpose`` in place."""
 
 def method_t_(input: Tensor) -> Tensor:
-    """``t`` in place."""
+    """Apply ``t`` in place."""
 
 def method_squeeze_(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
-    """``squeeze`` in place."""
+    """Apply ``squeeze`` in place."""
 
 def method_unsqueeze_(input: Tensor, dim: _int, *, axis: Any = None) -> Tensor:
-    """``unsqueeze`` in place."""
+    """Apply ``unsqueeze`` in place."""
 
 def as_strided_(input: Tensor, size: _int | Sequence[_int], stride: _int | Sequence[_int], storage_offset: _int | None = None) -> Tensor:
-    """``as_strided`` in place."""
+    """Apply ``as_strided`` in place."""
 
 def split_with_sizes(input: Tensor, split_sizes: _int | Sequence[_int], dim: _int = 0, *, axis: Any = None) -> Any:
-    """Views of consecutive parts of the listed sizes."""
+    """Return views of consecutive parts of the listed sizes."""
 
 def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: _int = 0, *, sections: Any = None, indices: Any = None, axis: Any = None) -> Any:
-    """Views of a number of parts whose sizes differ by at most one, or of the parts between positions.
+    """Return views of a number of parts whose sizes differ by at most one, or of the parts between positions.
 
     Raises:
-        ArgumentError: The number of parts is not positive, or larger than memory holds.
+        ArgumentError: The number of parts is not positive, or so large that no memory holds the tuple.
         ShapeError: The tensor has no dimension.
     """
 
 def hsplit(input: Tensor, indices_or_sections: Any) -> Any:
-    """Views of parts side by side: along the second dimension, or the only one."""
+    """Return views of the parts along the second dimension, or along the only one."""
 
 def vsplit(input: Tensor, indices_or_sections: Any) -> Any:
-    """Views of parts below each other: along the first of at least two dimensions."""
+    """Return views of the parts along the first of at least two dimensions."""
 
 def dsplit(input: Tensor, indices_or_sections: Any) -> Any:
-    """Views of parts along the third dimension."""
+    """Return views of the parts along the third dimension."""
 
 def hstack(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
-    """Tensors joined side by side: along the second dimension, or the only one."""
+    """Join tensors along the second dimension, or along the only one."""
 
 def vstack(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
-    """Tensors joined below each other; vectors are rows."""
+    """Join tensors along the first dimension; vectors are rows."""
 row_stack = vstack
 
 def dstack(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
-    """Tensors joined along the third dimension."""
+    """Join tensors along the third dimension."""
 
 def column_stack(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
-    """Tensors joined side by side; vectors are columns."""
+    """Join tensors along the second dimension; vectors are columns."""
 
 def reshape(input: Tensor, *shape: _int | Sequence[_int]) -> Tensor:
-    """The same elements as another shape; a view where possible, else a copy. -1 is inferred."""
+    """Return the same elements in another shape; a view where possible, else a copy. -1 is inferred."""
 
 def as_strided(input: Tensor, size: _int | Sequence[_int], stride: _int | Sequence[_int], storage_offset: _int | None = None) -> Tensor:
-    """A view with any geometry; the offset counts from the start of the storage, by default the tensor's own."""
+    """Return a view with any geometry. The offset counts from the storage's start; by default it is the tensor's."""
 
 def method_contiguous(input: Tensor, *, memory_format: Any = None) -> Tensor:
-    """This tensor if its elements lie in a memory format (row-major by default), else a copy for which that holds."""
+    """Return the tensor if it has a memory format (row-major by default), else a copy in that format."""
 
 def flatten(input: Tensor, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
-    """Dimensions from ``start_dim`` to ``end_dim`` merged into one."""
+    """Merge the dimensions from ``start_dim`` to ``end_dim`` into one."""
 
 def select(input: Tensor, dim: _int, index: _int) -> Tensor:
-    """One position of a dimension; a view without that dimension."""
+    """Return one position of a dimension: a view without that dimension."""
 
 def narrow(input: Tensor, dim: _int, start: Any, length: _int) -> Tensor:
-    """``length`` positions of a dimension from ``start`` on, a number or a tensor of one integer; a view."""
+    """Return a view of ``length`` positions of a dimension from ``start``, a number or a tensor of one integer."""
 
 def split(input: Tensor, split_size_or_sections: Any = None, dim: _int = 0, *, split_size: Any = None, axis: Any = None) -> Any:
-    """Views of consecutive parts, of one size (the last may be smaller) or of the listed sizes.
+    """Return views of consecutive parts, of one size (the last may be smaller) or of the listed sizes.
 
     Args:
         input: Any shape.
         split_size_or_sections: The size, or the sizes.
-        dim: The dimension that is divided.
-        split_size: The method's name of ``split_size_or_sections``.
+        dim: The dimension to split.
+        split_size: The name that the method uses for ``split_size_or_sections``.
 
     Raises:
         ArgumentTypeError: No size is given.
@@ -309,78 +309,76 @@ def split(input: Tensor, split_size_or_sections: Any = None, dim: _int = 0, *, s
     """
 
 def chunk(input: Tensor, chunks: _int, dim: _int = 0, *, axis: Any = None) -> Any:
-    """Views of at most ``chunks`` consecutive parts of equal size (the last may be smaller)."""
+    """Return views of at most ``chunks`` consecutive parts of equal size (the last may be smaller)."""
 
 def unbind(input: Tensor, dim: _int = 0, *, axis: Any = None) -> Any:
-    """Views of every position of a dimension."""
+    """Return a view of every position of a dimension."""
 
 def alias_copy(input: Tensor, *, out: Any = None) -> Tensor:
-    """A copy of the tensor."""
+    """Return a copy of the tensor."""
 
 def detach_copy(input: Tensor, *, out: Any = None) -> Tensor:
-    """A copy of the tensor. Like every copy it is differentiable, as PyTorch's is."""
+    """Return a copy of the tensor, which is differentiable like every copy, as in PyTorch."""
 
 def as_strided_copy(input: Tensor, size: _int | Sequence[_int], stride: _int | Sequence[_int], storage_offset: _int | None = None, *, out: Any = None) -> Tensor:
-    """A copy of ``as_strided``."""
+    """Return ``as_strided`` as a copy."""
 
 def diagonal_copy(input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Any = None) -> Tensor:
-    """A copy of ``diagonal``."""
+    """Return ``diagonal`` as a copy."""
 
 def expand_copy(input: Tensor, size: _int | Sequence[_int], *, implicit: _bool = False, out: Any = None) -> Tensor:
-    """A copy of ``expand``; ``implicit`` is accepted and changes nothing."""
+    """Return ``expand`` as a copy; ``implicit`` has no effect."""
 
 def permute_copy(input: Tensor, dims: _int | Sequence[_int], *, out: Any = None) -> Tensor:
-    """A copy of ``permute``."""
+    """Return ``permute`` as a copy."""
 
 def select_copy(input: Tensor, dim: _int, index: _int, *, out: Any = None) -> Tensor:
-    """A copy of ``select``."""
+    """Return ``select`` as a copy."""
 
 def slice_copy(input: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, axis: Any = None, out: Any = None) -> Tensor:
-    """A copy of positions of a dimension, as Python slices them."""
+    """Return a copy of positions of a dimension from ``start`` to before ``end``, ``step`` apart, as in Python."""
 
 def squeeze_copy(input: Tensor, dim: Any = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """A copy of ``squeeze``."""
+    """Return ``squeeze`` as a copy."""
 
 def t_copy(input: Tensor, *, out: Any = None) -> Tensor:
-    """A copy of ``t``."""
+    """Return ``t`` as a copy."""
 
 def transpose_copy(input: Tensor, dim0: _int, dim1: _int, *, out: Any = None) -> Tensor:
-    """A copy of ``transpose``."""
+    """Return ``transpose`` as a copy."""
 
 def unfold_copy(input: Tensor, dimension: _int, size: _int, step: _int, *, out: Any = None) -> Tensor:
-    """A copy of ``unfold``."""
+    """Return ``unfold`` as a copy."""
 
 def unsqueeze_copy(input: Tensor, dim: _int, *, axis: Any = None, out: Any = None) -> Tensor:
-    """A copy of ``unsqueeze``."""
+    """Return ``unsqueeze`` as a copy."""
 
 def view_copy(input: Tensor, size: Any, *, out: Any = None) -> Tensor:
-    """A copy of ``view``; ``size`` may be a dtype."""
+    """Return ``view`` as a copy; ``size`` may be a dtype."""
 
 def view_as_real_copy(input: Tensor, *, out: Any = None) -> Tensor:
-    """A copy of ``view_as_real``."""
+    """Return ``view_as_real`` as a copy."""
 
 def view_as_complex_copy(input: Tensor, *, out: Any = None) -> Tensor:
-    """A copy of ``view_as_complex``."""
+    """Return ``view_as_complex`` as a copy."""
 
 def split_copy(input: Tensor, split_size: _int, dim: _int = 0, *, out: Any = None, axis: Any = None) -> Any:
-    """Copies of ``split``'s parts, in the tensors of ``out`` if it is given."""
+    """Return copies of the parts that ``split`` makes, or write them to the tensors of ``out``."""
 
 def split_with_sizes_copy(input: Tensor, split_sizes: _int | Sequence[_int], dim: _int = 0, *, out: Any = None, axis: Any = None) -> Any:
-    """Copies of ``split_with_sizes``' parts, in the tensors of ``out`` if it is given."""
+    """Return copies of the parts that ``split_with_sizes`` makes, or write them to the tensors of ``out``."""
 
 def unbind_copy(input: Tensor, dim: _int = 0, *, out: Any = None, axis: Any = None) -> Any:
-    """Copies of ``unbind``'s parts, in the tensors of ``out`` if it is given."""
+    """Return copies of the parts that ``unbind`` makes, or write them to the tensors of ``out``."""
 
 def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0, *, axis: Any = None) -> Any:
-    """``chunk``, whose parts count as tensors of their own: autograd does not follow them through changes in place."""
+    """Apply ``chunk``; autograd treats the parts as independent tensors when they change in place."""
 
 def unsafe_split(input: Tensor, split_size: _int, dim: _int = 0, *, axis: Any = None) -> Any:
-    """``split``, whose parts count as tensors of their own: autograd does not follow them through changes in place."""
+    """Apply ``split``; autograd treats the parts as independent tensors when they change in place."""
 
 def unsafe_split_with_sizes(input: Tensor, split_sizes: _int | Sequence[_int], dim: _int = 0, *, axis: Any = None) -> Any:
-    """``split_with_sizes``, whose parts count as tensors of their own: autograd does not follow them through changes in
-    place.
-    """
+    """Apply ``split_with_sizes``; autograd treats the parts as independent tensors when they change in place."""
 
 __all__ = [
     "alias_copy", "allclose", "as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter", "block_diag",

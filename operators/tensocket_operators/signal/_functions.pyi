@@ -9,19 +9,19 @@ def fft_fft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | No
     """Transform along a dimension: result[k] = sum of input[j] * exp(-2i pi j k / n)."""
 
 def fft_ifft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """Inverse of ``fft``."""
+    """Invert ``fft``."""
 
 def fft_rfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """The first n // 2 + 1 elements of ``fft`` of real values; the others mirror them."""
+    """Return the first n // 2 + 1 elements of ``fft`` of real values; the others mirror them."""
 
 def fft_irfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """Inverse of ``rfft``; n is the size of the result, by default 2 * (m - 1)."""
+    """Invert ``rfft``; n is the size of the result, by default 2 * (m - 1)."""
 
 def fft_hfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """Transform of values of which the mirrored half is left out; the result is real."""
+    """Transform values without their mirrored half; the result is real."""
 
 def fft_ihfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """Inverse of ``hfft``."""
+    """Invert ``hfft``."""
 
 def fft_fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Transform along several dimensions, by default all."""
@@ -30,55 +30,55 @@ def fft_fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None
     """Transform along two dimensions."""
 
 def fft_ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """Inverse transform along several dimensions, by default all."""
+    """Invert the transform along several dimensions, by default all."""
 
 def fft_ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """Inverse transform along two dimensions."""
+    """Invert the transform along two dimensions."""
 
 def fft_rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """Transform of real values along several dimensions, by default all; the last one is halved."""
+    """Transform real values along several dimensions, by default all; the last one is halved."""
 
 def fft_rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """Transform of real values along two dimensions; the last one is halved."""
+    """Transform real values along two dimensions; the last one is halved."""
 
 def fft_irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """Inverse of ``rfftn``; the last size is that of the result."""
+    """Invert ``rfftn``; the last size is that of the result."""
 
 def fft_irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """Inverse of ``rfft2``; the last size is that of the result."""
+    """Invert ``rfft2``; the last size is that of the result."""
 
 def fft_hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """Transform of values of which the mirrored half of the last dimension is left out; the result is real."""
+    """Transform values without the mirrored half of the last dimension; the result is real."""
 
 def fft_hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """``hfftn`` along two dimensions."""
+    """Apply ``hfftn`` along two dimensions."""
 
 def fft_ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """Inverse of ``hfftn``."""
+    """Invert ``hfftn``."""
 
 def fft_ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """``ihfftn`` along two dimensions."""
+    """Apply ``ihfftn`` along two dimensions."""
 
 def fft_fftshift(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
-    """Elements rolled so that frequency 0 is in the middle."""
+    """Roll elements so that frequency 0 is in the middle."""
 
 def fft_ifftshift(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
-    """Inverse of ``fftshift``."""
+    """Invert ``fftshift``."""
 
 def stft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
-    """Short-time Fourier transform: result[f, t] = sum of window[k] input[t hop + k] exp(-2i pi f k / n_fft).
+    """Apply the short-time Fourier transform: result[f, t] = sum of window[k] input[t hop + k] exp(-2i pi f k / n_fft).
 
     Args:
         input: A signal, (length,) or (batch, length).
         n_fft: Points of a transform.
         hop_length: Points between transforms; by default n_fft // 4.
-        win_length: Size of the window, in the middle of the points; by default n_fft.
-        window: Factors; by default ones.
-        center: Whether transform t is centred at point t * hop; the signal is then continued at both ends.
-        pad_mode: How: ``reflect``, ``constant`` (zeros), ``replicate`` or ``circular``.
+        win_length: Size of the window, which is centred in the points; by default n_fft.
+        window: Factors; ones by default.
+        center: Whether transform t is centred at point t * hop; the signal is then padded at both ends.
+        pad_mode: Mode of this padding: ``reflect``, ``constant`` (zeros), ``replicate`` or ``circular``.
         normalized: Whether results are divided by the square root of n_fft.
-        onesided: Whether frequencies that mirror others are left out; by default for real signals and windows.
-        return_complex: Whether the result is complex; else it has a last dimension of real and imaginary parts.
+        onesided: Whether to omit frequencies that mirror others; by default for real signals and windows.
+        return_complex: Whether the result is complex; else its last dimension holds real and imaginary parts.
         align_to_window: Without ``center``, whether the first window, not the first transform, starts at point 0.
 
     Returns:
@@ -86,29 +86,29 @@ def stft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length:
 
     Raises:
         ArgumentError: Arguments are out of range or contradict each other.
-        DtypeError: The signal is not of floats.
-        ShapeError: The signal or the window has another shape.
+        DtypeError: The signal does not have a floating-point dtype.
+        ShapeError: The signal or the window has a wrong shape.
     """
 
 def istft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> Tensor:
-    """Inverse of ``stft``: overlapping inverse transforms, added up and divided by the sums of squared windows.
+    """Invert ``stft``: add up overlapping inverse transforms and divide by the sums of squared windows.
 
     Args:
         input: Spectra, (frequencies, transforms) or (batch, frequencies, transforms), complex.
         n_fft: Points of a transform.
         hop_length: Points between transforms; by default n_fft // 4.
         win_length: Size of the window; by default n_fft.
-        window: Factors; by default ones.
-        center: Whether transforms are centred at their points, so that both ends are cut off.
+        window: Factors; ones by default.
+        center: Whether transforms are centred at their points, so that both ends are cropped.
         normalized: Whether spectra were divided by the square root of n_fft.
-        onesided: Whether mirrored frequencies are left out; by default where there are fewer than n_fft.
-        length: Size of the signal, cut or filled up with zeros; by default what the transforms cover.
+        onesided: Whether mirrored frequencies are omitted; by default if there are fewer than n_fft.
+        length: Size of the signal, which is cropped or padded with zeros; by default the span of the transforms.
         return_complex: Whether the signal is complex.
 
     Raises:
-        ArgumentError: Arguments are out of range or contradict each other, or the windows' squares vanish somewhere.
+        ArgumentError: Arguments are out of range or contradict each other, or the sum of squared windows vanishes.
         DtypeError: The spectra are not complex.
-        ShapeError: The spectra or the window have another shape.
+        ShapeError: The spectra or the window have a wrong shape.
     """
 
 __all__ = [

@@ -6,20 +6,20 @@ from ..assembly import Tensor
 from ..schema_types import Operand, _bool, _int
 
 def argsort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, axis: Any = None) -> Tensor:
-    """Positions of the elements in order along a dimension; always stable, NaN counts as the largest."""
+    """Return the positions of the sorted elements along a dimension; always stable, NaN counts as the largest."""
 
 def sort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, axis: Any = None, out: Any = None) -> Any:
-    """Elements in order along a dimension, and where they were; always stable, NaN counts as the largest."""
+    """Sort along a dimension; return elements and their positions. Always stable, NaN counts as the largest."""
 
 def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, axis: Any = None, out: Any = None) -> Any:
-    """The k largest (or smallest) elements along a dimension, in order, and where they were.
+    """Return the k largest (or smallest) elements along a dimension, in order, and their positions.
 
     Raises:
         ArgumentError: The dimension has fewer elements than k.
     """
 
 def searchsorted(sorted_sequence: Tensor, input: Operand, *, out_int32: _bool = False, right: _bool = False, side: str | None = None, sorter: Tensor | None = None, out: Any = None) -> Tensor:
-    """Positions at which ``input`` keeps the last dimension of ``sorted_sequence`` sorted; right: behind equals.
+    """Return where to insert ``input`` into the sorted last dimension of ``sorted_sequence``; right: after equals.
 
     Raises:
         ArgumentError: ``side`` is unknown, or contradicts ``right``.
@@ -27,17 +27,17 @@ def searchsorted(sorted_sequence: Tensor, input: Operand, *, out_int32: _bool = 
     """
 
 def bucketize(input: Operand, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Any = None) -> Tensor:
-    """The interval between boundaries that each element lies in."""
+    """Return the index of the interval between boundaries that contains each element."""
 
 def unique(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None, *, axis: Any = None) -> Any:
-    """Distinct elements in order, or distinct slices along a dimension; each NaN is distinct.
+    """Return the distinct elements in order, or the distinct slices along a dimension; each NaN is distinct.
 
     Returns:
         The elements; with ``return_inverse`` the group of every element; with ``return_counts`` the groups' sizes.
     """
 
 def unique_consecutive(input: Tensor, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None, *, axis: Any = None) -> Any:
-    """The first of every run of equal elements, or of equal slices along a dimension; results as of ``unique``."""
+    """Return the first of every run of equal elements, or equal slices along a dimension; results as in ``unique``."""
 
 def isin(elements: Operand, test_elements: Operand, *, assume_unique: _bool = False, invert: _bool = False, out: Any = None) -> Tensor:
     """Whether each element occurs (or, inverted, does not occur) among ``test_elements``.

@@ -146,7 +146,7 @@ def method_igammac_(input: Tensor, other: Tensor) -> Tensor:
     """In-place form of igammac."""
 
 def polygamma(n: _int, input: Tensor, *, out: Any = None) -> Tensor:
-    """The n-th derivative of digamma.
+    """Return the n-th derivative of digamma.
 
     Raises:
         ArgumentTypeError: n is not an integer.
@@ -154,21 +154,23 @@ def polygamma(n: _int, input: Tensor, *, out: Any = None) -> Tensor:
     """
 
 def method_polygamma_self(input: Tensor, n: _int) -> Tensor:
-    """The n-th derivative of digamma."""
+    """Return the n-th derivative of digamma."""
 
 def method_polygamma_(input: Tensor, n: _int) -> Tensor:
-    """``polygamma`` in place."""
+    """Apply ``polygamma`` in place."""
 
 def mvlgamma(input: Tensor, p: _int, *, out: Any = None) -> Tensor:
-    """Logarithm of the multivariate gamma function: p (p - 1) / 4 log(pi) + sum of lgamma(input - k / 2) for k < p.
+    """Return the logarithm of the multivariate gamma function.
+
+    It is p (p - 1) / 4 log(pi) + sum of lgamma(input - k / 2) for k < p.
 
     Raises:
         ArgumentError: p is less than 1.
-        UndefinedDtype: The input is of bools or complex numbers.
+        UndefinedDtype: The input's dtype is bool or complex.
     """
 
 def method_mvlgamma_(input: Tensor, p: _int) -> Tensor:
-    """``mvlgamma`` in place."""
+    """Apply ``mvlgamma`` in place."""
 
 __all__ = [
     "digamma", "erfc", "erfc_", "erfinv", "i0", "i0_", "igamma", "igammac", "lgamma", "method_digamma_", "method_erfc_",

@@ -897,142 +897,142 @@ class OperatorMethods:
         """In-place form of igammac."""
 
     def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Any = None) -> Tensor:
-        """out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks.
+        """Return out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks.
 
         With ``sparse_grad``, the gradient of input is a sparse tensor.
         """
 
     def scatter(self, dim: _int, index: Tensor, src: Operand | None = None, *, value: Operand | None = None, reduce: str | None = None, out: Any = None) -> Tensor:
-        """A copy of input with out[index[i, j], j] = src[i, j] for dim=0, and likewise for other dims and ranks.
+        """Return a copy of input with out[index[i, j], j] = src[i, j] for dim=0, and likewise for other dims and ranks.
 
         ``value`` is ``src`` as one number. With ``reduce``, ``add`` or ``multiply``, values are combined with input.
         """
 
     def scatter_add(self, dim: _int, index: Tensor, src: Tensor, *, out: Any = None) -> Tensor:
-        """A copy of input with out[index[i, j], j] += src[i, j] for dim=0, and likewise for other dims and ranks."""
+        """Return a copy of input with out[index[i, j], j] += src[i, j] for dim=0, and likewise for other dims and ranks."""
 
     def index_select(self, dim: _int, index: Tensor, *, out: Any = None) -> Tensor:
-        """Positions of a dimension, in the order of a vector of indices."""
+        """Return positions of a dimension, in the order of a vector of indices."""
 
     def nonzero(self, *, as_tuple: _bool = False, out: Any = None) -> Any:
-        """Positions of elements that are not zero, one row each, in row-major order; how many depends on the data."""
+        """Return the positions of nonzero elements, one row each, in row-major order; their number depends on the data."""
 
     def index_put(self, indices: Any, values: Operand, accumulate: _bool = False) -> Tensor:
-        """A copy of input with values written (or added) at index tensors."""
+        """Return a copy of input with values written (or added) at index tensors."""
 
     def index_put_(self, indices: Any, values: Operand, accumulate: _bool = False) -> Tensor:
         """Write (or add) values at index tensors, in place."""
 
     def tril(self, diagonal: _int = 0, *, out: Any = None) -> Tensor:
-        """The lower triangles of matrices, up to a diagonal; zeros elsewhere."""
+        """Return the lower triangles of matrices, up to a diagonal; zeros elsewhere."""
 
     def triu(self, diagonal: _int = 0, *, out: Any = None) -> Tensor:
-        """The upper triangles of matrices, from a diagonal on; zeros elsewhere."""
+        """Return the upper triangles of matrices, from a diagonal on; zeros elsewhere."""
 
     def trace(self) -> Tensor:
-        """Sum of a matrix's diagonal."""
+        """Sum the diagonal of a matrix."""
 
     def roll(self, shifts: _int | Sequence[_int], dims: Any = None) -> Tensor:
-        """Elements moved along dimensions, those beyond the end to the start; without dims, in row-major order.
+        """Move elements along dimensions, those beyond the end to the start; without dims, in row-major order.
 
         Raises:
-            ShapeError: No shift is given, or not as many dims as shifts.
+            ShapeError: No shift is given, or the numbers of dims and shifts differ.
         """
 
     def tile(self, *dims: _int | Sequence[_int]) -> Tensor:
-        """Copies of the tensor along its last dimensions (or new leading ones)."""
+        """Return copies of the tensor along its last dimensions (or new leading ones)."""
 
     def repeat_interleave(self, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None, axis: Any = None) -> Tensor:
-        """Every element (or slice along a dimension) repeated; with counts alone, their positions repeated.
+        """Repeat every element (or slice along a dimension); with counts alone, repeat their positions.
 
         Raises:
             ArgumentError: A count is negative.
-            ShapeError: There is not one count for every element.
+            ShapeError: The number of counts differs from that of elements.
         """
 
     def take(self, index: Tensor, *, out: Any = None) -> Tensor:
-        """Elements at row-major positions; the result has the index's shape."""
+        """Return the elements at row-major positions, in the index's shape."""
 
     def take_along_dim(self, indices: Tensor, dim: _int | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-        """Elements at positions along a dimension, one position for each element of ``indices``; the rest broadcasts.
+        """Return the elements at positions along a dimension, one for each element of ``indices``; the rest broadcasts.
 
         Negative positions count from the end of ``dim``.
 
         Raises:
-            IndexOutOfRange: A position lies outside of the dimension.
-            ShapeError: Both have different numbers of dimensions.
+            IndexOutOfRange: A position is outside the dimension.
+            ShapeError: The tensors have different numbers of dimensions.
         """
 
     def count_nonzero(self, dim: Any = None, *, axis: Any = None) -> Tensor:
-        """Number of elements that are not zero."""
+        """Count the nonzero elements."""
 
     def positive(self) -> Tensor:
-        """The tensor itself.
+        """Return the tensor itself.
 
         Raises:
-            UndefinedDtype: It is of bools.
+            UndefinedDtype: The tensor has dtype bool.
         """
 
     def outer(self, vec2: Tensor, *, out: Any = None) -> Tensor:
-        """Products of all pairs of elements of two vectors."""
+        """Return the products of all pairs of elements of two vectors."""
 
     def ger(self, vec2: Tensor, *, out: Any = None) -> Tensor:
-        """Products of all pairs of elements of two vectors."""
+        """Return the products of all pairs of elements of two vectors."""
 
     def cross(self, other: Tensor, dim: _int | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-        """Vector product along a dimension of size 3, by default the first one."""
+        """Return the vector product along a dimension of size 3, by default the first one."""
 
     def index_add(self, dim: _int, index: Tensor, source: Tensor, *, alpha: Scalar = 1, out: Any = None) -> Tensor:
-        """A copy of the tensor with ``alpha * source`` added at positions of a dimension."""
+        """Return a copy of the tensor with ``alpha * source`` added at positions of a dimension."""
 
     def index_copy(self, dim: _int, index: Tensor, source: Tensor, *, out: Any = None) -> Tensor:
-        """A copy of the tensor with ``source`` at positions of a dimension."""
+        """Return a copy of the tensor with ``source`` at positions of a dimension."""
 
     def index_fill(self, dim: _int, index: Tensor, value: Operand) -> Tensor:
-        """A copy of the tensor with one value at positions of a dimension; negative ones count from the end."""
+        """Return a copy of the tensor with one value at positions of a dimension; negative ones count from the end."""
 
     def put(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
-        """A copy of the tensor with elements of ``source`` at positions of the flattened tensor."""
+        """Return a copy of the tensor with elements of ``source`` at positions of the flattened tensor."""
 
     def masked_select(self, mask: Tensor, *, out: Any = None) -> Tensor:
-        """The elements where a mask holds, as a vector; tensor and mask broadcast together."""
+        """Return the elements where a mask is true, as a vector; tensor and mask broadcast together."""
 
     def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
-        """A copy of the tensor with elements of ``source``, in order, where a mask holds.
+        """Return a copy of the tensor with elements of ``source``, in order, where a mask is true.
 
         Raises:
-            ShapeError: ``source`` has fewer elements than the mask holds.
+            ShapeError: ``source`` has fewer elements than the mask selects.
             DtypeError: ``source`` has another dtype, or the mask is not of bools.
         """
 
     def argwhere(self) -> Tensor:
-        """Positions of elements that are not zero, one row each."""
+        """Return the positions of nonzero elements, one row each."""
 
     def index_add_(self, dim: _int, index: Tensor, source: Tensor, *, alpha: Scalar = 1) -> Tensor:
-        """``index_add`` in place."""
+        """Apply ``index_add`` in place."""
 
     def index_copy_(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
-        """``index_copy`` in place."""
+        """Apply ``index_copy`` in place."""
 
     def index_fill_(self, dim: _int, index: Tensor, value: Operand) -> Tensor:
-        """``index_fill`` in place."""
+        """Apply ``index_fill`` in place."""
 
     def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
-        """``put`` in place."""
+        """Apply ``put`` in place."""
 
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
-        """``masked_scatter`` in place; the mask broadcasts to the tensor."""
+        """Apply ``masked_scatter`` in place; the mask broadcasts to the tensor."""
 
     def scatter_reduce(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True, out: Any = None) -> Tensor:
-        """A copy of the tensor where values of ``src`` that meet at a position are reduced.
+        """Return a copy of the tensor with the values of ``src`` that share a position reduced.
 
         Args:
             input: [..].
-            dim: Dimension that positions count along.
+            dim: Dimension along which positions count.
             index: Positions, of the input's rank.
             src: Values, at least as large as ``index``.
             reduce: ``sum``, ``prod``, ``mean``, ``amax`` or ``amin``.
-            include_self: Whether the input's own values take part.
+            include_self: Whether the input's own values are included.
 
         Raises:
             ArgumentError: The reduction is unknown.
@@ -1040,99 +1040,99 @@ class OperatorMethods:
         """
 
     def index_reduce(self, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True, out: Any = None) -> Tensor:
-        """A copy of the tensor where slices of ``source`` that meet at a position of a dimension are reduced.
+        """Return a copy of the tensor with the slices of ``source`` that share a position of a dimension reduced.
 
         Raises:
             ArgumentError: The reduction is unknown; a sum is ``index_add``.
         """
 
     def scatter_reduce_(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
-        """``scatter_reduce`` in place."""
+        """Apply ``scatter_reduce`` in place."""
 
     def index_reduce_(self, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
-        """``index_reduce`` in place."""
+        """Apply ``index_reduce`` in place."""
 
     def zero_(self) -> Tensor:
-        """Zeros, in place."""
+        """Set all elements to 0, in place."""
 
     def masked_fill_(self, mask: Tensor, value: Operand) -> Tensor:
-        """``value`` where the mask holds, in place."""
+        """Write ``value`` where the mask holds, in place."""
 
     def scatter_(self, dim: _int, index: Tensor, src: Operand | None = None, *, value: Operand | None = None, reduce: str | None = None) -> Tensor:
-        """``scatter`` in place."""
+        """Apply ``scatter`` in place."""
 
     def scatter_add_(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
-        """``scatter_add`` in place."""
+        """Apply ``scatter_add`` in place."""
 
     def __getitem__(self, index: Any) -> Tensor:
-        """``input[index]``: ints, slices, None and Ellipsis make a view, index tensors and masks gather."""
+        """Return ``input[index]``: ints, slices, None and Ellipsis make a view; index tensors and masks gather."""
 
     def __setitem__(self, index: Any, value: Any) -> Any:
-        """``input[index] = value``."""
+        """Perform ``input[index] = value``."""
 
     def max(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, other: Any = None, out: Any = None) -> Any:
-        """Largest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise maximum."""
+        """Return the largest element; (values, indices) along an int ``dim``; with a tensor, the elementwise maximum."""
 
     def min(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, other: Any = None, out: Any = None) -> Any:
-        """Smallest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise minimum."""
+        """Return the smallest element; (values, indices) along an int ``dim``; with a tensor, the elementwise minimum."""
 
     def var(self, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-        """Variance: mean squared distance to the mean, with ``n - correction`` in the denominator (default 1)."""
+        """Return the variance, sum((input - mean)**2) / (n - correction); the correction is 1 by default."""
 
     def std(self, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-        """Standard deviation: square root of the variance."""
+        """Return the standard deviation, the square root of the variance."""
 
     def logsumexp(self, dim: _int | Sequence[_int], keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """log(sum(exp(input))), without overflow."""
 
     def dist(self, other: Tensor, p: Scalar = 2) -> Tensor:
-        """The p-norm of all elements of input - other.
+        """Return the p-norm of all elements of input - other.
 
         Raises:
-            DtypeError: The difference is neither of floats nor complex.
+            DtypeError: The difference is neither floating-point nor complex.
         """
 
     def matmul(self, other: Tensor, *, out: Any = None) -> Tensor:
-        """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
+        """Multiply matrices; vectors are a row on the left and a column on the right, leading dimensions are batches."""
 
     def __matmul__(self, other: Tensor, *, out: Any = None) -> Tensor:
-        """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
+        """Multiply matrices; vectors are a row on the left and a column on the right, leading dimensions are batches."""
 
     def __rmatmul__(self, other: Tensor, *, out: Any = None) -> Tensor:
-        """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
+        """Multiply matrices; vectors are a row on the left and a column on the right, leading dimensions are batches."""
 
     def mm(self, mat2: Tensor, *, out: Any = None) -> Tensor:
-        """Product of two matrices."""
+        """Multiply two matrices."""
 
     def bmm(self, mat2: Tensor, *, out: Any = None) -> Tensor:
-        """Products of two batches of matrices."""
+        """Multiply two batches of matrices."""
 
     def mv(self, vec: Tensor, *, out: Any = None) -> Tensor:
-        """Matrix times vector."""
+        """Multiply a matrix by a vector."""
 
     def dot(self, tensor: Tensor, *, out: Any = None) -> Tensor:
-        """Inner product of two vectors."""
+        """Return the inner product of two vectors."""
 
     def lu(self, pivot: _bool = True, get_infos: _bool = False, *, out: Any = None) -> Any:
-        """``linalg.lu_factor``, with ``get_infos`` ``linalg.lu_factor_ex``, as tuples."""
+        """Return ``linalg.lu_factor``, or with ``get_infos`` ``linalg.lu_factor_ex``, as a tuple."""
 
     def orgqr(self, input2: Tensor, *, out: Any = None) -> Tensor:
-        """``linalg.householder_product``."""
+        """Return ``linalg.householder_product``."""
 
     def ormqr(self, tau: Tensor, other: Tensor, left: _bool = True, transpose: _bool = False, *, out: Any = None) -> Tensor:
-        """A product of reflectors (``transpose``: its adjoint) times a matrix, from the left or from the right."""
+        """Multiply a matrix by a product of reflectors (``transpose``: its adjoint), from the left or from the right."""
 
     def geqrf(self, *, out: Any = None) -> Any:
-        """R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` before Q is multiplied out.
+        """Return R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` with factored Q.
 
-        The matrix is stored by columns, as LAPACK makes it.
+        The matrix is stored by columns, as in LAPACK.
         """
 
     def inverse(self, *, out: Any = None) -> Tensor:
-        """Inverses of square matrices: ``linalg.inv``."""
+        """Return the inverses of square matrices: ``linalg.inv``."""
 
     def det(self) -> Tensor:
-        """Determinants of square matrices: ``linalg.det``."""
+        """Return the determinants of square matrices: ``linalg.det``."""
 
     def matrix_exp(self) -> Tensor:
         """``linalg.matrix_exp``."""
@@ -1166,56 +1166,56 @@ class OperatorMethods:
         """
 
     def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
-        """Beta * input + alpha * (mat1 @ mat2)."""
+        """Return beta * input + alpha * (mat1 @ mat2)."""
 
     def addmv(self, mat: Tensor, vec: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
-        """Beta * input + alpha * (mat @ vec)."""
+        """Return beta * input + alpha * (mat @ vec)."""
 
     def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
-        """Beta * input + alpha * bmm(batch1, batch2)."""
+        """Return beta * input + alpha * bmm(batch1, batch2)."""
 
     def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
-        """Beta * input + alpha * (sum of the products of matrices): one product of matrices side by side."""
+        """Return beta * input + alpha * (sum of the matrix products), computed as one product of concatenated matrices."""
 
     def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
-        """``addmm`` in place."""
+        """Apply ``addmm`` in place."""
 
     def addmv_(self, mat: Tensor, vec: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
-        """``addmv`` in place."""
+        """Apply ``addmv`` in place."""
 
     def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
-        """``baddbmm`` in place."""
+        """Apply ``baddbmm`` in place."""
 
     def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
-        """``addbmm`` in place."""
+        """Apply ``addbmm`` in place."""
 
     def inner(self, other: Tensor, *, out: Any = None) -> Tensor:
-        """Sums of products over the last dimensions of both; numbers are multiplied.
+        """Return sums of products over the last dimensions of both; 0-dimensional operands are multiplied.
 
         Raises:
             ShapeError: The last dimensions have different sizes.
         """
 
     def kron(self, other: Tensor, *, out: Any = None) -> Tensor:
-        """Kronecker product: every element of the first is replaced by its product with the second."""
+        """Return the Kronecker product: every element of the first operand is replaced by its product with the second."""
 
     def cholesky_solve(self, input2: Tensor, upper: _bool = False, *, out: Any = None) -> Tensor:
-        """X with A @ X == input for A with the Cholesky factor input2."""
+        """Return X with A @ X == input for A with the Cholesky factor input2."""
 
     def cholesky_inverse(self, upper: _bool = False, *, out: Any = None) -> Tensor:
-        """Inverses of the matrices with Cholesky factors ``input``."""
+        """Return the inverses of the matrices with Cholesky factors ``input``."""
 
     def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor, *, out: Any = None) -> Tensor:
-        """``linalg.lu_solve`` with the right-hand side first."""
+        """Run ``linalg.lu_solve`` with the right-hand side first."""
 
     def triangular_solve(self, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: Any = None) -> Any:
-        """X with A @ X == input (``transpose``: A.mT @ X == input) for triangular A, and a copy of A."""
+        """Return X with A @ X == input (``transpose``: A.mT @ X == input) for triangular A, and a copy of A."""
 
     def resize_(self, *size: _int | Sequence[_int], memory_format: Any = None) -> Tensor:
-        """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.
+        """Resize in place: elements in memory stay, and elements that the storage had no room for are uninitialised.
 
-        Where the storage is too small, the tensor moves to a new one; other tensors stay on the old one, which PyTorch
-        would grow for all.
+        If the storage is too small, the tensor moves to a new one. Other tensors stay on the old storage, which PyTorch
+        would enlarge for all of them.
 
         Raises:
             AutogradError: The tensor requires grad.
@@ -1223,13 +1223,13 @@ class OperatorMethods:
         """
 
     def resize_as_(self, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-        """``resize_`` to another tensor's shape; ``preserve_format`` takes its memory format, too."""
+        """Apply ``resize_`` with another tensor's shape; ``preserve_format`` also takes its memory format."""
 
     def equal(self, other: Tensor) -> Any:
         """Whether two tensors have the same shape and equal elements."""
 
     def isclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
-        """|input - other| <= atol + rtol * |other|, element by element; infinities are close to themselves only.
+        """Return |input - other| <= atol + rtol * |other| for each element; infinities are close only to themselves.
 
         Raises:
             DtypeError: The tensors have different dtypes.
@@ -1237,102 +1237,102 @@ class OperatorMethods:
         """
 
     def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Any:
-        """Whether all elements are close, as ``isclose`` says."""
+        """Whether all elements are close, as defined by ``isclose``."""
 
     def narrow_copy(self, dim: _int, start: _int, length: _int, *, out: Any = None) -> Tensor:
-        """``narrow`` as a copy.
+        """Return ``narrow`` as a copy.
 
         Raises:
             ShapeError: The dimension does not exist.
         """
 
     def tril_(self, diagonal: _int = 0) -> Tensor:
-        """``tril`` in place."""
+        """Apply ``tril`` in place."""
 
     def triu_(self, diagonal: _int = 0) -> Tensor:
-        """``triu`` in place."""
+        """Apply ``triu`` in place."""
 
     def cumsum_(self, dim: _int, *, dtype: Any = None, axis: Any = None) -> Tensor:
-        """``cumsum`` in place."""
+        """Apply ``cumsum`` in place."""
 
     def cumprod_(self, dim: _int, *, dtype: Any = None, axis: Any = None) -> Tensor:
-        """``cumprod`` in place."""
+        """Apply ``cumprod`` in place."""
 
     def apply_(self, callable: Any) -> Tensor:
-        """Each element replaced by what a function of a Python number gives for it, in place; slow.
+        """Replace each element by the result of a function of it as a Python number, in place; slow.
 
         Args:
             input: Any shape.
-            callable: Takes a number and gives one.
+            callable: Takes a number and returns one.
 
         Raises:
             AutogradError: The tensor requires grad.
         """
 
     def map_(self, tensor: Tensor, callable: Any) -> Tensor:
-        """Each element replaced by what a function gives for it and the other tensor's, in place; slow.
+        """Replace each element by the result of a function of it and the other tensor's element, in place; slow.
 
         Args:
             input: Any shape.
-            tensor: Broadcast to that shape.
-            callable: Takes two numbers and gives one.
+            tensor: Broadcasts to that shape.
+            callable: Takes two numbers and returns one.
 
         Raises:
             AutogradError: The tensor requires grad.
         """
 
     def map2_(self, x: Tensor, y: Tensor, callable: Any) -> Tensor:
-        """``map_`` with two other tensors."""
+        """Apply ``map_`` with two other tensors."""
 
     def fill_diagonal_(self, fill_value: Scalar, wrap: _bool = False) -> Tensor:
-        """One value at the indices ``(i, i, ...)``, in place.
+        """Write one value at the indices ``(i, i, ...)``, in place.
 
         Args:
             input: A matrix, or a tensor with equal sizes.
             fill_value: The value.
-            wrap: Whether the diagonal of a tall matrix begins anew below, after a row without it.
+            wrap: Whether the diagonal of a tall matrix starts again below, after one row without it.
 
         Raises:
-            ShapeError: There are fewer than 2 dimensions, or more of different sizes.
+            ShapeError: The input has fewer than 2 dimensions, or more than 2 of different sizes.
         """
 
     def softmax(self, dim: _int, dtype: DType | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-        """exp(input) / sum(exp(input)) along ``dim``, without overflow."""
+        """Return exp(input) / sum(exp(input)) along ``dim``, without overflow."""
 
     def log_softmax(self, dim: _int, dtype: DType | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-        """log(softmax(input)) along ``dim``, accurate for small probabilities."""
+        """Return log(softmax(input)) along ``dim``, accurate for small probabilities."""
 
     def heaviside(self, values: Tensor, *, out: Any = None) -> Tensor:
-        """0 where input is negative or NaN, ``values`` where it is 0, else 1.
+        """Return 0 where input is negative or NaN, ``values`` where it is 0, else 1.
 
         Raises:
             DtypeError: The dtypes differ, or are complex.
         """
 
     def heaviside_(self, values: Tensor) -> Tensor:
-        """``heaviside`` in place."""
+        """Apply ``heaviside`` in place."""
 
     def nan_to_num(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None, *, out: Any = None) -> Tensor:
-        """Finite numbers for NaN and infinities; by default 0 and the dtype's largest and smallest numbers.
+        """Replace NaN and infinities by finite numbers; by default 0 and the dtype's largest and smallest numbers.
 
-        Parts of complex numbers are replaced one by one.
+        The parts of complex numbers are replaced separately.
         """
 
     def nan_to_num_(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
-        """``nan_to_num`` in place."""
+        """Apply ``nan_to_num`` in place."""
 
     def float_power(self, exponent: Operand, *, out: Any = None) -> Tensor:
-        """Power, in float64, or in complex128 where an operand is complex."""
+        """Return the power in float64, or in complex128 if an operand is complex."""
 
     def float_power_(self, exponent: Operand) -> Tensor:
-        """``float_power`` in place.
+        """Apply ``float_power`` in place.
 
         Raises:
-            DtypeError: The input's dtype is not the result's.
+            DtypeError: The input's dtype differs from the result's.
         """
 
     def addr(self, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
-        """``beta * input + alpha * outer(vec1, vec2)``; with beta = 0, input takes no part.
+        """Return ``beta * input + alpha * outer(vec1, vec2)``; with beta = 0, the input is ignored.
 
         Args:
             input: Broadcasts to [n, m].
@@ -1342,28 +1342,28 @@ class OperatorMethods:
             alpha: Factor of the outer product.
 
         Raises:
-            ShapeError: A vector has not one dimension.
-            DtypeError: A factor is of a higher category than the result.
-            ArgumentError: The dtype of the result does not hold a factor.
+            ShapeError: A vector does not have one dimension.
+            DtypeError: A factor has a higher category than the result.
+            ArgumentError: The dtype of the result cannot hold a factor.
         """
 
     def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
-        """``addr`` in place."""
+        """Apply ``addr`` in place."""
 
     def prelu(self, weight: Tensor) -> Tensor:
-        """The input where positive, else ``weight * input``.
+        """Return the input where it is positive, else ``weight * input``.
 
         Args:
             input: [N, C, ...], or fewer than two dimensions for one weight.
             weight: [C], [1] or [].
 
         Raises:
-            ShapeError: The weight has not one number for each channel.
+            ShapeError: The weight does not have one number for each channel.
             DtypeError: The dtypes differ.
         """
 
     def to(self, *args: Any, device: Device | str | _int | None = None, dtype: DType | None = None, non_blocking: _bool = False, copy: _bool = False, memory_format: Any = None) -> Tensor:
-        """This tensor with another dtype or on another device; itself where nothing changes and ``copy`` is False."""
+        """Return this tensor with another dtype or on another device; itself if nothing changes and ``copy`` is False."""
 
     def float(self, memory_format: Any = None) -> Tensor:
         """This tensor as float32."""
@@ -1405,91 +1405,91 @@ class OperatorMethods:
         """This tensor as complex128."""
 
     def type_as(self, other: Tensor) -> Tensor:
-        """This tensor with another tensor's dtype."""
+        """Return this tensor with another tensor's dtype."""
 
     def cpu(self, memory_format: Any = None) -> Tensor:
-        """This tensor in host memory."""
+        """Return this tensor in host memory."""
 
     def cuda(self, device: Any = None, non_blocking: _bool = False, memory_format: Any = None) -> Tensor:
-        """This tensor on the device called ``cuda``, or on another one that is given by number or name."""
+        """Return this tensor on the device ``cuda``, or on another one given by number or name."""
 
     def conj(self) -> Tensor:
-        """Complex conjugates, a view of the same memory that says so (``is_conj``); a real tensor itself."""
+        """Return complex conjugates as a marked view of the same memory (``is_conj``); a real tensor returns itself."""
 
     def resolve_conj(self) -> Tensor:
-        """A copy of a conjugated view that has the conjugates in memory; any other tensor itself."""
+        """Return a copy of a conjugated view with the conjugates in memory; any other tensor returns itself."""
 
     def resolve_neg(self) -> Tensor:
-        """A copy of a negated view that has the negatives in memory; any other tensor itself."""
+        """Return a copy of a negated view with the negatives in memory; any other tensor returns itself."""
 
     def is_conj(self) -> Any:
-        """Whether the conjugates of the elements are in memory: those of a complex tensor, if it is a view by ``conj``."""
+        """Whether memory holds the conjugates of the elements: true of a complex tensor that is a view by ``conj``."""
 
     def is_neg(self) -> Any:
-        """Whether the negatives of the elements are in memory, as for the imaginary part of a conjugated view."""
+        """Whether memory holds the negatives of the elements, as for the imaginary part of a conjugated view."""
 
     def isreal(self) -> Tensor:
         """Whether elements have no imaginary part."""
 
     def adjoint(self) -> Tensor:
-        """Conjugate transposes of matrices: the last two dimensions exchanged. A number's is its conjugate, with a warning.
+        """Return conjugate transposes, with the last two dimensions swapped; a number is conjugated, with a warning.
 
         Raises:
             ShapeError: The tensor is a vector.
         """
 
     def vdot(self, other: Tensor, *, out: Any = None) -> Tensor:
-        """Inner product of two vectors, the first one conjugated."""
+        """Return the inner product of two vectors; the first one is conjugated."""
 
     def clamp(self, min: Operand | None = None, max: Operand | None = None, *, out: Any = None) -> Tensor:
-        """Limited to the range from min to max, which are numbers or tensors; None means no limit.
+        """Limit elements to the range from min to max, which are numbers or tensors; None means no limit.
 
         Raises:
             ArgumentError: Both limits are None.
         """
 
     def clip(self, min: Operand | None = None, max: Operand | None = None, *, out: Any = None) -> Tensor:
-        """Limited to the range from min to max, which are numbers or tensors; None means no limit.
+        """Limit elements to the range from min to max, which are numbers or tensors; None means no limit.
 
         Raises:
             ArgumentError: Both limits are None.
         """
 
     def clamp_(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-        """``clamp`` in place."""
+        """Apply ``clamp`` in place."""
 
     def clip_(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-        """``clamp`` in place."""
+        """Apply ``clamp`` in place."""
 
     def where(self, condition: Tensor, other: Operand) -> Tensor:
-        """``input`` where the condition holds, else ``other``."""
+        """Return ``input`` where the condition holds, else ``other``."""
 
     def masked_fill(self, mask: Tensor, value: Operand) -> Tensor:
-        """``value`` where the mask holds, else ``input``; the dtype is the input's."""
+        """Return ``value`` where the mask holds, else ``input``; the dtype is the input's."""
 
     def frexp(self, *, out: Any = None) -> Any:
-        """``mantissa`` and int32 ``exponent`` with input = mantissa * 2**exponent, 1/2 <= |mantissa| < 1.
+        """Return ``mantissa`` and int32 ``exponent`` with input = mantissa * 2**exponent, 1/2 <= |mantissa| < 1.
 
         Raises:
-            UndefinedDtype: The input is not of a floating-point dtype.
+            UndefinedDtype: The input does not have a floating-point dtype.
         """
 
     def ldexp(self, other: Tensor, *, out: Any = None) -> Tensor:
-        """``input * 2 ** other``; with whole exponents it is rounded once, and floats keep their dtype."""
+        """Return ``input * 2 ** other``, rounded once if exponents are integral; floats keep their dtype."""
 
     def ldexp_(self, other: Tensor) -> Tensor:
-        """``ldexp`` in place."""
+        """Apply ``ldexp`` in place."""
 
     def histc(self, bins: _int = 100, min: Scalar = 0, max: Scalar = 0, *, out: Any = None) -> Tensor:
-        """Numbers of elements in bins of equal width from ``min`` to ``max``, by default those of the elements.
+        """Count the elements in bins of equal width from ``min`` to ``max``, by default the range of the elements.
 
-        Elements outside are not counted; the last bin holds its upper bound.
+        Elements outside of the range are not counted; the last bin includes its upper bound.
 
         Args:
             input: Floating-point numbers.
             bins: Number of bins.
             min: Lower bound.
-            max: Upper bound; the elements' bounds where both are equal.
+            max: Upper bound. If both are equal, the bounds are those of the elements.
 
         Raises:
             ArgumentError: The number of bins is below 1, or the range is not finite, or max is less than min.
@@ -1497,27 +1497,27 @@ class OperatorMethods:
         """
 
     def histogram(self, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: _bool = False, out: Any = None) -> Any:
-        """Numbers of elements in bins, and the bins' bounds.
+        """Return the counts of elements in bins, and the bin edges.
 
         Args:
             input: Floating-point numbers.
-            bins: Number of bins of equal width, or a vector of increasing bounds.
-            range: Two bounds of bins of equal width; by default those of the elements.
+            bins: Number of bins of equal width, or a vector of increasing edges.
+            range: Lower and upper bound of bins of equal width; by default those of the elements.
             weight: Weight of each element; by default 1.
-            density: Divide by the sum of the counts and the bins' widths, so that the integral is 1.
+            density: Whether to divide by the sum of the counts and by the bins' widths, so that the integral is 1.
 
         Raises:
             ArgumentError: The number of bins is below 1, or the range is not finite or not increasing.
-            DtypeError: Bounds or weights have another dtype.
-            ShapeError: The bounds are not a vector, or some element has no weight.
+            DtypeError: Edges or weights have another dtype.
+            ShapeError: The edges are not a vector, or an element has no weight.
         """
 
     def cov(self, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
-        """Covariances of variables (rows), each observed several times (columns).
+        """Return the covariances of variables (rows), each observed several times (columns).
 
         Args:
             input: [variables, observations], or the observations of one variable.
-            correction: Subtracted from the number of observations.
+            correction: Number that is subtracted from the number of observations.
             fweights: How often each observation was made.
             aweights: How much each observation counts.
 
@@ -1531,14 +1531,14 @@ class OperatorMethods:
         """
 
     def corrcoef(self) -> Tensor:
-        """Covariances divided by both standard deviations, from -1 to 1.
+        """Return the correlation coefficients, covariances divided by both standard deviations, from -1 to 1.
 
         Raises:
             ShapeError: The input has more than two dimensions.
         """
 
     def renorm(self, p: Scalar, dim: _int, maxnorm: Scalar, *, out: Any = None) -> Tensor:
-        """Slices along a dimension, those of a p-norm above maxnorm scaled down to it.
+        """Scale down the slices along a dimension whose p-norm is greater than maxnorm to that norm.
 
         Raises:
             ArgumentError: p is not positive, or maxnorm is negative.
@@ -1546,10 +1546,10 @@ class OperatorMethods:
         """
 
     def renorm_(self, p: Scalar, dim: _int, maxnorm: Scalar) -> Tensor:
-        """``renorm`` in place."""
+        """Apply ``renorm`` in place."""
 
     def median(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-        """The median, the lower of two middle elements; along a dimension (values, indices). NaN if there is one.
+        """Return the median, the lower of two middle elements; along a dimension (values, indices). NaN if an element is.
 
         Raises:
             DimensionError: The dimension has no elements.
@@ -1557,7 +1557,7 @@ class OperatorMethods:
         """
 
     def nanmedian(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-        """The median of the elements that are not NaN; NaN where all are NaN. Results as of ``median``.
+        """Return the median of the elements that are not NaN; NaN where all are NaN. The results are those of ``median``.
 
         Raises:
             DimensionError: The dimension has no elements.
@@ -1565,7 +1565,7 @@ class OperatorMethods:
         """
 
     def mode(self, dim: _int = -1, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-        """The most frequent element along a dimension, the smallest of several, and the last of its positions.
+        """Return the most frequent element along a dimension, the smallest of several, and its last position.
 
         Raises:
             DimensionError: The dimension has no elements.
@@ -1573,7 +1573,7 @@ class OperatorMethods:
         """
 
     def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-        """The k-th smallest element along a dimension, counted from 1, and its position; NaN is the largest.
+        """Return the k-th smallest element along a dimension, counted from 1, and its position; NaN is the largest.
 
         Raises:
             ArgumentError: k is less than 1 or greater than the dimension's size.
@@ -1581,19 +1581,19 @@ class OperatorMethods:
         """
 
     def msort(self, *, out: Any = None) -> Tensor:
-        """Elements in order along the first dimension; NaN counts as the largest."""
+        """Sort the elements along the first dimension; NaN counts as the largest."""
 
     def quantile(self, q: Operand, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-        """The elements at the fractions q of the order, along a dimension or of all; NaN if there is one.
+        """Return the q-quantiles of the elements, along a dimension or of all; NaN if an element is.
 
-        With n elements, the rank is q * (n - 1). Between two ranks, ``interpolation`` says what is taken: ``linear``, a
-        weighted mean; ``lower`` or ``higher``; ``nearest`` (the even rank of two); ``midpoint``, their mean.
+        With n elements, the rank is q * (n - 1). Between two ranks, ``interpolation`` selects the result: ``linear``, a
+        weighted mean; ``lower`` or ``higher``; ``nearest`` (in a tie the even rank); ``midpoint``, the mean of both.
 
         Args:
             input: float32 or float64.
-            q: A number, or a vector, whose elements are a first dimension of the result.
-            dim: The dimension; all elements where None.
-            keepdim: Whether it stays, with size 1.
+            q: A number, or a vector, which adds a first dimension to the result.
+            dim: The dimension; None for all elements.
+            keepdim: Whether the dimension stays, with size 1.
             interpolation: As above.
 
         Raises:
@@ -1603,56 +1603,56 @@ class OperatorMethods:
         """
 
     def nanquantile(self, q: Operand, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-        """``quantile`` of the elements that are not NaN; NaN where all are NaN."""
+        """Return the ``quantile`` of the elements that are not NaN; NaN where all are NaN."""
 
     def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-        """The smallest and the largest element, of all or along a dimension."""
+        """Return the smallest and the largest element, of all or along a dimension."""
 
     def nanmean(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-        """Mean of the elements that are not NaN; NaN where all are NaN.
+        """Return the mean of the elements that are not NaN; NaN where all are NaN.
 
         Raises:
             DtypeError: The elements are integers or bools.
         """
 
     def hash_tensor(self, dim: _int | Sequence[_int] | None = (), *, keepdim: _bool = False, mode: _int = 0, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-        """A hash of the elements, uint64: exclusive or of their bits as float64 or 64-bit integers.
+        """Return a hash of the elements, uint64: exclusive or of their bits as float64 or 64-bit integers.
 
         Raises:
-            ArgumentError: Another mode than 0.
+            ArgumentError: The mode is not 0.
             UndefinedDtype: The elements are complex.
         """
 
     def logcumsumexp(self, dim: _int, *, axis: Any = None, out: Any = None) -> Tensor:
-        """Logarithm of the sum of exponentials of the elements up to each one, without overflow."""
+        """Return the logarithm of the running sum of exponentials along a dimension, without overflow."""
 
     def bincount(self, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
-        """How often 0, 1, 2 ... occur among the elements, or the sums of their weights.
+        """Count how often 0, 1, 2 ... occur among the elements, or add up their weights.
 
         Args:
             input: A vector of integers, none negative.
-            weights: A weight for each; float32 ones are added up as such, others as float64.
-            minlength: Size of the result, at least.
+            weights: One weight per element; float32 weights are added up in float32, others in float64.
+            minlength: Minimum size of the result.
 
         Raises:
             ArgumentError: An element or minlength is negative.
-            ShapeError, UndefinedDtype: As the arguments say.
+            ShapeError, UndefinedDtype: The arguments are not as described.
         """
 
     def cumsum(self, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
-        """Sums of the elements up to each one along a dimension; int64 for integers and bools."""
+        """Return the running sums along a dimension, each including its element; int64 for integers and bools."""
 
     def cumprod(self, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
-        """Products of the elements up to each one along a dimension; int64 for integers and bools."""
+        """Return the running products along a dimension, each including its element; int64 for integers and bools."""
 
     def cummax(self, dim: _int, *, axis: Any = None, out: Any = None) -> Any:
-        """Largest element up to each one along a dimension, and its position, the last of equals."""
+        """Return the running maximum along a dimension and its position, the last of equal elements."""
 
     def cummin(self, dim: _int, *, axis: Any = None, out: Any = None) -> Any:
-        """Smallest element up to each one along a dimension, and its position, the last of equals."""
+        """Return the running minimum along a dimension and its position, the last of equal elements."""
 
     def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-        """Differences of neighbours along a dimension, taken n times; exclusive or for bools.
+        """Return the n-th differences of adjacent elements along a dimension; exclusive or for bools.
 
         Raises:
             ShapeError: The tensor has no dimensions.
@@ -1660,7 +1660,7 @@ class OperatorMethods:
         """
 
     def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
-        """Matrices of zeros with the last dimension on a diagonal.
+        """Return matrices of zeros with the last dimension of the input on a diagonal.
 
         Args:
             input: (..., n).
@@ -1669,174 +1669,174 @@ class OperatorMethods:
             dim2: The result's dimension of columns.
 
         Returns:
-            The leading dimensions, and two of size n + |offset|.
+            A tensor with the leading dimensions of the input and two dimensions of size n + |offset|.
 
         Raises:
-            ShapeError: Both dims are the same.
+            ShapeError: Both dims are equal.
         """
 
     def diag(self, diagonal: _int = 0, *, out: Any = None) -> Tensor:
-        """A square matrix with a vector on a diagonal, or a copy of a matrix's diagonal.
+        """Return a square matrix with a vector on a diagonal, or a copy of a diagonal of a matrix.
 
         Raises:
-            ShapeError: The tensor is neither.
+            ShapeError: The tensor is neither a vector nor a matrix.
         """
 
     def diagflat(self, offset: _int = 0) -> Tensor:
-        """A square matrix with all elements, in row-major order, on a diagonal."""
+        """Return a square matrix with all elements, in row-major order, on a diagonal."""
 
     def fliplr(self) -> Tensor:
-        """Columns, the second dimension, in reverse order; a copy.
+        """Return a copy with the columns, the second dimension, in reverse order.
 
         Raises:
             ShapeError: The tensor has no second dimension.
         """
 
     def flipud(self) -> Tensor:
-        """Rows, the first dimension, in reverse order; a copy.
+        """Return a copy with the rows, the first dimension, in reverse order.
 
         Raises:
             ShapeError: The tensor has no dimension.
         """
 
     def rot90(self, k: _int = 1, dims: Any = (0, 1)) -> Tensor:
-        """The plane of two dimensions rotated by k right angles, from the first dimension towards the second; a copy.
+        """Return a copy rotated by k right angles in the plane of two dims, from the first towards the second.
 
         Raises:
-            ShapeError: There are not two different dims.
+            ShapeError: ``dims`` does not list two different dimensions.
         """
 
     def nonzero_static(self, *, size: _int, fill_value: _int = -1, out: Any = None) -> Tensor:
-        """Indices of ``size`` elements that are not zero: (size, dimensions); rows beyond them hold ``fill_value``.
+        """Return the indices of ``size`` nonzero elements: (size, dimensions). Surplus rows hold ``fill_value``.
 
         Raises:
             ArgumentError: The size is negative.
         """
 
     def flip(self, *dims: _int | Sequence[_int]) -> Tensor:
-        """Elements in reverse order along dimensions; a copy.
+        """Return a copy with the elements in reverse order along dimensions.
 
         Raises:
             ArgumentTypeError: No dimensions are given, not even an empty list.
         """
 
     def repeat(self, *repeats: _int | Sequence[_int]) -> Tensor:
-        """Copies of the tensor along every dimension; more repeats than dimensions add leading ones."""
+        """Return copies of the tensor along every dimension; more repeats than dimensions add leading dimensions."""
 
     def movedim(self, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:
-        """One dimension (or several) moved to other positions; the others keep their order."""
+        """Move one dimension (or several) to other positions; the others keep their order."""
 
     def moveaxis(self, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:
-        """One dimension (or several) moved to other positions; the others keep their order."""
+        """Move one dimension (or several) to other positions; the others keep their order."""
 
     def broadcast_to(self, size: _int | Sequence[_int]) -> Tensor:
-        """The tensor expanded to a shape."""
+        """Return the tensor expanded to a shape."""
 
     def expand_as(self, other: Tensor) -> Tensor:
-        """The tensor expanded to another tensor's shape."""
+        """Return the tensor expanded to another tensor's shape."""
 
     def view_as(self, other: Tensor) -> Tensor:
-        """The tensor viewed as another tensor's shape."""
+        """Return a view of the tensor in another tensor's shape."""
 
     def unflatten(self, dim: _int, sizes: _int | Sequence[_int]) -> Tensor:
-        """One dimension as several; one of the sizes may be -1.
+        """Split one dimension into several; one of the sizes may be -1.
 
         Raises:
-            ShapeError: The sizes do not multiply to that of the dimension, or there are none.
+            ShapeError: The sizes are empty, or do not multiply to that of the dimension.
         """
 
     def ravel(self) -> Tensor:
-        """The tensor as one dimension; a view where its elements are contiguous."""
+        """Return the tensor with one dimension; a view if the tensor is contiguous."""
 
     def reshape_as(self, other: Tensor) -> Tensor:
-        """The same elements in another tensor's shape."""
+        """Return the same elements in another tensor's shape."""
 
     def sum_to_size(self, *size: _int | Sequence[_int]) -> Tensor:
-        """Sums over dimensions, so that the result has a shape that broadcasts to the tensor's.
+        """Sum over dimensions so that the result has the given shape, which broadcasts to the tensor's.
 
         Raises:
-            ShapeError: The shape does not broadcast to the tensor's.
+            ShapeError: The given shape does not broadcast to the tensor's.
         """
 
     def select_scatter(self, src: Tensor, dim: _int, index: _int) -> Tensor:
-        """A copy of the tensor with ``src`` at one position of a dimension."""
+        """Return a copy of the tensor with ``src`` at one position of a dimension."""
 
     def slice_scatter(self, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, axis: Any = None, out: Any = None) -> Tensor:
-        """A copy of the tensor with ``src`` at a slice of a dimension."""
+        """Return a copy of the tensor with ``src`` at a slice of a dimension."""
 
     def diagonal_scatter(self, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
-        """A copy of the tensor with ``src`` on a diagonal."""
+        """Return a copy of the tensor with ``src`` on a diagonal."""
 
     def as_strided_scatter(self, src: Tensor, size: _int | Sequence[_int], stride: _int | Sequence[_int], storage_offset: _int | None = None) -> Tensor:
-        """A copy of the tensor with ``src`` at a view of any geometry."""
+        """Return a copy of the tensor with ``src`` at a view of any geometry."""
 
     def transpose_(self, dim0: _int, dim1: _int) -> Tensor:
-        """``transpose`` in place."""
+        """Apply ``transpose`` in place."""
 
     def swapaxes_(self, dim0: _int, dim1: _int) -> Tensor:
-        """``transpose`` in place."""
+        """Apply ``transpose`` in place."""
 
     def swapdims_(self, dim0: _int, dim1: _int) -> Tensor:
-        """``transpose`` in place."""
+        """Apply ``transpose`` in place."""
 
     def t_(self) -> Tensor:
-        """``t`` in place."""
+        """Apply ``t`` in place."""
 
     def squeeze_(self, dim: Any = None, *, axis: Any = None) -> Tensor:
-        """``squeeze`` in place."""
+        """Apply ``squeeze`` in place."""
 
     def unsqueeze_(self, dim: _int, *, axis: Any = None) -> Tensor:
-        """``unsqueeze`` in place."""
+        """Apply ``unsqueeze`` in place."""
 
     def as_strided_(self, size: _int | Sequence[_int], stride: _int | Sequence[_int], storage_offset: _int | None = None) -> Tensor:
-        """``as_strided`` in place."""
+        """Apply ``as_strided`` in place."""
 
     def split_with_sizes(self, split_sizes: _int | Sequence[_int], dim: _int = 0, *, axis: Any = None) -> Any:
-        """Views of consecutive parts of the listed sizes."""
+        """Return views of consecutive parts of the listed sizes."""
 
     def tensor_split(self, indices_or_sections: Any = None, dim: _int = 0, *, sections: Any = None, indices: Any = None, axis: Any = None) -> Any:
-        """Views of a number of parts whose sizes differ by at most one, or of the parts between positions.
+        """Return views of a number of parts whose sizes differ by at most one, or of the parts between positions.
 
         Raises:
-            ArgumentError: The number of parts is not positive, or larger than memory holds.
+            ArgumentError: The number of parts is not positive, or so large that no memory holds the tuple.
             ShapeError: The tensor has no dimension.
         """
 
     def hsplit(self, indices_or_sections: Any) -> Any:
-        """Views of parts side by side: along the second dimension, or the only one."""
+        """Return views of the parts along the second dimension, or along the only one."""
 
     def vsplit(self, indices_or_sections: Any) -> Any:
-        """Views of parts below each other: along the first of at least two dimensions."""
+        """Return views of the parts along the first of at least two dimensions."""
 
     def dsplit(self, indices_or_sections: Any) -> Any:
-        """Views of parts along the third dimension."""
+        """Return views of the parts along the third dimension."""
 
     def reshape(self, *shape: _int | Sequence[_int]) -> Tensor:
-        """The same elements as another shape; a view where possible, else a copy. -1 is inferred."""
+        """Return the same elements in another shape; a view where possible, else a copy. -1 is inferred."""
 
     def as_strided(self, size: _int | Sequence[_int], stride: _int | Sequence[_int], storage_offset: _int | None = None) -> Tensor:
-        """A view with any geometry; the offset counts from the start of the storage, by default the tensor's own."""
+        """Return a view with any geometry. The offset counts from the storage's start; by default it is the tensor's."""
 
     def contiguous(self, *, memory_format: Any = None) -> Tensor:
-        """This tensor if its elements lie in a memory format (row-major by default), else a copy for which that holds."""
+        """Return the tensor if it has a memory format (row-major by default), else a copy in that format."""
 
     def flatten(self, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
-        """Dimensions from ``start_dim`` to ``end_dim`` merged into one."""
+        """Merge the dimensions from ``start_dim`` to ``end_dim`` into one."""
 
     def select(self, dim: _int, index: _int) -> Tensor:
-        """One position of a dimension; a view without that dimension."""
+        """Return one position of a dimension: a view without that dimension."""
 
     def narrow(self, dim: _int, start: Any, length: _int) -> Tensor:
-        """``length`` positions of a dimension from ``start`` on, a number or a tensor of one integer; a view."""
+        """Return a view of ``length`` positions of a dimension from ``start``, a number or a tensor of one integer."""
 
     def split(self, split_size_or_sections: Any = None, dim: _int = 0, *, split_size: Any = None, axis: Any = None) -> Any:
-        """Views of consecutive parts, of one size (the last may be smaller) or of the listed sizes.
+        """Return views of consecutive parts, of one size (the last may be smaller) or of the listed sizes.
 
         Args:
             input: Any shape.
             split_size_or_sections: The size, or the sizes.
-            dim: The dimension that is divided.
-            split_size: The method's name of ``split_size_or_sections``.
+            dim: The dimension to split.
+            split_size: The name that the method uses for ``split_size_or_sections``.
 
         Raises:
             ArgumentTypeError: No size is given.
@@ -1845,36 +1845,34 @@ class OperatorMethods:
         """
 
     def chunk(self, chunks: _int, dim: _int = 0, *, axis: Any = None) -> Any:
-        """Views of at most ``chunks`` consecutive parts of equal size (the last may be smaller)."""
+        """Return views of at most ``chunks`` consecutive parts of equal size (the last may be smaller)."""
 
     def unbind(self, dim: _int = 0, *, axis: Any = None) -> Any:
-        """Views of every position of a dimension."""
+        """Return a view of every position of a dimension."""
 
     def unsafe_chunk(self, chunks: _int, dim: _int = 0, *, axis: Any = None) -> Any:
-        """``chunk``, whose parts count as tensors of their own: autograd does not follow them through changes in place."""
+        """Apply ``chunk``; autograd treats the parts as independent tensors when they change in place."""
 
     def unsafe_split(self, split_size: _int, dim: _int = 0, *, axis: Any = None) -> Any:
-        """``split``, whose parts count as tensors of their own: autograd does not follow them through changes in place."""
+        """Apply ``split``; autograd treats the parts as independent tensors when they change in place."""
 
     def unsafe_split_with_sizes(self, split_sizes: _int | Sequence[_int], dim: _int = 0, *, axis: Any = None) -> Any:
-        """``split_with_sizes``, whose parts count as tensors of their own: autograd does not follow them through changes in
-        place.
-        """
+        """Apply ``split_with_sizes``; autograd treats the parts as independent tensors when they change in place."""
 
     def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
-        """Short-time Fourier transform: result[f, t] = sum of window[k] input[t hop + k] exp(-2i pi f k / n_fft).
+        """Apply the short-time Fourier transform: result[f, t] = sum of window[k] input[t hop + k] exp(-2i pi f k / n_fft).
 
         Args:
             input: A signal, (length,) or (batch, length).
             n_fft: Points of a transform.
             hop_length: Points between transforms; by default n_fft // 4.
-            win_length: Size of the window, in the middle of the points; by default n_fft.
-            window: Factors; by default ones.
-            center: Whether transform t is centred at point t * hop; the signal is then continued at both ends.
-            pad_mode: How: ``reflect``, ``constant`` (zeros), ``replicate`` or ``circular``.
+            win_length: Size of the window, which is centred in the points; by default n_fft.
+            window: Factors; ones by default.
+            center: Whether transform t is centred at point t * hop; the signal is then padded at both ends.
+            pad_mode: Mode of this padding: ``reflect``, ``constant`` (zeros), ``replicate`` or ``circular``.
             normalized: Whether results are divided by the square root of n_fft.
-            onesided: Whether frequencies that mirror others are left out; by default for real signals and windows.
-            return_complex: Whether the result is complex; else it has a last dimension of real and imaginary parts.
+            onesided: Whether to omit frequencies that mirror others; by default for real signals and windows.
+            return_complex: Whether the result is complex; else its last dimension holds real and imaginary parts.
             align_to_window: Without ``center``, whether the first window, not the first transform, starts at point 0.
 
         Returns:
@@ -1882,70 +1880,72 @@ class OperatorMethods:
 
         Raises:
             ArgumentError: Arguments are out of range or contradict each other.
-            DtypeError: The signal is not of floats.
-            ShapeError: The signal or the window has another shape.
+            DtypeError: The signal does not have a floating-point dtype.
+            ShapeError: The signal or the window has a wrong shape.
         """
 
     def istft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> Tensor:
-        """Inverse of ``stft``: overlapping inverse transforms, added up and divided by the sums of squared windows.
+        """Invert ``stft``: add up overlapping inverse transforms and divide by the sums of squared windows.
 
         Args:
             input: Spectra, (frequencies, transforms) or (batch, frequencies, transforms), complex.
             n_fft: Points of a transform.
             hop_length: Points between transforms; by default n_fft // 4.
             win_length: Size of the window; by default n_fft.
-            window: Factors; by default ones.
-            center: Whether transforms are centred at their points, so that both ends are cut off.
+            window: Factors; ones by default.
+            center: Whether transforms are centred at their points, so that both ends are cropped.
             normalized: Whether spectra were divided by the square root of n_fft.
-            onesided: Whether mirrored frequencies are left out; by default where there are fewer than n_fft.
-            length: Size of the signal, cut or filled up with zeros; by default what the transforms cover.
+            onesided: Whether mirrored frequencies are omitted; by default if there are fewer than n_fft.
+            length: Size of the signal, which is cropped or padded with zeros; by default the span of the transforms.
             return_complex: Whether the signal is complex.
 
         Raises:
-            ArgumentError: Arguments are out of range or contradict each other, or the windows' squares vanish somewhere.
+            ArgumentError: Arguments are out of range or contradict each other, or the sum of squared windows vanishes.
             DtypeError: The spectra are not complex.
-            ShapeError: The spectra or the window have another shape.
+            ShapeError: The spectra or the window have a wrong shape.
         """
 
     def argsort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, axis: Any = None) -> Tensor:
-        """Positions of the elements in order along a dimension; always stable, NaN counts as the largest."""
+        """Return the positions of the sorted elements along a dimension; always stable, NaN counts as the largest."""
 
     def sort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, axis: Any = None, out: Any = None) -> Any:
-        """Elements in order along a dimension, and where they were; always stable, NaN counts as the largest."""
+        """Sort along a dimension; return elements and their positions. Always stable, NaN counts as the largest."""
 
     def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, axis: Any = None, out: Any = None) -> Any:
-        """The k largest (or smallest) elements along a dimension, in order, and where they were.
+        """Return the k largest (or smallest) elements along a dimension, in order, and their positions.
 
         Raises:
             ArgumentError: The dimension has fewer elements than k.
         """
 
     def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None, *, axis: Any = None) -> Any:
-        """Distinct elements in order, or distinct slices along a dimension; each NaN is distinct.
+        """Return the distinct elements in order, or the distinct slices along a dimension; each NaN is distinct.
 
         Returns:
             The elements; with ``return_inverse`` the group of every element; with ``return_counts`` the groups' sizes.
         """
 
     def unique_consecutive(self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None, *, axis: Any = None) -> Any:
-        """The first of every run of equal elements, or of equal slices along a dimension; results as of ``unique``."""
+        """Return the first of every run of equal elements, or equal slices along a dimension; results as in ``unique``."""
 
     def polygamma(self, n: _int) -> Tensor:
-        """The n-th derivative of digamma."""
+        """Return the n-th derivative of digamma."""
 
     def polygamma_(self, n: _int) -> Tensor:
-        """``polygamma`` in place."""
+        """Apply ``polygamma`` in place."""
 
     def mvlgamma(self, p: _int, *, out: Any = None) -> Tensor:
-        """Logarithm of the multivariate gamma function: p (p - 1) / 4 log(pi) + sum of lgamma(input - k / 2) for k < p.
+        """Return the logarithm of the multivariate gamma function.
+
+        It is p (p - 1) / 4 log(pi) + sum of lgamma(input - k / 2) for k < p.
 
         Raises:
             ArgumentError: p is less than 1.
-            UndefinedDtype: The input is of bools or complex numbers.
+            UndefinedDtype: The input's dtype is bool or complex.
         """
 
     def mvlgamma_(self, p: _int) -> Tensor:
-        """``mvlgamma`` in place."""
+        """Apply ``mvlgamma`` in place."""
 
     new_zeros: Callable[..., Any]
 

@@ -4,22 +4,22 @@ from ...assembly import Tensor
 from ...schema_types import _bool, _float
 
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: _float = 0.0, is_causal: _bool = False, *, scale: _float | None = None, enable_gqa: _bool = False) -> Tensor:
-    """softmax(query @ key.mT * scale + mask) @ value; zeros where a query may look at nothing.
+    """Return softmax(query @ key.mT * scale + mask) @ value; a query that may attend to no key gives zeros.
 
     Args:
         query: [..., L, E].
         key: [..., S, E].
         value: [..., S, V].
-        attn_mask: Where a query may look at a key (bool), or what is added to the scores; broadcasts to [..., L, S].
+        attn_mask: True where a query may attend to a key, or a term for the scores; broadcasts to [..., L, S].
         dropout_p: Probability with which a weight is dropped.
-        is_causal: Whether query i looks at keys up to i only; not together with a mask.
+        is_causal: Whether query i attends only to keys 0 to i; excludes a mask.
         scale: 1 / sqrt(E) by default.
         enable_gqa: Whether several heads (dimension -3) of the query share one of key and value.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
         DtypeError: The dtypes differ.
-        ArgumentError: There is a mask, and ``is_causal`` is set.
+        ArgumentError: A mask is given and ``is_causal`` is set.
     """
 
 __all__ = [

@@ -6,47 +6,47 @@ from ...assembly import Tensor
 from ...schema_types import Scalar, _bool, _int
 
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: _int = 1) -> Tensor:
-    """Convolution of [B, C, L] or [C, L] with weights [O, C / groups, K]; padding may be 'valid' or 'same'."""
+    """Convolve [B, C, L] or [C, L] with weights [O, C / groups, K]; padding may be 'valid' or 'same'."""
 
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: _int = 1) -> Tensor:
-    """Convolution of [B, C, H, W] or [C, H, W] with weights [O, C / groups, K, K]; padding may be 'valid' or 'same'."""
+    """Convolve [B, C, H, W] or [C, H, W] with weights [O, C / groups, K, K]; padding may be 'valid' or 'same'."""
 
 def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: _int = 1) -> Tensor:
-    """Convolution of [B, C, D, H, W] or [C, D, H, W] with weights [O, C / groups, K, K, K]."""
+    """Convolve [B, C, D, H, W] or [C, D, H, W] with weights [O, C / groups, K, K, K]."""
 
 def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: _int = 1, dilation: Any = 1) -> Tensor:
-    """Transposed convolution of [B, C, L] or [C, L] with weights [C, O / groups, K]."""
+    """Apply the transposed convolution with weights [C, O / groups, K] to [B, C, L] or [C, L]."""
 
 def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: _int = 1, dilation: Any = 1) -> Tensor:
-    """Transposed convolution of [B, C, H, W] or [C, H, W] with weights [C, O / groups, K, K]."""
+    """Apply the transposed convolution with weights [C, O / groups, K, K] to [B, C, H, W] or [C, H, W]."""
 
 def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: _int = 1, dilation: Any = 1) -> Tensor:
-    """Transposed convolution of [B, C, D, H, W] or [C, D, H, W] with weights [C, O / groups, K, K, K]."""
+    """Apply the transposed convolution with weights [C, O / groups, K, K, K] to [B, C, D, H, W] or [C, D, H, W]."""
 
 def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: _bool, output_padding: Any, groups: _int) -> Tensor:
-    """Convolution of as many dimensions as the weight has, transposed if so said."""
+    """Convolve over as many dimensions as the weight has; ``transposed`` chooses the transposed convolution."""
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: _int = 0) -> Tensor:
-    """Convolution along the first dimension of [T, B, C] with weights [K, C, O] and a bias [O]: [T, B, O].
+    """Convolve the first dimension of [T, B, C] with weights [K, C, O], add a bias [O] and return [T, B, O].
 
     Raises:
-        ShapeError: The tensors have other ranks, or do not fit.
+        ShapeError: A tensor has another rank, or the tensors do not fit each other.
     """
 
 def constant_pad_nd(input: Tensor, pad: Any, value: Scalar = 0) -> Tensor:
-    """A copy with ``pad[0]`` and ``pad[1]`` elements at both ends of the last dimension, then of the one before it ...
+    """Return a copy padded by ``pad[0]`` and ``pad[1]`` elements in the last dimension, then in the one before it ...
 
     Raises:
-        ArgumentError: The dtype does not hold the value.
-        ShapeError: ``pad`` has an odd length or is for more dimensions, or cuts off more than there is.
+        ArgumentError: The dtype cannot hold the value.
+        ShapeError: ``pad`` has an odd length, is for more dimensions, or crops more elements than a dimension has.
     """
 
 def pad(input: Tensor, pad: Any, mode: str = 'constant', value: Scalar | None = None) -> Tensor:
-    """A tensor with a border.
+    """Return a tensor with a border.
 
     Args:
-        input: Any tensor; for modes other than ``constant``, one with at most two dimensions in front of the padded.
-        pad: Two numbers for each padded dimension, from the last one on; negative ones cut off.
+        input: Any tensor; modes other than ``constant`` allow at most two dimensions before the padded ones.
+        pad: Two numbers for each padded dimension, from the last one on; negative numbers crop.
         mode: ``constant``, ``reflect`` (without the edge), ``replicate`` (the edge) or ``circular``.
         value: Fill value of ``constant``; 0 if None.
 
@@ -56,16 +56,16 @@ def pad(input: Tensor, pad: Any, mode: str = 'constant', value: Scalar | None = 
     """
 
 def pixel_shuffle(input: Tensor, upscale_factor: _int) -> Tensor:
-    """[.., C * r * r, H, W] as [.., C, H * r, W * r]: groups of r * r channels become squares of pixels."""
+    """Return [.., C * r * r, H, W] as [.., C, H * r, W * r]: groups of r * r channels become squares of pixels."""
 
 def pixel_unshuffle(input: Tensor, downscale_factor: _int) -> Tensor:
-    """[.., C, H * r, W * r] as [.., C * r * r, H, W]: the inverse of ``pixel_shuffle``."""
+    """Return [.., C, H * r, W * r] as [.., C * r * r, H, W]: the inverse of ``pixel_shuffle``."""
 
 def channel_shuffle(input: Tensor, groups: _int) -> Tensor:
-    """Channels of [B, C, ..] dealt out: the first of every group, then the second of every group ...
+    """Interleave the channels of [B, C, ..]: the first of every group, then the second of every group ...
 
     Raises:
-        ShapeError: The tensor has fewer than 3 dimensions, or groups do not divide its channels.
+        ShapeError: The tensor has fewer than 3 dimensions, or ``groups`` does not divide its channels.
     """
 native_channel_shuffle = channel_shuffle
 

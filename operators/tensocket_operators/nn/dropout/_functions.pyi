@@ -6,70 +6,70 @@ from ...assembly import Tensor
 from ...schema_types import _bool, _float, _int
 
 def dropout(input: Tensor, p: _float = 0.5, train: _bool = True) -> Tensor:
-    """Zeros with probability ``p``, everything else divided by 1 - p; the identity when not training.
+    """Zero elements with probability ``p`` and divide the others by 1 - p; the identity when not training.
 
     Raises:
         ArgumentError: ``p`` is not a probability.
-        DtypeError: The input is of integers.
+        DtypeError: The input has an integer dtype.
     """
 
 def native_dropout(input: Tensor, p: _float, train: _bool | None) -> Any:
-    """(dropout(input), the bool mask of what was kept); None for ``train`` trains.
+    """Return (dropout(input), the bool mask of the elements that stay); None for ``train`` trains.
 
     Raises:
         ArgumentError: ``p`` is not a probability.
-        DtypeError: The input is of integers.
+        DtypeError: The input has an integer dtype.
     """
 
 def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: _float) -> Tensor:
-    """Gradient of native_dropout: grad_output * mask * scale."""
+    """Return the gradient of native_dropout: grad_output * mask * scale."""
 
 def feature_dropout(input: Tensor, p: _float, train: _bool) -> Tensor:
-    """Dropout of whole channels: input is [N, C, ...].
+    """Drop whole channels; input is [N, C, ...].
 
     Raises:
         ArgumentError: ``p`` is not a probability.
         ShapeError: The input has fewer than two dimensions.
-        DtypeError: The input is of integers.
+        DtypeError: The input has an integer dtype.
     """
 
 def alpha_dropout(input: Tensor, p: _float = 0.5, train: _bool = False) -> Tensor:
-    """Dropout that keeps mean 0 and variance 1: dropped elements become what selu tends to, then all are scaled.
+    """Apply dropout that keeps mean 0 and variance 1: dropped elements become selu's limit at -inf; all are scaled.
 
     Raises:
         ArgumentError: ``p`` is not a probability.
-        DtypeError: The input is of integers.
+        DtypeError: The input has an integer dtype.
     """
 
 def feature_alpha_dropout(input: Tensor, p: _float = 0.5, train: _bool = False) -> Tensor:
-    """alpha_dropout of whole channels: input is [N, C, ...].
+    """Apply alpha_dropout to whole channels; input is [N, C, ...].
 
     Raises:
         ArgumentError: ``p`` is not a probability.
         ShapeError: The input has fewer than two dimensions.
-        DtypeError: The input is of integers.
+        DtypeError: The input has an integer dtype.
     """
 
 def dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
-    """``dropout`` in place."""
+    """Apply ``dropout`` in place."""
 
 def feature_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
-    """``feature_dropout`` in place."""
+    """Apply ``feature_dropout`` in place."""
 
 def alpha_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
-    """``alpha_dropout`` in place."""
+    """Apply ``alpha_dropout`` in place."""
 
 def feature_alpha_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
-    """``feature_alpha_dropout`` in place."""
+    """Apply ``feature_alpha_dropout`` in place."""
 
 def gumbel_softmax(logits: Tensor, tau: _float = 1.0, hard: _bool = False, dim: _int = -1, *, axis: Any = None) -> Tensor:
-    """softmax((logits + g) / tau) with draws g of Gumbel's distribution (Jang et al., 2017).
+    """Return softmax((logits + g) / tau) with draws g from Gumbel's distribution (Jang et al., 2017).
 
     Args:
         logits: Unnormalised log probabilities.
         tau: Temperature.
         hard: Whether the result is one-hot, with the gradient of the soft one.
-        dim: Dimension of the classes.
+        dim: The dimension of the classes.
     """
 
 __all__ = [

@@ -4,14 +4,14 @@ from ...assembly import Tensor
 from ...schema_types import _bool, _float, _int
 
 def embedding(weight: Tensor, indices: Tensor, padding_idx: _int = -1, scale_grad_by_freq: _bool = False, sparse: _bool = False) -> Tensor:
-    """Rows of ``weight`` [V, D] at integer indices of any shape; the result has shape [*indices.shape, D].
+    """Return the rows of ``weight`` [V, D] at integer indices of any shape; the result is [*indices.shape, D].
 
     Args:
         weight: The table.
         indices: int32 or int64.
         padding_idx: A row that gets no gradient; -1 for none.
-        scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
-        sparse: Whether the gradient is a sparse tensor with the looked up rows only.
+        scale_grad_by_freq: Whether a row's gradient is divided by the number of its lookups.
+        sparse: Whether the gradient is a sparse tensor that holds only the rows that were looked up.
 
     Raises:
         ShapeError: The weight is not a matrix.
@@ -19,7 +19,7 @@ def embedding(weight: Tensor, indices: Tensor, padding_idx: _int = -1, scale_gra
     """
 
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: _float, norm_type: _float) -> Tensor:
-    """Scale the rows at ``indices`` whose norm is larger down to ``max_norm``, in place.
+    """Scale the rows at ``indices`` whose norm exceeds ``max_norm`` down to it, in place.
 
     Raises:
         ShapeError: The input is not a matrix.
@@ -27,31 +27,31 @@ def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: _float, norm_typ
     """
 
 def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, scale_grad_by_freq: _bool = False, mode: str = 'mean', sparse: _bool = False, per_sample_weights: Tensor | None = None, include_last_offset: _bool = False, padding_idx: _int | None = None) -> Tensor:
-    """Sums, means or largest elements of the rows of each bag of indices; zeros for a bag without any.
+    """Return sums, means or largest elements of the rows of each bag of indices; an empty bag gives zeros.
 
     Args:
         input: Indices: a bag in each row of [B, L], or all bags one after the other, [N].
         weight: The table, [V, D].
-        offsets: Where each bag of a flat input starts, [B].
-        scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
+        offsets: The start of each bag of a flat input, [B].
+        scale_grad_by_freq: Whether a row's gradient is divided by the number of its lookups.
         mode: ``sum``, ``mean`` or ``max``.
-        sparse: Whether the gradient is a sparse tensor with the looked up rows only.
+        sparse: Whether the gradient is a sparse tensor that holds only the rows that were looked up.
         per_sample_weights: A factor for each index; for sums only.
         include_last_offset: Whether the last offset is the end of the last bag.
-        padding_idx: A row that does not count.
+        padding_idx: A row to leave out.
 
     Raises:
-        ShapeError: The shapes do not fit.
-        ArgumentError: The offsets or the mode are none.
+        ShapeError: The shapes do not fit each other.
+        ArgumentError: The offsets or the mode are invalid.
         UnsupportedOperator: Weights for another mode than ``sum``.
     """
 
 def one_hot(input: Tensor, num_classes: _int = -1) -> Tensor:
-    """int64 ones at the given classes along a new last dimension.
+    """Return int64 ones at the given classes along a new last dimension.
 
     Raises:
         DtypeError: The classes are not int64.
-        ArgumentError: A class is negative or not below ``num_classes``, or there are none to count.
+        ArgumentError: A class is negative or not below ``num_classes``, or the input is empty without ``num_classes``.
     """
 
 __all__ = [

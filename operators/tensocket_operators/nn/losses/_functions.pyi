@@ -6,29 +6,29 @@ from ...assembly import Tensor
 from ...schema_types import Operand, Scalar, _bool, _float, _int
 
 def mse_loss(input: Tensor, target: Tensor, *, reduction: Any = 'mean', weight: Tensor | None = None) -> Tensor:
-    """Squared difference; with weights, the mean is that of the weights."""
+    """Return squared differences; with weights, the mean is the weighted mean."""
 
 def l1_loss(input: Tensor, target: Tensor, *, reduction: Any = 'mean', weight: Tensor | None = None) -> Tensor:
-    """Absolute difference; with weights, the mean is that of the weights."""
+    """Return absolute differences; with weights, the mean is the weighted mean."""
 
 def huber_loss(input: Tensor, target: Tensor, reduction: Any = 'mean', delta: _float = 1.0, weight: Tensor | None = None) -> Tensor:
-    """0.5 d² for differences |d| up to ``delta``, delta * (|d| - 0.5 delta) for larger ones.
+    """Return 0.5 d² for differences |d| up to ``delta``, delta * (|d| - 0.5 delta) for larger ones.
 
     Raises:
         ArgumentError: ``delta`` is not positive.
     """
 
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: Any = 'mean', beta: _float = 1.0) -> Tensor:
-    """0.5 d² / beta for differences |d| below ``beta``, |d| - 0.5 beta for larger ones; l1_loss for beta 0.
+    """Return 0.5 d² / beta for differences |d| below ``beta``, |d| - 0.5 beta for larger ones; l1_loss for beta 0.
 
     Raises:
         ArgumentError: ``beta`` is negative.
     """
 
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: Any = 'mean') -> Tensor:
-    """Cross entropy of probabilities ``input`` for probabilities ``target``.
+    """Return the cross entropy of probabilities ``input`` for probabilities ``target``.
 
-    Logarithms are at least -100. On the host, inputs are checked to be probabilities.
+    Logarithms are clamped to at least -100. On the host, inputs are checked to be probabilities.
 
     Raises:
         ShapeError: The target has another shape.
@@ -37,13 +37,13 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     """
 
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: Any = 'mean') -> Tensor:
-    """Cross entropy of sigmoid(input) for probabilities ``target``, computed without overflow.
+    """Return the cross entropy of sigmoid(input) for probabilities ``target``, without overflow.
 
     Args:
         input: Logits.
         target: Probabilities, of the same shape.
         weight: A factor per element, broadcast to the input's shape.
-        pos_weight: A factor for what the target says is so, broadcast to the input's shape.
+        pos_weight: A factor for the positive terms, broadcast to the input's shape.
         reduction: ``none``, ``mean`` or ``sum``.
 
     Raises:
@@ -51,7 +51,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
     """
 
 def kl_div(input: Tensor, target: Tensor, reduction: Any = 'mean', *, log_target: _bool = False) -> Tensor:
-    """Kullback-Leibler divergence of log probabilities ``input`` from probabilities ``target``.
+    """Return the Kullback-Leibler divergence of log probabilities ``input`` from probabilities ``target``.
 
     Args:
         input: Log probabilities.
@@ -61,7 +61,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: Any = 'mean', *, log_target
     """
 
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: _bool = True, full: _bool = False, eps: _float = 1e-08, reduction: Any = 'mean') -> Tensor:
-    """Negative log likelihood of counts ``target`` under Poisson distributions.
+    """Return the negative log likelihood of counts ``target`` under Poisson distributions.
 
     Args:
         input: Logarithms of the rates, or the rates.
@@ -74,15 +74,15 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: _bool = True, ful
     """
 
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Operand, full: _bool = False, eps: _float = 1e-06, reduction: Any = 'mean') -> Tensor:
-    """Negative log likelihood of ``target`` under normal distributions with mean ``input`` and variance ``var``.
+    """Return the negative log likelihood of ``target`` under normal distributions of mean ``input``, variance ``var``.
 
     Args:
         input: Means.
         target: Values.
-        var: Variances of the input's shape, or one for each row of the last dimension, or a number. At least ``eps`` is
-            computed with; the gradient is that at the given value.
+        var: Variances of the input's shape, or one for each row of the last dimension, or a number; clamped to at least
+            ``eps``. The gradient is that at the given value.
         full: Whether the constant 0.5 * log(2 pi) is added.
-        eps: Smallest variance.
+        eps: The smallest variance.
         reduction: ``none``, ``mean`` or ``sum``.
 
     Raises:
@@ -91,71 +91,71 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Operand, full: _bool =
     """
 
 def method_apply_(input: Tensor, callable: Any) -> Tensor:
-    """Each element replaced by what a function of a Python number gives for it, in place; slow.
+    """Replace each element by the result of a function of it as a Python number, in place; slow.
 
     Args:
         input: Any shape.
-        callable: Takes a number and gives one.
+        callable: Takes a number and returns one.
 
     Raises:
         AutogradError: The tensor requires grad.
     """
 
 def method_map_(input: Tensor, tensor: Tensor, callable: Any) -> Tensor:
-    """Each element replaced by what a function gives for it and the other tensor's, in place; slow.
+    """Replace each element by the result of a function of it and the other tensor's element, in place; slow.
 
     Args:
         input: Any shape.
-        tensor: Broadcast to that shape.
-        callable: Takes two numbers and gives one.
+        tensor: Broadcasts to that shape.
+        callable: Takes two numbers and returns one.
 
     Raises:
         AutogradError: The tensor requires grad.
     """
 
 def method_map2_(input: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
-    """``map_`` with two other tensors."""
+    """Apply ``map_`` with two other tensors."""
 
 def method_fill_diagonal_(input: Tensor, fill_value: Scalar, wrap: _bool = False) -> Tensor:
-    """One value at the indices ``(i, i, ...)``, in place.
+    """Write one value at the indices ``(i, i, ...)``, in place.
 
     Args:
         input: A matrix, or a tensor with equal sizes.
         fill_value: The value.
-        wrap: Whether the diagonal of a tall matrix begins anew below, after a row without it.
+        wrap: Whether the diagonal of a tall matrix starts again below, after one row without it.
 
     Raises:
-        ShapeError: There are fewer than 2 dimensions, or more of different sizes.
+        ShapeError: The input has fewer than 2 dimensions, or more than 2 of different sizes.
     """
 
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: _int = -100, reduction: Any = 'mean') -> Tensor:
-    """Negative log likelihood: minus the log probability of each target class.
+    """Return the negative log likelihood: minus the log probability of each target class.
 
     Args:
         input: Log probabilities, [N, C], [C] or [N, C, d1, ...].
         target: Class indices, [N], [] or [N, d1, ...]; int64.
         weight: A factor per class, [C].
-        ignore_index: Target value that counts for nothing.
+        ignore_index: Target value to ignore.
         reduction: ``none``, ``mean`` (weighted) or ``sum``.
 
     Raises:
-        ShapeError: Target or weight do not fit the input.
+        ShapeError: Target or weight does not fit the input.
     """
 
 def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: _int = -100, reduction: Any = 'mean', label_smoothing: _float = 0.0) -> Tensor:
-    """Cross entropy between logits and targets: nll_loss(log_softmax(input), target).
+    """Return the cross entropy between logits and targets: nll_loss(log_softmax(input), target).
 
     Args:
         input: Logits, [N, C], [C] or [N, C, d1, ...].
         target: Class indices (int64), or probabilities of the input's shape (floating point).
         weight: A factor per class, [C].
-        ignore_index: Target value that counts for nothing; for class indices only.
+        ignore_index: Target value to ignore; for class indices only.
         reduction: ``none``, ``mean`` (weighted) or ``sum``.
-        label_smoothing: Share of the target that is spread evenly over the classes, 0 to 1.
+        label_smoothing: Share of the target that is distributed evenly over the classes, 0 to 1.
     """
 
 def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None, weight: Tensor | None = None, reduction: Any = 'mean', ignore_index: _int | None = None, label_smoothing: _float = 0.0) -> Tensor:
-    """cross_entropy(linear(input, linear_weight, linear_bias), target).
+    """Return cross_entropy(linear(input, linear_weight, linear_bias), target).
 
     Args:
         input: Samples, [N, D] or [D].
@@ -164,65 +164,65 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
         linear_bias: [C, d1, ...].
         weight: A factor per class, [C].
         reduction: ``none``, ``mean`` (weighted) or ``sum``.
-        ignore_index: Target value that counts for nothing, -100 by default; for class indices only.
-        label_smoothing: Share of the target that is spread evenly over the classes, 0 to 1.
+        ignore_index: Target value to ignore, -100 by default; for class indices only.
+        label_smoothing: Share of the target that is distributed evenly over the classes, 0 to 1.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
         ArgumentError: ``ignore_index`` is given for probabilities.
     """
 
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: _int = 0, reduction: Any = 'mean', zero_infinity: _bool = False) -> Tensor:
-    """Minus the log probability of all alignments of the targets with the inputs.
+    """Return minus the log probability of all alignments of the targets with the inputs.
 
-    The gradient takes the inputs for results of log_softmax, as PyTorch's does: it is that of the scores before it.
+    The gradient is that of the scores before log_softmax, whose result ``log_probs`` is taken to be, as in PyTorch.
 
     Args:
         log_probs: Log probabilities of the classes at each time, [T, N, C] or [T, C].
-        targets: Classes without blanks, [N, S], or those of all examples one after the other.
-        input_lengths: How many times count, for each example: a tensor or ints.
-        target_lengths: How many labels each example has, likewise.
-        blank: The class that stands between labels.
+        targets: Classes without blanks, [N, S], or those of all examples in one row.
+        input_lengths: The number of valid times of each example: a tensor or ints.
+        target_lengths: The number of labels of each example: a tensor or ints.
+        blank: The class of the blank between labels.
         reduction: ``none``, ``mean`` (of the losses divided by the lengths of their targets) or ``sum``.
         zero_infinity: Whether infinite losses, of targets too long for their inputs, become zero.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
         ArgumentError: A length or the blank is out of range.
         DtypeError: The log probabilities are neither float32 nor float64.
     """
 
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: Any = 'mean') -> Tensor:
-    """log(1 + exp(-target * input)) for targets 1 and -1."""
+    """Return log(1 + exp(-target * input)) for targets 1 and -1."""
 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: _float = 1.0, reduction: Any = 'mean') -> Tensor:
-    """``input`` where the target is 1, max(0, margin - input) where it is -1."""
+    """Return ``input`` where the target is 1, and max(0, margin - input) where it is -1."""
 
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: Any = 'mean') -> Tensor:
-    """max(0, -target * (input1 - input2) + margin): with target 1, the first should be larger."""
+    """Return max(0, -target * (input1 - input2) + margin): with target 1, the first should be larger."""
 
 def multi_margin_loss(input: Tensor, target: Tensor, p: Scalar = 1, margin: Scalar = 1.0, weight: Tensor | None = None, reduction: Any = 'mean') -> Tensor:
-    """Sum over the wrong classes i of max(0, margin - input[target] + input[i]) ** p, divided by their number C.
+    """Return the sum over wrong classes i of max(0, margin - input[target] + input[i]) ** p, divided by their number C.
 
     Args:
         input: Scores, [N, C] or [C].
         target: Class indices, [N] or one; int64.
         p: 1 or 2.
-        margin: How much better the right class should be.
+        margin: The distance by which the score of the right class should exceed the others.
         weight: A factor per class, [C].
         reduction: ``none``, ``mean`` or ``sum``.
 
     Raises:
         ArgumentError: ``p`` is another number.
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
 
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: Any = 'mean') -> Tensor:
-    """Sum of max(0, 1 - input[right] + input[wrong]) over right and wrong classes, divided by the number of classes.
+    """Sum max(0, 1 - input[right] + input[wrong]) over right and wrong classes, and divide by the number of classes.
 
     Args:
         input: Scores, [N, C] or [C].
-        target: Right classes of each example in front, then -1; of the input's shape, int64.
+        target: The right classes of each example, then -1; of the input's shape, int64.
         reduction: ``none``, ``mean`` or ``sum``.
 
     Raises:
@@ -232,7 +232,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: Any = 'mean
     """
 
 def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: Any = 'mean') -> Tensor:
-    """Binary cross entropy of sigmoid(input) for every class, averaged over the last dimension.
+    """Return the binary cross entropy of sigmoid(input) for every class, averaged over the last dimension.
 
     Args:
         input: Logits, [..., C].

@@ -9,128 +9,128 @@ from ...assembly import Tensor
 from ...schema_types import _bool, _float, _int
 
 def softmax(input: Tensor, dim: _int, dtype: DType | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """exp(input) / sum(exp(input)) along ``dim``, without overflow."""
+    """Return exp(input) / sum(exp(input)) along ``dim``, without overflow."""
 
 def log_softmax(input: Tensor, dim: _int, dtype: DType | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-    """log(softmax(input)) along ``dim``, accurate for small probabilities."""
+    """Return log(softmax(input)) along ``dim``, accurate for small probabilities."""
 
 def layer_norm(input: Tensor, normalized_shape: _int | Sequence[_int], weight: Tensor | None = None, bias: Tensor | None = None, eps: _float = 1e-05, cudnn_enable: _bool = True) -> Tensor:
-    """(input - mean) / sqrt(var + eps) over the last dimensions, times weight plus bias.
+    """Return (input - mean) / sqrt(var + eps) over the last dimensions, times weight plus bias.
 
     Args:
         input: A tensor whose shape ends with ``normalized_shape``.
         normalized_shape: Sizes of the dimensions that are normalised.
         weight: Factors, of that shape.
-        bias: Summand, of that shape.
+        bias: Summands, of that shape.
         eps: Added to the variance.
-        cudnn_enable: Without effect.
+        cudnn_enable: Ignored.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
 
 def rms_norm(input: Tensor, normalized_shape: _int | Sequence[_int], weight: Tensor | None = None, eps: _float | None = None) -> Tensor:
-    """Input / sqrt(mean(input²) + eps) over the last dimensions, times weight.
+    """Return input / sqrt(mean(input²) + eps) over the last dimensions, times weight.
 
     Args:
-        input: A tensor whose shape ends with ``normalized_shape``; complex numbers are squared as they are.
+        input: A tensor whose shape ends with ``normalized_shape``; complex numbers are squared without conjugation.
         normalized_shape: Sizes of the dimensions that are normalised.
         weight: Factors, of that shape.
-        eps: Added to the mean square; by default the distance from 1 to the next number that is computed with.
+        eps: Added to the mean square; by default the machine epsilon of the arithmetic dtype.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
 
 def native_layer_norm(input: Tensor, normalized_shape: _int | Sequence[_int], weight: Tensor | None, bias: Tensor | None, eps: _float) -> Any:
-    """(layer_norm(input), mean, 1 / sqrt(var + eps)); statistics have no gradient.
+    """Return (layer_norm(input), mean, 1 / sqrt(var + eps)); statistics have no gradient.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
 
 def group_norm(input: Tensor, num_groups: _int, weight: Tensor | None = None, bias: Tensor | None = None, eps: _float = 1e-05, cudnn_enabled: _bool = True) -> Tensor:
-    """(input - mean) / sqrt(var + eps) over each group of channels, times weight plus bias.
+    """Return (input - mean) / sqrt(var + eps) over each group of channels, times weight plus bias.
 
     Args:
         input: [N, C, ...].
-        num_groups: Groups of equal size that the channels are divided into.
+        num_groups: The number of groups, all of the same size.
         weight: A factor per channel, [C].
-        bias: Summand per channel, [C].
+        bias: A summand per channel, [C].
         eps: Added to the variance.
-        cudnn_enabled: Without effect.
+        cudnn_enabled: Ignored.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
 
 def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: _int, C: _int, HxW: _int, group: _int, eps: _float) -> Any:
-    """(group_norm(input), mean, 1 / sqrt(var + eps)) of N examples of C channels with HxW elements each.
+    """Return (group_norm(input), mean, 1 / sqrt(var + eps)) of N examples of C channels with HxW elements each.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
 
 def local_response_norm(input: Tensor, size: _int, alpha: _float = 0.0001, beta: _float = 0.75, k: _float = 1.0) -> Tensor:
-    """Input / (k + alpha * mean of input² over ``size`` neighbouring channels) ** beta, with zeros beyond the edges.
+    """Return input / (k + alpha * mean of input² over ``size`` adjacent channels) ** beta, with zeros beyond the edges.
 
     Raises:
         ShapeError: The input has fewer than three dimensions.
     """
 
 def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> Tensor:
-    """(input - mean) / sqrt(var + eps) per channel, times weight plus bias.
+    """Return (input - mean) / sqrt(var + eps) per channel, times weight plus bias.
 
     Args:
         input: [N, C, ...].
         weight: A factor per channel, [C].
-        bias: Summand per channel, [C].
+        bias: A summand per channel, [C].
         running_mean: Mean of earlier batches, [C]; changed in place while training.
-        running_var: Unbiased variance of earlier batches, likewise.
+        running_var: Unbiased variance of earlier batches, [C]; changed in place while training.
         training: Whether the statistics are those of this batch.
         momentum: Share of this batch in the new running statistics.
         eps: Added to the variance.
-        cudnn_enabled: Without effect.
+        cudnn_enabled: Ignored.
 
     Raises:
-        ShapeError: The shapes do not fit.
-        ArgumentError: Not training, and without running statistics.
+        ShapeError: The shapes do not fit each other.
+        ArgumentError: ``training`` is False and running statistics are missing.
     """
 
 def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float) -> Any:
-    """(batch_norm(input), mean, 1 / sqrt(var + eps)) of the batch; statistics are empty when not training.
+    """Return (batch_norm(input), mean, 1 / sqrt(var + eps)) of the batch; statistics are empty when not training.
 
-    They have no gradient, and the dtype of the weight if there is one.
+    Statistics have no gradient. Their dtype is that of the weight, if given.
 
     Raises:
-        ShapeError: The shapes do not fit.
-        ArgumentError: Not training, and without running statistics.
+        ShapeError: The shapes do not fit each other.
+        ArgumentError: ``training`` is False and running statistics are missing.
     """
 
 def batch_norm_update_stats(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, momentum: _float) -> Any:
-    """Mean and variance per channel of [N, C, ...]; the running statistics move towards them in place.
+    """Return mean and variance per channel of [N, C, ...], and move the running statistics towards them in place.
 
     Raises:
-        ShapeError: The input has no elements, or the shapes do not fit.
+        ShapeError: The input has no elements, or the shapes do not fit each other.
     """
 
 def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> Tensor:
-    """(input - mean) / sqrt(var + eps) per example and channel, times weight plus bias.
+    """Return (input - mean) / sqrt(var + eps) per example and channel, times weight plus bias.
 
     Args:
         input: [N, C, ...].
         weight: A factor per channel, [C].
-        bias: Summand per channel, [C].
+        bias: A summand per channel, [C].
         running_mean: Mean of earlier instances, [C]; changed in place with the batch's own statistics.
-        running_var: Unbiased variance of earlier instances, likewise.
+        running_var: Unbiased variance of earlier instances, [C]; changed in place with the batch's own statistics.
         use_input_stats: Whether the statistics are those of the input.
         momentum: Share of this batch in the new running statistics.
         eps: Added to the variance.
-        cudnn_enabled: Without effect.
+        cudnn_enabled: Ignored.
 
     Raises:
-        ShapeError: The shapes do not fit.
-        ArgumentError: The input's statistics are not used, and running ones are missing.
+        ShapeError: The shapes do not fit each other.
+        ArgumentError: ``use_input_stats`` is False and running statistics are missing.
     """
 
 __all__ = [

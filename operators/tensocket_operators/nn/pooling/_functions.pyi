@@ -6,52 +6,52 @@ from ...assembly import Tensor
 from ...schema_types import _bool, _float, _int
 
 def grid_sample(input: Tensor, grid: Tensor, mode: str = 'bilinear', padding_mode: str = 'zeros', align_corners: _bool | None = None) -> Tensor:
-    """Values of an image at the points of a grid.
+    """Sample an image at the points of a grid.
 
     Args:
         input: [B, C, H, W] or [B, C, D, H, W].
         grid: [B, .., 2] or [B, .., 3]; coordinates x, y (, z) from -1 to 1.
         mode: ``bilinear``, ``nearest`` or ``bicubic``.
-        padding_mode: Values outside of the image: ``zeros``, the ``border``, or its ``reflection``.
-        align_corners: Whether -1 and 1 are centres of the outermost elements instead of their outer edges.
+        padding_mode: Values outside the image: ``zeros``, the ``border``, or its ``reflection``.
+        align_corners: Whether -1 and 1 are the centres of the outermost elements instead of their outer edges.
 
     Raises:
         ArgumentError: A mode is unknown.
-        ShapeError: Image and grid do not fit.
+        ShapeError: Image and grid do not fit each other.
         DtypeError: Their dtypes differ.
     """
 
 def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
-    """``grid_sample`` with modes by number, of two or three dimensions."""
+    """Run ``grid_sample`` in two or three dimensions, with modes given by number."""
 
 def grid_sampler_2d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
-    """``grid_sample`` of [B, C, H, W] with modes by number."""
+    """Run ``grid_sample`` of [B, C, H, W], with modes given by number."""
 
 def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
-    """``grid_sample`` of [B, C, D, H, W] with modes by number."""
+    """Run ``grid_sample`` of [B, C, D, H, W], with modes given by number."""
 
 def affine_grid_generator(theta: Tensor, size: Any, align_corners: _bool) -> Tensor:
-    """Where the points of an image of ``size`` lie after affine maps: [B, H, W, 2] or [B, D, H, W, 3].
+    """Return the points of an image of ``size`` after affine maps: [B, H, W, 2] or [B, D, H, W, 3].
 
     Raises:
-        ShapeError: ``theta`` is not [B, 2, 3] or [B, 3, 4] as ``size`` says.
-        DtypeError: ``theta`` is not of floats.
+        ShapeError: ``theta`` is not [B, 2, 3] or [B, 3, 4], as ``size`` requires.
+        DtypeError: ``theta`` does not have a floating-point dtype.
     """
 
 def affine_grid(theta: Tensor, size: Any, align_corners: _bool | None = None) -> Tensor:
-    """Where the points of an image of ``size`` lie after affine maps, for ``grid_sample``."""
+    """Return the points of an image of ``size`` after affine maps, for ``grid_sample``."""
 
 def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = 'nearest', align_corners: _bool | None = None, recompute_scale_factor: _bool | None = None, antialias: _bool = False) -> Tensor:
-    """An image [B, C, ..] of other sizes.
+    """Resize an image [B, C, ..].
 
     Args:
         input: One to three spatial dimensions.
         size: Sizes of the result, or
         scale_factor: factors of the sizes, rounded down.
         mode: ``nearest``, ``nearest-exact``, ``linear``, ``bilinear``, ``trilinear``, ``bicubic`` or ``area``.
-        align_corners: Whether corner elements are at the same place in both, instead of corners of elements.
+        align_corners: Whether the centres of corner elements coincide, instead of their outer edges.
         recompute_scale_factor: Whether positions follow from the sizes instead of the factors.
-        antialias: Whether shrinking averages over all elements in reach (bilinear and bicubic).
+        antialias: Whether shrinking averages over all elements within the kernel (bilinear and bicubic).
 
     Raises:
         ArgumentError: Arguments are missing or do not fit each other.
@@ -59,96 +59,96 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
     """
 
 def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = 'nearest', align_corners: _bool | None = None) -> Tensor:
-    """The older name of ``interpolate``."""
+    """Resize an image; the older name of ``interpolate``."""
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """``interpolate`` with mode ``nearest``."""
+    """Run ``interpolate`` with mode ``nearest``."""
 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """``interpolate`` with mode ``bilinear`` and aligned corners."""
+    """Run ``interpolate`` with mode ``bilinear`` and aligned corners."""
 
 def max_pool1d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: _bool = False) -> Any:
-    """The largest element of every window of [B, C, L] or [C, L], and its position."""
+    """Return the largest element of every window of [B, C, L] or [C, L], and its position."""
 
 def max_pool2d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: _bool = False) -> Any:
-    """The largest element of every window of [B, C, H, W] or [C, H, W], and its position in the flattened image."""
+    """Return the largest element of every window of [B, C, H, W] or [C, H, W], and its position, flattened."""
 
 def max_pool3d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: _bool = False) -> Any:
-    """The largest element of every window of [B, C, D, H, W] or [C, D, H, W], and its position, flattened."""
+    """Return the largest element of every window of [B, C, D, H, W] or [C, D, H, W], and its position, flattened."""
 
 def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: _bool = False) -> Tensor:
-    """The largest element of every window of [B, C, L] or [C, L]."""
+    """Return the largest element of every window of [B, C, L] or [C, L]."""
 
 def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: _bool = False) -> Tensor:
-    """The largest element of every window of [B, C, H, W] or [C, H, W]."""
+    """Return the largest element of every window of [B, C, H, W] or [C, H, W]."""
 
 def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: _bool = False) -> Tensor:
-    """The largest element of every window of [B, C, D, H, W] or [C, D, H, W]."""
+    """Return the largest element of every window of [B, C, D, H, W] or [C, D, H, W]."""
 
 def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: _bool = False, count_include_pad: _bool = True) -> Tensor:
-    """The mean of every window of [B, C, L] or [C, L]."""
+    """Return the mean of every window of [B, C, L] or [C, L]."""
 
 def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: _bool = False, count_include_pad: _bool = True, divisor_override: _int | None = None) -> Tensor:
-    """The mean of every window of [B, C, H, W] or [C, H, W]."""
+    """Return the mean of every window of [B, C, H, W] or [C, H, W]."""
 
 def avg_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: _bool = False, count_include_pad: _bool = True, divisor_override: _int | None = None) -> Tensor:
-    """The mean of every window of [B, C, D, H, W] or [C, D, H, W]."""
+    """Return the mean of every window of [B, C, D, H, W] or [C, D, H, W]."""
 
 def lp_pool1d(input: Tensor, norm_type: _float, kernel_size: Any, stride: Any = None, ceil_mode: _bool = False) -> Tensor:
-    """The p-norm of every window of [B, C, L] or [C, L]."""
+    """Return the p-norm of every window of [B, C, L] or [C, L]."""
 
 def lp_pool2d(input: Tensor, norm_type: _float, kernel_size: Any, stride: Any = None, ceil_mode: _bool = False) -> Tensor:
-    """The p-norm of every window of [B, C, H, W] or [C, H, W]."""
+    """Return the p-norm of every window of [B, C, H, W] or [C, H, W]."""
 
 def lp_pool3d(input: Tensor, norm_type: _float, kernel_size: Any, stride: Any = None, ceil_mode: _bool = False) -> Tensor:
-    """The p-norm of every window of [B, C, D, H, W] or [C, D, H, W]."""
+    """Return the p-norm of every window of [B, C, D, H, W] or [C, D, H, W]."""
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """Means of windows that divide [B, C, L] or [C, L] into ``output_size`` parts."""
+    """Return the means of windows that divide [B, C, L] or [C, L] into ``output_size`` parts."""
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """Means of windows that divide [B, C, H, W] or [C, H, W] into ``output_size`` parts; None keeps a size."""
+    """Return means of windows that divide [B, C, H, W] or [C, H, W] into ``output_size`` parts; None keeps a size."""
 
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
-    """Means of windows that divide [B, C, D, H, W] or [C, D, H, W] into ``output_size`` parts; None keeps a size."""
+    """Return means of windows that divide [B, C, D, H, W] or [C, D, H, W] into ``output_size``; None keeps a size."""
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any) -> Any:
-    """Largest elements, and their positions, of windows that divide [B, C, L] or [C, L] into ``output_size`` parts."""
+    """Return the largest elements, and positions, of windows that divide [B, C, L] or [C, L] into ``output_size``."""
 
 def adaptive_max_pool2d(input: Tensor, output_size: Any) -> Any:
-    """Largest elements, and their positions, of windows that divide [B, C, H, W] or [C, H, W] into parts."""
+    """Return the largest elements, and their positions, of windows that divide [B, C, H, W] or [C, H, W] into parts."""
 
 def adaptive_max_pool3d(input: Tensor, output_size: Any) -> Any:
-    """Largest elements, and their positions, of windows that divide [B, C, D, H, W] or [C, D, H, W] into parts."""
+    """Return the largest elements, and their positions, of windows that divide [B, C, D, H, W] or [C, D, H, W]."""
 
 def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Tensor:
-    """Zeros with the elements that ``max_pool1d`` found at their positions."""
+    """Return zeros with the results of ``max_pool1d`` at their positions."""
 
 def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Tensor:
-    """Zeros with the elements that ``max_pool2d`` found at their positions."""
+    """Return zeros with the results of ``max_pool2d`` at their positions."""
 
 def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Tensor:
-    """Zeros with the elements that ``max_pool3d`` found at their positions."""
+    """Return zeros with the results of ``max_pool3d`` at their positions."""
 
 def fractional_max_pool2d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: _bool = False, _random_samples: Tensor | None = None) -> Any:
-    """Largest elements of windows at random distances, of [B, C, H, W] or [C, H, W] (Graham 2014).
+    """Return the largest elements of windows at random distances, of [B, C, H, W] or [C, H, W] (Graham 2014).
 
     Raises:
-        ArgumentError: Not exactly one of size and ratio is given.
-        ShapeError: Windows do not fit.
+        ArgumentError: Both or neither of size and ratio are given.
+        ShapeError: A window does not fit.
     """
 
 def fractional_max_pool3d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: _bool = False, _random_samples: Tensor | None = None) -> Any:
-    """Largest elements of windows at random distances, of [B, C, D, H, W] or [C, D, H, W] (Graham 2014)."""
+    """Return the largest elements of windows at random distances, of [B, C, D, H, W] or [C, D, H, W] (Graham 2014)."""
 
 def im2col(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-    """Windows of [B, C, H, W] or [C, H, W] as columns: [B, C * kernel, windows]."""
+    """Return the windows of [B, C, H, W] or [C, H, W] as columns: [B, C * kernel, windows]."""
 
 def col2im(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-    """Columns [B, C * kernel, windows] added up to an image [B, C, H, W].
+    """Add up columns [B, C * kernel, windows] to an image [B, C, H, W].
 
     Raises:
-        ShapeError: The columns do not fit.
+        ShapeError: The columns do not fit the image.
     """
 
 __all__ = [

@@ -7,78 +7,78 @@ from ...assembly import Tensor
 from ...schema_types import _bool, _float, _int
 
 def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
-    """One step of a long short-term memory (Hochreiter and Schmidhuber, 1997): new output and cell state.
+    """Run one step of a long short-term memory (Hochreiter and Schmidhuber, 1997); return new output and cell state.
 
     Args:
         input: [N, I] or [I].
-        hx: Output and cell state before, [N, H] each.
+        hx: Previous output and cell state, [N, H] each.
         w_ih: [4 H, I], for the input, forget, cell and output gates.
         w_hh: [4 H, H].
         b_ih: [4 H].
         b_hh: [4 H].
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
 
 def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
-    """One step of a gated recurrent unit (Cho et al., 2014); weights are for the reset, update and new gates.
+    """Run one step of a gated recurrent unit (Cho et al., 2014); weights are for the reset, update and new gates.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
 
 def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
-    """tanh(w_ih @ input + b_ih + w_hh @ hx + b_hh), of rows.
+    """Return tanh(w_ih @ input + b_ih + w_hh @ hx + b_hh) for each row.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
 
 def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
-    """relu(w_ih @ input + b_ih + w_hh @ hx + b_hh), of rows.
+    """Return relu(w_ih @ input + b_ih + w_hh @ hx + b_hh) for each row.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
 
 def lstm(input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool, batch_first: _bool) -> Any:
-    """Layers of ``lstm_cell`` over time: outputs, last outputs and last cell states.
+    """Run layers of ``lstm_cell`` over time; return outputs, last outputs and last cell states.
 
     Args:
         input: [T, N, I], or [N, T, I] with ``batch_first``.
         hx: First outputs and cell states, [layers * directions, N, H] each.
-        params: w_ih, w_hh, b_ih, b_hh of each layer and direction, and a projection [P, H] of outputs if they have one.
-        has_biases: Whether there are biases among them.
+        params: w_ih, w_hh, b_ih, b_hh of each layer and direction, and a projection [P, H] of outputs if used.
+        has_biases: Whether ``params`` includes biases.
         num_layers: Number of layers.
         dropout: Probability of dropout between layers while training.
-        train: Whether this is training.
-        bidirectional: Whether there is a second direction, from the end.
-        batch_first: Whether examples are the first dimension of input and outputs.
+        train: Whether dropout applies.
+        bidirectional: Whether each layer also has a direction from the end.
+        batch_first: Whether the batch is the first dimension of input and outputs.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
 
 def gru(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool, batch_first: _bool) -> Any:
-    """Layers of ``gru_cell`` over time: outputs and last outputs; arguments as those of ``lstm``.
+    """Run layers of ``gru_cell`` over time; return outputs and last outputs. Arguments are those of ``lstm``.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
 
 def rnn_tanh(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool, batch_first: _bool) -> Any:
-    """Layers of ``rnn_tanh_cell`` over time: outputs and last outputs; arguments as those of ``lstm``.
+    """Run layers of ``rnn_tanh_cell`` over time; return outputs and last outputs. Arguments are those of ``lstm``.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
 
 def rnn_relu(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool, batch_first: _bool) -> Any:
-    """Layers of ``rnn_relu_cell`` over time: outputs and last outputs; arguments as those of ``lstm``.
+    """Run layers of ``rnn_relu_cell`` over time; return outputs and last outputs. Arguments are those of ``lstm``.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes do not fit each other.
     """
 
 __all__ = [

@@ -29,70 +29,70 @@ def threshold(input: Tensor, threshold: Scalar, value: Scalar, *, out: Any = Non
     """value up to the threshold, input above."""
 
 def elu(input: Tensor, alpha: Scalar = 1.0) -> Tensor:
-    """Exponential linear unit: input where positive, else alpha * (exp(input) - 1)."""
+    """Apply the exponential linear unit: input where positive, else alpha * (exp(input) - 1)."""
 
 def celu(input: Tensor, alpha: Scalar = 1.0) -> Tensor:
-    """Continuously differentiable exponential linear unit: max(0, input) + min(0, alpha * (exp(input / alpha) - 1)).
+    """Apply the continuously differentiable elu: max(0, input) + min(0, alpha * (exp(input / alpha) - 1)).
 
     Raises:
         ArgumentError: alpha is 0.
     """
 
 def selu(input: Tensor) -> Tensor:
-    """Scaled exponential linear unit: 1.0507 * elu(input, 1.67326)."""
+    """Apply the scaled exponential linear unit: 1.0507 * elu(input, 1.67326)."""
 
 def softsign(input: Tensor) -> Tensor:
-    """``input / (1 + |input|)``."""
+    """Return ``input / (1 + |input|)``."""
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """``input - tanh(input)``."""
+    """Return ``input - tanh(input)``."""
 
 def hardtanh(input: Tensor, min_val: Scalar = -1.0, max_val: Scalar = 1.0) -> Tensor:
-    """Limited to the range from min_val to max_val.
+    """Limit elements to the range from min_val to max_val.
 
     Raises:
-        ArgumentError: min_val is above max_val, or the dtype does not hold one of them.
-        DtypeError: The input is of bools, or of an unsigned dtype with a negative limit.
+        ArgumentError: min_val is above max_val, or the dtype cannot hold one of them.
+        DtypeError: The input's dtype is bool, or unsigned with a negative limit.
     """
 
 def relu6(input: Tensor) -> Tensor:
-    """min(max(input, 0), 6)."""
+    """Return min(max(input, 0), 6)."""
 
 def softshrink(input: Tensor, lambd: Scalar = 0.5, *, out: Any = None) -> Tensor:
-    """Moved by lambd towards 0, and 0 from -lambd to lambd.
+    """Move elements by lambd towards 0; those from -lambd to lambd become 0.
 
     Raises:
-        ArgumentError: lambd is negative, or the dtype does not hold it.
+        ArgumentError: lambd is negative, or the dtype cannot hold it.
     """
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """The input where positive, else ``weight * input``.
+    """Return the input where it is positive, else ``weight * input``.
 
     Args:
         input: [N, C, ...], or fewer than two dimensions for one weight.
         weight: [C], [1] or [].
 
     Raises:
-        ShapeError: The weight has not one number for each channel.
+        ShapeError: The weight does not have one number for each channel.
         DtypeError: The dtypes differ.
     """
 
 def rrelu(input: Tensor, lower: _float = 0.125, upper: _float = 0.3333333333333333, training: _bool = False) -> Tensor:
-    """Leaky relu with a random slope for each element while training, else with the mean of both bounds.
+    """Apply leaky relu, with a random slope per element while training, else with the mean of both bounds.
 
     Raises:
         ArgumentError: lower is above upper.
     """
 
 def glu(input: Tensor, dim: _int = -1, *, axis: Any = None) -> Tensor:
-    """The first half along ``dim`` times the sigmoid of the second.
+    """Return the first half along ``dim`` times the sigmoid of the second.
 
     Raises:
-        ShapeError: The dimension has no halves, or there is none.
+        ShapeError: The size of the dimension is odd, or the input has no dimensions.
     """
 
 def softmin(input: Tensor, dim: _int, *, dtype: DType | None = None, axis: Any = None) -> Tensor:
-    """``softmax(-input)``."""
+    """Return ``softmax(-input)``."""
 
 __all__ = [
     "celu", "elu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "logsigmoid", "mish", "prelu", "relu6",

@@ -108,7 +108,7 @@ def method_lerp_(input: Tensor, end: Tensor, weight: Operand) -> Tensor:
     """In-place form of lerp."""
 
 def clamp(input: Tensor, min: Operand | None = None, max: Operand | None = None, *, out: Any = None) -> Tensor:
-    """Limited to the range from min to max, which are numbers or tensors; None means no limit.
+    """Limit elements to the range from min to max, which are numbers or tensors; None means no limit.
 
     Raises:
         ArgumentError: Both limits are None.
@@ -116,7 +116,7 @@ def clamp(input: Tensor, min: Operand | None = None, max: Operand | None = None,
 clip = clamp
 
 def where(condition: Tensor, input: Operand | None = None, other: Operand | None = None, *, out: Any = None) -> Any:
-    """``input`` where the condition holds, else ``other``; of a condition alone, its positions as a tuple."""
+    """Return ``input`` where the condition holds, else ``other``; of a condition alone, its positions as a tuple."""
 
 __all__ = [
     "abs", "abs_", "absolute", "absolute_", "add", "addcdiv", "addcmul", "clamp", "clamp_max", "clamp_max_",

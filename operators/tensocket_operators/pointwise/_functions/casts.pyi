@@ -9,7 +9,7 @@ from ...assembly import Tensor
 from ...schema_types import _bool, _int
 
 def method_to(input: Tensor, *args: Any, device: Device | str | _int | None = None, dtype: DType | None = None, non_blocking: _bool = False, copy: _bool = False, memory_format: Any = None) -> Tensor:
-    """This tensor with another dtype or on another device; itself where nothing changes and ``copy`` is False."""
+    """Return this tensor with another dtype or on another device; itself if nothing changes and ``copy`` is False."""
 
 def method_float(input: Tensor, memory_format: Any = None) -> Tensor:
     """This tensor as float32."""
@@ -51,13 +51,13 @@ def method_cdouble(input: Tensor, memory_format: Any = None) -> Tensor:
     """This tensor as complex128."""
 
 def method_type_as(input: Tensor, other: Tensor) -> Tensor:
-    """This tensor with another tensor's dtype."""
+    """Return this tensor with another tensor's dtype."""
 
 def method_cpu(input: Tensor, memory_format: Any = None) -> Tensor:
-    """This tensor in host memory."""
+    """Return this tensor in host memory."""
 
 def method_cuda(input: Tensor, device: Any = None, non_blocking: _bool = False, memory_format: Any = None) -> Tensor:
-    """This tensor on the device called ``cuda``, or on another one that is given by number or name."""
+    """Return this tensor on the device ``cuda``, or on another one given by number or name."""
 
 __all__ = [
     "method_bfloat16", "method_bool", "method_byte", "method_cdouble", "method_cfloat", "method_chalf", "method_char",

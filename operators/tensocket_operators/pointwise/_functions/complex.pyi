@@ -24,78 +24,78 @@ def method_sgn_(input: Tensor) -> Tensor:
     """In-place form of sgn."""
 
 def real(input: Tensor) -> Tensor:
-    """The real parts, a view; a real tensor itself."""
+    """Return the real parts as a view; a real tensor returns itself."""
 
 def imag(input: Tensor) -> Tensor:
-    """The imaginary parts of a complex tensor, a view.
+    """Return the imaginary parts of a complex tensor as a view.
 
     Raises:
         DtypeError: The tensor is real.
     """
 
 def view_as_real(input: Tensor) -> Tensor:
-    """A complex tensor as floats, with a last dimension of size 2 for the two parts; a view.
+    """Return a complex tensor as a view of floats, with a last dimension of size 2 for the two parts.
 
     Raises:
         DtypeError: The tensor is real, or a conjugated view.
     """
 
 def view_as_complex(input: Tensor) -> Tensor:
-    """A float tensor whose last dimension has the two parts as complex numbers; a view.
+    """Return a float tensor as a view of complex numbers; the last dimension holds the two parts.
 
     Raises:
-        DtypeError: The dtype is another one than float16, float32 and float64.
-        ShapeError: The last dimension has not two adjacent elements, or the offset is odd, or another stride of a
-            dimension of several elements.
+        DtypeError: The dtype is not float16, float32 or float64.
+        ShapeError: The last dimension does not have two adjacent elements, the offset is odd, or so is the stride of
+            another dimension of several elements.
     """
 
 def conj(input: Tensor) -> Tensor:
-    """Complex conjugates, a view of the same memory that says so (``is_conj``); a real tensor itself."""
+    """Return complex conjugates as a marked view of the same memory (``is_conj``); a real tensor returns itself."""
 
 def _conj(input: Tensor) -> Tensor:
-    """``conj`` of a complex tensor.
+    """Return ``conj`` of a complex tensor.
 
     Raises:
         DtypeError: The tensor is real.
     """
 
 def resolve_conj(input: Tensor) -> Tensor:
-    """A copy of a conjugated view that has the conjugates in memory; any other tensor itself."""
+    """Return a copy of a conjugated view with the conjugates in memory; any other tensor returns itself."""
 
 def resolve_neg(input: Tensor) -> Tensor:
-    """A copy of a negated view that has the negatives in memory; any other tensor itself."""
+    """Return a copy of a negated view with the negatives in memory; any other tensor returns itself."""
 
 def is_conj(input: Tensor) -> Any:
-    """Whether the conjugates of the elements are in memory: those of a complex tensor, if it is a view by ``conj``."""
+    """Whether memory holds the conjugates of the elements: true of a complex tensor that is a view by ``conj``."""
 
 def is_neg(input: Tensor) -> Any:
-    """Whether the negatives of the elements are in memory, as for the imaginary part of a conjugated view."""
+    """Whether memory holds the negatives of the elements, as for the imaginary part of a conjugated view."""
 
 def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Tensor:
-    """Complex numbers of their real and imaginary parts, both float16, float32 or float64.
+    """Return complex numbers with the given real and imaginary parts, both float16, float32 or float64.
 
     Raises:
-        DtypeError: The dtypes differ or are others.
+        DtypeError: The dtypes differ or are not among these.
     """
 
 def polar(abs: Tensor, angle: Tensor, *, out: Any = None) -> Tensor:
-    """Complex numbers of their magnitudes and angles: abs * (cos(angle) + i sin(angle))."""
+    """Return complex numbers with the given magnitudes and angles: abs * (cos(angle) + i sin(angle))."""
 
 def isreal(input: Tensor) -> Tensor:
     """Whether elements have no imaginary part."""
 
 def adjoint(input: Tensor) -> Tensor:
-    """Conjugate transposes of matrices: the last two dimensions exchanged. A number's is its conjugate, with a warning.
+    """Return conjugate transposes, with the last two dimensions swapped; a number is conjugated, with a warning.
 
     Raises:
         ShapeError: The tensor is a vector.
     """
 
 def vdot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """Inner product of two vectors, the first one conjugated."""
+    """Return the inner product of two vectors; the first one is conjugated."""
 
 def is_complex(input: Tensor) -> Any:
-    """Whether the dtype is a complex one."""
+    """Whether the dtype is complex."""
 
 __all__ = [
     "_conj", "_neg_view", "adjoint", "angle", "complex", "conj", "conj_physical", "conj_physical_", "imag",

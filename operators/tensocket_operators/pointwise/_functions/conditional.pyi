@@ -4,15 +4,15 @@ from ...assembly import Tensor
 from ...schema_types import Operand
 
 def method_clamp_(input: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-    """``clamp`` in place."""
+    """Apply ``clamp`` in place."""
 clamp_ = method_clamp_
 clip_ = method_clamp_
 
 def method_where_self(input: Tensor, condition: Tensor, other: Operand) -> Tensor:
-    """``input`` where the condition holds, else ``other``."""
+    """Return ``input`` where the condition holds, else ``other``."""
 
 def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
-    """``value`` where the mask holds, else ``input``; the dtype is the input's."""
+    """Return ``value`` where the mask holds, else ``input``; the dtype is the input's."""
 
 __all__ = [
     "clamp_", "clip_", "masked_fill", "method_clamp_", "method_where_self",

@@ -5,17 +5,17 @@ from typing import Any
 from ...assembly import Tensor
 
 def frexp(input: Tensor, *, out: Any = None) -> Any:
-    """``mantissa`` and int32 ``exponent`` with input = mantissa * 2**exponent, 1/2 <= |mantissa| < 1.
+    """Return ``mantissa`` and int32 ``exponent`` with input = mantissa * 2**exponent, 1/2 <= |mantissa| < 1.
 
     Raises:
-        UndefinedDtype: The input is not of a floating-point dtype.
+        UndefinedDtype: The input does not have a floating-point dtype.
     """
 
 def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """``input * 2 ** other``; with whole exponents it is rounded once, and floats keep their dtype."""
+    """Return ``input * 2 ** other``, rounded once if exponents are integral; floats keep their dtype."""
 
 def method_ldexp_(input: Tensor, other: Tensor) -> Tensor:
-    """``ldexp`` in place."""
+    """Apply ``ldexp`` in place."""
 ldexp_ = method_ldexp_
 
 __all__ = [

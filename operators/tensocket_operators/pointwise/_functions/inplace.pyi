@@ -11,17 +11,17 @@ def method_fill_(input: Tensor, value: Operand) -> Tensor:
 fill_ = method_fill_
 
 def method_zero_(input: Tensor) -> Tensor:
-    """Zeros, in place."""
+    """Set all elements to 0, in place."""
 zero_ = method_zero_
 
 def method_masked_fill_(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
-    """``value`` where the mask holds, in place."""
+    """Write ``value`` where the mask holds, in place."""
 
 def method_scatter_(input: Tensor, dim: _int, index: Tensor, src: Operand | None = None, *, value: Operand | None = None, reduce: str | None = None) -> Tensor:
-    """``scatter`` in place."""
+    """Apply ``scatter`` in place."""
 
 def method_scatter_add_(input: Tensor, dim: _int, index: Tensor, src: Tensor) -> Tensor:
-    """``scatter_add`` in place."""
+    """Apply ``scatter_add`` in place."""
 
 __all__ = [
     "fill_", "method_copy_", "method_fill_", "method_masked_fill_", "method_scatter_", "method_scatter_add_",

@@ -80,40 +80,40 @@ def method_sinc_(input: Tensor) -> Tensor:
 sinc_ = method_sinc_
 
 def heaviside(input: Tensor, values: Tensor, *, out: Any = None) -> Tensor:
-    """0 where input is negative or NaN, ``values`` where it is 0, else 1.
+    """Return 0 where input is negative or NaN, ``values`` where it is 0, else 1.
 
     Raises:
         DtypeError: The dtypes differ, or are complex.
     """
 
 def method_heaviside_(input: Tensor, values: Tensor) -> Tensor:
-    """``heaviside`` in place."""
+    """Apply ``heaviside`` in place."""
 
 def nan_to_num(input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None, *, out: Any = None) -> Tensor:
-    """Finite numbers for NaN and infinities; by default 0 and the dtype's largest and smallest numbers.
+    """Replace NaN and infinities by finite numbers; by default 0 and the dtype's largest and smallest numbers.
 
-    Parts of complex numbers are replaced one by one.
+    The parts of complex numbers are replaced separately.
     """
 
 def method_nan_to_num_(input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
-    """``nan_to_num`` in place."""
+    """Apply ``nan_to_num`` in place."""
 nan_to_num_ = method_nan_to_num_
 
 def float_power(input: Operand, exponent: Operand, *, out: Any = None) -> Tensor:
-    """Power, in float64, or in complex128 where an operand is complex."""
+    """Return the power in float64, or in complex128 if an operand is complex."""
 
 def method_float_power_(input: Tensor, exponent: Operand) -> Tensor:
-    """``float_power`` in place.
+    """Apply ``float_power`` in place.
 
     Raises:
-        DtypeError: The input's dtype is not the result's.
+        DtypeError: The input's dtype differs from the result's.
     """
 
 def rsub(input: Tensor, other: Operand, alpha: Scalar = 1) -> Tensor:
-    """``other - alpha * input``."""
+    """Return ``other - alpha * input``."""
 
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
-    """``beta * input + alpha * outer(vec1, vec2)``; with beta = 0, input takes no part.
+    """Return ``beta * input + alpha * outer(vec1, vec2)``; with beta = 0, the input is ignored.
 
     Args:
         input: Broadcasts to [n, m].
@@ -123,16 +123,16 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: 
         alpha: Factor of the outer product.
 
     Raises:
-        ShapeError: A vector has not one dimension.
-        DtypeError: A factor is of a higher category than the result.
-        ArgumentError: The dtype of the result does not hold a factor.
+        ShapeError: A vector does not have one dimension.
+        DtypeError: A factor has a higher category than the result.
+        ArgumentError: The dtype of the result cannot hold a factor.
     """
 
 def method_addr_(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
-    """``addr`` in place."""
+    """Apply ``addr`` in place."""
 
 def fill(input: Tensor, value: Operand, *, out: Any = None) -> Tensor:
-    """A tensor like input with one value everywhere.
+    """Return a tensor like input with one value everywhere.
 
     Raises:
         ShapeError: The value is a tensor with dimensions.
