@@ -214,12 +214,12 @@ def _key_lines(operator: Operator, *, python_operator: str = "") -> list[str]:
     if kinds == ["Tensor", "Tensor"] and python_operator:
         left, right = names
         return ["try:", f"    key = {left}._key | {right}._key", "except AttributeError:",
-                f"    return left_to_other(_{_label(operator)}, {right}, ({left}, {right}))"]
+                f"    return defer_to_other(_{_label(operator)}, {right}, ({left}, {right}))"]
     if kinds == ["Tensor", "Operand"]:
         left, right = names
         label = _label(operator)
-        foreign = f"return again({python_operator}, _{label}, {left}, {right}, ({left}, {right}))" if (
-            python_operator) else f"return called_again(_{label}, {function_name(operator)}, {left}, {right})"
+        foreign = f"return retry_operator({python_operator}, _{label}, {left}, {right}, ({left}, {right}))" if (
+            python_operator) else f"return retry_function(_{label}, {function_name(operator)}, {left}, {right})"
         return [
             f"kind = type({right})",
             "try:",
@@ -329,7 +329,7 @@ def _keyword_lines(operator: Operator) -> list[str]:
             beside = f", beside={_operands(operator)}" if isinstance(operator, Pointwise) else ""
             written = f"write_out({operator.name!r}, out, made{beside})"
             statement = f"made = {made}\n    return made if out is None else {written}"
-        lines += [f"if {test}:", *_asked_first(operator, name), f"    {statement}"]
+        lines += [f"if {test}:", *_override_lines(operator, name), f"    {statement}"]
     return lines
 
 
@@ -348,7 +348,7 @@ def _out_lines(operator: Operator) -> list[str]:
     elif isinstance(operator, Pointwise) or operator.name == "where":
         rules += f", beside={_operands(operator)}"
     direct = isinstance(operator, Pointwise) and operator.count <= 2 and not operator.extras
-    return ["if out is not None:", *_asked_first(operator, "out"),
+    return ["if out is not None:", *_override_lines(operator, "out"),
             *([f"    if written(_{_label(operator)}, out, {given}):", "        return out"] if direct else []),
             f"    return write_out({operator.name!r}, out, {_itself(operator)}({given}){rules})"]
 
@@ -375,19 +375,19 @@ def _itself(operator: Operator) -> str:
     return f"_{_label(operator)}" if operator.name in operator.schema.names else operator.name
 
 
-def _asked_first(operator: Operator, keyword: str) -> list[str]:
+def _override_lines(operator: Operator, keyword: str) -> list[str]:
     """Return statements that pass a call with a keyword outside of the schema to an override of functions."""
     parameters = operator.schema.parameters
     values = ", ".join([*(p.name for p in parameters if p.is_tensor), *(["out"] if keyword == "out" else [])])
     extra = [*keywords(operator), *(["out"] if has_out(operator) else [])]
     call = ", ".join([*operator.schema.names, *(f"{name}={name}" for name in extra[extra.index(keyword):])])
-    return [f"    if overridden({values}):", f"        return asked(_{_label(operator)}, {call})"]
+    return [f"    if overridden({values}):", f"        return call_overrides(_{_label(operator)}, {call})"]
 
 
 def _left_to_python(call: list[str]) -> list[str]:
     """Return statements of a call that returns NotImplemented if all overrides do."""
     return ["try:", *(f"    {line}" for line in call), "except ArgumentTypeError as error:",
-            "    return unanswered(error)"]
+            "    return not_implemented_or_raise(error)"]
 
 
 def _dunder(operator: Operator, name: str) -> str:
@@ -401,11 +401,11 @@ def _dunder(operator: Operator, name: str) -> str:
     reflected = name.startswith("__r") and name != "__rshift__"
     if reflected and operator.schema.parameters[1].type == "Tensor":
         lines = ["try:", f"    key = {left}._key | {right}._key", "except AttributeError:",
-                 f"    return left_to_other(_{_label(operator)}, {right}, ({right}, {left}))"]
+                 f"    return defer_to_other(_{_label(operator)}, {right}, ({right}, {left}))"]
         call = _call_lines(operator, [right, left])
     elif reflected:
         lines = ["try:", f"    key = {left}._key | SCALAR_LEFT[type({right})]", "except KeyError:",
-                 f"    return again({name}, _{_label(operator)}, {left}, {right}, ({right}, {left}))"]
+                 f"    return retry_operator({name}, _{_label(operator)}, {left}, {right}, ({right}, {left}))"]
         call = _call_lines(operator, [right, left])
     else:
         lines, call = _key_lines(operator, python_operator=name), _call_lines(operator, [left, right])

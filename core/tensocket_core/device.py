@@ -29,7 +29,7 @@ from tensocket_plugins.contract.registry import registry
 
 from .keys import DEVICE_SHIFT
 from .meta import META, MetaDevice, NoPrograms
-from .recording import Reason
+from .recording import SlowPathReason
 
 
 class DeviceEntry:
@@ -85,9 +85,9 @@ class _ThreadStreams(threading.local):
     def __init__(self) -> None:
         self.streams: dict[int, Stream] = {}
         self.default: DeviceEntry | None = None
-        self.reason: Reason | None = None
+        self.reason: SlowPathReason | None = None
         self.outer: list[DeviceEntry | None] = []
-        self.working = False
+        self.runs_host_queue = False
 
 
 _THREAD: Final = _ThreadStreams()
@@ -309,7 +309,7 @@ def _note_streams() -> None:
     if not streams:
         _THREAD.reason = None
     elif _THREAD.reason is None:
-        _THREAD.reason = Reason()
+        _THREAD.reason = SlowPathReason()
     ON_HOST_QUEUES[0](any(isinstance(stream, HostQueue) for stream in streams.values()))
 
 
@@ -353,7 +353,7 @@ def wait_for_values() -> None:
 
     A queued function does not wait: its reads are in order already, and two queues would wait for each other.
     """
-    if _THREAD.working:
+    if _THREAD.runs_host_queue:
         return
     for identity, reference in list(PENDING.items()):
         PENDING.pop(identity, None)
@@ -363,17 +363,17 @@ def wait_for_values() -> None:
 
 
 @contextmanager
-def working() -> Iterator[None]:
+def runs_host_queue() -> Iterator[None]:
     """Mark a block as work that a host queue runs."""
-    _THREAD.working = True
+    _THREAD.runs_host_queue = True
     try:
         yield
     finally:
-        _THREAD.working = False
+        _THREAD.runs_host_queue = False
 
 
 @contextmanager
-def aside() -> Iterator[None]:
+def on_default_streams() -> Iterator[None]:
     """Use the default streams within a block, which must not touch memory of queued work."""
     streams, _THREAD.streams = _THREAD.streams, {}
     try:

@@ -9,7 +9,7 @@ from tensocket_core.dispatch.layers import LAYERS
 from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.trace import Call, Tracer
 from tensocket_core.keys import DEVICE_MASK
-from tensocket_core.recording import Reason
+from tensocket_core.recording import SlowPathReason
 from tensocket_operators import Tensor
 from tensocket_operators.explain import Explanation, Explanations, Rung, explain
 from tensocket_operators.listing import Registration
@@ -118,10 +118,10 @@ class trace:
         self.calls: list[Call] = []
         self._tracer = Tracer(file if collect or file is not None else "stderr", self.calls)
         self._state = thread_state(tracer=self._tracer)
-        self._reason: Reason | None = None
+        self._reason: SlowPathReason | None = None
 
     def __enter__(self) -> list[Call]:
-        self._reason = Reason()
+        self._reason = SlowPathReason()
         self._state.__enter__()
         return self.calls
 

@@ -9,7 +9,13 @@ from inspect import signature
 from typing import Any, TypeVar
 
 from tensocket_core.dispatch.modes import STATE, thread_state
-from tensocket_core.dispatch.overrides import NOWRAP, BaseTorchFunctionMode, TorchFunctionMode, handle, overridden
+from tensocket_core.dispatch.overrides import (
+    NOWRAP,
+    BaseTorchFunctionMode,
+    TorchFunctionMode,
+    call_torch_function,
+    overridden,
+)
 from tensocket_core.keys import AUTOGRAD
 from tensocket_operators import Tensor
 from tensocket_operators.catalogue import names_of_functions
@@ -43,7 +49,7 @@ def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterabl
     Raises:
         ArgumentTypeError: All of them returned NotImplemented.
     """
-    return handle(public_api.__name__, public_api, relevant_args, args, kwargs)
+    return call_torch_function(public_api.__name__, public_api, relevant_args, args, kwargs)
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[F], F]:

@@ -10,7 +10,13 @@ import numpy as np
 
 from tensocket_core.dispatch.modes import STATE, is_grad_enabled
 from tensocket_core.dispatch.operator import Operator
-from tensocket_core.dispatch.overrides import handle, overridden, overrides_functions, participants, unanswered
+from tensocket_core.dispatch.overrides import (
+    call_torch_function,
+    not_implemented_or_raise,
+    overridden,
+    overrides_functions,
+    participants,
+)
 from tensocket_core.dispatch.results import OF_OUT
 from tensocket_core.dispatch.versions import check_writable
 from tensocket_core.geometry import as_strided, element_strides, is_dense, overlapping
@@ -88,7 +94,7 @@ def foreign_key(operator: Operator, args: tuple[Any, ...]) -> int:
     raise argument_error(operator.name, *[args[k] for k in operator.schema.tensors]) from None
 
 
-def again(function: Callable[[Any, Any], Any], operator: Operator, input: Any, other: Any, args: Any) -> Any:
+def retry_operator(function: Callable[[Any, Any], Any], operator: Operator, input: Any, other: Any, args: Any) -> Any:
     """Run a Python operator with an operand of an unknown type; ``args`` are the operands in the operator's order.
 
     NumPy arrays handle arithmetic with tensors, as in PyTorch; they leave comparisons to tensors.
@@ -103,21 +109,21 @@ def again(function: Callable[[Any, Any], Any], operator: Operator, input: Any, o
     try:
         if hasattr(other, "_key") and overridden(input, other):
             # Python has already called the method of the left operand's class.
-            return handle(operator.name, function, (input, other), (input, other), {})
+            return call_torch_function(operator.name, function, (input, other), (input, other), {})
         return operator(*args)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
-def left_to_other(operator: Operator, other: Any, args: Any) -> Any:
+def defer_to_other(operator: Operator, other: Any, args: Any) -> Any:
     """Leave a Python operator over two tensors to the other operand: to its method, or to its override of functions."""
     try:
         return operator(*args) if overrides_functions(type(other)) else NotImplemented
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
-def called_again(operator: Operator, function: Callable[..., Any], input: Any, other: Any) -> Any:
+def retry_function(operator: Operator, function: Callable[..., Any], input: Any, other: Any) -> Any:
     """Run a function with an operand of an unknown type.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tensocket_core.dispatch.packets import Packet
+from tensocket_core.dispatch.packets import AtenOverloads
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
 
 from .catalogue import names_of_functions
@@ -17,7 +17,7 @@ _SYNONYMS: Final = {"_to_copy": "convert", "_softmax": "softmax_rows", "_log_sof
 BUILT_IN: Final = "aten"
 
 
-def built_in(name: str) -> Packet | None:
+def built_in(name: str) -> AtenOverloads | None:
     """Return a built-in operator or factory by its name or an alias; None if there is none."""
     name = _SYNONYMS.get(name, name)
     found = OPERATORS.get(name) or COMPOSITES.get(name) or FACTORIES.get(name)
@@ -26,7 +26,7 @@ def built_in(name: str) -> Packet | None:
     return found or _factory(name)
 
 
-def _factory(name: str) -> Packet | None:
+def _factory(name: str) -> AtenOverloads | None:
     wanted = (f"torch.{name}", f"torch.Tensor.{name}")
     function = next((f for f, known in names_of_functions().items() if known in wanted), None)
     return None if function is None else factory(function)

@@ -274,13 +274,13 @@ def test_transforms_and_compiled_precision_on_a_stream(stream):
 
 def test_nothing_is_left_when_the_stream_is(stream):
     from tensocket_core.dispatch.modes import ACTIVE
-    from tensocket_core.recording import SPECIAL
+    from tensocket_core.recording import RECORDING_SLOW_PATHS
 
-    before = len(ACTIVE), len(SPECIAL)
+    before = len(ACTIVE), len(RECORDING_SLOW_PATHS)
     with stream:
         assert len(ACTIVE) == before[0] + 1
         X * 2
-    assert (len(ACTIVE), len(SPECIAL)) == before
+    assert (len(ACTIVE), len(RECORDING_SLOW_PATHS)) == before
 
 
 def test_eight_threads_on_streams():

@@ -277,7 +277,7 @@ class Builder:
         #: Memory that is not written: leaves, what detached tensors share, what views may or may not share.
         self.barred = {memory(x) for x in self.slots}
         #: Memory with values that a step keeps for its gradient.
-        self.kept: set[int] = set()
+        self.replayable: set[int] = set()
 
     def leaf(self, shape: tuple[int, ...], k: int) -> Array:
         n = int(np.prod(shape))
@@ -299,14 +299,14 @@ class Builder:
         quiet = self.quiet and name not in INPLACE and self.number(0, 14) == 14
         step = Step(name, inputs, params, quiet)
         touched = {memory(self.slots[i]) for i in inputs}
-        if name in INPLACE and memory(self.slots[inputs[0]]) in self.kept:
+        if name in INPLACE and memory(self.slots[inputs[0]]) in self.replayable:
             self.risky = True
         before = len(self.slots)
         self.machine.run(step)
         self.steps.append(step)
         touched |= {memory(x) for x in self.slots[before:]}
         if name not in KEEPS_NOTHING:
-            self.kept |= touched
+            self.replayable |= touched
         # Whether a reshaped tensor of any strides is a view is the library's business.
         if quiet or name in ("detach", "split", "unbind", "diagonal", "expand") or (
                 name in ("reshape", "permute") and not self.slots[inputs[0]].flags.c_contiguous):

@@ -11,7 +11,7 @@ import pytest
 
 import tensocket as torch
 from tensocket_core.autograd import handles
-from tensocket_core.recording import REPLACED
+from tensocket_core.recording import OVERRIDDEN_KERNELS
 
 Gradients = list[Any]
 
@@ -19,10 +19,10 @@ Gradients = list[Any]
 @pytest.fixture(autouse=True)
 def on_arrays() -> Iterator[None]:
     """As if no test before had replaced a kernel."""
-    before = REPLACED[:]
-    REPLACED.clear()
+    before = OVERRIDDEN_KERNELS[:]
+    OVERRIDDEN_KERNELS.clear()
     yield
-    REPLACED[:] = before
+    OVERRIDDEN_KERNELS[:] = before
 
 
 @pytest.fixture

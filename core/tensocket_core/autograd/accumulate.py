@@ -14,7 +14,7 @@ from tensocket_plugins.contract.forks import Rank, held_over_forks
 from ..dispatch.modes import ACTIVE, STATE, set_grad_enabled
 from ..geometry import element_strides
 from ..keys import AUTOGRAD, DIM0, LAZY, OPTIONS, WRAPPER
-from ..recording import SPECIAL
+from ..recording import RECORDING_SLOW_PATHS
 from ..tensor import Tensor
 
 #: Leaves share a few locks: one lock each would cost memory, one lock for all would make threads wait.
@@ -108,7 +108,7 @@ def added(old: Any, grad: Any, create_graph: bool) -> Any:
         create_graph: Whether the sum is to be differentiated.
     """
     array = old._array
-    if (type(array) is not np.ndarray or array.size < _LARGE or create_graph or ACTIVE or SPECIAL
+    if (type(array) is not np.ndarray or array.size < _LARGE or create_graph or ACTIVE or RECORDING_SLOW_PATHS
             or sys.getrefcount(old) != _PASSED or sys.getrefcount(array) != SOLE + 1):
         return old + grad
     flags, other = array.flags, grad._array
@@ -175,7 +175,8 @@ def _dense(leaf: Any) -> bool:
 def laid_out(grad: Any, leaf: Any) -> Any:
     """Return a copy of ``grad`` in the leaf's layout if that is dense, else row-major."""
     x, y = leaf._array, grad._array
-    if type(x) is type(y) is np.ndarray and x.flags.c_contiguous and not grad._key & _PARTS and not SPECIAL:
+    if (type(x) is type(y) is np.ndarray and x.flags.c_contiguous and not grad._key & _PARTS
+            and not RECORDING_SLOW_PATHS):
         copy = grad._cut()
         copy._array, copy._version_counter = y.copy(), None
         return copy

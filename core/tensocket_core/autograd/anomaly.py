@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.errors import AutogradError
 
-from ..recording import Reason
+from ..recording import SlowPathReason
 from .hooks import Extras
 
 #: Folder of the runtime; its own frames are of no use to users.
@@ -23,7 +23,7 @@ class _Mode:
 
     enabled = False
     check_nan = True
-    reason: Reason | None = None
+    reason: SlowPathReason | None = None
 
 
 _MODE: Final = _Mode()
@@ -54,7 +54,7 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 def _set(mode: bool, check_nan: bool) -> None:
     _MODE.enabled, _MODE.check_nan = mode, check_nan
-    _MODE.reason = (_MODE.reason or Reason()) if mode else None
+    _MODE.reason = (_MODE.reason or SlowPathReason()) if mode else None
 
 
 class set_detect_anomaly:

@@ -14,7 +14,7 @@ from ..tensor import Tensor, tensor_methods
 from .detached import detached_counter
 from .graph_methods import check_grad, check_untransformed, warn_of_no_leaf
 from .inference import check_outside, detached
-from .rebase import require_with_views
+from .view_history import require_with_views
 
 #: References to a tensor from one variable, counted where ``requires_grad`` searches for its views.
 _HOLDERS: Final = 5

@@ -9,7 +9,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 
 from ..dispatch.call import collected_key
 from ..dispatch.modes import ACTIVE, STATE
-from ..dispatch.overrides import handle, overridden
+from ..dispatch.overrides import call_torch_function, overridden
 from ..keys import AUTOGRAD
 from ..warned import warn_once
 from .edges import edge_from_place, target_of
@@ -216,7 +216,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
         named = {"grad_outputs": grad_outputs, "retain_graph": retain_graph, "create_graph": create_graph,
                  "only_inputs": only_inputs, "allow_unused": allow_unused, "is_grads_batched": is_grads_batched,
                  "materialize_grads": materialize_grads}
-        return handle("grad", grad, (*roots, *given), (roots, wanted), named)
+        return call_torch_function("grad", grad, (*roots, *given), (roots, wanted), named)
     return computed(roots, wanted, grad_outputs, retain_graph, create_graph, allow_unused, is_grads_batched,
                     materialize_grads)
 

@@ -27,7 +27,7 @@ def sum_to(grad: Any, shape: tuple[int, ...]) -> Any:
     return grad.sum(axes, True).reshape(shape) if axes else grad.reshape(shape)
 
 
-def fit(grad: Any, shape: tuple[int, ...], options: int) -> Any:
+def cast_to_shape(grad: Any, shape: tuple[int, ...], options: int) -> Any:
     """Return a gradient with the given shape, dtype and device."""
     if grad._array.shape != shape:
         grad = sum_to(grad, shape)
@@ -63,11 +63,11 @@ def place_of(edge: Any) -> tuple[tuple[int, ...], int]:
     return node.shape, node.options
 
 
-def fit_to(edge: Any, grad: Any) -> Any:
+def fit_edge(edge: Any, grad: Any) -> Any:
     """Return a gradient that fits an edge's target; None stays None."""
     if edge is None or grad is None:
         return None
-    return fit(grad, *place_of(edge))
+    return cast_to_shape(grad, *place_of(edge))
 
 def edge_from_place(node: Any, index: int) -> Any:
     """Return the edge to an output of a node, as ``next_functions`` and gradient edges show it."""

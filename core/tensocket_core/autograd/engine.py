@@ -22,12 +22,12 @@ from tensocket_plugins.contract.errors import AutogradError
 from ..device import thread_streams, use_streams
 from ..dispatch.modes import ACTIVE, INHERITED, STATE, set_grad_enabled
 from ..keys import AUTOGRAD, OPTIONS, WRAPPER
-from ..recording import REPLACED, SPECIAL
+from ..recording import OVERRIDDEN_KERNELS, RECORDING_SLOW_PATHS
 from . import anomaly
 from .accumulate import SOLE, accumulate, added, became_first
+from .array_backward import run_chain_on_arrays
 from .deep import in_new_thread, stack_is_full
-from .edges import Target, check_swapped, fit, fit_to, last_uses, node_of, on_the_way, target_of
-from .handles import follow
+from .edges import Target, cast_to_shape, check_swapped, fit_edge, last_uses, node_of, on_the_way, target_of
 from .hooks import Extras, name_of
 from .inspection import NAMED
 from .node import MultiNode, Node, Output
@@ -67,7 +67,7 @@ class _Pass:
         #: By sequence number: the gradient of a node with one output, or a list for several.
         self.grads: dict[int, Any] = {}
         #: Whether the pass only accumulates into leaves, without recording or special features.
-        self.plain = edges is None and not create_graph and not SPECIAL
+        self.plain = edges is None and not create_graph and not RECORDING_SLOW_PATHS
         #: Sequence numbers of nodes whose gradient only this pass refers to: further gradients are added in place.
         self.own: set[int] = set()
         self.wanted = None if edges is None else {target_of(edge) for edge in edges}
@@ -88,7 +88,7 @@ class _Pass:
         kind = type(edge)
         if kind is Node or kind in NAMED:
             if grad._array.shape != edge.shape or grad._key & OPTIONS != edge.options:
-                grad = fit(grad, edge.shape, edge.options)
+                grad = cast_to_shape(grad, edge.shape, edge.options)
             sequence = edge.sequence
             if sequence in self.grads:
                 if sequence in self.own and not grad._key & _PARTS:
@@ -107,12 +107,12 @@ class _Pass:
             return
         if kind is not Output and not isinstance(edge, Node):
             if grad._array.shape != edge._array.shape or (grad._key ^ edge._key) & OPTIONS:
-                grad, sole = fit(grad, edge._array.shape, edge._key & OPTIONS), True
+                grad, sole = cast_to_shape(grad, edge._array.shape, edge._key & OPTIONS), True
             self._give_leaf(edge, grad, sole)
             return
         node = node_of(edge)
         if isinstance(node, MultiNode):
-            self._give_output(node, target_of(edge)[1], fit_to(edge, grad))
+            self._give_output(node, target_of(edge)[1], fit_edge(edge, grad))
 
     def _give_nothing(self, edge: Any) -> None:
         """Visit the target of an edge even if no gradient arrives: user-defined functions receive zeros, hooks None."""
@@ -204,7 +204,7 @@ class _Pass:
             self.needed = on_the_way(self.nodes.values(), self.wanted, self.into)
         heap, retain = self.heap, self.retain_graph
         plain = self.plain
-        on_arrays = plain and not ACTIVE and not REPLACED
+        on_arrays = plain and not ACTIVE and not OVERRIDDEN_KERNELS
         while node is not None or heap:
             if node is None:
                 sequence = -heapq.heappop(heap)
@@ -218,12 +218,12 @@ class _Pass:
                 sequence = node.sequence
             while node is not None:
                 if on_arrays and type(node) is Node and node.extras is None and node.derivative.arrays:
-                    node, grad, last = follow(self, node, grad)
+                    node, grad, last = run_chain_on_arrays(self, node, grad)
                     sequence = last or sequence
                     if node is None:
                         break
                     if last:
-                        grad = fit(grad, node.shape, node.options)
+                        grad = cast_to_shape(grad, node.shape, node.options)
                 edges = node.edges
                 if plain and type(node) is Node and node.extras is None and not grad._key & WRAPPER:
                     if node.derivative.add_part is not None and self._give_part(node, grad):
@@ -246,7 +246,7 @@ class _Pass:
                 grad, node, sequence = outputs[0], only, only.sequence
                 if grad._array.shape != node.shape or grad._key & OPTIONS != node.options:
                     with set_grad_enabled(self.create_graph):
-                        grad = fit(grad, node.shape, node.options)
+                        grad = cast_to_shape(grad, node.shape, node.options)
             node = None
             if self.held:
                 with set_grad_enabled(self.create_graph):
@@ -305,7 +305,7 @@ class _Pass:
             grads = extras.run_before(grads)
         outputs = self._compute(node, grads if many else grads[0], edges)
         if extras is not None and extras.after:
-            fitted = tuple([fit_to(edge, output) for edge, output in zip(edges, outputs, strict=True)])
+            fitted = tuple([fit_edge(edge, output) for edge, output in zip(edges, outputs, strict=True)])
             outputs = list(extras.run_after(fitted, grads))
         return outputs
 

@@ -10,8 +10,8 @@ from tensocket_plugins.contract.errors import AutogradError
 from ..dispatch.derivative import Derivative
 from ..keys import AUTOGRAD, DIFFERENTIABLE
 from .node import PACKED
-from .rebase import adopt_views, follow, renew, renew_hooked, unrecorded
-from .record import attach, edge_of, move_retained, retained_by, version_of
+from .record import attach, edge_of, retained_by, transfer_retained_grad, version_of
+from .view_history import adopt_views, reattach_hooked_view, reattach_view, record_change, unrecorded
 
 MADE_BY_FUNCTION: Final = ("a view made by a custom function",
                           "changes of such a view would go around the function's backward",
@@ -42,7 +42,7 @@ def inplace_recorder(operator: str, derivative: Derivative, below: Callable[...,
         if not target._key & DIFFERENTIABLE:
             return below(target, *args)
         check_no_leaf(operator, target)
-        hooked = target._base is not None and renew_hooked(target)
+        hooked = target._base is not None and reattach_hooked_view(target)
         values = (target, *args)
         edges = tuple([edge_of(values[k]) for k in tensors])
         if overwrites and _is_reached_elsewhere(edges):
@@ -60,14 +60,14 @@ def inplace_recorder(operator: str, derivative: Derivative, below: Callable[...,
         keeping = retained_by(target)
         attach(target, derivative, edges, values, positions)
         if keeping is not None:
-            move_retained(target, keeping)
+            transfer_retained_grad(target, keeping)
         node = target._grad_fn
         node.versions = tuple(
             [now if then is None or now == PACKED else then for then, now in zip(versions, node.versions, strict=True)]
         )
-        follow(target)
+        record_change(target)
         if hooked:
-            renew(target)
+            reattach_view(target)
         return target
 
     return record_inplace

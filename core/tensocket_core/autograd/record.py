@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ..dispatch.derivative import RESULT, RESULTS, SHAPE, UNUSED, WANTED, Derivative
 from ..keys import AUTOGRAD, DIFFERENTIABLE, OPTIONS
-from ..recording import SPECIAL
+from ..recording import RECORDING_SLOW_PATHS
 from .hooks import extras_of
 from .node import SEQUENCE, MultiNode, Node, Output, gradient_place
 from .saved import complete
@@ -51,7 +51,7 @@ def attach(
         node.saved, node.versions = tuple(saved), tuple(versions)
     else:
         node.saved = node.versions = ()
-    if SPECIAL:
+    if RECORDING_SLOW_PATHS:
         complete(node)
     result._grad_fn = node
     result._key |= AUTOGRAD
@@ -80,7 +80,7 @@ def attach_all(
         saved.append(value)
         versions.append(0 if counter is None else counter[0])
     node.saved, node.versions = tuple(saved), tuple(versions)
-    if SPECIAL:
+    if RECORDING_SLOW_PATHS:
         complete(node)
     make_outputs(node, results)
 
@@ -122,7 +122,7 @@ def keep_gradient(tensor: Any) -> None:
     extras.retained[index] = weakref.ref(tensor)
 
 
-def move_retained(tensor: Any, before: dict[int, weakref.ref[Any]]) -> None:
+def transfer_retained_grad(tensor: Any, before: dict[int, weakref.ref[Any]]) -> None:
     """Let a tensor retain the gradient of its new value instead of that from before an in-place change."""
     for index in [k for k, owner in before.items() if owner() is tensor]:
         del before[index]

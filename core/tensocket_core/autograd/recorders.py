@@ -8,7 +8,7 @@ from typing import Any, Final
 from ..dispatch.derivative import RESULT, SHAPE, UNUSED, Derivative
 from ..dispatch.layers import RECORDERS
 from ..keys import AUTOGRAD, OPTIONS, SCALAR_MASK
-from ..recording import SPECIAL
+from ..recording import RECORDING_SLOW_PATHS
 from .conjugate import for_key
 from .node import SEQUENCE, Node
 from .record import attach, attach_all, edge_of
@@ -79,7 +79,7 @@ def _ternary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Call
             versions.append(0 if counter is None else counter[0])
         node.saved, node.versions = tuple(saved), tuple(versions)
         node.extras = None
-        if SPECIAL:
+        if RECORDING_SLOW_PATHS:
             complete(node)
         result._grad_fn = node
         result._key |= AUTOGRAD
@@ -134,7 +134,7 @@ def _unary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callab
         else:
             node.saved = node.versions = ()
         node.extras = None
-        if SPECIAL:
+        if RECORDING_SLOW_PATHS:
             complete(node)
         result._grad_fn = node
         result._key = known[2]
@@ -175,7 +175,7 @@ def _result_recorder(derivative: Derivative, below: Callable[..., Any]) -> Calla
         node.saved = (cut,)
         node.versions = _UNCHANGED if counter is None else (counter[0],)
         node.extras = None
-        if SPECIAL:
+        if RECORDING_SLOW_PATHS:
             complete(node)
         result._grad_fn = node
         result._key = known[2]
@@ -224,7 +224,7 @@ def _binary_recorder(derivative: Derivative, below: Callable[..., Any], number: 
         else:
             node.saved = node.versions = ()
         node.extras = None
-        if SPECIAL:
+        if RECORDING_SLOW_PATHS:
             complete(node)
         result._grad_fn = node
         result._key = known[2]
@@ -267,7 +267,7 @@ def _number_recorder(derivative: Derivative, below: Callable[..., Any]) -> Calla
         else:
             node.saved = node.versions = ()
         node.extras = None
-        if SPECIAL:
+        if RECORDING_SLOW_PATHS:
             complete(node)
         result._grad_fn = node
         result._key = known[2]

@@ -14,7 +14,7 @@ from ..device import thread_streams
 from ..dispatch.derivative import Derivative
 from ..dispatch.modes import INHERITED
 from ..keys import AUTOGRAD, OPTIONS
-from ..recording import Reason
+from ..recording import SlowPathReason
 from . import anomaly
 from . import node as nodes
 from .hooks import Extras
@@ -149,13 +149,13 @@ class saved_tensors_hooks:
                                         "hooks are functions", "pass pack_hook and unpack_hook")
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
-        self._reasons: list[Reason] = []
+        self._reasons: list[SlowPathReason] = []
 
     def __enter__(self) -> None:
         if _THREAD.refusal is not None:
             raise AutogradError("saved_tensors_hooks", _THREAD.refusal, "hooks on saved tensors are disabled here",
                                 "leave disable_saved_tensors_hooks first")
-        self._reasons.append(Reason())
+        self._reasons.append(SlowPathReason())
         _THREAD.hooks = (*_THREAD.hooks, (self.pack_hook, self.unpack_hook))
 
     def __exit__(

@@ -11,7 +11,7 @@ from tensocket_plugins.contract.errors import ArgumentTypeError
 
 from ..keys import SCALAR, SCALAR_LEFT, WRAPPER
 from .modes import ACTIVE, STATE, run_with_modes
-from .overrides import DEEPEST, endless, overrides_functions
+from .overrides import MAX_NESTING, overrides_functions, self_containing_error
 
 if TYPE_CHECKING:
     from .operator import Operator
@@ -65,8 +65,8 @@ def collected_key(values: Any, depth: int = 0) -> int:
     Raises:
         ArgumentTypeError: A list contains itself.
     """
-    if depth > DEEPEST:
-        raise endless()
+    if depth > MAX_NESTING:
+        raise self_containing_error()
     for value in values:
         kind = type(value)
         bits = getattr(value, "_key", None)

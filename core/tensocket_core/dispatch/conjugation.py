@@ -32,7 +32,7 @@ def layer(operator: Operator, key: int) -> Callable[..., Any]:
         result = below(*given)
         for k in writes:
             if getattr(args[k], "_key", 0) & LAZY:
-                lazy.written(args[k], given[k])
+                lazy.write_elements(args[k], given[k])
         return next((x for x, y in zip(args, given, strict=True) if result is y and hasattr(x, "_key")), result)
 
     return run

@@ -82,7 +82,7 @@ def plain_handle(array: Any) -> Any:
     return array.plain if type(array) is Lazy else array
 
 
-def flipped(array: Any, before: int, after: int) -> Any:
+def handle_with_bits(array: Any, before: int, after: int) -> Any:
     """Return a handle on the memory of ``array``, with key bits ``before``, for a tensor with key bits ``after``."""
     plain = plain_handle(array) if before & LAZY else array
     return Lazy(plain) if after & LAZY and type(plain) is not Lazy else plain
@@ -100,7 +100,7 @@ def in_memory(tensor: Any) -> Any:
     return alias
 
 
-def turned(tensor: Any, bits: int) -> Any:
+def with_lazy_bits(tensor: Any, bits: int) -> Any:
     """Return a plain tensor, conjugated and negated according to bits of a key; itself if neither bit is set."""
     if bits & CONJ:
         tensor = call(OPERATORS["conj_physical"], tensor)
@@ -109,12 +109,12 @@ def turned(tensor: Any, bits: int) -> Any:
 
 def resolved(tensor: Any) -> Any:
     """Return the elements of a lazy tensor as a new tensor without history."""
-    return turned(in_memory(tensor), tensor._key)
+    return with_lazy_bits(in_memory(tensor), tensor._key)
 
 
-def written(tensor: Any, values: Any) -> None:
+def write_elements(tensor: Any, values: Any) -> None:
     """Write ``values`` to the elements of a lazy tensor, unrecorded."""
-    call(OPERATORS["copy_"], in_memory(tensor), turned(values, tensor._key))
+    call(OPERATORS["copy_"], in_memory(tensor), with_lazy_bits(values, tensor._key))
 
 
-__all__ = ["Lazy", "flipped", "in_memory", "plain_handle", "resolved", "turned", "written"]
+__all__ = ["Lazy", "handle_with_bits", "in_memory", "plain_handle", "resolved", "with_lazy_bits", "write_elements"]

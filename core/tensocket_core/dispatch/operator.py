@@ -20,7 +20,7 @@ from .call import key_of
 from .derivative import Derivative
 from .fallback import with_alternatives
 from .modes import ACTIVE, run_with_modes
-from .packets import Packet
+from .packets import AtenOverloads
 from .registry import OPERATORS
 from .schema import Schema, bound, parse_schema
 
@@ -28,7 +28,7 @@ from .schema import Schema, bound, parse_schema
 Direct = Callable[[int, DeviceEntry, Callable[..., Any]], Callable[..., Any] | None]
 
 
-class Operator(Packet):
+class Operator(AtenOverloads):
     """One operator: its record and its dispatch table.
 
     Attributes:

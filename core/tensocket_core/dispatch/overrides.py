@@ -1,7 +1,7 @@
 """``__torch_function__``: classes and modes that receive calls of public functions with all their arguments.
 
 Operators get here by their key (``protocol``). Functions that are not operators (factories, conversions to Python) test
-``overridden`` and pass their call to ``handle``.
+``overridden`` and pass their call to ``call_torch_function``.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def overrides_functions(kind: type) -> bool:
 
 
 #: Depth of nested lists from which they are taken to contain themselves.
-DEEPEST: Final = 256
+MAX_NESTING: Final = 256
 
 
-def endless(operator: str = "arguments") -> ArgumentTypeError:
+def self_containing_error(operator: str = "arguments") -> ArgumentTypeError:
     """Return the error for a list that contains itself."""
     return ArgumentTypeError(operator, "lists with too many dimensions", "self-referential lists are incompatible with "
                              "tensors", "pass lists of numbers or tensors")
@@ -59,8 +59,8 @@ def participants(values: Iterable[Any], depth: int = 0) -> Iterator[Any]:
     Raises:
         ArgumentTypeError: A list contains itself.
     """
-    if depth > DEEPEST:
-        raise endless()
+    if depth > MAX_NESTING:
+        raise self_containing_error()
     for value in values:
         kind = type(value)
         if hasattr(value, "_key"):
@@ -97,7 +97,7 @@ def overridden(*values: Any) -> bool:
 _ANSWERED: Final = "__torch_function__ implements the call"
 
 
-def unanswered(error: ArgumentTypeError) -> Any:
+def not_implemented_or_raise(error: ArgumentTypeError) -> Any:
     """Return NotImplemented for the error of a call without handlers: Python then tries the other operand's method.
 
     Raises:
@@ -108,7 +108,7 @@ def unanswered(error: ArgumentTypeError) -> Any:
     return NotImplemented
 
 
-def handle(name: str, function: Callable[..., Any], relevant: Iterable[Any], args: tuple[Any, ...],
+def call_torch_function(name: str, function: Callable[..., Any], relevant: Iterable[Any], args: tuple[Any, ...],
            keywords: dict[str, Any]) -> Any:
     """Call the innermost function mode, else each overriding argument in turn.
 

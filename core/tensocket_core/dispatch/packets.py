@@ -16,7 +16,7 @@ OVERLOADS: Final = frozenset({
 })  # fmt: skip
 
 
-class Packet:
+class AtenOverloads:
     """An operator by name, for all of its overloads."""
 
     name: str
@@ -31,7 +31,7 @@ class Packet:
         return self.schema
 
     @property
-    def overloadpacket(self) -> Packet:
+    def overloadpacket(self) -> AtenOverloads:
         """This record: it covers all of PyTorch's overloads."""
         return self
 

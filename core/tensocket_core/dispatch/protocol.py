@@ -18,14 +18,22 @@ from ..keys import AUTOGRAD, WRAPPER
 from .autocast import applied
 from .call import call, key_of
 from .modes import STATE, thread_state
-from .overrides import DEEPEST, PushedMode, endless, handle, overrides_functions, participants, version_counter
+from .overrides import (
+    MAX_NESTING,
+    PushedMode,
+    call_torch_function,
+    overrides_functions,
+    participants,
+    self_containing_error,
+    version_counter,
+)
 
 if TYPE_CHECKING:
     from .operator import Operator
 
 _DEFAULTS: Final[dict[str, Any]] = {"None": None, "True": True, "False": False}
 #: The answer if neither a mode nor a class handles a call.
-UNSEEN: Final = object()
+NOT_HANDLED: Final = object()
 
 
 def tensors_in(values: Iterable[Any], depth: int = 0) -> Iterator[Any]:
@@ -34,8 +42,8 @@ def tensors_in(values: Iterable[Any], depth: int = 0) -> Iterator[Any]:
     Raises:
         ArgumentTypeError: A list contains itself.
     """
-    if depth > DEEPEST:
-        raise endless()
+    if depth > MAX_NESTING:
+        raise self_containing_error()
     for value in values:
         if hasattr(value, "_key"):
             yield value
@@ -50,17 +58,19 @@ def public_function(operator: Operator) -> Callable[..., Any]:
 
 def run_function_mode(operator: Operator, args: tuple[Any, ...]) -> Any:
     """Pass a call to the innermost function mode."""
-    return handle(operator.name, public_function(operator), args, *packed(operator, args))
+    return call_torch_function(operator.name, public_function(operator), args, *user_arguments(operator, args))
 
 
-def asked(operator: Operator, *args: Any, **extra: Any) -> Any:
+def call_overrides(operator: Operator, *args: Any, **extra: Any) -> Any:
     """Pass a call with keywords outside of the schema (``out``, ``alpha``) to modes and overriding arguments."""
-    given, kwargs = packed(operator, args)
+    given, kwargs = user_arguments(operator, args)
     extra = {name: value for name, value in extra.items() if value is not None}
-    return handle(operator.name, public_function(operator), (*args, *extra.values()), given, {**kwargs, **extra})
+    return call_torch_function(operator.name, public_function(operator), (*args, *extra.values()), given,
+                               {**kwargs, **extra})
 
 
-def packed(operator: Operator, args: tuple[Any, ...], *, spread: bool = True) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def user_arguments(operator: Operator, args: tuple[Any, ...], *, spread: bool = True) -> tuple[tuple[Any, ...],
+                                                                                               dict[str, Any]]:
     """Return arguments as a user passes them: trailing defaults dropped, keyword-only ones by name.
 
     Args:
@@ -105,7 +115,7 @@ def run_wrapped(operator: Operator, *args: Any, **keywords: Any) -> Any:
         args = tuple([value.item() if isinstance(value, np.generic) else value for value in args])
         return operator.invoke(operator.below(_key(operator, args)), args)
     if not STATE.overrides_off and any(overrides_functions(type(value)) for value in participants(args)):
-        return handle(operator.name, public_function(operator), args, *packed(operator, args))
+        return call_torch_function(operator.name, public_function(operator), args, *user_arguments(operator, args))
     converted = applied(operator, args)
     if converted is not None:
         return converted()
@@ -139,13 +149,13 @@ def _key(operator: Operator, args: tuple[Any, ...]) -> int:
 
 def run_dispatch(operator: Operator, args: tuple[Any, ...]) -> Any:
     """Run a call below autograd: by the innermost dispatch mode, else dispatching subclasses, else the kernel."""
-    result = ask_dispatch(operator, operator.name, args, lambda: packed(operator, args, spread=False),
+    result = ask_dispatch(operator, operator.name, args, lambda: user_arguments(operator, args, spread=False),
                           operator.dispatch_rules)
-    unknown = result is not UNSEEN and result is not None and not hasattr(result, "_key")
+    unknown = result is not NOT_HANDLED and result is not None and not hasattr(result, "_key")
     if unknown and operator.schema.returns.rstrip("~") == "Tensor":
         raise ArgumentError(operator.name, f"a {type(result).__name__} from __torch_dispatch__",
                             "Unable to cast the result to Tensor, which the operator returns", "return a tensor")
-    if result is UNSEEN:
+    if result is NOT_HANDLED:
         return operator.invoke(operator.below(_key(operator, args) & ~(WRAPPER | AUTOGRAD)), args)
     target: Any = args[0] if args else None
     if STATE.dispatch_modes or not getattr(target, "_dispatches", False):
@@ -162,7 +172,7 @@ def run_dispatch(operator: Operator, args: tuple[Any, ...]) -> Any:
 
 def ask_dispatch(function: Any, name: str, args: tuple[Any, ...],
                  pack: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]], rules: dict[type, Any]) -> Any:
-    """Return the answer of the innermost dispatch mode, else of a dispatching class; ``UNSEEN`` without either.
+    """Return the answer of the innermost dispatch mode, else of a dispatching class; ``NOT_HANDLED`` without either.
 
     Args:
         function: The record that they receive.
@@ -181,7 +191,7 @@ def ask_dispatch(function: Any, name: str, args: tuple[Any, ...],
             kinds.insert(next((k for k, other in enumerate(kinds) if issubclass(kind, other)), len(kinds)), kind)
     modes = STATE.dispatch_modes
     if not modes and not kinds:
-        return UNSEEN
+        return NOT_HANDLED
     given, kwargs = pack()
     types = tuple(kinds)
     for handler in (*modes[-1:], *kinds):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..keys import describe_key
-from ..recording import Reason
+from ..recording import SlowPathReason
 
 #: Whether all calls of the process are traced.
 ENABLED: Final = os.environ.get("TENSOCKET_SHOW_DISPATCH_TRACE", "") not in ("", "0")
@@ -100,4 +100,4 @@ class Tracer:
 #: The tracer of threads that have none of their own.
 DEFAULT: Final = Tracer("stderr", None) if ENABLED else None
 #: Makes backward passes take the path that traces nodes.
-_REASON: Final = Reason() if ENABLED else None
+_REASON: Final = SlowPathReason() if ENABLED else None

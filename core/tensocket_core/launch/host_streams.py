@@ -18,7 +18,16 @@ from tensocket_plugins.contract.backend import HostQueue
 from tensocket_plugins.contract.errors import TensocketError
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 
-from ..device import ON_HOST_QUEUES, PENDING, DeviceEntry, aside, host_queue, open_entry, wait_for_queue, working
+from ..device import (
+    ON_HOST_QUEUES,
+    PENDING,
+    DeviceEntry,
+    host_queue,
+    on_default_streams,
+    open_entry,
+    runs_host_queue,
+    wait_for_queue,
+)
 from ..dispatch.modes import STATE, thread_state, update_state
 from ..dispatch.operator import Operator
 from ..dispatch.protocol import tensors_in
@@ -46,7 +55,7 @@ class _Queueing:
             wait_for_queue()
             return NotImplemented
         if not isinstance(func, Operator) and not given:
-            with aside():  # a factory writes to memory of its own
+            with on_default_streams():  # a factory writes to memory of its own
                 return func(*args, **kwargs)
         if isinstance(func, Operator) and func.kind == "view":
             return func(*args, **kwargs)
@@ -127,7 +136,7 @@ def _submit(queue: HostQueue, func: Operator, given: tuple[tuple[Any, ...], dict
     args, kwargs = given
 
     def run() -> None:
-        with working(), thread_state(exclude=STATE.exclude | AUTOGRAD):
+        with runs_host_queue(), thread_state(exclude=STATE.exclude | AUTOGRAD):
             made = func(*args, **kwargs)
             for out, result in zip(outs, made if type(made) is tuple else (made,), strict=bool(outs)):
                 out[...] = result._array

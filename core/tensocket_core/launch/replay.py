@@ -23,7 +23,7 @@ from tensocket_plugins.kit.bounded import BoundedCache
 from ..device import DeviceEntry
 from ..dispatch.modes import ACTIVE, STATE
 from ..keys import AUTOGRAD, DIM0
-from ..recording import REPLACED
+from ..recording import OVERRIDDEN_KERNELS
 from ..tensor import Tensor, wrap
 from .arguments import frozen, identical
 from .entries import ENABLED, wrapper_layout
@@ -60,7 +60,7 @@ def replayed(entry: DeviceEntry, tensor_positions: Sequence[int], count: int, ru
 
     def replay(*args: Any) -> Any:
         nonlocal last
-        if REPLACED or RECORDERS or _LEARNING or (ACTIVE and STATE.mask is None):
+        if OVERRIDDEN_KERNELS or RECORDERS or _LEARNING or (ACTIVE and STATE.mask is None):
             return run(*args)
         result = last(*args)
         if result is not None:

@@ -17,7 +17,7 @@ from tensocket_plugins.contract.dtypes import int64
 from tensocket_plugins.contract.errors import TransformError
 
 from ..dispatch.call import call
-from ..dispatch.lazy import turned
+from ..dispatch.lazy import with_lazy_bits
 from ..dispatch.modes import untransformed
 from ..dispatch.registry import OPERATORS
 from ..keys import LAZY
@@ -100,7 +100,7 @@ def replace(tensor: Any, new: Any, blank: Callable[[Any], Any]) -> None:
             tensor._transform.name, f"a view of dtype {tensor.dtype.name} of a tensor of dtype {root.dtype.name}",
             "views that are modified have the dtype of what they are a view of", "modify the tensor itself")
     else:
-        old, inner = root._content, turned(new, (tensor._key ^ root._key) & LAZY)
+        old, inner = root._content, with_lazy_bits(new, (tensor._key ^ root._key) & LAZY)
         root._content = written(blank(root) if old is None else old, root._array, tensor._array, inner)
         tensor._content = new
     root._generation += 1

@@ -8,7 +8,7 @@ from typing import Any, Final
 from tensocket_plugins.contract.errors import ArgumentError, AutogradError, ShapeError
 
 from ..autograd.differentiate import grad as engine_grad
-from ..autograd.rebase import note_view
+from ..autograd.view_history import record_view
 from ..dispatch.call import key_of
 from ..dispatch.modes import STATE, as_leaf, is_grad_enabled, update_state
 from ..keys import AUTOGRAD
@@ -76,7 +76,7 @@ class Reverse(Transform):
         result = below(*args)
         if operator.kind == "view" and result._base is not None:
             # The base may become part of the graph later, and its views with it.
-            note_view(result)
+            record_view(result)
         return result
 
 

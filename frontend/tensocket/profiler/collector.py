@@ -16,7 +16,7 @@ import tensocket_core
 import tensocket_operators
 from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.trace import Tracer
-from tensocket_core.recording import Reason
+from tensocket_core.recording import SlowPathReason
 
 from .. import __path__ as _PACKAGE
 from .events import FunctionEvent
@@ -52,7 +52,7 @@ class Collector(Tracer):
         self.thread = threading.get_native_id()
         self._marks: list[_Marks] = []
         self._state: thread_state | None = None
-        self._reason: Reason | None = None
+        self._reason: SlowPathReason | None = None
 
     # ---------------------------------------------------------------------------------------------- on and off
 
@@ -61,7 +61,7 @@ class Collector(Tracer):
         self.began = time.perf_counter_ns()
         self.thread = threading.get_native_id()
         # A reason makes the backward pass take the path that traces nodes.
-        self._reason = Reason()
+        self._reason = SlowPathReason()
         self._state = thread_state(tracer=self)
         self._state.__enter__()
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tensocket.errors import ArgumentTypeError
 from tensocket_core.autograd.engine import current_pass
-from tensocket_core.dispatch.packets import Packet
+from tensocket_core.dispatch.packets import AtenOverloads
 from tensocket_core.dispatch.protocol import TorchDispatchMode
 from tensocket_core.pytree import tree_map
 from tensocket_operators import Tensor
@@ -52,7 +52,7 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Form
     """
     given = list(targets) if isinstance(targets, (tuple, list)) else [targets]
     for target in given:
-        if not isinstance(target, Packet):
+        if not isinstance(target, AtenOverloads):
             raise ArgumentTypeError("register_flop_formula", f"a {type(target).__name__}", "targets are operators",
                                     "pass one such as tensocket.ops.aten.mm")
 

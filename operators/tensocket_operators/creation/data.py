@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_core.dispatch.modes import ACTIVE, of_data
-from tensocket_core.dispatch.overrides import DEEPEST, endless
+from tensocket_core.dispatch.overrides import MAX_NESTING, self_containing_error
 from tensocket_core.launch.fill import from_values
 from tensocket_core.launch.numbers import check_range
 from tensocket_core.promotion import number_dtype, promote_types
@@ -19,7 +19,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 from ..interop.numpy import array_dtype
 from . import sizes
 from .base import options
-from .record import seen, watched
+from .record import dispatch_factory, is_intercepted
 
 _CATEGORY_OF_KIND: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _SEQUENCES: Final = {list, tuple}
@@ -38,7 +38,7 @@ def _host_values(data: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], DType]:
     try:
         plain = _plain(data)
     except RecursionError:
-        raise endless("tensor") from None
+        raise self_containing_error("tensor") from None
     try:
         values = np.asarray(plain)
         if dtype is dtypes.uint64 and type(leaf) is int and values.dtype.kind == "f":
@@ -120,13 +120,13 @@ def _first_leaf(data: Any) -> Any:
     Raises:
         ArgumentTypeError: The sequences contain themselves, so none exists.
     """
-    for _ in range(DEEPEST):
+    for _ in range(MAX_NESTING):
         if not isinstance(data, (list, tuple)):
             return data
         if not data:
             return None
         data = data[0]
-    raise endless("tensor")
+    raise self_containing_error("tensor")
 
 
 def _large_numbers(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
@@ -162,7 +162,7 @@ def _bounded(data: Any) -> Any:
         ArgumentError: The nesting never ends; NumPy would visit all elements of 64 levels.
     """
     first = data
-    for _ in range(DEEPEST):
+    for _ in range(MAX_NESTING):
         kind = type(first)
         if issubclass(kind, (np.ndarray, np.generic, str, bytes)) or hasattr(kind, "__array__") or hasattr(
                 kind, "_key") or not (hasattr(kind, "__getitem__") and hasattr(kind, "__len__")):
@@ -209,8 +209,8 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         ArgumentTypeError: The elements are not numbers.
         ShapeError: Nested lists have different lengths.
     """
-    if rest or (ACTIVE and watched()):
-        return seen(tensor, data, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(tensor, data, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     if hasattr(data, "_key"):
         result = data.detach().to(
             data.device if device is None else device, data.dtype if dtype is None else dtype, copy=True

@@ -17,7 +17,7 @@ from tensocket_plugins.contract.errors import ArgumentTypeError
 from .base import made_from, mark_uninitialized, options, shape_of, uninitialized
 from .data import tensor
 from .ranges import arange
-from .record import seen, watched
+from .record import dispatch_factory, is_intercepted
 from .sizes import small_filled
 
 
@@ -41,8 +41,8 @@ def _array_like(input: Any, dtype: DType, entry: DeviceEntry, memory_format: Any
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
                memory_format: Any = None, **rest: Any) -> Any:
     """Return an uninitialised tensor of another's shape, strides, dtype and device."""
-    if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and watched(input)):
-        return seen(empty_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
+    if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and is_intercepted(input)):
+        return dispatch_factory(empty_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
     _, chosen, entry = _like(input, dtype, device)
     out = _array_like(input, chosen, entry, memory_format)
@@ -61,8 +61,8 @@ def _filled_like(operator: str, input: Any, value: Any, dtype: Any, device: Any,
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
                memory_format: Any = None, **rest: Any) -> Any:
     """Return zeros of another tensor's shape, strides, dtype and device."""
-    if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and watched(input)):
-        return seen(zeros_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
+    if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and is_intercepted(input)):
+        return dispatch_factory(zeros_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
     return _filled_like("zeros_like", input, 0, dtype, device, requires_grad, memory_format)
 
@@ -70,8 +70,8 @@ def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
               memory_format: Any = None, **rest: Any) -> Any:
     """Return ones of another tensor's shape, strides, dtype and device."""
-    if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and watched(input)):
-        return seen(ones_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
+    if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and is_intercepted(input)):
+        return dispatch_factory(ones_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
     return _filled_like("ones_like", input, 1, dtype, device, requires_grad, memory_format)
 
@@ -79,8 +79,9 @@ def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gra
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
               memory_format: Any = None, **rest: Any) -> Any:
     """Return a tensor of one value, with another tensor's shape, strides, dtype and device."""
-    if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and watched(input)):
-        return seen(full_like, input, fill_value, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
+    if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and is_intercepted(input)):
+        return dispatch_factory(full_like, input, fill_value, rest=rest, dtype=dtype, device=device,
+                                requires_grad=requires_grad,
                     memory_format=memory_format)
     value = fill_value.item() if hasattr(fill_value, "_key") else fill_value
     return _filled_like("full_like", input, value, dtype, device, requires_grad, memory_format)
@@ -89,8 +90,9 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = N
 def new_zeros(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
               **rest: Any) -> Any:
     """Return zeros of this tensor's dtype and device."""
-    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
-        return seen(new_zeros, input, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or ((ACTIVE or input._key & WRAPPER) and is_intercepted(input)):
+        return dispatch_factory(new_zeros, input, *size, rest=rest, dtype=dtype, device=device,
+                                requires_grad=requires_grad)
     if not (ACTIVE or requires_grad or dtype or device or input._key & WRAPPER):
         small = small_filled(size, input.dtype, input.device, 0)
         if small is not None:
@@ -102,8 +104,9 @@ def new_zeros(input: Any, *size: Any, dtype: Any = None, device: Any = None, req
 def new_ones(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
              **rest: Any) -> Any:
     """Return ones of this tensor's dtype and device."""
-    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
-        return seen(new_ones, input, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or ((ACTIVE or input._key & WRAPPER) and is_intercepted(input)):
+        return dispatch_factory(new_ones, input, *size, rest=rest, dtype=dtype, device=device,
+                                requires_grad=requires_grad)
     if not (ACTIVE or requires_grad or dtype or device or input._key & WRAPPER):
         small = small_filled(size, input.dtype, input.device, 1)
         if small is not None:
@@ -115,8 +118,9 @@ def new_ones(input: Any, *size: Any, dtype: Any = None, device: Any = None, requ
 def new_empty(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
               **rest: Any) -> Any:
     """Return an uninitialised tensor of this tensor's dtype and device."""
-    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
-        return seen(new_empty, input, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or ((ACTIVE or input._key & WRAPPER) and is_intercepted(input)):
+        return dispatch_factory(new_empty, input, *size, rest=rest, dtype=dtype, device=device,
+                                requires_grad=requires_grad)
     _, chosen, entry = _like(input, dtype, device)
     array = uninitialized(shape_of("new_empty", size), chosen, entry)
     return made_from(input, finish(array, chosen, entry, requires_grad))
@@ -125,8 +129,8 @@ def new_empty(input: Any, *size: Any, dtype: Any = None, device: Any = None, req
 def new_full(input: Any, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **rest: Any) -> Any:
     """Return a tensor of one value, with this tensor's dtype and device."""
-    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
-        return seen(new_full, input, size, fill_value, rest=rest, dtype=dtype, device=device,
+    if rest or ((ACTIVE or input._key & WRAPPER) and is_intercepted(input)):
+        return dispatch_factory(new_full, input, size, fill_value, rest=rest, dtype=dtype, device=device,
                     requires_grad=requires_grad)
     _, chosen, entry = _like(input, dtype, device)
     value = plain_number(fill_value)
@@ -137,8 +141,9 @@ def new_full(input: Any, size: Any, fill_value: Any, *, dtype: Any = None, devic
 def new_tensor(input: Any, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
                **rest: Any) -> Any:
     """Return a tensor with a copy of data, of this tensor's dtype and device."""
-    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
-        return seen(new_tensor, input, data, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or ((ACTIVE or input._key & WRAPPER) and is_intercepted(input)):
+        return dispatch_factory(new_tensor, input, data, rest=rest, dtype=dtype, device=device,
+                                requires_grad=requires_grad)
     return tensor(
         data,
         dtype=input.dtype if dtype is None else dtype,

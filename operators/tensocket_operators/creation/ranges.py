@@ -26,7 +26,7 @@ from tensocket_plugins.ir.schedule import Strategy
 from tensocket_plugins.kit.host_memory import pooled
 
 from .base import options
-from .record import seen, watched
+from .record import dispatch_factory, is_intercepted
 
 #: Number of elements from which the host first allocates memory, so that it fails before it computes any.
 _MANY: Final = 1 << 32
@@ -40,8 +40,9 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = No
         ArgumentError: step is zero or leads away from end, or a number is not finite.
         ArgumentTypeError: No number is given.
     """
-    if rest or (ACTIVE and watched()):
-        return seen(arange, start, end, step, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(arange, start, end, step, rest=rest, dtype=dtype, device=device,
+                                requires_grad=requires_grad)
     if start is None and end is None:
         raise ArgumentTypeError("arange", "no end", "the end is given", "pass arange(end) or arange(start, end)")
     bounds: tuple[Any, ...] = (0, start, step) if end is None else (0 if start is None else start, end, step)
@@ -113,8 +114,9 @@ def _fill_range(entry: DeviceEntry, out: Any, first: Any, step: Any, dtype: DTyp
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **rest: Any) -> Any:
     """Return ``steps`` evenly spaced values from start to end, both included."""
-    if rest or (ACTIVE and watched()):
-        return seen(linspace, start, end, steps, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(linspace, start, end, steps, rest=rest, dtype=dtype, device=device,
+                                requires_grad=requires_grad)
     start, end = (x.item() if hasattr(x, "_key") else x for x in (start, end))
     either = isinstance(start, complex) or isinstance(end, complex)
     chosen, entry = options("linspace", dtype, device, number_dtype(3) if either else None)
@@ -179,8 +181,8 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any
         ArgumentError: ``steps`` is negative, or a bound is complex and the dtype is not.
         ShapeError: A bound is a tensor with dimensions.
     """
-    if rest or (ACTIVE and watched()):
-        return seen(logspace, start, end, steps, base, rest=rest, dtype=dtype, device=device,
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(logspace, start, end, steps, base, rest=rest, dtype=dtype, device=device,
                     requires_grad=requires_grad)
     for bound in (start, end):
         if getattr(bound, "ndim", 0):

@@ -1,7 +1,7 @@
 """Factories of tensors, as modes and subclasses see them.
 
-A factory is a plain function, not an operator. Its first statement calls ``watched`` if a thread mode is on or its
-tensor is not plain, and hands a watched call to ``seen``.
+A factory is a plain function, not an operator. Its first statement calls ``is_intercepted`` if a thread mode is on or
+its tensor is not plain, and hands an intercepted call to ``dispatch_factory``.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from functools import cache, wraps
 from typing import Any, Final, TypeVar
 
 from tensocket_core.dispatch.modes import ACTIVE, STATE, as_leaf, thread_state
-from tensocket_core.dispatch.overrides import handle, overrides_functions
-from tensocket_core.dispatch.packets import Packet
-from tensocket_core.dispatch.protocol import UNSEEN, ask_dispatch
+from tensocket_core.dispatch.overrides import call_torch_function, overrides_functions
+from tensocket_core.dispatch.packets import AtenOverloads
+from tensocket_core.dispatch.protocol import NOT_HANDLED, ask_dispatch
 from tensocket_core.dispatch.schema import Schema, parse_schema
 from tensocket_core.keys import WRAPPER
 
@@ -31,7 +31,7 @@ _KINDS: Final = {
 }  # fmt: skip
 
 
-class Factory(Packet):
+class Factory(AtenOverloads):
     """The record of a function that makes a tensor.
 
     Attributes:
@@ -99,7 +99,7 @@ def factory(function: Callable[..., Any]) -> Factory:
     return FACTORIES.get(function.__name__) or Factory(function)
 
 
-def watched(*given: Any) -> bool:
+def is_intercepted(*given: Any) -> bool:
     """Whether a mode is on, or one of these tensors has a class that intercepts the call."""
     if STATE.function_modes or STATE.tracer is not None:
         return True
@@ -117,7 +117,7 @@ def under_modes(function: F) -> F:
     @wraps(function)
     def run(*args: Any, **keywords: Any) -> Any:
         if ACTIVE and STATE.function_modes:
-            return handle(function.__name__, run, args, args, keywords)
+            return call_torch_function(function.__name__, run, args, args, keywords)
         return function(*args, **keywords)
 
     return run  # type: ignore[return-value]
@@ -133,7 +133,8 @@ def _traced(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[
                            lambda: function(*args, **keywords))
 
 
-def seen(function: Callable[..., Any], *args: Any, rest: dict[str, Any] | None = None, **keywords: Any) -> Any:
+def dispatch_factory(function: Callable[..., Any], *args: Any, rest: dict[str, Any] | None = None,
+                     **keywords: Any) -> Any:
     """Offer a watched call to modes and classes, in the same order as for operators.
 
     Args:
@@ -148,12 +149,12 @@ def seen(function: Callable[..., Any], *args: Any, rest: dict[str, Any] | None =
     name, args = record.name, record.trimmed(args)
     keywords = {key: value for key, value in keywords.items() if value is not None and value is not False}
     if STATE.function_modes or (not STATE.overrides_off and any(overrides_functions(type(x)) for x in args)):
-        return handle(name, function, args, args, keywords)
+        return call_torch_function(name, function, args, args, keywords)
     requires_grad = keywords.pop("requires_grad", False)
     if record.collects and not (len(args) == 1 and isinstance(args[0], (tuple, list))):
         args = (args,)
-    result: Any = UNSEEN if STATE.exclude & WRAPPER else ask_dispatch(
+    result: Any = NOT_HANDLED if STATE.exclude & WRAPPER else ask_dispatch(
         record, name, args, lambda: (args, keywords), record.dispatch_rules)
-    if result is UNSEEN:
+    if result is NOT_HANDLED:
         result = _traced(function, args, keywords)
     return as_leaf(result) if requires_grad else result

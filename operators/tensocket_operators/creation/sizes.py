@@ -20,7 +20,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 from .base import mark_uninitialized, options, shape_of, uninitialized
 from .ranges import arange
-from .record import seen, watched
+from .record import dispatch_factory, is_intercepted
 
 #: Largest number of elements at which NumPy is as fast as any other path to a new array.
 _SMALL: Final = 4096
@@ -73,8 +73,8 @@ def _factory_form(entry: DeviceEntry, dtype: Any) -> tuple[Any, int]:
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
           **rest: Any) -> Any:
     """Return an uninitialised tensor."""
-    if rest or (ACTIVE and watched()):
-        return seen(empty, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(empty, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
     chosen, entry = options("empty", dtype, device)
     shape = shape_of("empty", size)
@@ -95,8 +95,8 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
         small = small_filled(size, dtype, device, 0)
         if small is not None:
             return small
-    if rest or (ACTIVE and watched()):
-        return seen(zeros, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(zeros, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     chosen, entry = options("zeros", dtype, device)
     return filled("zeros", shape_of("zeros", size), 0, chosen, entry, requires_grad)
 
@@ -107,8 +107,8 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
         small = small_filled(size, dtype, device, 1)
         if small is not None:
             return small
-    if rest or (ACTIVE and watched()):
-        return seen(ones, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(ones, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     chosen, entry = options("ones", dtype, device)
     return filled("ones", shape_of("ones", size), 1, chosen, entry, requires_grad)
 
@@ -116,8 +116,9 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
          **rest: Any) -> Any:
     """Return a tensor of one value; its dtype is the value's unless given."""
-    if rest or (ACTIVE and watched()):
-        return seen(full, size, fill_value, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(full, size, fill_value, rest=rest, dtype=dtype, device=device,
+                                requires_grad=requires_grad)
     value = fill_value.item() if hasattr(fill_value, "_key") or isinstance(fill_value, np.generic) else fill_value
     if type(value) not in CATEGORY:
         raise ArgumentTypeError("full", f"fill_value {value!r}", "the value is a Python number", "pass a number")
@@ -130,8 +131,8 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
         **rest: Any) -> Any:
     """Return a matrix with ones on the diagonal and zeros elsewhere: [n, m] (m defaults to n)."""
-    if rest or (ACTIVE and watched()):
-        return seen(eye, n, m, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(eye, n, m, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     chosen, entry = options("eye", dtype, device)
     rows, columns = shape_of("eye", (n, n if m is None else m))
     result = (arange(rows, device=entry.device).reshape((rows, 1)) == arange(columns, device=entry.device)).to(chosen)

@@ -12,7 +12,7 @@ from tensocket_core.strides import empty_strided_array, ordered_strides
 from tensocket_plugins.contract.errors import ShapeError
 
 from .base import made_from, mark_uninitialized, options, shape_of
-from .record import seen, watched
+from .record import dispatch_factory, is_intercepted
 from .sizes import full
 
 
@@ -23,8 +23,9 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None, device: Any = No
     Raises:
         ShapeError: A size or a stride is negative, or there are not as many strides as sizes.
     """
-    if rest or (ACTIVE and watched()):
-        return seen(empty_strided, size, stride, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(empty_strided, size, stride, rest=rest, dtype=dtype, device=device,
+                                requires_grad=requires_grad)
     chosen, entry = options("empty_strided", dtype, device)
     shape, strides = shape_of("empty_strided", (size,)), tuple(stride)
     if len(shape) != len(strides) or any(s < 0 for s in strides):
@@ -38,8 +39,8 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None, device: Any = No
 def new_empty_strided(input: Any, size: Any, stride: Any, *, dtype: Any = None, device: Any = None,
                       requires_grad: bool = False, **rest: Any) -> Any:
     """Return an uninitialised tensor of a shape with the given strides, of this tensor's dtype and device."""
-    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
-        return seen(new_empty_strided, input, size, stride, rest=rest, dtype=dtype, device=device,
+    if rest or ((ACTIVE or input._key & WRAPPER) and is_intercepted(input)):
+        return dispatch_factory(new_empty_strided, input, size, stride, rest=rest, dtype=dtype, device=device,
                     requires_grad=requires_grad)
     return made_from(input, empty_strided(size, stride, dtype=input.dtype if dtype is None else dtype,
                                           device=input.device if device is None else device,

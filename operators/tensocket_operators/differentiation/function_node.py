@@ -10,15 +10,15 @@ from tensocket_core.autograd.edges import place_of
 from tensocket_core.autograd.inplace import MADE_BY_FUNCTION, check_no_leaf
 from tensocket_core.autograd.inspection import SavedTensor
 from tensocket_core.autograd.node import SEQUENCE, MultiNode, Output, gradient_place, raise_freed
-from tensocket_core.autograd.rebase import adopt_views, follow, unrecorded
 from tensocket_core.autograd.record import version_of
 from tensocket_core.autograd.saved import complete
+from tensocket_core.autograd.view_history import adopt_views, record_change, unrecorded
 from tensocket_core.device import BY_KEY
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.modes import STATE
 from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, DIFFERENTIABLE, DTYPE_MASK, DTYPE_OF, OPTIONS
 from tensocket_core.launch.fill import filled
-from tensocket_core.recording import SPECIAL
+from tensocket_core.recording import RECORDING_SLOW_PATHS
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DeviceMismatch, ShapeError
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def record_function(function: type[Function], ctx: FunctionCtx, args: tuple[Any,
                      for index, value in enumerate(raw)])
     _save(node, ctx, raw, outputs)
     for value in {id(v): v for v in raw if id(v) in dirty}.values():
-        follow(value)
+        record_change(value)
     return outputs
 
 
@@ -274,5 +274,5 @@ def _save(node: FunctionNode, ctx: FunctionCtx, raw: tuple[Any, ...], outputs: t
     node.versions = tuple([version_of(value) for value in saved])
     node.results = tuple(results)
     ctx._to_save = ()
-    if SPECIAL:
+    if RECORDING_SLOW_PATHS:
         complete(node)

@@ -7,10 +7,10 @@ from typing import Any
 from tensocket_core.dispatch.call import collected_key, key_of
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
 from tensocket_core.dispatch.overrides import overridden
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.protocol import call_overrides
 from tensocket_core.keys import OPTIONAL, SCALAR
 
-from ..call_forms import called_again, foreign_key, public, write_out
+from ..call_forms import foreign_key, public, retry_function, write_out
 from ..records import COMPOSITES, OPERATORS
 
 _diagonal = OPERATORS['diagonal']
@@ -40,7 +40,7 @@ _c_gather_table = _c_gather.table
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, index, out):
-            return asked(_c_gather, input, dim, index, sparse_grad, out=out)
+            return call_overrides(_c_gather, input, dim, index, sparse_grad, out=out)
         return write_out('gather', out, gather(input, dim, index, sparse_grad=sparse_grad), exact=True, apart=(input, index,))
     try:
         key = input._key | index._key
@@ -63,7 +63,7 @@ _c_scatter_table = _c_scatter.table
 def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, index, src, value, out):
-            return asked(_c_scatter, input, dim, index, src, value, reduce, out=out)
+            return call_overrides(_c_scatter, input, dim, index, src, value, reduce, out=out)
         return write_out('scatter', out, scatter(input, dim, index, src, value=value, reduce=reduce), exact=True)
     try:
         key = input._key | index._key | (OPTIONAL[type(src)] if type(src) in OPTIONAL else src._key) | (OPTIONAL[type(value)] if type(value) in OPTIONAL else value._key)
@@ -86,7 +86,7 @@ _c_scatter_add_table = _c_scatter_add.table
 def scatter_add(input: Any, dim: int, index: Any, src: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, index, src, out):
-            return asked(_c_scatter_add, input, dim, index, src, out=out)
+            return call_overrides(_c_scatter_add, input, dim, index, src, out=out)
         return write_out('scatter_add', out, scatter_add(input, dim, index, src), exact=True)
     try:
         key = input._key | index._key | src._key
@@ -109,7 +109,7 @@ _c_index_select_table = _c_index_select.table
 def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, index, out):
-            return asked(_c_index_select, input, dim, index, out=out)
+            return call_overrides(_c_index_select, input, dim, index, out=out)
         return write_out('index_select', out, index_select(input, dim, index), exact=True, apart=(input, index,))
     try:
         key = input._key | index._key
@@ -132,7 +132,7 @@ _c_nonzero_table = _c_nonzero.table
 def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_nonzero, input, as_tuple, out=out)
+            return call_overrides(_c_nonzero, input, as_tuple, out=out)
         return write_out('nonzero', out, nonzero(input, as_tuple=as_tuple), exact=True)
     try:
         key = input._key
@@ -160,7 +160,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
         else:
             key = input._key | values._key
     except AttributeError:
-        return called_again(_c_index_put, index_put, input, values)
+        return retry_function(_c_index_put, index_put, input, values)
     if ACTIVE:
         return run_with_modes(_c_index_put, key, (input, indices, values, accumulate))
     try:
@@ -183,7 +183,7 @@ def method_index_put_(input: Any, indices: Any, values: Any, accumulate: bool = 
         else:
             key = input._key | values._key
     except AttributeError:
-        return called_again(_c_index_put_, method_index_put_, input, values)
+        return retry_function(_c_index_put_, method_index_put_, input, values)
     if ACTIVE:
         return run_with_modes(_c_index_put_, key, (input, indices, values, accumulate))
     try:
@@ -204,7 +204,7 @@ _c_tril_table = _c_tril.table
 def tril(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_tril, input, diagonal, out=out)
+            return call_overrides(_c_tril, input, diagonal, out=out)
         return write_out('tril', out, tril(input, diagonal), exact=True)
     try:
         key = input._key
@@ -227,7 +227,7 @@ _c_triu_table = _c_triu.table
 def triu(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_triu, input, diagonal, out=out)
+            return call_overrides(_c_triu, input, diagonal, out=out)
         return write_out('triu', out, triu(input, diagonal), exact=True)
     try:
         key = input._key
@@ -324,7 +324,7 @@ _c_repeat_interleave_table = _c_repeat_interleave.table
 def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_repeat_interleave, input, repeats, dim, output_size, axis=axis)
+            return call_overrides(_c_repeat_interleave, input, repeats, dim, output_size, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -347,7 +347,7 @@ _c_take_table = _c_take.table
 def take(input: Any, index: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, index, out):
-            return asked(_c_take, input, index, out=out)
+            return call_overrides(_c_take, input, index, out=out)
         return write_out('take', out, take(input, index), exact=True, apart=(input, index,))
     try:
         key = input._key | index._key
@@ -370,11 +370,11 @@ _c_take_along_dim_table = _c_take_along_dim.table
 def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input, indices):
-            return asked(_c_take_along_dim, input, indices, dim, axis=axis, out=out)
+            return call_overrides(_c_take_along_dim, input, indices, dim, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, indices, out):
-            return asked(_c_take_along_dim, input, indices, dim, out=out)
+            return call_overrides(_c_take_along_dim, input, indices, dim, out=out)
         return write_out('take_along_dim', out, take_along_dim(input, indices, dim), exact=True, apart=(input, indices,))
     try:
         key = input._key | indices._key
@@ -397,7 +397,7 @@ _c_count_nonzero_table = _c_count_nonzero.table
 def count_nonzero(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_count_nonzero, input, dim, axis=axis)
+            return call_overrides(_c_count_nonzero, input, dim, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -439,7 +439,7 @@ _c_outer_table = _c_outer.table
 def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, vec2, out):
-            return asked(_c_outer, input, vec2, out=out)
+            return call_overrides(_c_outer, input, vec2, out=out)
         return write_out('outer', out, outer(input, vec2))
     try:
         key = input._key | vec2._key
@@ -465,11 +465,11 @@ _c_cross_table = _c_cross.table
 def cross(input: Any, other: Any, dim: int | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input, other):
-            return asked(_c_cross, input, other, dim, axis=axis, out=out)
+            return call_overrides(_c_cross, input, other, dim, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, other, out):
-            return asked(_c_cross, input, other, dim, out=out)
+            return call_overrides(_c_cross, input, other, dim, out=out)
         return write_out('cross', out, cross(input, other, dim), exact=True, apart=(input, other,))
     try:
         key = input._key | other._key
@@ -492,7 +492,7 @@ _c_tensordot_table = _c_tensordot.table
 def tensordot(a: Any, b: Any, dims: Any = 2, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(a, b, out):
-            return asked(_c_tensordot, a, b, dims, out=out)
+            return call_overrides(_c_tensordot, a, b, dims, out=out)
         return write_out('tensordot', out, tensordot(a, b, dims), exact=True)
     try:
         key = a._key | b._key
@@ -550,7 +550,7 @@ _c_gradient_table = _c_gradient.table
 def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_gradient, input, spacing, dim, edge_order, axis=axis)
+            return call_overrides(_c_gradient, input, spacing, dim, edge_order, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -573,7 +573,7 @@ _c_index_add_table = _c_index_add.table
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, index, source, out):
-            return asked(_c_index_add, input, dim, index, source, alpha, out=out)
+            return call_overrides(_c_index_add, input, dim, index, source, alpha, out=out)
         return write_out('index_add', out, index_add(input, dim, index, source, alpha=alpha), exact=True)
     try:
         key = input._key | index._key | source._key
@@ -596,7 +596,7 @@ _c_index_copy_table = _c_index_copy.table
 def index_copy(input: Any, dim: int, index: Any, source: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, index, source, out):
-            return asked(_c_index_copy, input, dim, index, source, out=out)
+            return call_overrides(_c_index_copy, input, dim, index, source, out=out)
         return write_out('index_copy', out, index_copy(input, dim, index, source), exact=True)
     try:
         key = input._key | index._key | source._key
@@ -657,7 +657,7 @@ _c_masked_select_table = _c_masked_select.table
 def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, mask, out):
-            return asked(_c_masked_select, input, mask, out=out)
+            return call_overrides(_c_masked_select, input, mask, out=out)
         return write_out('masked_select', out, masked_select(input, mask), exact=True, apart=(input, mask,))
     try:
         key = input._key | mask._key
@@ -813,7 +813,7 @@ _c_scatter_reduce_table = _c_scatter_reduce.table
 def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, index, src, out):
-            return asked(_c_scatter_reduce, input, dim, index, src, reduce, include_self, out=out)
+            return call_overrides(_c_scatter_reduce, input, dim, index, src, reduce, include_self, out=out)
         return write_out('scatter_reduce', out, scatter_reduce(input, dim, index, src, reduce, include_self=include_self), exact=True)
     try:
         key = input._key | index._key | src._key
@@ -836,7 +836,7 @@ _c_index_reduce_table = _c_index_reduce.table
 def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, index, source, out):
-            return asked(_c_index_reduce, input, dim, index, source, reduce, include_self, out=out)
+            return call_overrides(_c_index_reduce, input, dim, index, source, reduce, include_self, out=out)
         return write_out('index_reduce', out, index_reduce(input, dim, index, source, reduce, include_self=include_self), exact=True)
     try:
         key = input._key | index._key | source._key

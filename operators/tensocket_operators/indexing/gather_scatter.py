@@ -29,7 +29,7 @@ from tensocket_plugins.ir.build.math import arithmetic_dtype
 from ..deterministic import SETTING
 from ..kinds.composite import composite
 from ..kinds.view import Custom
-from ..reductions.value_checks import extremes
+from ..reductions.value_checks import value_range
 from . import small_moves as direct_moves
 from .kernel import gather_arrays, scatter_arrays
 
@@ -48,7 +48,7 @@ def checked_index(operator: str, index: Any, size: int, *, negative: bool = Fals
     index = index.detach().to(dtypes.int64)
     if index.numel() == 0 or not index._entry.holds_data:
         return index
-    low, high = extremes(index)
+    low, high = value_range(index)
     if low < (-size if negative else 0) or high >= size:
         raise IndexOutOfRange(
             operator,
@@ -163,7 +163,7 @@ sum_at: Final = Custom(
     _sum_at,
     method=False,
     function=False,
-    kept=True,
+    replayable=True,
 )
 
 

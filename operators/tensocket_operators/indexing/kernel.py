@@ -13,7 +13,7 @@ from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.ir.build.elements import MOVED_AS, load, moves, storage_dtype, stores
 from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
-from tensocket_plugins.ir.build.nest import Nest, dot, parallel
+from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, parallel
 from tensocket_plugins.ir.complex import Complex
 from tensocket_plugins.ir.nodes import Atomic, Expr, Let, Load, Program, Stmt, Var, call, cast, const, loop
 from tensocket_plugins.ir.schedule import Strategy
@@ -32,14 +32,15 @@ _RUNS: Final = Programs("gather and scatter of runs", cpu=True, simt=False)
 _FEWEST: Final = 8
 
 
-def _walk(nest: Nest, rank: int, axis: int, unit: bool = False) -> tuple[list[Var], list[Var], Expr, list[Expr]]:
+def _walk(nest: ProgramBuilder, rank: int, axis: int, unit: bool = False) -> tuple[list[Var], list[Var], Expr,
+                                                                                   list[Expr]]:
     """Return the loops over the index tensor: variables, sizes, the loaded index, and the indexed position."""
     sizes, variables = nest.sizes("n", rank), nest.variables("i", rank)
     position = _position(nest, dot(variables, _strides(nest, "index", rank, unit)))
     return variables, sizes, position, [position if k == axis else v for k, v in enumerate(variables)]
 
 
-def _position(nest: Nest, place: Expr) -> Expr:
+def _position(nest: ProgramBuilder, place: Expr) -> Expr:
     """Return the index at a place, clamped to the size of the dimension, which becomes the next size parameter.
 
     Indices are valid when a kernel starts, but other threads may change them while it runs.
@@ -49,7 +50,7 @@ def _position(nest: Nest, place: Expr) -> Expr:
     return call("min", call("max", index, const(0, nest.index)), bound - 1)
 
 
-def _strides(nest: Nest, array: str, rank: int, unit: bool) -> list[Expr]:
+def _strides(nest: ProgramBuilder, array: str, rank: int, unit: bool) -> list[Expr]:
     """Return the strides of an array; with ``unit``, the last one is 1."""
     strides: list[Expr] = [*nest.strides(array, rank)]
     return [*strides[:-1], const(1, nest.index)] if unit else strides
@@ -57,7 +58,7 @@ def _strides(nest: Nest, array: str, rank: int, unit: bool) -> list[Expr]:
 
 def gather_nest(dtype: DType, rank: int, axis: int, index: DType, unit: bool = False) -> Program:
     """Return the nest ``out0[i...] = in0[i... with index[i...] at axis]``; with ``unit``, all last strides are 1."""
-    nest = Nest("gather", index)
+    nest = ProgramBuilder("gather", index)
     nest.buffer("out0", MOVED_AS.get(dtype, dtype), writable=True)
     nest.buffer("in0", MOVED_AS.get(dtype, dtype))
     nest.buffer("index", int64)
@@ -79,7 +80,7 @@ def rows_nest(dtype: DType, ranks: tuple[int, int], unit: bool, index: DType) ->
         unit: Whether the last strides of input and result are 1.
         index: Integer type of index arithmetic.
     """
-    nest, (count, inner) = Nest("gather_rows", index), ranks
+    nest, (count, inner) = ProgramBuilder("gather_rows", index), ranks
     nest.buffer("out0", MOVED_AS.get(dtype, dtype), writable=True)
     nest.buffer("in0", MOVED_AS.get(dtype, dtype))
     nest.buffer("index", int64)
@@ -105,7 +106,7 @@ def scatter_nest(dtype: DType, rank: int, axis: int, index: DType, *, add: bool,
     With ``unit``, all last strides are 1. Then a CPU writes elements of the last dimension one by one, because it
     writes vectors of elements to separate places more slowly.
     """
-    nest = Nest("scatter_add" if add else "scatter", index)
+    nest = ProgramBuilder("scatter_add" if add else "scatter", index)
     held = dtype if add else MOVED_AS.get(dtype, dtype)
     nest.buffer("out0", held, writable=True)
     nest.buffer("in0", held)
@@ -133,7 +134,7 @@ def ordered_scatter_nest(dtype: DType, rank: int, axis: int, index: DType, mode:
     Iterations write to disjoint positions, so the nest needs no atomics and rounds the same way every time. For
     dimensions after the axis, an iteration covers a strip of neighbours at each of its positions.
     """
-    nest = Nest(f"scatter_{mode}_ordered", index)
+    nest = ProgramBuilder(f"scatter_{mode}_ordered", index)
     nest.buffer("out0", storage_dtype(dtype), writable=True)
     nest.buffer("in0", storage_dtype(dtype))
     nest.buffer("index", int64)
@@ -163,7 +164,7 @@ def scatter_rows_nest(dtype: DType, rank: int, add: bool, index: DType) -> Progr
     threads. The sizes are those of i and j, and of the result's axis. The strides are those over i of the index, the
     input and the result, where the axis has 0, and the result's along the axis; all have stride 1 over j.
     """
-    nest = Nest("scatter_rows", index)
+    nest = ProgramBuilder("scatter_rows", index)
     held = storage_dtype(dtype) if add else MOVED_AS.get(dtype, dtype)
     nest.buffer("out0", held, writable=True)
     nest.buffer("in0", held)

@@ -13,7 +13,7 @@ from tensocket_plugins.contract.errors import DimensionError, DtypeError, ShapeE
 from ..deterministic import alert_not_deterministic
 from ..kinds.composite import composite
 from ..kinds.inplace import check_separate
-from ..reductions.value_checks import extremes
+from ..reductions.value_checks import value_range
 from .advanced_indexing import index_tensors
 from .gather_scatter import check_long, checked_index, rows_index, scatter_valid
 
@@ -167,7 +167,7 @@ def _masked_scatter_of_examples(input: Any, mask: Any, source: Any) -> Any:
     """Apply ``masked_scatter`` with shapes that do not depend on the mask: every position looks up its own element."""
     mask, input = functions.broadcast_tensors(mask, input)
     rank = mask.reshape(-1).cumsum(0) - 1
-    most = extremes(rank)[1] + 1 if rank.numel() else 0
+    most = value_range(rank)[1] + 1 if rank.numel() else 0
     if most > source.numel():
         raise ShapeError("masked_scatter", f"{source.numel()} elements for {most} places",
                          "source has an element for every place of the mask", "pass a larger source")

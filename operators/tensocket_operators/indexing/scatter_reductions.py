@@ -22,7 +22,7 @@ from tensocket_plugins.contract.errors import ArgumentError, UndefinedDtype
 from ..differentiation.delayed import DelayedError
 from ..kinds.composite import composite
 from ..kinds.inplace import check_separate
-from ..reductions.value_checks import true_somewhere
+from ..reductions.value_checks import any_true
 from .gather_scatter import (
     check_reach,
     checked_index,
@@ -106,7 +106,7 @@ def _combined(mode: str, out: Any, axis: int, index: Any, src: Any) -> Any:
     for _ in range(rounds):
         claims = call(scatter_valid, number.new_full(widened, -1), axis, target, number, False)
         taken = (call(gather_valid, claims, axis, target) == number) & (target != spare)
-        if not true_somewhere(taken):
+        if not any_true(taken):
             break
         place = functions.where(taken, target, spare)
         wide = functions.cat([out, out.narrow(axis, 0, 1)], axis)
@@ -190,7 +190,7 @@ def _prod_gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, inde
     own = grad * others(input, whole, result, zeros, missing)
     places = [call(gather_valid, x, dim, index) for x in (grad, whole, result, zeros, missing)]
     given = places[0] * others(src, *places[1:])
-    if is_grad_enabled() and (src.requires_grad or input.requires_grad) and true_somewhere(zeros > 1):
+    if is_grad_enabled() and (src.requires_grad or input.requires_grad) and any_true(zeros > 1):
         return DelayedError("a gradient of products with several zeros at one place", 2)(own, given)  # type: ignore[no-any-return]
     return own, given
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tensocket_core.dispatch.call import call, collected_key
 from tensocket_core.dispatch.modes import STATE, is_grad_enabled, no_grad
-from tensocket_core.dispatch.overrides import handle, overridden
+from tensocket_core.dispatch.overrides import call_torch_function, overridden
 from tensocket_core.dispatch.versions import bump, check_writable
 from tensocket_core.geometry import overlapping
 from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, WRAPPER, dtype_bit
@@ -184,7 +184,7 @@ def getitem(input: Any, index: Any) -> Any:
     if type(index) is int:
         return input.basic_index((index,))
     if overrides_calls((index,)):
-        return handle("getitem", vars(Tensor)["__getitem__"], (index,), (input, index), {})
+        return call_torch_function("getitem", vars(Tensor)["__getitem__"], (index,), (input, index), {})
     basic, advanced = _parsed(input, index)
     if advanced is None:
         return input.basic_index(basic)
@@ -247,7 +247,7 @@ def _setitem_direct(key: int, entry: Any, body: Any) -> Any:
 def setitem(input: Any, index: Any, value: Any) -> None:
     """Perform ``input[index] = value``."""
     if overrides_calls((index, value)):
-        handle("setitem", vars(Tensor)["__setitem__"], (index, value), (input, index, value), {})
+        call_torch_function("setitem", vars(Tensor)["__setitem__"], (index, value), (input, index, value), {})
         return
     basic, advanced = _parsed(input, index)
     number = isinstance(value, (bool, int, float, complex, np.generic))

@@ -13,7 +13,7 @@ from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.errors import ArgumentError
 
 from ..creation import tensor
-from ..creation.record import seen, watched
+from ..creation.record import dispatch_factory, is_intercepted
 from .capsules import is_capsule
 from .dlpack import from_dlpack
 from .numpy import from_numpy, frombuffer
@@ -21,8 +21,8 @@ from .numpy import from_numpy, frombuffer
 
 def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """Return a tensor with the values of ``data``, without a copy where dtype and device allow."""
-    if ACTIVE and watched():
-        return seen(as_tensor, data, dtype=dtype, device=device)
+    if ACTIVE and is_intercepted():
+        return dispatch_factory(as_tensor, data, dtype=dtype, device=device)
     if hasattr(data, "_key"):
         target = (selected_entry() or data._entry) if device is None else open_entry(device)
         return data.to(target.device, data.dtype if dtype is None else dtype)
@@ -47,8 +47,8 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
     Raises:
         ArgumentError: ``copy`` is False and a copy is needed.
     """
-    if ACTIVE and watched():
-        return seen(asarray, obj, dtype=dtype, device=device, copy=copy, requires_grad=requires_grad)
+    if ACTIVE and is_intercepted():
+        return dispatch_factory(asarray, obj, dtype=dtype, device=device, copy=copy, requires_grad=requires_grad)
     source = _aliased(obj, dtype)
     if source is None:
         if copy is False:

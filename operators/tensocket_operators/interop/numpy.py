@@ -17,7 +17,7 @@ from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ExchangeError
 
-from ..creation.record import seen, watched
+from ..creation.record import dispatch_factory, is_intercepted
 from .exported import fix_size
 
 _READ_ONLY: Final = (
@@ -50,8 +50,8 @@ def from_numpy(array: Any) -> Any:
         ArgumentTypeError: ``array`` is not an array, or its dtype has no counterpart.
         ArgumentError: The strides are negative or not multiples of the element size, or the byte order is foreign.
     """
-    if ACTIVE and watched():
-        return seen(from_numpy, array)
+    if ACTIVE and is_intercepted():
+        return dispatch_factory(from_numpy, array)
     if not isinstance(array, np.ndarray):
         raise ArgumentTypeError("from_numpy", f"{type(array).__name__}", "a NumPy array is needed",
                                 "convert it with np.asarray(...)")

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from tensocket_core.device import DeviceEntry, open_entry, wait_for_values
-from tensocket_core.dispatch.lazy import flipped, plain_handle
+from tensocket_core.dispatch.lazy import handle_with_bits, plain_handle
 from tensocket_core.geometry import element_strides, memory_of
 from tensocket_core.keys import AUTOGRAD, DIM0, LAZY, dtype_bit
 from tensocket_core.launch.stream_use import copy_arrays
@@ -125,7 +125,7 @@ def build(cls: Any, memory: Memory, dtype: DType, shape: tuple[int, ...], stride
     else:
         handle = DeviceArray(memory.handle.storage, dtype, shape, strides, start // dtype.itemsize)
     tensor = object.__new__(cls)
-    tensor._array = flipped(handle, 0, lazy)
+    tensor._array = handle_with_bits(handle, 0, lazy)
     tensor._key = memory.entry.key | dtype_bit(dtype) | (0 if shape else DIM0) | cls._class_key | lazy
     if requires_grad:
         tensor._key |= AUTOGRAD

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from tensocket_core.device import DeviceEntry
-from tensocket_core.dispatch.lazy import Lazy, flipped, plain_handle
+from tensocket_core.dispatch.lazy import Lazy, handle_with_bits, plain_handle
 from tensocket_core.dispatch.versions import bump
 from tensocket_core.geometry import memory_nbytes, memory_of, memory_offset
 from tensocket_core.keys import DIM0, dtype_bit
@@ -375,7 +375,7 @@ def placed(tensor: Any, source: Any, offset: int, size: Any, stride: Any) -> Any
                              "the storage is on the tensor's device", "move it with .to(device=...)")
     shape = (source.nbytes() // dtype.itemsize - offset,) if size is None else tuple(size)
     steps = contiguous_strides(shape) if stride is None or len(stride) != len(shape) else tuple(stride)
-    tensor._array = flipped(array_in(source, dtype, offset, shape, steps), 0, tensor._key)
+    tensor._array = handle_with_bits(array_in(source, dtype, offset, shape, steps), 0, tensor._key)
     tensor._key = tensor._key & ~DIM0 | (0 if shape else DIM0)
     tensor._base = None
     bump(tensor)

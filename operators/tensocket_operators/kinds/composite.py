@@ -29,19 +29,19 @@ class Composite(Operator):
     Attributes:
         body: The function.
         direct: a shortcut for keys of one host-resident device; recorded keys are among them.
-        kept: Whether it does nothing but launch kernels; see ``launch.replay``.
+        replayable: Whether it does nothing but launch kernels; see ``launch.replay``.
         lazy: Whether the body takes lazily conjugated tensors as they are; others see resolved ones.
         variadic: Name of the parameter that collects positional arguments.
     """
 
     kind = "composite"
 
-    def __init__(self, schema: str, body: Callable[..., Any], *, direct: Direct | None = None, kept: bool = False,
+    def __init__(self, schema: str, body: Callable[..., Any], *, direct: Direct | None = None, replayable: bool = False,
                  lazy: bool = False, **record: Any) -> None:
         super().__init__(schema, body.__doc__ or "", **record)
         self.body: Callable[..., Any] = body
         self.direct = direct
-        self.kept = kept
+        self.replayable = replayable
         self.lazy = lazy or self.makes_views
         code = body.__code__
         self.positional = code.co_argcount
@@ -76,7 +76,7 @@ class Composite(Operator):
 
     def _kept(self, key: int, closure: Callable[..., Any]) -> Callable[..., Any]:
         entry = BY_KEY.get(key & DEVICE_MASK)
-        if not self.kept or key & LAZY or entry is None:
+        if not self.replayable or key & LAZY or entry is None:
             return closure
         return replayed(entry, self.schema.tensors, self.positional, closure)
 
@@ -131,7 +131,7 @@ def _cut(value: Any) -> Any:
 
 def composite(schema: str, *, method: bool | str = True, function: bool = True, namespace: str = "torch",
               aliases: tuple[str, ...] = (), dunder: tuple[str, ...] = (), direct: Direct | None = None,
-              derivative: Derivative | None = None, kept: bool = False, lazy: bool = False) -> Callable[[F], F]:
+              derivative: Derivative | None = None, replayable: bool = False, lazy: bool = False) -> Callable[[F], F]:
     """Register a function as an operator; its docstring is the operator's documentation.
 
     Raises:
@@ -140,7 +140,7 @@ def composite(schema: str, *, method: bool | str = True, function: bool = True, 
 
     def register(run: F) -> F:
         item = Composite(schema, run, method=method, function=function, namespace=namespace, aliases=aliases,
-                           dunder=dunder, direct=direct, derivative=derivative, kept=kept, lazy=lazy)
+                           dunder=dunder, direct=direct, derivative=derivative, replayable=replayable, lazy=lazy)
         code = run.__code__
         names = [*code.co_varnames[: code.co_argcount], *([item.variadic] if item.variadic else ()),
                  *code.co_varnames[code.co_argcount: code.co_argcount + code.co_kwonlyargcount]]

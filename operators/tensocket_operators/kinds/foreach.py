@@ -26,7 +26,7 @@ from tensocket_core.geometry import contiguous, owner_of, partly_shared
 from tensocket_core.keys import DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF
 from tensocket_core.launch.pointwise_plan import run_generated
 from tensocket_core.launch.programs import index_dtype, launch_list
-from tensocket_core.recording import REPLACED
+from tensocket_core.recording import OVERRIDDEN_KERNELS
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.build.math import Computed
@@ -98,7 +98,7 @@ class ListFunction:
         """
         mask = STATE.mask
         rows = len(lists[0])
-        if rows and mask is not None and not REPLACED and _plain(numbers):
+        if rows and mask is not None and not OVERRIDDEN_KERNELS and _plain(numbers):
             served = kernel_kind(reduce(or_, (reduce(or_, map(_key_of, column)) for column in lists)) & mask & ~DIM0)
             if served is not None:
                 found = self._together(*served, lists, numbers)

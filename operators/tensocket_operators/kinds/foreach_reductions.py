@@ -13,7 +13,7 @@ from tensocket_core.dispatch.modes import STATE
 from tensocket_core.geometry import contiguous
 from tensocket_core.keys import DIM0, dtype_bit
 from tensocket_core.launch.programs import index_dtype, launch_list
-from tensocket_core.recording import REPLACED
+from tensocket_core.recording import OVERRIDDEN_KERNELS
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.ir.build.math import ExprMath
@@ -48,7 +48,7 @@ class ListReduction:
             generator, where a gradient would be recorded, or while a mode is on: then each is reduced by itself.
         """
         mask = STATE.mask
-        if not items or mask is None or REPLACED:
+        if not items or mask is None or OVERRIDDEN_KERNELS:
             return None
         kind = kernel_kind(reduce(or_, map(_key_of, items)) & mask & ~DIM0)
         if kind is None or kind[1] not in (dtypes.float32, dtypes.float64):

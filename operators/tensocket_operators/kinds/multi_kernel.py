@@ -33,23 +33,23 @@ class SequenceOperator(HostOperator):
             any operators.
         many: Elements from which ``generate`` is faster than NumPy on the host; None for never.
         counted: Number of the argument that has these elements.
-        kept: As in composites.
+        replayable: As in composites.
     """
 
     kind = "sequence"
 
     def __init__(self, schema: str, doc: str, compute: Callable[..., Any], generate: Callable[..., Any],
-                 many: int | None = None, counted: int = 0, kept: bool = False, **record: Any) -> None:
+                 many: int | None = None, counted: int = 0, replayable: bool = False, **record: Any) -> None:
         super().__init__(schema, doc, compute, **record)
         self.generate = generate
         self.many = many
         self.counted = counted
-        self.kept = kept
+        self.replayable = replayable
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """Return the general closure."""
         run = super().build(key, entry)
-        return replayed(entry, self.schema.tensors, len(self.schema.names), run) if self.kept else run
+        return replayed(entry, self.schema.tensors, len(self.schema.names), run) if self.replayable else run
 
     def how(self, entry: DeviceEntry, dtype: DType) -> str:
         """``direct`` on the host's own memory, ``generated`` with a code generator, else ``host``."""
@@ -94,5 +94,5 @@ def scan_operator(schema: str, doc: str, compute: Callable[..., Any], scan: Scan
         return wrap(array, entry.key | dtype_bit(stored))
 
     operator = SequenceOperator(schema, doc, compute, generate, shape=same_shape, result=result, kinds=kinds,
-                                derivative=derivative, method=False, function=False, many=1, kept=True)
+                                derivative=derivative, method=False, function=False, many=1, replayable=True)
     return operator

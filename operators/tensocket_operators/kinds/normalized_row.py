@@ -23,7 +23,7 @@ from tensocket_plugins.contract.errors import UndefinedDtype
 from tensocket_plugins.ir.build.math import arithmetic_dtype
 from tensocket_plugins.ir.schedule import pick_strategy
 
-from .normalized_row_nest import Fixed, Lying, broad_nest
+from .normalized_row_nest import Fixed, OperandLayout, row_program
 from .pointwise import kind_letter
 from .reduction import accumulation_dtype
 from .row import TensorMath
@@ -70,14 +70,14 @@ class TensorRows:
         return mean, (value(None) - mean).square().mean(self._dims, True)
 
 
-class BroadRow(LadderOperator):
+class RowOperator(LadderOperator):
     """An operator ``name(Tensor input, Tensor? ..., float x, ..., int[] dims) -> (Tensor, ...)`` on floats.
 
     Rows lie along ``dims``, which are negative numbers in ascending order. All operands broadcast to the shape of the
     first one, and kernels compute in its arithmetic dtype.
 
     Attributes:
-        formula: ``formula(row, *operands, *numbers) -> results``; see ``broad_nests.broad_nest``.
+        formula: ``formula(row, *operands, *numbers) -> results``; see ``normalized_row_nest.row_program``.
         results: For each result ``full`` (shape and dtype of the first operand) or ``row`` (one value per row, with
             size 1 along ``dims``, in the arithmetic dtype).
         count: Number of operands.
@@ -167,7 +167,8 @@ class BroadRow(LadderOperator):
         lying = [_lying(kind, a, b, beside, k >= fulls and (one or not any(b)))
                  for k, (kind, a, b) in enumerate(zip(kinds, across, along, strict=True))]
         made, given = iter(lying[:fulls]), iter(lying[fulls:])
-        results = tuple([next(made) if result == "full" else Lying(work, None, None, True) for result in self.results])
+        results = tuple([next(made) if result == "full" else OperandLayout(work, None, None, True)
+                         for result in self.results])
         placed = tuple([None if x is None else next(given) for x in operands])
         ranks = (len(sizes), len(lengths))
         index = index_dtype(entry, (first.size, *[reach(shape, tuple(map(abs, s))) for s in steps]))
@@ -178,7 +179,8 @@ class BroadRow(LadderOperator):
         text = (results, placed, accumulator, ranks, index)
         kernel = program(
             entry, (self.name, self._texts.setdefault(text, len(self._texts))),
-            lambda: broad_nest(self.name, self.formula, placed, results, accumulator, ranks, index, len(self._numbers)),
+            lambda: row_program(self.name, self.formula, placed, results, accumulator, ranks, index,
+                                len(self._numbers)),
             strategy)
         scalars = *sizes, *lengths, *[n for a, b in zip(across, along, strict=True) for n in (*a, *b)]
         return Plan(kernel, scalars, tuple([
@@ -197,8 +199,8 @@ def _fixed(stride: int) -> Fixed:
     return 0 if stride == 0 else 1 if stride == 1 else None
 
 
-def _lying(dtype: DType, across: Shape, along: Shape, beside: bool, single: bool) -> Lying:
-    return Lying(dtype, _fixed(across[-1]) if beside and across else None,
+def _lying(dtype: DType, across: Shape, along: Shape, beside: bool, single: bool) -> OperandLayout:
+    return OperandLayout(dtype, _fixed(across[-1]) if beside and across else None,
                  None if beside or single else _fixed(along[-1]), single)
 
 

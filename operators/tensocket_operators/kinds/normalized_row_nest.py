@@ -9,7 +9,7 @@ from typing import Any, Literal
 from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.ir.build.elements import load
 from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
-from tensocket_plugins.ir.build.nest import Nest, dot, linear, parallel
+from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, linear, parallel
 from tensocket_plugins.ir.nodes import Combine, Expr, Let, Program, Reduce, Stmt, Store, Var, call, cast, const
 
 #: A stride that a nest is told: 0 or 1; None for one that is an argument.
@@ -17,7 +17,7 @@ Fixed = Literal[0, 1] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Lying:
+class OperandLayout:
     """How an array lies along a nest's dimensions.
 
     Attributes:
@@ -33,10 +33,10 @@ class Lying:
     single: bool = False
 
 
-class BroadMath:
+class RowMath:
     """Formulas over rows as kernel IR: values are functions of a position, a tuple with an index per dimension."""
 
-    def __init__(self, nest: Nest, m: Any, sizes: Sequence[Expr], accumulator: DType) -> None:
+    def __init__(self, nest: ProgramBuilder, m: Any, sizes: Sequence[Expr], accumulator: DType) -> None:
         self.m = m
         self._nest = nest
         self._sizes = tuple(sizes)
@@ -118,14 +118,14 @@ class BroadMath:
         return self.once(cast(first + mean, self.m.dtype)), self.once(cast(var, self.m.dtype))
 
 
-def broad_nest(name: str, formula: Callable[..., tuple[Any, ...]], operands: Sequence[Lying | None],
-               results: Sequence[Lying], accumulator: DType, ranks: tuple[int, int], index: DType,
+def row_program(name: str, formula: Callable[..., tuple[Any, ...]], operands: Sequence[OperandLayout | None],
+               results: Sequence[OperandLayout], accumulator: DType, ranks: tuple[int, int], index: DType,
                numbers: int) -> Program:
     """``results = formula(row, *operands, *numbers)`` for every row.
 
     Args:
         name: Kernel name.
-        formula: Takes a ``BroadMath``, one function of the position per operand (None where it is missing) and numbers;
+        formula: Takes a ``RowMath``, one function of the position per operand (None where it is missing) and numbers;
             returns a function of the position for every result that has the rows' shape, a value for every other.
         operands: The inputs; the first one has the rows' shape.
         results: The outputs; those with ``single`` are contiguous and have one value per row, found by a reduction.
@@ -134,7 +134,7 @@ def broad_nest(name: str, formula: Callable[..., tuple[Any, ...]], operands: Seq
         index: Integer type of index arithmetic.
         numbers: How many numbers the formula takes.
     """
-    nest = Nest(name, index)
+    nest = ProgramBuilder(name, index)
     for k, result in enumerate(results):
         nest.buffer(f"out{k}", result.dtype, writable=True)
     for k, operand in enumerate(operands):
@@ -143,7 +143,7 @@ def broad_nest(name: str, formula: Callable[..., tuple[Any, ...]], operands: Seq
     sizes, lengths = nest.sizes("n", ranks[0]), nest.sizes("m", ranks[1])
     outer, inner = nest.variables("i", ranks[0]), tuple(nest.variables("j", ranks[1]))
 
-    def address(array: str, lying: Lying) -> Callable[[Any], Expr]:
+    def address(array: str, lying: OperandLayout) -> Callable[[Any], Expr]:
         steps: list[Expr] = [*nest.strides(array, sum(ranks))]
         if lying.across is not None and outer:
             steps[ranks[0] - 1] = const(lying.across, index)
@@ -159,7 +159,7 @@ def broad_nest(name: str, formula: Callable[..., tuple[Any, ...]], operands: Seq
     work = arithmetic_dtype(next(x.dtype for x in operands if x is not None))
     values = [None if x is None else _values(f"in{k}", x, address(f"in{k}", x), work, lets)
               for k, x in enumerate(operands)]
-    row = BroadMath(nest, ExprMath(work), lengths, accumulator)
+    row = RowMath(nest, ExprMath(work), lengths, accumulator)
     made = formula(row, *values, *[nest.number(f"x{k}", work) for k in range(numbers)])
     reduces = bool(row.statements)
     stores: list[Stmt] = []
@@ -178,7 +178,7 @@ def broad_nest(name: str, formula: Callable[..., tuple[Any, ...]], operands: Seq
     return nest.program(parallel(outer, sizes, [*lets, *row.statements, *stores]))
 
 
-def _values(array: str, lying: Lying, address: Callable[[Any], Expr], work: DType,
+def _values(array: str, lying: OperandLayout, address: Callable[[Any], Expr], work: DType,
             lets: list[Stmt]) -> Callable[[Any], Expr]:
     """Return an operand as a function of the position; what is one value per row is read once."""
     if not lying.single:

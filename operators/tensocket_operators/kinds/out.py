@@ -14,8 +14,8 @@ from tensocket_core.launch.stream_use import note_use
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.backend import Executable
 
-from .planned_paths import PointwisePlanner
 from .pointwise import Pointwise
+from .pointwise_planner import PointwisePlanner
 
 #: Elements from which a second pass over them costs more than finding out that none is needed.
 _LARGE: Final = 4096

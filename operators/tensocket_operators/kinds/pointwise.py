@@ -55,7 +55,7 @@ from tensocket_plugins.kit.host_kernels_math import ArrayMath
 
 from . import host_paths
 from .exactness import is_exact
-from .planned_paths import PointwisePlanner
+from .pointwise_planner import PointwisePlanner
 
 #: Elements up to which a formula read as NumPy, with its several passes, is cheaper than calling a generated kernel.
 _DERIVED_LIMIT: Final = 2048

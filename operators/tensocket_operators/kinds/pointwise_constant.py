@@ -9,11 +9,11 @@ from tensocket_core.device import DeviceEntry
 from tensocket_core.keys import DTYPE_MASK, DTYPE_OF, SCALAR, SCALAR_MASK
 from tensocket_core.launch.path import Signature
 
-from .planned_paths import PointwisePlanner
 from .pointwise import Pointwise
+from .pointwise_planner import PointwisePlanner
 
 
-class Numbered(Pointwise):
+class PointwiseWithConstants(Pointwise):
     """A pointwise operator with formulas of their own for certain second operands.
 
     Each is an operator of one operand, which all paths take: native entries, generated kernels, in place and ``out=``.
@@ -59,7 +59,7 @@ class Numbered(Pointwise):
 
 
 class _OfOne(Pointwise):
-    """An operator that only ``Numbered`` knows."""
+    """An operator that only ``PointwiseWithConstants`` knows."""
 
     def _register(self) -> None:
         """Not among all operators."""

@@ -76,7 +76,7 @@ class TensorRow:
         return value(None).mean(self._dim, True)
 
 
-class Row(LadderOperator):
+class SoftmaxLike(LadderOperator):
     """An operator ``name(Tensor input, ..., float x, ..., int dim)`` on floats with a result of the input's shape.
 
     Attributes:

@@ -19,7 +19,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.build.elements import load
 from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
-from tensocket_plugins.ir.build.nest import Nest, parallel
+from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
 from tensocket_plugins.ir.nodes import (
     Combine,
     Expr,
@@ -39,7 +39,7 @@ from tensocket_plugins.ir.nodes import (
 from tensocket_plugins.ir.schedule import Strategy
 from tensocket_plugins.ir.schedule.nest import smaller
 
-from .normalized_row_nest import BroadMath
+from .normalized_row_nest import RowMath
 from .reduction import accumulation_dtype
 
 #: Rows of a block at most, elements up to which all rows are one, and rows from which blocks have the most.
@@ -50,11 +50,11 @@ _MANY: Final = 16 * _ROWS
 _FEW: Final = 512
 
 #: How an operand lies: ``full`` is a matrix of rows, ``row`` has one value for each, ``column`` one for each position.
-Lies = Literal["full", "row", "column"]
+RowLayout = Literal["full", "row", "column"]
 
 
 @dataclass(frozen=True)
-class BlockRow:
+class RowsAndColumnSums:
     """A formula over rows with one result of their shape, and results that are summed over all rows.
 
     Attributes:
@@ -68,7 +68,7 @@ class BlockRow:
     formula: Callable[..., tuple[Any, ...]]
     sums: int
 
-    def plan(self, entry: DeviceEntry, operands: Sequence[tuple[DType, Lies] | None], shape: tuple[int, ...],
+    def plan(self, entry: DeviceEntry, operands: Sequence[tuple[DType, RowLayout] | None], shape: tuple[int, ...],
              sizes: tuple[int, int], numbers: int, view: tuple[int, ...]) -> Plan:
         """Return the plan for contiguous arrays: the result, and the sums of ``sizes[1]`` elements each.
 
@@ -100,14 +100,14 @@ def block_size(rows: int, length: int) -> int:
     return _ROWS if rows >= _MANY or rows * length <= _SMALL else -(-rows // 16)
 
 
-def _program(record: BlockRow, operands: Sequence[tuple[DType, Lies] | None], accumulator: DType,
+def _program(record: RowsAndColumnSums, operands: Sequence[tuple[DType, RowLayout] | None], accumulator: DType,
              numbers: int, several: bool) -> Program:
     """Parameters: results, operands; numbers of blocks, rows and positions, rows of a block, numbers.
 
     The sums of a single block are the results.
     """
     index = dtypes.int64
-    nest = Nest(record.name, index)
+    nest = ProgramBuilder(record.name, index)
     dtype = next(x[0] for x in operands if x is not None)
     work = arithmetic_dtype(dtype)
     nest.buffer("out", dtype, writable=True)
@@ -119,7 +119,7 @@ def _program(record: BlockRow, operands: Sequence[tuple[DType, Lies] | None], ac
     block, i, j, number = (Var(name, index) for name in ("block", "i", "j", "number"))
     lets: list[Stmt] = [Let(number, block * size + i)]
     values = [None if x is None else _value(f"in{k}", *x, number, length, lets) for k, x in enumerate(operands)]
-    row = BroadMath(nest, ExprMath(work), [length], accumulator)
+    row = RowMath(nest, ExprMath(work), [length], accumulator)
     made = record.formula(row, *values, *[nest.number(f"x{k}", work) for k in range(numbers)])
     parts = [f"part{k}" for k in range(record.sums)] if several else totals
     at = block * length + j
@@ -157,7 +157,7 @@ def _added(name: str, parts: Sequence[str], totals: Sequence[str], sizes: tuple[
     return Kernel(f"{name}_added", parallel([j], [length], [reduce, *stores]))
 
 
-def _value(array: str, dtype: DType, lies: Lies, number: Expr, length: Expr,
+def _value(array: str, dtype: DType, lies: RowLayout, number: Expr, length: Expr,
            lets: list[Stmt]) -> Callable[[Any], Expr]:
     """Return an operand as a function of the position; what is one value per row is read once."""
     work = arithmetic_dtype(dtype)

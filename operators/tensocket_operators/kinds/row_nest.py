@@ -8,14 +8,14 @@ from typing import Any
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.build.elements import load
 from tensocket_plugins.ir.build.math import arithmetic_dtype
-from tensocket_plugins.ir.build.nest import Nest, dot, parallel, unit_last
+from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, parallel, unit_last
 from tensocket_plugins.ir.nodes import Combine, Expr, Let, Load, Program, Reduce, Stmt, Store, Var, cast, const
 
 
 class RowMath:
     """Row operators as kernel IR: values are functions of the position in the row."""
 
-    def __init__(self, nest: Nest, m: Any, size: Expr, accumulator: DType, target: Callable[[Any], Expr],
+    def __init__(self, nest: ProgramBuilder, m: Any, size: Expr, accumulator: DType, target: Callable[[Any], Expr],
                  result: DType) -> None:
         self.m = m
         self._target = target
@@ -84,7 +84,7 @@ def row_nest(
         numbers: How many numbers the formula takes, in arithmetic dtypes.
         beside: Whether all strides of the last outer dimension are 1.
     """
-    nest = Nest(name, index)
+    nest = ProgramBuilder(name, index)
     nest.buffer("out0", result, writable=True)
     for k, dtype in enumerate(operands):
         nest.buffer(f"in{k}", dtype)
@@ -105,5 +105,5 @@ def row_nest(
     return nest.program(parallel(outer, sizes, [*row.statements, *store]))
 
 
-def _loader(nest: Nest, array: str, address: Callable[[Any], Expr], dtype: DType) -> Callable[[Any], Expr]:
+def _loader(nest: ProgramBuilder, array: str, address: Callable[[Any], Expr], dtype: DType) -> Callable[[Any], Expr]:
     return lambda position: load(array, address(position), dtype)

@@ -8,9 +8,9 @@ from typing import Any
 
 from tensocket_core.autograd.conjugate import wirtinger
 from tensocket_core.autograd.inference import COUNTER
-from tensocket_core.autograd.rebase import note_view
+from tensocket_core.autograd.view_history import record_view
 from tensocket_core.device import DeviceEntry
-from tensocket_core.dispatch.lazy import flipped
+from tensocket_core.dispatch.lazy import handle_with_bits
 from tensocket_core.dispatch.operator import Direct, Operator, check_dtype
 from tensocket_core.keys import AUTOGRAD, CONJ, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, NEG, SCALAR_MASK, dtype_bit
 from tensocket_core.launch.private import private
@@ -60,7 +60,7 @@ class View(Operator):
             general = view
 
             def view(array: Any, *args: Any) -> Any:
-                return flipped(general(flipped(array, before, 0), *args), 0, after)
+                return handle_with_bits(general(handle_with_bits(array, before, 0), *args), 0, after)
 
         return viewer(view, after & ~(DIM0 | SCALAR_MASK), len(self.schema.parameters), self.otherwise)
 
@@ -181,34 +181,34 @@ class RetypedView(View):
 def _noted(record: Callable[..., Any]) -> Callable[..., Any]:
     """``record`` with a note at the base, whose in-place changes the view follows."""
 
-    def record_view(*args: Any) -> Any:
+    def run_recorded(*args: Any) -> Any:
         view = record(*args)
         if view._version_counter is COUNTER:  # of an inference tensor: it takes no part in any graph
             view._grad_fn = None
             view._key &= ~AUTOGRAD
             return view
-        note_view(view)
+        record_view(view)
         fixed = args[0]._fixed_view
         if view._fixed_view is not fixed:  # below a dispatch mode, nothing was recorded
             view._fixed_view = fixed
         return view
 
-    return record_view
+    return run_recorded
 
 
 class Custom(Operator):
     """An operator run by one function over tensors: ``function(entry, *args)``. Recording is this record's business;
-    the function itself works on handles or detached tensors. ``direct`` and ``kept`` are as in composites.
+    the function itself works on handles or detached tensors. ``direct`` and ``replayable`` are as in composites.
     """
 
     kind = "custom"
 
     def __init__(self, schema: str, doc: str, run: Callable[..., Any], direct: Direct | None = None,
-                 kept: bool = False, **record: Any) -> None:
+                 replayable: bool = False, **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.run = run
         self.direct = direct
-        self.kept = kept
+        self.replayable = replayable
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """Return the function with its device."""
@@ -216,4 +216,4 @@ class Custom(Operator):
 
         shortcut = self.direct is not None and entry.runtime.profile.host_resident and self.direct(key, entry, call)
         made = shortcut or call
-        return replayed(entry, self.schema.tensors, len(self.schema.names), made) if self.kept else made
+        return replayed(entry, self.schema.tensors, len(self.schema.names), made) if self.replayable else made

@@ -13,7 +13,7 @@ from tensocket_core.dispatch.layers import FALLTHROUGH
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS, clear_tables
 from tensocket_core.dispatch.schema import check_types, parse_schema
-from tensocket_core.recording import REPLACED
+from tensocket_core.recording import OVERRIDDEN_KERNELS
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 from ..kinds.composite import Composite
@@ -101,15 +101,15 @@ def add_kernel(operator: Operator, place: str, function: Callable[..., Any], *, 
 
 
 class _Replacement:
-    """An entry of ``REPLACED``, until ``end``."""
+    """An entry of ``OVERRIDDEN_KERNELS``, until ``end``."""
 
     def __init__(self) -> None:
-        REPLACED.append(self)
+        OVERRIDDEN_KERNELS.append(self)
 
     def end(self) -> None:
         """Remove the entry; a second call does nothing."""
-        if self in REPLACED:
-            REPLACED.remove(self)
+        if self in OVERRIDDEN_KERNELS:
+            OVERRIDDEN_KERNELS.remove(self)
 
 
 def _as_closure(operator: Operator, function: Callable[..., Any]) -> Callable[..., Any]:

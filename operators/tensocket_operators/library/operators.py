@@ -12,7 +12,7 @@ from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.fallback import with_alternatives
 from tensocket_core.dispatch.modes import no_grad
 from tensocket_core.dispatch.operator import Operator
-from tensocket_core.dispatch.protocol import packed
+from tensocket_core.dispatch.protocol import user_arguments
 from tensocket_core.dispatch.registry import OPERATORS
 from tensocket_core.dispatch.schema import bound
 from tensocket_core.dispatch.versions import bump
@@ -219,7 +219,7 @@ def make_rule(operator: LibraryOperator, backward: Callable[..., Any],
 
     def setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         # As in PyTorch's dispatcher, backward may omit gradients of trailing arguments that have their defaults.
-        ctx._needed = len(packed(operator, inputs, spread=False)[0])
+        ctx._needed = len(user_arguments(operator, inputs, spread=False)[0])
         if setup_context is None:
             return
         count = len(inputs) - len(extra)

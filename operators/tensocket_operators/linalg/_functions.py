@@ -6,11 +6,11 @@ from typing import Any
 
 from tensocket_core.dispatch.call import collected_key, key_of, scaled_form
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
-from tensocket_core.dispatch.overrides import overridden, unanswered
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.overrides import not_implemented_or_raise, overridden
+from tensocket_core.dispatch.protocol import call_overrides
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
-from ..call_forms import foreign_key, left_to_other, public, write_out
+from ..call_forms import defer_to_other, foreign_key, public, write_out
 from ..records import COMPOSITES
 
 _c_normalize = COMPOSITES['normalize']
@@ -21,11 +21,11 @@ _c_normalize_table = _c_normalize.table
 def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_normalize, input, p, dim, eps, axis=axis, out=out)
+            return call_overrides(_c_normalize, input, p, dim, eps, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_normalize, input, p, dim, eps, out=out)
+            return call_overrides(_c_normalize, input, p, dim, eps, out=out)
         return write_out('normalize', out, normalize(input, p, dim, eps))
     try:
         key = input._key
@@ -48,7 +48,7 @@ _c_cosine_similarity_table = _c_cosine_similarity.table
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-08, *, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(x1, x2):
-            return asked(_c_cosine_similarity, x1, x2, dim, eps, axis=axis)
+            return call_overrides(_c_cosine_similarity, x1, x2, dim, eps, axis=axis)
         dim = axis
     try:
         key = x1._key | x2._key
@@ -71,7 +71,7 @@ _c_pairwise_distance_table = _c_pairwise_distance.table
 def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False, *, keepdims: Any = None) -> Any:
     if keepdims is not None:
         if overridden(x1, x2):
-            return asked(_c_pairwise_distance, x1, x2, p, eps, keepdim, keepdims=keepdims)
+            return call_overrides(_c_pairwise_distance, x1, x2, p, eps, keepdim, keepdims=keepdims)
         keepdim = keepdims
     try:
         key = x1._key | x2._key
@@ -227,7 +227,7 @@ _c_matmul_table = _c_matmul.table
 def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_c_matmul, input, other, out=out)
+            return call_overrides(_c_matmul, input, other, out=out)
         return write_out('matmul', out, matmul(input, other), exact=True)
     try:
         key = input._key | other._key
@@ -246,7 +246,7 @@ def __matmul__(input: Any, other: Any) -> Any:
     try:
         key = input._key | other._key
     except AttributeError:
-        return left_to_other(_c_matmul, other, (input, other))
+        return defer_to_other(_c_matmul, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_c_matmul, key, (input, other))
@@ -256,14 +256,14 @@ def __matmul__(input: Any, other: Any) -> Any:
             run = _c_matmul.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 def __rmatmul__(input: Any, other: Any) -> Any:
     try:
         key = input._key | other._key
     except AttributeError:
-        return left_to_other(_c_matmul, other, (other, input))
+        return defer_to_other(_c_matmul, other, (other, input))
     try:
         if ACTIVE:
             return run_with_modes(_c_matmul, key, (other, input))
@@ -273,7 +273,7 @@ def __rmatmul__(input: Any, other: Any) -> Any:
             run = _c_matmul.resolve(key)
         return run(other, input)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _c_mm = COMPOSITES['mm']
@@ -284,7 +284,7 @@ _c_mm_table = _c_mm.table
 def mm(input: Any, mat2: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, mat2, out):
-            return asked(_c_mm, input, mat2, out=out)
+            return call_overrides(_c_mm, input, mat2, out=out)
         return write_out('mm', out, mm(input, mat2), exact=True)
     try:
         key = input._key | mat2._key
@@ -307,7 +307,7 @@ _c_bmm_table = _c_bmm.table
 def bmm(input: Any, mat2: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, mat2, out):
-            return asked(_c_bmm, input, mat2, out=out)
+            return call_overrides(_c_bmm, input, mat2, out=out)
         return write_out('bmm', out, bmm(input, mat2), exact=True)
     try:
         key = input._key | mat2._key
@@ -330,7 +330,7 @@ _c_mv_table = _c_mv.table
 def mv(input: Any, vec: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, vec, out):
-            return asked(_c_mv, input, vec, out=out)
+            return call_overrides(_c_mv, input, vec, out=out)
         return write_out('mv', out, mv(input, vec), exact=True)
     try:
         key = input._key | vec._key
@@ -353,7 +353,7 @@ _c_dot_table = _c_dot.table
 def dot(input: Any, tensor: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, tensor, out):
-            return asked(_c_dot, input, tensor, out=out)
+            return call_overrides(_c_dot, input, tensor, out=out)
         return write_out('dot', out, dot(input, tensor), exact=True)
     try:
         key = input._key | tensor._key
@@ -411,7 +411,7 @@ _c_linalg_cholesky_ex_table = _c_linalg_cholesky_ex.table
 def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_cholesky_ex, A, upper, check_errors, out=out)
+            return call_overrides(_c_linalg_cholesky_ex, A, upper, check_errors, out=out)
         return write_out('linalg_cholesky_ex', out, linalg_cholesky_ex(A, upper=upper, check_errors=check_errors), exact=True)
     try:
         key = A._key
@@ -434,7 +434,7 @@ _c_linalg_lu_factor_ex_table = _c_linalg_lu_factor_ex.table
 def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_lu_factor_ex, A, pivot, check_errors, out=out)
+            return call_overrides(_c_linalg_lu_factor_ex, A, pivot, check_errors, out=out)
         return write_out('linalg_lu_factor_ex', out, linalg_lu_factor_ex(A, pivot=pivot, check_errors=check_errors), exact=True)
     try:
         key = A._key
@@ -457,7 +457,7 @@ _c_linalg_lu_factor_table = _c_linalg_lu_factor.table
 def linalg_lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_lu_factor, A, pivot, out=out)
+            return call_overrides(_c_linalg_lu_factor, A, pivot, out=out)
         return write_out('linalg_lu_factor', out, linalg_lu_factor(A, pivot=pivot), exact=True)
     try:
         key = A._key
@@ -480,7 +480,7 @@ _c_linalg_lu_table = _c_linalg_lu.table
 def linalg_lu(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_lu, A, pivot, out=out)
+            return call_overrides(_c_linalg_lu, A, pivot, out=out)
         return write_out('linalg_lu', out, linalg_lu(A, pivot=pivot), exact=True)
     try:
         key = A._key
@@ -503,7 +503,7 @@ _c_lu_unpack_table = _c_lu_unpack.table
 def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(LU_data, LU_pivots, out):
-            return asked(_c_lu_unpack, LU_data, LU_pivots, unpack_data, unpack_pivots, out=out)
+            return call_overrides(_c_lu_unpack, LU_data, LU_pivots, unpack_data, unpack_pivots, out=out)
         return write_out('lu_unpack', out, lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots), exact=True)
     try:
         key = LU_data._key | LU_pivots._key
@@ -526,7 +526,7 @@ _c_lu_table = _c_lu.table
 def lu(A: Any, pivot: bool = True, get_infos: bool = False, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_lu, A, pivot, get_infos, out=out)
+            return call_overrides(_c_lu, A, pivot, get_infos, out=out)
         return write_out('lu', out, lu(A, pivot, get_infos))
     try:
         key = A._key
@@ -549,7 +549,7 @@ _c_linalg_ldl_factor_ex_table = _c_linalg_ldl_factor_ex.table
 def linalg_ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_ldl_factor_ex, A, hermitian, check_errors, out=out)
+            return call_overrides(_c_linalg_ldl_factor_ex, A, hermitian, check_errors, out=out)
         return write_out('linalg_ldl_factor_ex', out, linalg_ldl_factor_ex(A, hermitian=hermitian, check_errors=check_errors), exact=True)
     try:
         key = A._key
@@ -572,7 +572,7 @@ _c_linalg_ldl_factor_table = _c_linalg_ldl_factor.table
 def linalg_ldl_factor(A: Any, *, hermitian: bool = False, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_ldl_factor, A, hermitian, out=out)
+            return call_overrides(_c_linalg_ldl_factor, A, hermitian, out=out)
         return write_out('linalg_ldl_factor', out, linalg_ldl_factor(A, hermitian=hermitian), exact=True)
     try:
         key = A._key
@@ -595,7 +595,7 @@ _c_linalg_householder_product_table = _c_linalg_householder_product.table
 def linalg_householder_product(input: Any, tau: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, tau, out):
-            return asked(_c_linalg_householder_product, input, tau, out=out)
+            return call_overrides(_c_linalg_householder_product, input, tau, out=out)
         return write_out('linalg_householder_product', out, linalg_householder_product(input, tau))
     try:
         key = input._key | tau._key
@@ -618,7 +618,7 @@ _c_orgqr_table = _c_orgqr.table
 def orgqr(input: Any, input2: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, input2, out):
-            return asked(_c_orgqr, input, input2, out=out)
+            return call_overrides(_c_orgqr, input, input2, out=out)
         return write_out('orgqr', out, orgqr(input, input2))
     try:
         key = input._key | input2._key
@@ -641,7 +641,7 @@ _c_ormqr_table = _c_ormqr.table
 def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, tau, other, out):
-            return asked(_c_ormqr, input, tau, other, left, transpose, out=out)
+            return call_overrides(_c_ormqr, input, tau, other, left, transpose, out=out)
         return write_out('ormqr', out, ormqr(input, tau, other, left, transpose), exact=True)
     try:
         key = input._key | tau._key | other._key
@@ -664,7 +664,7 @@ _c_geqrf_table = _c_geqrf.table
 def geqrf(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_geqrf, input, out=out)
+            return call_overrides(_c_geqrf, input, out=out)
         return write_out('geqrf', out, geqrf(input))
     try:
         key = input._key
@@ -687,7 +687,7 @@ _c_linalg_inv_table = _c_linalg_inv.table
 def linalg_inv(A: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_inv, A, out=out)
+            return call_overrides(_c_linalg_inv, A, out=out)
         return write_out('linalg_inv', out, linalg_inv(A), exact=True)
     try:
         key = A._key
@@ -710,7 +710,7 @@ _c_inverse_table = _c_inverse.table
 def inverse(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_inverse, input, out=out)
+            return call_overrides(_c_inverse, input, out=out)
         return write_out('inverse', out, inverse(input))
     try:
         key = input._key
@@ -733,7 +733,7 @@ _c_linalg_solve_table = _c_linalg_solve.table
 def linalg_solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, B, out):
-            return asked(_c_linalg_solve, A, B, left, out=out)
+            return call_overrides(_c_linalg_solve, A, B, left, out=out)
         return write_out('linalg_solve', out, linalg_solve(A, B, left=left), exact=True)
     try:
         key = A._key | B._key
@@ -756,7 +756,7 @@ _c_linalg_solve_triangular_table = _c_linalg_solve_triangular.table
 def linalg_solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, B, out):
-            return asked(_c_linalg_solve_triangular, A, B, upper, left, unitriangular, out=out)
+            return call_overrides(_c_linalg_solve_triangular, A, B, upper, left, unitriangular, out=out)
         return write_out('linalg_solve_triangular', out, linalg_solve_triangular(A, B, upper=upper, left=left, unitriangular=unitriangular), exact=True)
     try:
         key = A._key | B._key
@@ -779,7 +779,7 @@ _c_linalg_pinv_table = _c_linalg_pinv.table
 def linalg_pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_pinv, A, rcond, hermitian, atol, rtol, out=out)
+            return call_overrides(_c_linalg_pinv, A, rcond, hermitian, atol, rtol, out=out)
         return write_out('linalg_pinv', out, linalg_pinv(A, rcond, hermitian, atol=atol, rtol=rtol))
     try:
         key = A._key
@@ -802,7 +802,7 @@ _c_linalg_matrix_rank_table = _c_linalg_matrix_rank.table
 def linalg_matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_matrix_rank, A, tol, hermitian, atol, rtol, out=out)
+            return call_overrides(_c_linalg_matrix_rank, A, tol, hermitian, atol, rtol, out=out)
         return write_out('linalg_matrix_rank', out, linalg_matrix_rank(A, tol, hermitian, atol=atol, rtol=rtol))
     try:
         key = A._key
@@ -825,7 +825,7 @@ _c_linalg_det_table = _c_linalg_det.table
 def linalg_det(A: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_det, A, out=out)
+            return call_overrides(_c_linalg_det, A, out=out)
         return write_out('linalg_det', out, linalg_det(A), exact=True)
     try:
         key = A._key
@@ -867,7 +867,7 @@ _c_linalg_slogdet_table = _c_linalg_slogdet.table
 def linalg_slogdet(A: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_slogdet, A, out=out)
+            return call_overrides(_c_linalg_slogdet, A, out=out)
         return write_out('linalg_slogdet', out, linalg_slogdet(A), exact=True)
     try:
         key = A._key
@@ -890,7 +890,7 @@ _c_linalg_cholesky_table = _c_linalg_cholesky.table
 def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_cholesky, A, upper, out=out)
+            return call_overrides(_c_linalg_cholesky, A, upper, out=out)
         return write_out('linalg_cholesky', out, linalg_cholesky(A, upper=upper), exact=True)
     try:
         key = A._key
@@ -913,7 +913,7 @@ _c_linalg_qr_table = _c_linalg_qr.table
 def linalg_qr(A: Any, mode: str = 'reduced', *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_qr, A, mode, out=out)
+            return call_overrides(_c_linalg_qr, A, mode, out=out)
         return write_out('linalg_qr', out, linalg_qr(A, mode), exact=True)
     try:
         key = A._key
@@ -936,7 +936,7 @@ _c_linalg_svd_table = _c_linalg_svd.table
 def linalg_svd(A: Any, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_svd, A, full_matrices, driver, out=out)
+            return call_overrides(_c_linalg_svd, A, full_matrices, driver, out=out)
         return write_out('linalg_svd', out, linalg_svd(A, full_matrices, driver=driver), exact=True)
     try:
         key = A._key
@@ -959,7 +959,7 @@ _c_linalg_svdvals_table = _c_linalg_svdvals.table
 def linalg_svdvals(A: Any, *, driver: str | None = None, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_svdvals, A, driver, out=out)
+            return call_overrides(_c_linalg_svdvals, A, driver, out=out)
         return write_out('linalg_svdvals', out, linalg_svdvals(A, driver=driver), exact=True)
     try:
         key = A._key
@@ -982,7 +982,7 @@ _c_linalg_eigh_table = _c_linalg_eigh.table
 def linalg_eigh(A: Any, UPLO: str = 'L', *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_eigh, A, UPLO, out=out)
+            return call_overrides(_c_linalg_eigh, A, UPLO, out=out)
         return write_out('linalg_eigh', out, linalg_eigh(A, UPLO), exact=True)
     try:
         key = A._key
@@ -1005,7 +1005,7 @@ _c_linalg_eigvalsh_table = _c_linalg_eigvalsh.table
 def linalg_eigvalsh(A: Any, UPLO: str = 'L', *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_eigvalsh, A, UPLO, out=out)
+            return call_overrides(_c_linalg_eigvalsh, A, UPLO, out=out)
         return write_out('linalg_eigvalsh', out, linalg_eigvalsh(A, UPLO), exact=True)
     try:
         key = A._key
@@ -1028,7 +1028,7 @@ _c_linalg_eig_table = _c_linalg_eig.table
 def linalg_eig(A: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_eig, A, out=out)
+            return call_overrides(_c_linalg_eig, A, out=out)
         return write_out('linalg_eig', out, linalg_eig(A))
     try:
         key = A._key
@@ -1051,7 +1051,7 @@ _c_linalg_eigvals_table = _c_linalg_eigvals.table
 def linalg_eigvals(A: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_eigvals, A, out=out)
+            return call_overrides(_c_linalg_eigvals, A, out=out)
         return write_out('linalg_eigvals', out, linalg_eigvals(A))
     try:
         key = A._key
@@ -1074,15 +1074,15 @@ _c_linalg_vector_norm_table = _c_linalg_vector_norm.table
 def linalg_vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(x):
-            return asked(_c_linalg_vector_norm, x, ord, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_c_linalg_vector_norm, x, ord, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(x):
-            return asked(_c_linalg_vector_norm, x, ord, dim, keepdim, dtype, keepdims=keepdims, out=out)
+            return call_overrides(_c_linalg_vector_norm, x, ord, dim, keepdim, dtype, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(x, out):
-            return asked(_c_linalg_vector_norm, x, ord, dim, keepdim, dtype, out=out)
+            return call_overrides(_c_linalg_vector_norm, x, ord, dim, keepdim, dtype, out=out)
         return write_out('linalg_vector_norm', out, linalg_vector_norm(x, ord, dim, keepdim, dtype=dtype), exact=True)
     try:
         key = x._key
@@ -1105,15 +1105,15 @@ _c_linalg_matrix_norm_table = _c_linalg_matrix_norm.table
 def linalg_matrix_norm(A: Any, ord: Any = 'fro', dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(A):
-            return asked(_c_linalg_matrix_norm, A, ord, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_c_linalg_matrix_norm, A, ord, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(A):
-            return asked(_c_linalg_matrix_norm, A, ord, dim, keepdim, dtype, keepdims=keepdims, out=out)
+            return call_overrides(_c_linalg_matrix_norm, A, ord, dim, keepdim, dtype, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_matrix_norm, A, ord, dim, keepdim, dtype, out=out)
+            return call_overrides(_c_linalg_matrix_norm, A, ord, dim, keepdim, dtype, out=out)
         return write_out('linalg_matrix_norm', out, linalg_matrix_norm(A, ord, dim, keepdim, dtype=dtype), exact=True)
     try:
         key = A._key
@@ -1136,15 +1136,15 @@ _c_linalg_norm_table = _c_linalg_norm.table
 def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(A):
-            return asked(_c_linalg_norm, A, ord, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_c_linalg_norm, A, ord, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(A):
-            return asked(_c_linalg_norm, A, ord, dim, keepdim, dtype, keepdims=keepdims, out=out)
+            return call_overrides(_c_linalg_norm, A, ord, dim, keepdim, dtype, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_norm, A, ord, dim, keepdim, dtype, out=out)
+            return call_overrides(_c_linalg_norm, A, ord, dim, keepdim, dtype, out=out)
         return write_out('linalg_norm', out, linalg_norm(A, ord, dim, keepdim, dtype=dtype), exact=True)
     try:
         key = A._key
@@ -1167,7 +1167,7 @@ _c_linalg_matrix_power_table = _c_linalg_matrix_power.table
 def linalg_matrix_power(A: Any, n: int, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_matrix_power, A, n, out=out)
+            return call_overrides(_c_linalg_matrix_power, A, n, out=out)
         return write_out('linalg_matrix_power', out, linalg_matrix_power(A, n), exact=True)
     try:
         key = A._key
@@ -1190,11 +1190,11 @@ _c_linalg_cross_table = _c_linalg_cross.table
 def linalg_cross(input: Any, other: Any, *, dim: int = -1, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input, other):
-            return asked(_c_linalg_cross, input, other, dim, axis=axis, out=out)
+            return call_overrides(_c_linalg_cross, input, other, dim, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, other, out):
-            return asked(_c_linalg_cross, input, other, dim, out=out)
+            return call_overrides(_c_linalg_cross, input, other, dim, out=out)
         return write_out('linalg_cross', out, linalg_cross(input, other, dim=dim), exact=True, apart=(input, other,))
     try:
         key = input._key | other._key
@@ -1217,11 +1217,11 @@ _c_linalg_vecdot_table = _c_linalg_vecdot.table
 def linalg_vecdot(x: Any, y: Any, *, dim: int = -1, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(x, y):
-            return asked(_c_linalg_vecdot, x, y, dim, axis=axis, out=out)
+            return call_overrides(_c_linalg_vecdot, x, y, dim, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(x, y, out):
-            return asked(_c_linalg_vecdot, x, y, dim, out=out)
+            return call_overrides(_c_linalg_vecdot, x, y, dim, out=out)
         return write_out('linalg_vecdot', out, linalg_vecdot(x, y, dim=dim), exact=True)
     try:
         key = x._key | y._key
@@ -1301,7 +1301,7 @@ _c_linalg_matrix_exp_table = _c_linalg_matrix_exp.table
 def linalg_matrix_exp(A: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_matrix_exp, A, out=out)
+            return call_overrides(_c_linalg_matrix_exp, A, out=out)
         return write_out('linalg_matrix_exp', out, linalg_matrix_exp(A))
     try:
         key = A._key
@@ -1343,7 +1343,7 @@ _c_linalg_cond_table = _c_linalg_cond.table
 def linalg_cond(A: Any, p: Any = None, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_cond, A, p, out=out)
+            return call_overrides(_c_linalg_cond, A, p, out=out)
         return write_out('linalg_cond', out, linalg_cond(A, p))
     try:
         key = A._key
@@ -1385,7 +1385,7 @@ _c_slogdet_table = _c_slogdet.table
 def slogdet(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_slogdet, input, out=out)
+            return call_overrides(_c_slogdet, input, out=out)
         return write_out('slogdet', out, slogdet(input), exact=True)
     try:
         key = input._key
@@ -1446,7 +1446,7 @@ _c_cholesky_table = _c_cholesky.table
 def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_cholesky, input, upper, out=out)
+            return call_overrides(_c_cholesky, input, upper, out=out)
         return write_out('cholesky', out, cholesky(input, upper))
     try:
         key = input._key
@@ -1469,7 +1469,7 @@ _c_qr_table = _c_qr.table
 def qr(input: Any, some: bool = True, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_qr, input, some, out=out)
+            return call_overrides(_c_qr, input, some, out=out)
         return write_out('qr', out, qr(input, some), exact=True)
     try:
         key = input._key
@@ -1492,7 +1492,7 @@ _c_svd_table = _c_svd.table
 def svd(input: Any, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_svd, input, some, compute_uv, out=out)
+            return call_overrides(_c_svd, input, some, compute_uv, out=out)
         return write_out('svd', out, svd(input, some, compute_uv), exact=True)
     try:
         key = input._key
@@ -1515,15 +1515,15 @@ _c_norm_table = _c_norm.table
 def norm(input: Any, p: Any = 'fro', dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_norm, input, p, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_c_norm, input, p, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_c_norm, input, p, dim, keepdim, dtype, keepdims=keepdims, out=out)
+            return call_overrides(_c_norm, input, p, dim, keepdim, dtype, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_c_norm, input, p, dim, keepdim, dtype, out=out)
+            return call_overrides(_c_norm, input, p, dim, keepdim, dtype, out=out)
         return write_out('norm', out, norm(input, p, dim, keepdim, dtype=dtype), exact=True)
     try:
         key = input._key
@@ -1548,7 +1548,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, fourth: Any = None, fifth: Any = Non
         beta, alpha, input, mat1, mat2 = scaled_form('addmm', (input, mat1, mat2, fourth, fifth))
     if out is not None:
         if overridden(input, mat1, mat2, out):
-            return asked(_c_addmm, input, mat1, mat2, beta, alpha, out=out)
+            return call_overrides(_c_addmm, input, mat1, mat2, beta, alpha, out=out)
         return write_out('addmm', out, addmm(input, mat1, mat2, beta=beta, alpha=alpha), exact=True)
     try:
         key = input._key | mat1._key | mat2._key
@@ -1573,7 +1573,7 @@ def addmv(input: Any, mat: Any, vec: Any, fourth: Any = None, fifth: Any = None,
         beta, alpha, input, mat, vec = scaled_form('addmv', (input, mat, vec, fourth, fifth))
     if out is not None:
         if overridden(input, mat, vec, out):
-            return asked(_c_addmv, input, mat, vec, beta, alpha, out=out)
+            return call_overrides(_c_addmv, input, mat, vec, beta, alpha, out=out)
         return write_out('addmv', out, addmv(input, mat, vec, beta=beta, alpha=alpha), exact=True)
     try:
         key = input._key | mat._key | vec._key
@@ -1598,7 +1598,7 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, fourth: Any = None, fifth: Any
         beta, alpha, input, batch1, batch2 = scaled_form('baddbmm', (input, batch1, batch2, fourth, fifth))
     if out is not None:
         if overridden(input, batch1, batch2, out):
-            return asked(_c_baddbmm, input, batch1, batch2, beta, alpha, out=out)
+            return call_overrides(_c_baddbmm, input, batch1, batch2, beta, alpha, out=out)
         return write_out('baddbmm', out, baddbmm(input, batch1, batch2, beta=beta, alpha=alpha), exact=True)
     try:
         key = input._key | batch1._key | batch2._key
@@ -1623,7 +1623,7 @@ def addbmm(input: Any, batch1: Any, batch2: Any, fourth: Any = None, fifth: Any 
         beta, alpha, input, batch1, batch2 = scaled_form('addbmm', (input, batch1, batch2, fourth, fifth))
     if out is not None:
         if overridden(input, batch1, batch2, out):
-            return asked(_c_addbmm, input, batch1, batch2, beta, alpha, out=out)
+            return call_overrides(_c_addbmm, input, batch1, batch2, beta, alpha, out=out)
         return write_out('addbmm', out, addbmm(input, batch1, batch2, beta=beta, alpha=alpha), exact=True)
     try:
         key = input._key | batch1._key | batch2._key
@@ -1730,7 +1730,7 @@ _c_inner_table = _c_inner.table
 def inner(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_c_inner, input, other, out=out)
+            return call_overrides(_c_inner, input, other, out=out)
         return write_out('inner', out, inner(input, other), exact=True)
     try:
         key = input._key | other._key
@@ -1753,7 +1753,7 @@ _c_kron_table = _c_kron.table
 def kron(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_c_kron, input, other, out=out)
+            return call_overrides(_c_kron, input, other, out=out)
         return write_out('kron', out, kron(input, other))
     try:
         key = input._key | other._key
@@ -1776,7 +1776,7 @@ _c_linalg_multi_dot_table = _c_linalg_multi_dot.table
 def linalg_multi_dot(tensors: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(tensors, out):
-            return asked(_c_linalg_multi_dot, tensors, out=out)
+            return call_overrides(_c_linalg_multi_dot, tensors, out=out)
         return write_out('linalg_multi_dot', out, linalg_multi_dot(tensors), exact=True)
     key = 0
     if type(tensors) is list or type(tensors) is tuple:
@@ -1807,7 +1807,7 @@ _c_chain_matmul_table = _c_chain_matmul.table
 def chain_matmul(*matrices: Any, out: Any = None) -> Any:
     if out is not None:
         if overridden(out):
-            return asked(_c_chain_matmul, matrices, out=out)
+            return call_overrides(_c_chain_matmul, matrices, out=out)
         return write_out('chain_matmul', out, chain_matmul(matrices))
     key = collected_key(matrices)
     if ACTIVE:
@@ -1865,7 +1865,7 @@ _c_linalg_inv_ex_table = _c_linalg_inv_ex.table
 def linalg_inv_ex(A: Any, *, check_errors: bool = False, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_inv_ex, A, check_errors, out=out)
+            return call_overrides(_c_linalg_inv_ex, A, check_errors, out=out)
         return write_out('linalg_inv_ex', out, linalg_inv_ex(A, check_errors=check_errors), exact=True)
     try:
         key = A._key
@@ -1888,7 +1888,7 @@ _c_linalg_solve_ex_table = _c_linalg_solve_ex.table
 def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, B, out):
-            return asked(_c_linalg_solve_ex, A, B, left, check_errors, out=out)
+            return call_overrides(_c_linalg_solve_ex, A, B, left, check_errors, out=out)
         return write_out('linalg_solve_ex', out, linalg_solve_ex(A, B, left=left, check_errors=check_errors), exact=True)
     try:
         key = A._key | B._key
@@ -1911,7 +1911,7 @@ _c_cholesky_solve_table = _c_cholesky_solve.table
 def cholesky_solve(input: Any, input2: Any, upper: bool = False, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, input2, out):
-            return asked(_c_cholesky_solve, input, input2, upper, out=out)
+            return call_overrides(_c_cholesky_solve, input, input2, upper, out=out)
         return write_out('cholesky_solve', out, cholesky_solve(input, input2, upper))
     try:
         key = input._key | input2._key
@@ -1934,7 +1934,7 @@ _c_cholesky_inverse_table = _c_cholesky_inverse.table
 def cholesky_inverse(input: Any, upper: bool = False, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_cholesky_inverse, input, upper, out=out)
+            return call_overrides(_c_cholesky_inverse, input, upper, out=out)
         return write_out('cholesky_inverse', out, cholesky_inverse(input, upper))
     try:
         key = input._key
@@ -1957,7 +1957,7 @@ _c_linalg_lu_solve_table = _c_linalg_lu_solve.table
 def linalg_lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False, out: Any = None) -> Any:
     if out is not None:
         if overridden(LU, pivots, B, out):
-            return asked(_c_linalg_lu_solve, LU, pivots, B, left, adjoint, out=out)
+            return call_overrides(_c_linalg_lu_solve, LU, pivots, B, left, adjoint, out=out)
         return write_out('linalg_lu_solve', out, linalg_lu_solve(LU, pivots, B, left=left, adjoint=adjoint), exact=True, apart=(LU, pivots, B,))
     try:
         key = LU._key | pivots._key | B._key
@@ -1980,7 +1980,7 @@ _c_lu_solve_table = _c_lu_solve.table
 def lu_solve(input: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, LU_data, LU_pivots, out):
-            return asked(_c_lu_solve, input, LU_data, LU_pivots, out=out)
+            return call_overrides(_c_lu_solve, input, LU_data, LU_pivots, out=out)
         return write_out('lu_solve', out, lu_solve(input, LU_data, LU_pivots), exact=True)
     try:
         key = input._key | LU_data._key | LU_pivots._key
@@ -2003,7 +2003,7 @@ _c_triangular_solve_table = _c_triangular_solve.table
 def triangular_solve(input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, A, out):
-            return asked(_c_triangular_solve, input, A, upper, transpose, unitriangular, out=out)
+            return call_overrides(_c_triangular_solve, input, A, upper, transpose, unitriangular, out=out)
         return write_out('triangular_solve', out, triangular_solve(input, A, upper, transpose, unitriangular), exact=True)
     try:
         key = input._key | A._key
@@ -2026,7 +2026,7 @@ _c_linalg_ldl_solve_table = _c_linalg_ldl_solve.table
 def linalg_ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False, out: Any = None) -> Any:
     if out is not None:
         if overridden(LD, pivots, B, out):
-            return asked(_c_linalg_ldl_solve, LD, pivots, B, hermitian, out=out)
+            return call_overrides(_c_linalg_ldl_solve, LD, pivots, B, hermitian, out=out)
         return write_out('linalg_ldl_solve', out, linalg_ldl_solve(LD, pivots, B, hermitian=hermitian), exact=True)
     try:
         key = LD._key | pivots._key | B._key
@@ -2049,7 +2049,7 @@ _c_linalg_lstsq_table = _c_linalg_lstsq.table
 def linalg_lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, B, out):
-            return asked(_c_linalg_lstsq, A, B, rcond, driver, out=out)
+            return call_overrides(_c_linalg_lstsq, A, B, rcond, driver, out=out)
         return write_out('linalg_lstsq', out, linalg_lstsq(A, B, rcond, driver=driver))
     try:
         key = A._key | B._key
@@ -2072,7 +2072,7 @@ _c_linalg_tensorinv_table = _c_linalg_tensorinv.table
 def linalg_tensorinv(A: Any, ind: int = 2, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_tensorinv, A, ind, out=out)
+            return call_overrides(_c_linalg_tensorinv, A, ind, out=out)
         return write_out('linalg_tensorinv', out, linalg_tensorinv(A, ind))
     try:
         key = A._key
@@ -2095,7 +2095,7 @@ _c_linalg_tensorsolve_table = _c_linalg_tensorsolve.table
 def linalg_tensorsolve(A: Any, B: Any, dims: Any = None, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, B, out):
-            return asked(_c_linalg_tensorsolve, A, B, dims, out=out)
+            return call_overrides(_c_linalg_tensorsolve, A, B, dims, out=out)
         return write_out('linalg_tensorsolve', out, linalg_tensorsolve(A, B, dims))
     try:
         key = A._key | B._key

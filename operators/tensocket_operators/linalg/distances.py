@@ -18,7 +18,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 from ..kinds.composite import composite
 from ..nn.losses.losses import reduced
 from ..reductions.reductions import length
-from ..reductions.value_checks import widened
+from ..reductions.value_checks import promoted_for_arithmetic
 
 _MATRIX_PRODUCT: Final = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
                           "donot_use_mm_for_euclid_dist")
@@ -32,7 +32,7 @@ def lengths(x: Any, p: float, dim: Any, keepdim: bool = False) -> Any:
     """Return the p-norm along dimensions; its gradient is 0 at norm 0, and at zeros if ``p`` is below 1."""
     if p == 2 and x.dtype.is_floating_point:
         return call(length, x, (dim,) if is_integer(dim) else dim, keepdim)
-    dtype, size = widened(x.abs())
+    dtype, size = promoted_for_arithmetic(x.abs())
     if p == 0:
         return size.masked_fill(x != 0, 1).sum(dim, keepdim).to(dtype)  # keeps a gradient of zeros
     if p == 1:
@@ -74,7 +74,7 @@ def _exponent(operator: str, p: float) -> None:
 def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
     """Return input / max(‖input‖, eps), with p-norms along ``dim`` (one dimension or several)."""
     with blame("normalize"):
-        dtype, input = widened(input)
+        dtype, input = promoted_for_arithmetic(input)
         return (input / lengths(input, p, dim, True).clamp_min(eps)).to(dtype)
 
 
@@ -88,7 +88,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     if not (x1.dtype.is_floating_point or x2.dtype.is_floating_point):
         _floats("cosine_similarity", x1)
     with blame("cosine_similarity"):
-        dtype, x1, x2 = widened(x1, x2)
+        dtype, x1, x2 = promoted_for_arithmetic(x1, x2)
         work = x1.dtype if x1.dtype is x2.dtype else dtype
         x1, x2 = functions.broadcast_tensors(x1.to(work), x2.to(work))
         return (_unit(x1, dim, eps) * _unit(x2, dim, eps)).sum(dim).to(dtype)
@@ -136,7 +136,7 @@ def pdist(input: Any, p: float = 2.0) -> Any:
         raise ShapeError("pdist", f"input {list(input.shape)}", "the input is a matrix", "pass [N, D]")
     _floats("pdist", input)
     _exponent("pdist", p)
-    dtype, input = widened(input)
+    dtype, input = promoted_for_arithmetic(input)
     first, second = [from_values(np.ascontiguousarray(k), int64, input._entry)
                      for k in np.triu_indices(input.shape[0], 1)]
     return lengths(input.index_select(0, first) - input.index_select(0, second), p, 1).to(dtype)
@@ -163,7 +163,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
                          "both are matrices with the same number of columns", "check the last dimension")
     _floats("cdist", x1, x2)
     _exponent("cdist", p)
-    dtype, x1, x2 = widened(x1, x2)
+    dtype, x1, x2 = promoted_for_arithmetic(x1, x2)
     if p == 2 and _through_product(x1, x2, compute_mode):
         return _euclidean(x1, x2).to(dtype)
     with blame("cdist"):

@@ -23,7 +23,7 @@ from ..differentiation.delayed import without_derivative
 from ..indexing.selection import positions
 from ..kinds.composite import composite
 from ..kinds.host_library import HostOperator
-from ..reductions.value_checks import extremes
+from ..reductions.value_checks import value_range
 from . import lapack
 from .decompositions import LINALG, MATRIX, adjoint, check_matrix
 from .decompositions import _cholesky_gradient as cholesky_gradient
@@ -47,7 +47,7 @@ def check_info(operator: str, info: Any, what: str) -> None:
     """
     if not info.numel() or not info._entry.holds_data:
         return
-    worst = extremes(info.abs())[1]
+    worst = value_range(info.abs())[1]
     if worst:
         raise LinAlgError(operator, f"a matrix whose {what} at position {worst}",
                           "a factorisation exists for every matrix of the batch",

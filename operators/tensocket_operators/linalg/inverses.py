@@ -19,7 +19,7 @@ from tensocket_plugins.kit import host_linalg
 from ..indexing.selection import positions
 from ..kinds.composite import composite
 from ..kinds.host_library import HostOperator, same_shape
-from ..reductions.value_checks import true_somewhere
+from ..reductions.value_checks import any_true
 from . import decompositions as parts
 from . import lapack
 from .decompositions import LINALG, MATRIX, adjoint, check_matrix, guarded, packed
@@ -187,9 +187,9 @@ def _det_gradient(grad: Any, matrix: Any, result: Any) -> Any:
     """
     if not matrix.numel():
         return matrix * 0
-    inverted = None if true_somewhere(result == 0) else call(inverse, matrix)
+    inverted = None if any_true(result == 0) else call(inverse, matrix)
     most = float(np.finfo(matrix.dtype.numpy).eps) ** -0.5
-    if inverted is not None and not true_somewhere(_condition(matrix, inverted) > most):
+    if inverted is not None and not any_true(_condition(matrix, inverted) > most):
         scale = grad * (result.conj() if result.dtype.is_complex else result)
         return scale.unsqueeze(-1).unsqueeze(-1) * adjoint(inverted)
     u, s, vh = parts.parts_of_svd(matrix, True)

@@ -14,7 +14,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 from ..indexing.selection import crossed, positions
 from ..kinds.composite import composite
 from ..reductions.reductions import length
-from ..reductions.value_checks import widened
+from ..reductions.value_checks import promoted_for_arithmetic
 from . import decompositions as parts
 from .decompositions import LINALG, adjoint, check_matrix, unpacked
 from .inverses import inv
@@ -146,7 +146,7 @@ def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, 
         return size.amax(axes, keepdim) if ord > 0 else size.amin(axes, keepdim)
     if ord == 1:
         return size.sum(axes, keepdim)
-    kept, size = widened(size)
+    kept, size = promoted_for_arithmetic(size)
     return _root(_root(size, ord).sum(axes, keepdim), 1 / ord).to(kept)
 
 

@@ -15,7 +15,7 @@ from tensocket_plugins.contract.dtypes import DType, bool_
 from tensocket_plugins.contract.errors import DtypeError
 from tensocket_plugins.ir.build.math import arithmetic_dtype
 
-from ..kinds.pointwise_constant import Numbered
+from ..kinds.pointwise_constant import PointwiseWithConstants
 
 #: Number of exponent bits for which multiplications are unrolled; higher bits, which are rare, cost a loop.
 _BITS: Final = {1: 8, 2: 16, 4: 6, 8: 6}
@@ -73,7 +73,7 @@ _POWERS: Final[dict[float, Callable[..., Any]]] = {
 }
 
 
-class _Power(Numbered):
+class _Power(PointwiseWithConstants):
     """Record of powers; bools are defined for the exponents True and False."""
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:

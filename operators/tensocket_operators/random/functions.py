@@ -21,7 +21,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 from tensocket_plugins.kit.host_memory import call_pooled
 
 from ..creation import check_range, empty_like, options, shape_of
-from ..creation.record import seen, watched
+from ..creation.record import dispatch_factory, is_intercepted
 from ..kinds.programs import Programs
 from ..sorting.bitonic_kernel import sorted_positions
 from .distributions import EXACT, INT_RANGE, NORMAL, UNIFORM, Formula, bits64
@@ -46,8 +46,8 @@ def _random(
 def rand(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None,
          requires_grad: bool = False, **rest: Any) -> Any:
     """Draw uniform numbers in [0, 1)."""
-    if rest or (ACTIVE and watched()):
-        return seen(rand, *size, rest=rest, generator=generator, dtype=dtype, device=device,
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(rand, *size, rest=rest, generator=generator, dtype=dtype, device=device,
                     requires_grad=requires_grad)
     return _random("rand", UNIFORM, size, dtype, device, requires_grad, generator)
 
@@ -55,8 +55,8 @@ def rand(*size: Any, generator: Generator | None = None, dtype: Any = None, devi
 def randn(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None,
           requires_grad: bool = False, **rest: Any) -> Any:
     """Draw normal numbers with mean 0 and variance 1."""
-    if rest or (ACTIVE and watched()):
-        return seen(randn, *size, rest=rest, generator=generator, dtype=dtype, device=device,
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(randn, *size, rest=rest, generator=generator, dtype=dtype, device=device,
                     requires_grad=requires_grad)
     return _random("randn", NORMAL, size, dtype, device, requires_grad, generator)
 
@@ -84,8 +84,8 @@ def drawn_like(draw: Callable[..., Any], input: Any, dtype: Any, device: Any, re
 def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
               memory_format: Any = None, **rest: Any) -> Any:
     """Draw uniform numbers in [0, 1) with another tensor's shape, strides, dtype and device."""
-    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
-        return seen(rand_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
+    if rest or ((ACTIVE or input._key & WRAPPER) and is_intercepted(input)):
+        return dispatch_factory(rand_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
     return _floats_like(rand, UNIFORM, input, dtype, device, requires_grad, memory_format)
 
@@ -93,8 +93,8 @@ def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gra
 def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
                memory_format: Any = None, **rest: Any) -> Any:
     """Draw normal numbers with another tensor's shape, strides, dtype and device."""
-    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
-        return seen(randn_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
+    if rest or ((ACTIVE or input._key & WRAPPER) and is_intercepted(input)):
+        return dispatch_factory(randn_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
     return _floats_like(randn, NORMAL, input, dtype, device, requires_grad, memory_format)
 
@@ -107,8 +107,8 @@ def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: G
         ArgumentError: The range is empty, or the dtype cannot represent its bounds.
         ArgumentTypeError: No size is given.
     """
-    if rest or (ACTIVE and watched()):
-        return seen(randint, low, high, size, rest=rest, generator=generator, dtype=dtype, device=device,
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(randint, low, high, size, rest=rest, generator=generator, dtype=dtype, device=device,
                     requires_grad=requires_grad)
     low, high, size = _bounds(low, high, size)
     if high <= low:
@@ -148,8 +148,9 @@ def randint_like(input: Any, low: Any = None, high: Any = None, *, generator: Ge
 
     ``randint_like(input, high)`` draws from [0, high).
     """
-    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
-        return seen(randint_like, input, low, high, rest=rest, generator=generator, dtype=dtype, device=device,
+    if rest or ((ACTIVE or input._key & WRAPPER) and is_intercepted(input)):
+        return dispatch_factory(randint_like, input, low, high, rest=rest, generator=generator, dtype=dtype,
+                                device=device,
                     requires_grad=requires_grad, memory_format=memory_format)
     low, high = (0, low) if high is None else (0 if low is None else low, high)
 
@@ -188,8 +189,8 @@ def _order(entry: DeviceEntry, keys: Any) -> Any:
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **rest: Any) -> Any:
     """Return the integers from 0 to n - 1 in random order, which is that of n random keys of 63 bits."""
-    if rest or (ACTIVE and watched()):
-        return seen(randperm, n, rest=rest, generator=generator, dtype=dtype, device=device,
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(randperm, n, rest=rest, generator=generator, dtype=dtype, device=device,
                     requires_grad=requires_grad)
     if n < 0:
         raise ArgumentError("randperm", f"n={n}", "n is not negative", "pass a non-negative number")

@@ -13,7 +13,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UndefinedDtype
 from tensocket_plugins.ir.build.math import arithmetic_dtype
 
-from ..reductions.value_checks import true_somewhere
+from ..reductions.value_checks import any_true
 from .distributions import BERNOULLI, EXACT, INT_RANGE, NORMAL, NORMAL_SCALED, UNIFORM, UNIFORM_SCALED
 from .draws import drawn_in_place, floats, whole_numbers
 from .generator import Generator
@@ -220,7 +220,7 @@ def checked_probability(operator: str, p: Any) -> Any:
         return p
     check_floats(operator, p.dtype)
     p = p.detach()
-    if p._entry.holds_data and p.numel() and true_somewhere(~((p >= 0) & (p <= 1))):
+    if p._entry.holds_data and p.numel() and any_true(~((p >= 0) & (p <= 1))):
         raise ArgumentError(operator, "a tensor with other numbers", "a probability lies between 0 and 1",
                             "pass probabilities")
     return p

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.build.math import Computed
-from tensocket_plugins.ir.build.nest import Nest, parallel
+from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
 from tensocket_plugins.ir.nodes import If, Let, Program, Store, Var, cast, const, select
 from tensocket_plugins.ir.philox import philox4x32
 
@@ -30,7 +30,7 @@ def block_nest(name: str, formula: Formula, dtype: DType, index: DType,
         A program whose scalars are the number of results, the number of groups of ``side`` blocks, the halves of the
         seed, the first block's number, and ``numbers``.
     """
-    nest = Nest(name, index)
+    nest = ProgramBuilder(name, index)
     out = nest.buffer("out", dtype, writable=True)
     (count, groups), (group, lane) = nest.sizes("n", 2), nest.variables("i", 2)
     u32 = dtypes.uint32

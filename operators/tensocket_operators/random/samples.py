@@ -18,9 +18,9 @@ from tensocket_plugins.ir.build.math import arithmetic_dtype
 
 from ..call_forms import write_out
 from ..creation import empty_like, options, shape_of
-from ..creation.record import seen, watched
+from ..creation.record import dispatch_factory, is_intercepted
 from ..kinds.view import Custom
-from ..reductions.value_checks import true_somewhere
+from ..reductions.value_checks import any_true
 from .distributions import NORMAL, NORMAL_SCALED
 from .draws import drawn_tensor, floats
 from .generator import Generator
@@ -53,7 +53,7 @@ def _watched(operator: str, *given: Any) -> bool:
         while x._level:
             x._transform.check_parameter(operator)
             x = x._value
-    return bool(ACTIVE or any(x._key & WRAPPER for x in tensors)) and watched(*tensors)
+    return bool(ACTIVE or any(x._key & WRAPPER for x in tensors)) and is_intercepted(*tensors)
 
 
 def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None,
@@ -76,7 +76,8 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Gene
         DtypeError: Standard deviations are complex.
     """
     if rest or _watched("normal", mean, std):
-        return seen(normal, mean, std, *(() if size is None else (size,)), rest=rest, generator=generator, dtype=dtype,
+        return dispatch_factory(normal, mean, std, *(() if size is None else (size,)), rest=rest, generator=generator,
+                                dtype=dtype,
                     device=device, requires_grad=requires_grad)
     given = [x.detach() for x in (mean, std) if hasattr(x, "_key")]
     if bool(given) == (size is not None):
@@ -108,7 +109,7 @@ def _check_deviation(std: Any) -> None:
     elif std.dtype.is_complex:
         raise DtypeError("normal", f"std of dtype {std.dtype.name}", "standard deviations are real", "pass std.abs()")
     else:
-        wrong = std._entry.holds_data and std.numel() and true_somewhere(std.detach() < 0)
+        wrong = std._entry.holds_data and std.numel() and any_true(std.detach() < 0)
     if wrong:
         raise ArgumentError("normal", f"std={std if not hasattr(std, '_key') else 'a tensor with negative elements'}",
                             "a standard deviation is not negative", "pass non-negative numbers")
@@ -122,7 +123,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, 
         UndefinedDtype: The probabilities are not floats.
     """
     if _watched("bernoulli", input):
-        return seen(bernoulli, input, *(() if p is None else (p,)), generator=generator)
+        return dispatch_factory(bernoulli, input, *(() if p is None else (p,)), generator=generator)
     probability = checked_probability("bernoulli", input if p is None else p)
     drawn = uniforms(input.detach(), generator) < probability
     if out is not None and not input.requires_grad:
@@ -154,10 +155,10 @@ def _check_weights(input: Any, num_samples: int, replacement: bool) -> None:
                             "a category is drawn once without replacement", "pass replacement=True")
     if not input._entry.holds_data or not input.numel():
         return
-    if true_somewhere(~((input >= 0) & (input < math.inf))):
+    if any_true(~((input >= 0) & (input < math.inf))):
         raise ArgumentError("multinomial", "weights that are negative or not finite",
                             "weights are finite and not negative", "check the weights")
-    if true_somewhere(input.sum(-1) <= 0):
+    if any_true(input.sum(-1) <= 0):
         raise ArgumentError("multinomial", "only zero weights", "a category has a positive weight",
                             "check the weights")
 
@@ -174,7 +175,7 @@ def multinomial(input: Any, num_samples: int, replacement: bool = False, *, gene
         ShapeError: The weights are neither a vector nor a matrix.
     """
     if _watched("multinomial", input):
-        return seen(multinomial, input, num_samples, replacement, generator=generator)
+        return dispatch_factory(multinomial, input, num_samples, replacement, generator=generator)
     weights = input.detach()
     _check_weights(weights, num_samples, replacement)
     if out is not None and out.dtype is not dtypes.int64:
@@ -222,7 +223,7 @@ def _added_up(start: Any, ratio: Callable[[int], Any], uniform: Any) -> Any:
     count, probability, total = uniform.new_zeros(tuple(uniform.shape)), start, start
     for k in range(1, _MOST):
         beyond = uniform >= total
-        if not true_somewhere(beyond):
+        if not any_true(beyond):
             break
         count = count + beyond.to(count.dtype)
         probability = probability * ratio(k)
@@ -238,7 +239,7 @@ def _rejected(needed: Any, generator: Generator | None, propose: Callable[[Any, 
         proposal, accepted = propose(uniforms(shape, generator) - 0.5, uniforms(shape, generator))
         result = functions.where(pending & accepted, proposal, result)
         pending = pending & ~accepted
-        if not true_somewhere(pending):
+        if not any_true(pending):
             return result
 
 
@@ -271,17 +272,17 @@ def poisson(input: Any, generator: Generator | None = None) -> Any:
         UndefinedDtype: The rates are not floats.
     """
     if _watched("poisson", input):
-        return seen(poisson, input, *(() if generator is None else (generator,)))
+        return dispatch_factory(poisson, input, *(() if generator is None else (generator,)))
     check_floats("poisson", input.dtype)
     rate = input.detach().to(arithmetic_dtype(input.dtype))
     if not rate._entry.holds_data:
         return empty_like(input.detach())
-    if true_somewhere(~(rate >= 0)):
+    if any_true(~(rate >= 0)):
         raise ArgumentError("poisson", "a negative or undefined rate", "rates are not negative", "check the rates")
     few = rate.clamp(max=_LARGE)
     result = _added_up((-few).exp(), lambda k: few / k, uniforms(rate, generator))
     large = rate >= _LARGE
-    if true_somewhere(large):
+    if any_true(large):
         many = _rejected(large, generator, _poisson_proposal(rate.clamp(min=_LARGE)))
         result = functions.where(large, many.to(rate.dtype), result)
     return _connected(result.to(input.dtype), input)
@@ -327,7 +328,7 @@ def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Any:
         UndefinedDtype: The dtypes are not floats.
     """
     if _watched("binomial", count, prob):
-        return seen(binomial, count, prob, *(() if generator is None else (generator,)))
+        return dispatch_factory(binomial, count, prob, *(() if generator is None else (generator,)))
     check_floats("binomial", count.dtype)
     if prob.dtype is not count.dtype:
         raise DtypeError("binomial", f"count of {count.dtype.name}, prob of {prob.dtype.name}",
@@ -342,7 +343,7 @@ def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Any:
     odds = few / (1 - few)
     result = _added_up((n * (-few).log1p()).exp(), lambda k: odds * (n - (k - 1)).clamp(min=0) / k,
                        uniforms(n, generator))
-    if true_somewhere(large):
+    if any_true(large):
         many = _rejected(large, generator, _binomial_proposal(
             functions.where(large, n, 4 * _LARGE), functions.where(large, rare, 0.5)))
         result = functions.where(large, many.to(work), result)

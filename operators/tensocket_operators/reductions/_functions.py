@@ -7,10 +7,10 @@ from typing import Any
 from tensocket_core.dispatch.call import key_of
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
 from tensocket_core.dispatch.overrides import overridden
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.protocol import call_overrides
 from tensocket_core.keys import SCALAR
 
-from ..call_forms import MISSING, called_again, foreign_key, public, settled, write_out
+from ..call_forms import MISSING, foreign_key, public, retry_function, settled, write_out
 from ..records import COMPOSITES, OPERATORS
 
 _sum = OPERATORS['sum']
@@ -21,15 +21,15 @@ _sum_table = _sum.table
 def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_sum, input, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_sum, input, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_sum, input, dim, keepdim, dtype, keepdims=keepdims, out=out)
+            return call_overrides(_sum, input, dim, keepdim, dtype, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_sum, input, dim, keepdim, dtype, out=out)
+            return call_overrides(_sum, input, dim, keepdim, dtype, out=out)
         return write_out('sum', out, sum(input, dim, keepdim, dtype=getattr(out, "dtype", None) if dtype is None else dtype), exact=dtype is not None)
     try:
         key = input._key
@@ -52,15 +52,15 @@ _mean_table = _mean.table
 def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_mean, input, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_mean, input, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_mean, input, dim, keepdim, dtype, keepdims=keepdims, out=out)
+            return call_overrides(_mean, input, dim, keepdim, dtype, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_mean, input, dim, keepdim, dtype, out=out)
+            return call_overrides(_mean, input, dim, keepdim, dtype, out=out)
         return write_out('mean', out, mean(input, dim, keepdim, dtype=dtype), exact=dtype is not None)
     try:
         key = input._key
@@ -83,15 +83,15 @@ _prod_table = _prod.table
 def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_prod, input, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_prod, input, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_prod, input, dim, keepdim, dtype, keepdims=keepdims, out=out)
+            return call_overrides(_prod, input, dim, keepdim, dtype, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_prod, input, dim, keepdim, dtype, out=out)
+            return call_overrides(_prod, input, dim, keepdim, dtype, out=out)
         return write_out('prod', out, prod(input, dim, keepdim, dtype=getattr(out, "dtype", None) if dtype is None else dtype), exact=dtype is not None)
     try:
         key = input._key
@@ -114,15 +114,15 @@ _amax_table = _amax.table
 def amax(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_amax, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_amax, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_amax, input, dim, keepdim, keepdims=keepdims, out=out)
+            return call_overrides(_amax, input, dim, keepdim, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_amax, input, dim, keepdim, out=out)
+            return call_overrides(_amax, input, dim, keepdim, out=out)
         return write_out('amax', out, amax(input, dim, keepdim), exact=True)
     try:
         key = input._key
@@ -145,15 +145,15 @@ _amin_table = _amin.table
 def amin(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_amin, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_amin, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_amin, input, dim, keepdim, keepdims=keepdims, out=out)
+            return call_overrides(_amin, input, dim, keepdim, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_amin, input, dim, keepdim, out=out)
+            return call_overrides(_amin, input, dim, keepdim, out=out)
         return write_out('amin', out, amin(input, dim, keepdim), exact=True)
     try:
         key = input._key
@@ -176,15 +176,15 @@ _any_table = _any.table
 def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_any, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_any, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_any, input, dim, keepdim, keepdims=keepdims, out=out)
+            return call_overrides(_any, input, dim, keepdim, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_any, input, dim, keepdim, out=out)
+            return call_overrides(_any, input, dim, keepdim, out=out)
         return write_out('any', out, any(input, dim, keepdim), truth=True)
     try:
         key = input._key
@@ -207,15 +207,15 @@ _all_table = _all.table
 def all(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_all, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_all, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_all, input, dim, keepdim, keepdims=keepdims, out=out)
+            return call_overrides(_all, input, dim, keepdim, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_all, input, dim, keepdim, out=out)
+            return call_overrides(_all, input, dim, keepdim, out=out)
         return write_out('all', out, all(input, dim, keepdim), truth=True)
     try:
         key = input._key
@@ -238,15 +238,15 @@ _argmax_table = _argmax.table
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_argmax, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_argmax, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_argmax, input, dim, keepdim, keepdims=keepdims, out=out)
+            return call_overrides(_argmax, input, dim, keepdim, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_argmax, input, dim, keepdim, out=out)
+            return call_overrides(_argmax, input, dim, keepdim, out=out)
         return write_out('argmax', out, argmax(input, dim, keepdim), exact=True)
     try:
         key = input._key
@@ -269,15 +269,15 @@ _argmin_table = _argmin.table
 def argmin(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_argmin, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_argmin, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_argmin, input, dim, keepdim, keepdims=keepdims, out=out)
+            return call_overrides(_argmin, input, dim, keepdim, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_argmin, input, dim, keepdim, out=out)
+            return call_overrides(_argmin, input, dim, keepdim, out=out)
         return write_out('argmin', out, argmin(input, dim, keepdim), exact=True)
     try:
         key = input._key
@@ -300,15 +300,15 @@ _nansum_table = _nansum.table
 def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_nansum, input, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_nansum, input, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_nansum, input, dim, keepdim, dtype, keepdims=keepdims, out=out)
+            return call_overrides(_nansum, input, dim, keepdim, dtype, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_nansum, input, dim, keepdim, dtype, out=out)
+            return call_overrides(_nansum, input, dim, keepdim, dtype, out=out)
         return write_out('nansum', out, nansum(input, dim, keepdim, dtype=dtype), exact=dtype is not None)
     try:
         key = input._key
@@ -331,19 +331,19 @@ _c_max_table = _c_max.table
 def max(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, other: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_max, input, dim, keepdim, axis=axis, keepdims=keepdims, other=other, out=out)
+            return call_overrides(_c_max, input, dim, keepdim, axis=axis, keepdims=keepdims, other=other, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_c_max, input, dim, keepdim, keepdims=keepdims, other=other, out=out)
+            return call_overrides(_c_max, input, dim, keepdim, keepdims=keepdims, other=other, out=out)
         keepdim = keepdims
     if other is not None:
         if overridden(input):
-            return asked(_c_max, input, dim, keepdim, other=other, out=out)
+            return call_overrides(_c_max, input, dim, keepdim, other=other, out=out)
         dim = other
     if out is not None:
         if overridden(input, out):
-            return asked(_c_max, input, dim, keepdim, out=out)
+            return call_overrides(_c_max, input, dim, keepdim, out=out)
         return write_out('max', out, max(input, dim, keepdim), exact=dim is not None and not hasattr(dim, "_key"), apart=(input,) if not hasattr(dim, "_key") else ())
     try:
         key = input._key
@@ -366,19 +366,19 @@ _c_min_table = _c_min.table
 def min(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, other: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_min, input, dim, keepdim, axis=axis, keepdims=keepdims, other=other, out=out)
+            return call_overrides(_c_min, input, dim, keepdim, axis=axis, keepdims=keepdims, other=other, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_c_min, input, dim, keepdim, keepdims=keepdims, other=other, out=out)
+            return call_overrides(_c_min, input, dim, keepdim, keepdims=keepdims, other=other, out=out)
         keepdim = keepdims
     if other is not None:
         if overridden(input):
-            return asked(_c_min, input, dim, keepdim, other=other, out=out)
+            return call_overrides(_c_min, input, dim, keepdim, other=other, out=out)
         dim = other
     if out is not None:
         if overridden(input, out):
-            return asked(_c_min, input, dim, keepdim, out=out)
+            return call_overrides(_c_min, input, dim, keepdim, out=out)
         return write_out('min', out, min(input, dim, keepdim), exact=dim is not None and not hasattr(dim, "_key"), apart=(input,) if not hasattr(dim, "_key") else ())
     try:
         key = input._key
@@ -401,15 +401,15 @@ _c_var_table = _c_var.table
 def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_var, input, dim, unbiased, keepdim, correction, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_c_var, input, dim, unbiased, keepdim, correction, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_c_var, input, dim, unbiased, keepdim, correction, keepdims=keepdims, out=out)
+            return call_overrides(_c_var, input, dim, unbiased, keepdim, correction, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_c_var, input, dim, unbiased, keepdim, correction, out=out)
+            return call_overrides(_c_var, input, dim, unbiased, keepdim, correction, out=out)
         return write_out('var', out, var(input, dim, unbiased, keepdim, correction=correction))
     try:
         key = input._key
@@ -432,15 +432,15 @@ _c_std_table = _c_std.table
 def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_std, input, dim, unbiased, keepdim, correction, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_c_std, input, dim, unbiased, keepdim, correction, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_c_std, input, dim, unbiased, keepdim, correction, keepdims=keepdims, out=out)
+            return call_overrides(_c_std, input, dim, unbiased, keepdim, correction, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_c_std, input, dim, unbiased, keepdim, correction, out=out)
+            return call_overrides(_c_std, input, dim, unbiased, keepdim, correction, out=out)
         return write_out('std', out, std(input, dim, unbiased, keepdim, correction=correction))
     try:
         key = input._key
@@ -463,15 +463,15 @@ _c_logsumexp_table = _c_logsumexp.table
 def logsumexp(input: Any, dim: Any = MISSING, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input):
-            return asked(_c_logsumexp, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_c_logsumexp, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
         dim = settled('logsumexp', axis)
     if keepdims is not None:
         if overridden(input):
-            return asked(_c_logsumexp, input, dim, keepdim, keepdims=keepdims, out=out)
+            return call_overrides(_c_logsumexp, input, dim, keepdim, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_c_logsumexp, input, dim, keepdim, out=out)
+            return call_overrides(_c_logsumexp, input, dim, keepdim, out=out)
         return write_out('logsumexp', out, logsumexp(input, dim, keepdim))
     try:
         key = input._key
@@ -494,7 +494,7 @@ _c_histc_table = _c_histc.table
 def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_histc, input, bins, min, max, out=out)
+            return call_overrides(_c_histc, input, bins, min, max, out=out)
         return write_out('histc', out, histc(input, bins, min, max), exact=True)
     try:
         key = input._key
@@ -517,7 +517,7 @@ _c_histogram_table = _c_histogram.table
 def histogram(input: Any, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, weight, out):
-            return asked(_c_histogram, input, bins, range, weight, density, out=out)
+            return call_overrides(_c_histogram, input, bins, range, weight, density, out=out)
         return write_out('histogram', out, histogram(input, bins, range=range, weight=weight, density=density), exact=True)
     try:
         key = input._key | (0 if weight is None else weight._key)
@@ -597,7 +597,7 @@ _c_trapezoid_table = _c_trapezoid.table
 def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(y, x):
-            return asked(_c_trapezoid, y, x, dx, dim, axis=axis)
+            return call_overrides(_c_trapezoid, y, x, dx, dim, axis=axis)
         dim = axis
     try:
         key = y._key | (0 if x is None else x._key)
@@ -623,7 +623,7 @@ _c_cumulative_trapezoid_table = _c_cumulative_trapezoid.table
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(y, x):
-            return asked(_c_cumulative_trapezoid, y, x, dx, dim, axis=axis)
+            return call_overrides(_c_cumulative_trapezoid, y, x, dx, dim, axis=axis)
         dim = axis
     try:
         key = y._key | (0 if x is None else x._key)
@@ -646,7 +646,7 @@ _c_renorm_table = _c_renorm.table
 def renorm(input: Any, p: float, dim: int, maxnorm: float, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_renorm, input, p, dim, maxnorm, out=out)
+            return call_overrides(_c_renorm, input, p, dim, maxnorm, out=out)
         return write_out('renorm', out, renorm(input, p, dim, maxnorm), exact=True)
     try:
         key = input._key
@@ -688,11 +688,11 @@ _c_masked_sum_table = _c_masked_sum.table
 def masked_sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     if axis is not None:
         if overridden(input, mask):
-            return asked(_c_masked_sum, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+            return call_overrides(_c_masked_sum, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
         dim = axis
     if keepdims is not None:
         if overridden(input, mask):
-            return asked(_c_masked_sum, input, dim, keepdim, dtype, mask, keepdims=keepdims)
+            return call_overrides(_c_masked_sum, input, dim, keepdim, dtype, mask, keepdims=keepdims)
         keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
@@ -715,11 +715,11 @@ _c_masked_prod_table = _c_masked_prod.table
 def masked_prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     if axis is not None:
         if overridden(input, mask):
-            return asked(_c_masked_prod, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+            return call_overrides(_c_masked_prod, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
         dim = axis
     if keepdims is not None:
         if overridden(input, mask):
-            return asked(_c_masked_prod, input, dim, keepdim, dtype, mask, keepdims=keepdims)
+            return call_overrides(_c_masked_prod, input, dim, keepdim, dtype, mask, keepdims=keepdims)
         keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
@@ -742,11 +742,11 @@ _c_masked_amax_table = _c_masked_amax.table
 def masked_amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     if axis is not None:
         if overridden(input, mask):
-            return asked(_c_masked_amax, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+            return call_overrides(_c_masked_amax, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
         dim = axis
     if keepdims is not None:
         if overridden(input, mask):
-            return asked(_c_masked_amax, input, dim, keepdim, dtype, mask, keepdims=keepdims)
+            return call_overrides(_c_masked_amax, input, dim, keepdim, dtype, mask, keepdims=keepdims)
         keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
@@ -769,11 +769,11 @@ _c_masked_amin_table = _c_masked_amin.table
 def masked_amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     if axis is not None:
         if overridden(input, mask):
-            return asked(_c_masked_amin, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+            return call_overrides(_c_masked_amin, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
         dim = axis
     if keepdims is not None:
         if overridden(input, mask):
-            return asked(_c_masked_amin, input, dim, keepdim, dtype, mask, keepdims=keepdims)
+            return call_overrides(_c_masked_amin, input, dim, keepdim, dtype, mask, keepdims=keepdims)
         keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
@@ -796,11 +796,11 @@ _c_masked_argmax_table = _c_masked_argmax.table
 def masked_argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     if axis is not None:
         if overridden(input, mask):
-            return asked(_c_masked_argmax, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+            return call_overrides(_c_masked_argmax, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
         dim = axis
     if keepdims is not None:
         if overridden(input, mask):
-            return asked(_c_masked_argmax, input, dim, keepdim, dtype, mask, keepdims=keepdims)
+            return call_overrides(_c_masked_argmax, input, dim, keepdim, dtype, mask, keepdims=keepdims)
         keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
@@ -823,11 +823,11 @@ _c_masked_argmin_table = _c_masked_argmin.table
 def masked_argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     if axis is not None:
         if overridden(input, mask):
-            return asked(_c_masked_argmin, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+            return call_overrides(_c_masked_argmin, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
         dim = axis
     if keepdims is not None:
         if overridden(input, mask):
-            return asked(_c_masked_argmin, input, dim, keepdim, dtype, mask, keepdims=keepdims)
+            return call_overrides(_c_masked_argmin, input, dim, keepdim, dtype, mask, keepdims=keepdims)
         keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
@@ -850,11 +850,11 @@ _c_masked_mean_table = _c_masked_mean.table
 def masked_mean(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     if axis is not None:
         if overridden(input, mask):
-            return asked(_c_masked_mean, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+            return call_overrides(_c_masked_mean, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
         dim = axis
     if keepdims is not None:
         if overridden(input, mask):
-            return asked(_c_masked_mean, input, dim, keepdim, dtype, mask, keepdims=keepdims)
+            return call_overrides(_c_masked_mean, input, dim, keepdim, dtype, mask, keepdims=keepdims)
         keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
@@ -877,11 +877,11 @@ _c_masked_median_table = _c_masked_median.table
 def masked_median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     if axis is not None:
         if overridden(input, mask):
-            return asked(_c_masked_median, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+            return call_overrides(_c_masked_median, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
         dim = axis
     if keepdims is not None:
         if overridden(input, mask):
-            return asked(_c_masked_median, input, dim, keepdim, dtype, mask, keepdims=keepdims)
+            return call_overrides(_c_masked_median, input, dim, keepdim, dtype, mask, keepdims=keepdims)
         keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
@@ -904,11 +904,11 @@ _c_masked_norm_table = _c_masked_norm.table
 def masked_norm(input: Any, ord: float = 2.0, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     if axis is not None:
         if overridden(input, mask):
-            return asked(_c_masked_norm, input, ord, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+            return call_overrides(_c_masked_norm, input, ord, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
         dim = axis
     if keepdims is not None:
         if overridden(input, mask):
-            return asked(_c_masked_norm, input, ord, dim, keepdim, dtype, mask, keepdims=keepdims)
+            return call_overrides(_c_masked_norm, input, ord, dim, keepdim, dtype, mask, keepdims=keepdims)
         keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
@@ -931,11 +931,11 @@ _c_masked_var_table = _c_masked_var.table
 def masked_var(input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     if axis is not None:
         if overridden(input, mask):
-            return asked(_c_masked_var, input, dim, unbiased, correction, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+            return call_overrides(_c_masked_var, input, dim, unbiased, correction, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
         dim = axis
     if keepdims is not None:
         if overridden(input, mask):
-            return asked(_c_masked_var, input, dim, unbiased, correction, keepdim, dtype, mask, keepdims=keepdims)
+            return call_overrides(_c_masked_var, input, dim, unbiased, correction, keepdim, dtype, mask, keepdims=keepdims)
         keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
@@ -958,11 +958,11 @@ _c_masked_std_table = _c_masked_std.table
 def masked_std(input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     if axis is not None:
         if overridden(input, mask):
-            return asked(_c_masked_std, input, dim, unbiased, correction, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+            return call_overrides(_c_masked_std, input, dim, unbiased, correction, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
         dim = axis
     if keepdims is not None:
         if overridden(input, mask):
-            return asked(_c_masked_std, input, dim, unbiased, correction, keepdim, dtype, mask, keepdims=keepdims)
+            return call_overrides(_c_masked_std, input, dim, unbiased, correction, keepdim, dtype, mask, keepdims=keepdims)
         keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
@@ -985,11 +985,11 @@ _c_masked_logsumexp_table = _c_masked_logsumexp.table
 def masked_logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     if axis is not None:
         if overridden(input, mask):
-            return asked(_c_masked_logsumexp, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+            return call_overrides(_c_masked_logsumexp, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
         dim = axis
     if keepdims is not None:
         if overridden(input, mask):
-            return asked(_c_masked_logsumexp, input, dim, keepdim, dtype, mask, keepdims=keepdims)
+            return call_overrides(_c_masked_logsumexp, input, dim, keepdim, dtype, mask, keepdims=keepdims)
         keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
@@ -1031,7 +1031,7 @@ _c_masked_cumsum_table = _c_masked_cumsum.table
 def masked_cumsum(input: Any, dim: Any = MISSING, *, dtype: Any = None, mask: Any = None, axis: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input, mask):
-            return asked(_c_masked_cumsum, input, dim, dtype, mask, axis=axis)
+            return call_overrides(_c_masked_cumsum, input, dim, dtype, mask, axis=axis)
         dim = settled('masked_cumsum', axis)
     try:
         key = input._key | (0 if mask is None else mask._key)
@@ -1054,7 +1054,7 @@ _c_masked_cumprod_table = _c_masked_cumprod.table
 def masked_cumprod(input: Any, dim: Any = MISSING, *, dtype: Any = None, mask: Any = None, axis: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input, mask):
-            return asked(_c_masked_cumprod, input, dim, dtype, mask, axis=axis)
+            return call_overrides(_c_masked_cumprod, input, dim, dtype, mask, axis=axis)
         dim = settled('masked_cumprod', axis)
     try:
         key = input._key | (0 if mask is None else mask._key)
@@ -1077,7 +1077,7 @@ _c_masked_softmax_table = _c_masked_softmax.table
 def masked_softmax(input: Any, dim: Any = MISSING, *, dtype: Any = None, mask: Any = None, axis: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input, mask):
-            return asked(_c_masked_softmax, input, dim, dtype, mask, axis=axis)
+            return call_overrides(_c_masked_softmax, input, dim, dtype, mask, axis=axis)
         dim = settled('masked_softmax', axis)
     try:
         key = input._key | (0 if mask is None else mask._key)
@@ -1100,7 +1100,7 @@ _c_masked_log_softmax_table = _c_masked_log_softmax.table
 def masked_log_softmax(input: Any, dim: Any = MISSING, *, dtype: Any = None, mask: Any = None, axis: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input, mask):
-            return asked(_c_masked_log_softmax, input, dim, dtype, mask, axis=axis)
+            return call_overrides(_c_masked_log_softmax, input, dim, dtype, mask, axis=axis)
         dim = settled('masked_log_softmax', axis)
     try:
         key = input._key | (0 if mask is None else mask._key)
@@ -1123,7 +1123,7 @@ _c_masked_softmin_table = _c_masked_softmin.table
 def masked_softmin(input: Any, dim: Any = MISSING, *, dtype: Any = None, mask: Any = None, axis: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input, mask):
-            return asked(_c_masked_softmin, input, dim, dtype, mask, axis=axis)
+            return call_overrides(_c_masked_softmin, input, dim, dtype, mask, axis=axis)
         dim = settled('masked_softmin', axis)
     try:
         key = input._key | (0 if mask is None else mask._key)
@@ -1146,7 +1146,7 @@ _c_masked_normalize_table = _c_masked_normalize.table
 def masked_normalize(input: Any, ord: float, dim: Any = MISSING, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None, axis: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input, mask):
-            return asked(_c_masked_normalize, input, ord, dim, eps, dtype, mask, axis=axis)
+            return call_overrides(_c_masked_normalize, input, ord, dim, eps, dtype, mask, axis=axis)
         dim = settled('masked_normalize', axis)
     try:
         key = input._key | (0 if mask is None else mask._key)
@@ -1169,15 +1169,15 @@ _c_median_table = _c_median.table
 def median(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_median, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_c_median, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_c_median, input, dim, keepdim, keepdims=keepdims, out=out)
+            return call_overrides(_c_median, input, dim, keepdim, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_c_median, input, dim, keepdim, out=out)
+            return call_overrides(_c_median, input, dim, keepdim, out=out)
         return write_out('median', out, median(input, dim, keepdim), exact=True)
     try:
         key = input._key
@@ -1200,15 +1200,15 @@ _c_nanmedian_table = _c_nanmedian.table
 def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_nanmedian, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_c_nanmedian, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_c_nanmedian, input, dim, keepdim, keepdims=keepdims, out=out)
+            return call_overrides(_c_nanmedian, input, dim, keepdim, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_c_nanmedian, input, dim, keepdim, out=out)
+            return call_overrides(_c_nanmedian, input, dim, keepdim, out=out)
         return write_out('nanmedian', out, nanmedian(input, dim, keepdim), exact=True)
     try:
         key = input._key
@@ -1231,15 +1231,15 @@ _c_mode_table = _c_mode.table
 def mode(input: Any, dim: int = -1, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_mode, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_c_mode, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_c_mode, input, dim, keepdim, keepdims=keepdims, out=out)
+            return call_overrides(_c_mode, input, dim, keepdim, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_c_mode, input, dim, keepdim, out=out)
+            return call_overrides(_c_mode, input, dim, keepdim, out=out)
         return write_out('mode', out, mode(input, dim, keepdim), exact=True, apart=(input,))
     try:
         key = input._key
@@ -1262,15 +1262,15 @@ _c_kthvalue_table = _c_kthvalue.table
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_kthvalue, input, k, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_c_kthvalue, input, k, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_c_kthvalue, input, k, dim, keepdim, keepdims=keepdims, out=out)
+            return call_overrides(_c_kthvalue, input, k, dim, keepdim, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_c_kthvalue, input, k, dim, keepdim, out=out)
+            return call_overrides(_c_kthvalue, input, k, dim, keepdim, out=out)
         return write_out('kthvalue', out, kthvalue(input, k, dim, keepdim), exact=True, apart=(input,))
     try:
         key = input._key
@@ -1293,7 +1293,7 @@ _c_msort_table = _c_msort.table
 def msort(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_msort, input, out=out)
+            return call_overrides(_c_msort, input, out=out)
         return write_out('msort', out, msort(input), exact=True)
     try:
         key = input._key
@@ -1316,15 +1316,15 @@ _c_quantile_table = _c_quantile.table
 def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = 'linear', axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input, q):
-            return asked(_c_quantile, input, q, dim, keepdim, interpolation, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_c_quantile, input, q, dim, keepdim, interpolation, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input, q):
-            return asked(_c_quantile, input, q, dim, keepdim, interpolation, keepdims=keepdims, out=out)
+            return call_overrides(_c_quantile, input, q, dim, keepdim, interpolation, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, q, out):
-            return asked(_c_quantile, input, q, dim, keepdim, interpolation, out=out)
+            return call_overrides(_c_quantile, input, q, dim, keepdim, interpolation, out=out)
         return write_out('quantile', out, quantile(input, q, dim, keepdim, interpolation=interpolation), exact=True)
     kind = type(q)
     try:
@@ -1333,7 +1333,7 @@ def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, 
         else:
             key = input._key | q._key
     except AttributeError:
-        return called_again(_c_quantile, quantile, input, q)
+        return retry_function(_c_quantile, quantile, input, q)
     if ACTIVE:
         return run_with_modes(_c_quantile, key, (input, q, dim, keepdim, interpolation))
     try:
@@ -1351,15 +1351,15 @@ _c_nanquantile_table = _c_nanquantile.table
 def nanquantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = 'linear', axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input, q):
-            return asked(_c_nanquantile, input, q, dim, keepdim, interpolation, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_c_nanquantile, input, q, dim, keepdim, interpolation, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input, q):
-            return asked(_c_nanquantile, input, q, dim, keepdim, interpolation, keepdims=keepdims, out=out)
+            return call_overrides(_c_nanquantile, input, q, dim, keepdim, interpolation, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, q, out):
-            return asked(_c_nanquantile, input, q, dim, keepdim, interpolation, out=out)
+            return call_overrides(_c_nanquantile, input, q, dim, keepdim, interpolation, out=out)
         return write_out('nanquantile', out, nanquantile(input, q, dim, keepdim, interpolation=interpolation), exact=True)
     kind = type(q)
     try:
@@ -1368,7 +1368,7 @@ def nanquantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = Fals
         else:
             key = input._key | q._key
     except AttributeError:
-        return called_again(_c_nanquantile, nanquantile, input, q)
+        return retry_function(_c_nanquantile, nanquantile, input, q)
     if ACTIVE:
         return run_with_modes(_c_nanquantile, key, (input, q, dim, keepdim, interpolation))
     try:
@@ -1405,15 +1405,15 @@ _c_aminmax_table = _c_aminmax.table
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_aminmax, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_c_aminmax, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_c_aminmax, input, dim, keepdim, keepdims=keepdims, out=out)
+            return call_overrides(_c_aminmax, input, dim, keepdim, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_c_aminmax, input, dim, keepdim, out=out)
+            return call_overrides(_c_aminmax, input, dim, keepdim, out=out)
         return write_out('aminmax', out, aminmax(input, dim=dim, keepdim=keepdim), exact=True, apart=(input,))
     try:
         key = input._key
@@ -1436,11 +1436,11 @@ _c_std_mean_table = _c_std_mean.table
 def std_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, axis: Any = None, keepdims: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_std_mean, input, dim, unbiased, keepdim, correction, axis=axis, keepdims=keepdims)
+            return call_overrides(_c_std_mean, input, dim, unbiased, keepdim, correction, axis=axis, keepdims=keepdims)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_c_std_mean, input, dim, unbiased, keepdim, correction, keepdims=keepdims)
+            return call_overrides(_c_std_mean, input, dim, unbiased, keepdim, correction, keepdims=keepdims)
         keepdim = keepdims
     try:
         key = input._key
@@ -1463,11 +1463,11 @@ _c_var_mean_table = _c_var_mean.table
 def var_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, axis: Any = None, keepdims: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_var_mean, input, dim, unbiased, keepdim, correction, axis=axis, keepdims=keepdims)
+            return call_overrides(_c_var_mean, input, dim, unbiased, keepdim, correction, axis=axis, keepdims=keepdims)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_c_var_mean, input, dim, unbiased, keepdim, correction, keepdims=keepdims)
+            return call_overrides(_c_var_mean, input, dim, unbiased, keepdim, correction, keepdims=keepdims)
         keepdim = keepdims
     try:
         key = input._key
@@ -1490,15 +1490,15 @@ _c_nanmean_table = _c_nanmean.table
 def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_nanmean, input, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_c_nanmean, input, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_c_nanmean, input, dim, keepdim, dtype, keepdims=keepdims, out=out)
+            return call_overrides(_c_nanmean, input, dim, keepdim, dtype, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_c_nanmean, input, dim, keepdim, dtype, out=out)
+            return call_overrides(_c_nanmean, input, dim, keepdim, dtype, out=out)
         return write_out('nanmean', out, nanmean(input, dim, keepdim, dtype=dtype), exact=dtype is not None)
     try:
         key = input._key
@@ -1521,15 +1521,15 @@ _c_hash_tensor_table = _c_hash_tensor.table
 def hash_tensor(input: Any, dim: Any = (), *, keepdim: bool = False, mode: int = 0, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_hash_tensor, input, dim, keepdim, mode, axis=axis, keepdims=keepdims, out=out)
+            return call_overrides(_c_hash_tensor, input, dim, keepdim, mode, axis=axis, keepdims=keepdims, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_c_hash_tensor, input, dim, keepdim, mode, keepdims=keepdims, out=out)
+            return call_overrides(_c_hash_tensor, input, dim, keepdim, mode, keepdims=keepdims, out=out)
         keepdim = keepdims
     if out is not None:
         if overridden(input, out):
-            return asked(_c_hash_tensor, input, dim, keepdim, mode, out=out)
+            return call_overrides(_c_hash_tensor, input, dim, keepdim, mode, out=out)
         return write_out('hash_tensor', out, hash_tensor(input, dim, keepdim=keepdim, mode=mode))
     try:
         key = input._key
@@ -1552,11 +1552,11 @@ _c_logcumsumexp_table = _c_logcumsumexp.table
 def logcumsumexp(input: Any, dim: Any = MISSING, *, axis: Any = None, out: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input):
-            return asked(_c_logcumsumexp, input, dim, axis=axis, out=out)
+            return call_overrides(_c_logcumsumexp, input, dim, axis=axis, out=out)
         dim = settled('logcumsumexp', axis)
     if out is not None:
         if overridden(input, out):
-            return asked(_c_logcumsumexp, input, dim, out=out)
+            return call_overrides(_c_logcumsumexp, input, dim, out=out)
         return write_out('logcumsumexp', out, logcumsumexp(input, dim), exact=True)
     try:
         key = input._key

@@ -15,7 +15,7 @@ from tensocket_plugins.ir.build.math import arithmetic_dtype
 from .. import creation
 from ..differentiation.delayed import without_derivative
 from ..kinds.composite import composite
-from .value_checks import extremes
+from .value_checks import value_range
 
 #: Results of ``histogram`` and ``histogramdd``, under PyTorch's names.
 HistogramResult: Final = named_result("histogram", ("hist", "bin_edges"))
@@ -44,7 +44,7 @@ def _bounds(name: str, values: Any, low: float, high: float, *, given: bool) -> 
     if not given and not values._entry.holds_data:
         return 0.0, 1.0
     if not given and values.numel():
-        least, most = extremes(values.detach())
+        least, most = value_range(values.detach())
         low, high = (float(least), float(most))
     if not (math.isfinite(low) and math.isfinite(high)):
         raise ArgumentError(name, f"a range from {low} to {high}", "the range is finite", "pass finite bounds")

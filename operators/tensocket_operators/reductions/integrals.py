@@ -12,7 +12,7 @@ from tensocket_plugins.contract.dtypes import bool_, int64
 from tensocket_plugins.contract.errors import ArgumentError, DimensionError, DtypeError, ShapeError
 
 from ..kinds.composite import composite
-from .value_checks import widened
+from .value_checks import promoted_for_arithmetic
 
 # ------------------------------------------------------------------------------------------------------- covariances
 
@@ -186,7 +186,7 @@ def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
                             "pass such numbers")
     axis = normalize_axis("renorm", dim, input.ndim)
     others = tuple(k for k in range(input.ndim) if k != axis)
-    dtype, input = widened(input)
+    dtype, input = promoted_for_arithmetic(input)
     size = functions.linalg_vector_norm(input, p, others, True)
     # The small number avoids a division by 0.
     return (input * functions.where(size > maxnorm, maxnorm / (size + 1e-7), 1.0).to(input.dtype)).to(dtype)

@@ -18,7 +18,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DimensionError
 
 from ..kinds.composite import composite
-from .value_checks import true_somewhere
+from .value_checks import any_true
 
 _MASKED: Final[dict[str, Any]] = {"method": False, "namespace": "masked"}
 _SEVERAL: Final = ("(Tensor input, any dim=None, *, bool keepdim=False, dtype? dtype=None, Tensor? mask=None) "
@@ -207,7 +207,7 @@ def masked_median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: An
     found = functions.nanmedian(kept("median", wide, mask), axis, keepdim)[0]
     if input.dtype.is_floating_point:
         return found
-    if true_somewhere(found != found):
+    if any_true(found != found):
         raise ArgumentError("masked.median", "a row without elements", "a median of integers is that of some",
                             "convert to a float dtype first")
     return found.to(input.dtype)

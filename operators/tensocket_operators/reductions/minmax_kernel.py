@@ -11,7 +11,7 @@ from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.build.elements import load
 from tensocket_plugins.ir.build.math import arithmetic_dtype
-from tensocket_plugins.ir.build.nest import Nest
+from tensocket_plugins.ir.build.nest import ProgramBuilder
 from tensocket_plugins.ir.nodes import Combine, Program, Reduce, Store, Var, call, const
 from tensocket_plugins.ir.schedule import pick_strategy
 
@@ -33,7 +33,7 @@ def largest_value(dtype: DType) -> float | int | bool:
 def extremes_nest(dtype: DType, index: DType) -> Program:
     """Write ``out0 = [min(in0), max(in0)]`` in the arithmetic dtype, NaN if an element is; the size is the input's."""
     work = arithmetic_dtype(dtype)
-    nest = Nest("extremes", index)
+    nest = ProgramBuilder("extremes", index)
     nest.buffer("out0", work, writable=True)
     nest.buffer("in0", dtype)
     (size,), j = nest.sizes("n", 1), Var("j", index)

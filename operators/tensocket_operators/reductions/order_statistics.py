@@ -19,7 +19,7 @@ from tensocket_plugins.contract.errors import (
 
 from ..indexing.selection import positions
 from ..kinds.composite import composite
-from .value_checks import true_somewhere
+from .value_checks import any_true
 
 #: Results along a dimension, under PyTorch's names.
 MedianResult: Final = named_result("median", ("values", "indices"))
@@ -199,7 +199,7 @@ def _check_quantile(name: str, input: Any, q: Any, interpolation: str) -> None:
         if q.dtype is not input.dtype:
             raise DtypeError(name, f"q of dtype {q.dtype.name} for {input.dtype.name}",
                              "q has the dtype of the elements", "convert q with .to(dtype)")
-        outside = q._entry.holds_data and q.numel() and true_somewhere((q < 0) | (q > 1))
+        outside = q._entry.holds_data and q.numel() and any_true((q < 0) | (q > 1))
     if outside:
         raise ArgumentError(name, f"q={q.tolist() if hasattr(q, '_key') else q}", "q lies between 0 and 1",
                             "pass fractions, not percents")

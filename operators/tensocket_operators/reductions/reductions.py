@@ -23,7 +23,7 @@ from tensocket_plugins.ir.build.nest import Fold
 from ..kinds.composite import composite
 from ..kinds.reduction import Reduction
 from .minmax_kernel import largest_value, smallest_value
-from .value_checks import true_somewhere, widened
+from .value_checks import any_true, promoted_for_arithmetic
 
 
 def restore(value: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
@@ -167,7 +167,7 @@ length: Final = Reduction(
 
 def _length_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) -> Any:
     """Return grad * input / result, 0 at 0. Narrow floats compute in float32, as grad / result may overflow."""
-    dtype, grad, wide, size = widened(grad, input, result)
+    dtype, grad, wide, size = promoted_for_arithmetic(grad, input, result)
     slope = grad / size.masked_fill(size == 0, math.inf)
     return (restore(slope, tuple(input.shape), dim, keepdim) * wide).to(dtype)
 
@@ -236,7 +236,7 @@ def _prod_gradient(grad: Any, input: Any, dim: Any, keepdim: bool) -> Any:
     product = others.prod(axes, True)
     zeros = zero.sum(axes, True)
     plain = product / others
-    if shape and true_somewhere((zeros != 0) & ~product.isfinite()):
+    if shape and any_true((zeros != 0) & ~product.isfinite()):
         found = _product_of_others(input, axes)
         found = found.masked_fill(zeros > 1, 0) if dim is None else found
         return restore(grad, shape, dim, keepdim) * functions.where(zeros != 0, found, plain)
@@ -406,7 +406,7 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     axes = normalize_axes("logsumexp", dim, input.ndim)
     if input.dtype.category < 2:
         input = input.to(number_dtype(2))
-    dtype, input = widened(input)
+    dtype, input = promoted_for_arithmetic(input)
     if count_of(tuple(input.shape), axes) == 0:
         return input.exp().sum(axes, keepdim).log().to(dtype)
     top = (input.real if input.dtype.is_complex else input).detach().amax(axes, True)

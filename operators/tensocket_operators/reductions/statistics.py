@@ -31,7 +31,7 @@ from ..kinds.view import Custom
 from ..pointwise.elementary import added_logarithms
 from ..scans.nest import Scan
 from .reductions import spread
-from .value_checks import extremes
+from .value_checks import value_range
 
 #: Results of ``aminmax``, under PyTorch's names.
 AminmaxResult: Final = named_result("aminmax", ("min", "max"))
@@ -250,7 +250,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     _check_counted(input, weights, minlength)
     if input.numel() == 0:
         return input.new_zeros((minlength,), dtype=dtypes.int64)
-    low, high = extremes(input)
+    low, high = value_range(input)
     if low < 0:
         raise ArgumentError("bincount", f"an element {low}", "counted integers are not negative", "add an offset")
     if weights is None:

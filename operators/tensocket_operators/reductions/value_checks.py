@@ -15,7 +15,7 @@ from .minmax_kernel import both_extremes
 _SMALL: Final = 1 << 15
 
 
-def true_somewhere(mask: Any) -> bool:
+def any_true(mask: Any) -> bool:
     """Whether any element is true, in any example of a batch.
 
     True if any example needs the slower path, which is correct for all of them. It is also true of a tensor without
@@ -29,7 +29,7 @@ def true_somewhere(mask: Any) -> bool:
     return bool(mask.any())
 
 
-def extremes(values: Any) -> tuple[Any, Any]:
+def value_range(values: Any) -> tuple[Any, Any]:
     """Return the smallest and the largest element as Python numbers, over all examples of a batch.
 
     Both are NaN if an element is.
@@ -48,7 +48,7 @@ def extremes(values: Any) -> tuple[Any, Any]:
     return found or (values.amin().item(), values.amax().item())
 
 
-def widened(*tensors: Any) -> tuple[Any, ...]:
+def promoted_for_arithmetic(*tensors: Any) -> tuple[Any, ...]:
     """Return the dtype of a result and the tensors to compute it from, which are float32 instead of narrow floats.
 
     It serves composites whose intermediate values may leave the range of narrow floats; they round only the result,
@@ -59,7 +59,7 @@ def widened(*tensors: Any) -> tuple[Any, ...]:
     return dtype, *(tensors if work is dtype else [x.to(work) for x in tensors])
 
 
-def room_for(input: Any, *parts: Any) -> Any:
+def writable_copy(input: Any, *parts: Any) -> Any:
     """Return a copy of a tensor to write ``parts`` into; one copy per example if a part is batched."""
     result = input.clone()
     for part in parts:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tensocket_core import functions
-from tensocket_core.autograd.rebase import extent
+from tensocket_core.autograd.view_history import extent
 from tensocket_core.dispatch.call import call
 from tensocket_core.formats import contiguous_format
 from tensocket_core.geometry import element_strides, normalize_axes, normalize_axis, normalize_shape
@@ -19,10 +19,10 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ShapeError, TransformError
 
 from ..kinds.inplace import InPlace
-from ..kinds.normalized_row import BroadRow
+from ..kinds.normalized_row import RowOperator
 from ..kinds.pointwise import Pointwise
 from ..kinds.reduction import Reduction
-from ..kinds.row import Row
+from ..kinds.row import SoftmaxLike
 from ..kinds.view import View
 from ..linalg.kind import MatMul
 from ..pointwise.inplace import basic_put_, copy_
@@ -179,7 +179,7 @@ def _kind(*classes: type) -> Callable[[Any], bool]:
 
 
 KINDS.extend([(_kind(Pointwise), pointwise), (_kind(InPlace), pointwise_inplace), (_kind(View), view),
-              (_kind(Reduction), reduction), (_kind(Row), row), (_kind(BroadRow), broad_row),
+              (_kind(Reduction), reduction), (_kind(SoftmaxLike), row), (_kind(RowOperator), broad_row),
               (_kind(MatMul), matmul), (_kind(object), loop)])
 
 # ---------------------------------------------------------------------------------------------------------- views

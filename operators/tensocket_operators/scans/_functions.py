@@ -7,7 +7,7 @@ from typing import Any
 from tensocket_core.dispatch.call import key_of
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
 from tensocket_core.dispatch.overrides import overridden
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.protocol import call_overrides
 
 from ..call_forms import MISSING, foreign_key, public, settled, write_out
 from ..records import COMPOSITES
@@ -20,11 +20,11 @@ _c_cumsum_table = _c_cumsum.table
 def cumsum(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input):
-            return asked(_c_cumsum, input, dim, dtype, axis=axis, out=out)
+            return call_overrides(_c_cumsum, input, dim, dtype, axis=axis, out=out)
         dim = settled('cumsum', axis)
     if out is not None:
         if overridden(input, out):
-            return asked(_c_cumsum, input, dim, dtype, out=out)
+            return call_overrides(_c_cumsum, input, dim, dtype, out=out)
         return write_out('cumsum', out, cumsum(input, dim, dtype=getattr(out, "dtype", None) if dtype is None else dtype), exact=dtype is not None)
     try:
         key = input._key
@@ -47,11 +47,11 @@ _c_cumprod_table = _c_cumprod.table
 def cumprod(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input):
-            return asked(_c_cumprod, input, dim, dtype, axis=axis, out=out)
+            return call_overrides(_c_cumprod, input, dim, dtype, axis=axis, out=out)
         dim = settled('cumprod', axis)
     if out is not None:
         if overridden(input, out):
-            return asked(_c_cumprod, input, dim, dtype, out=out)
+            return call_overrides(_c_cumprod, input, dim, dtype, out=out)
         return write_out('cumprod', out, cumprod(input, dim, dtype=getattr(out, "dtype", None) if dtype is None else dtype), exact=dtype is not None)
     try:
         key = input._key
@@ -74,11 +74,11 @@ _c_cummax_table = _c_cummax.table
 def cummax(input: Any, dim: Any = MISSING, *, axis: Any = None, out: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input):
-            return asked(_c_cummax, input, dim, axis=axis, out=out)
+            return call_overrides(_c_cummax, input, dim, axis=axis, out=out)
         dim = settled('cummax', axis)
     if out is not None:
         if overridden(input, out):
-            return asked(_c_cummax, input, dim, out=out)
+            return call_overrides(_c_cummax, input, dim, out=out)
         return write_out('cummax', out, cummax(input, dim), exact=True)
     try:
         key = input._key
@@ -101,11 +101,11 @@ _c_cummin_table = _c_cummin.table
 def cummin(input: Any, dim: Any = MISSING, *, axis: Any = None, out: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input):
-            return asked(_c_cummin, input, dim, axis=axis, out=out)
+            return call_overrides(_c_cummin, input, dim, axis=axis, out=out)
         dim = settled('cummin', axis)
     if out is not None:
         if overridden(input, out):
-            return asked(_c_cummin, input, dim, out=out)
+            return call_overrides(_c_cummin, input, dim, out=out)
         return write_out('cummin', out, cummin(input, dim), exact=True)
     try:
         key = input._key
@@ -128,11 +128,11 @@ _c_diff_table = _c_diff.table
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input, prepend, append):
-            return asked(_c_diff, input, n, dim, prepend, append, axis=axis, out=out)
+            return call_overrides(_c_diff, input, n, dim, prepend, append, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, prepend, append, out):
-            return asked(_c_diff, input, n, dim, prepend, append, out=out)
+            return call_overrides(_c_diff, input, n, dim, prepend, append, out=out)
         return write_out('diff', out, diff(input, n, dim, prepend, append), exact=True, apart=(input, prepend, append,))
     try:
         key = input._key | (0 if prepend is None else prepend._key) | (0 if append is None else append._key)

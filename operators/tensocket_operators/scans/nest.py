@@ -14,7 +14,7 @@ from typing import Any
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.build.elements import load, stores
 from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
-from tensocket_plugins.ir.build.nest import Nest, dot, linear, parallel
+from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, linear, parallel
 from tensocket_plugins.ir.complex import COMPONENT, Complex, choose, convert
 from tensocket_plugins.ir.nodes import Assign, Declare, Expr, Let, Program, Stmt, Var, call, const, loop, select
 
@@ -87,7 +87,7 @@ class ScanNest:
         self.scan, self.form = scan, form
         self.m = ExprMath(form.accumulator)
         self.types = scan.types(form.accumulator, form.index)
-        self.nest = Nest(name, form.index)
+        self.nest = ProgramBuilder(name, form.index)
         self.outs = self._declare("out", True, [form.result] if form.result else self.types)
         self.ins = self._declare("in", False, [form.source] if form.source else self.types)
         self.carries = self._declare("carry", False, self.types) if form.carried else []

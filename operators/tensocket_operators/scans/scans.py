@@ -20,7 +20,7 @@ from ..indexing.selection import positions
 from ..kinds.composite import composite
 from ..kinds.multi_kernel import SequenceOperator, scan_operator
 from ..reductions.minmax_kernel import largest_value, smallest_value
-from ..reductions.value_checks import true_somewhere
+from ..reductions.value_checks import any_true
 from .nest import Scan
 
 #: NumPy dtypes, with the wider dtype that accumulates them.
@@ -61,7 +61,7 @@ def _product_gradient(grad: Any, input: Any, result: Any, dim: int) -> Any:
         return grad
     weighted = grad * (result.conj() if input.dtype.is_complex else result)
     inverse = input.conj() if input.dtype.is_complex else input
-    if not true_somewhere(input == 0):
+    if not any_true(input == 0):
         return _sum_of_rest(weighted, dim) / inverse
     rows, upstream = inverse.movedim(dim, -1), grad.movedim(dim, -1)
     size = rows.shape[-1]

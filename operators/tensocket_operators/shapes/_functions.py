@@ -7,7 +7,7 @@ from typing import Any
 from tensocket_core.dispatch.call import collected_key, key_of
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
 from tensocket_core.dispatch.overrides import overridden
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.protocol import call_overrides
 
 from ..call_forms import MISSING, foreign_key, public, settled, write_out
 from ..records import COMPOSITES, OPERATORS
@@ -21,7 +21,7 @@ def view(input: Any, *size_: int, size: Any = None, dtype: Any = None) -> Any:
     size = size_ if size is None else (size,)
     if dtype is not None:
         if overridden(input):
-            return asked(_view, input, size, dtype=dtype)
+            return call_overrides(_view, input, size, dtype=dtype)
         size = (dtype,)
     try:
         key = input._key
@@ -126,7 +126,7 @@ _unsqueeze_table = _unsqueeze.table
 def unsqueeze(input: Any, dim: Any = MISSING, *, axis: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input):
-            return asked(_unsqueeze, input, dim, axis=axis)
+            return call_overrides(_unsqueeze, input, dim, axis=axis)
         dim = settled('unsqueeze', axis)
     try:
         key = input._key
@@ -149,7 +149,7 @@ _squeeze_table = _squeeze.table
 def squeeze(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_squeeze, input, dim, axis=axis)
+            return call_overrides(_squeeze, input, dim, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -248,11 +248,11 @@ _cat_table = _cat.table
 def cat(tensors: Any, dim: int = 0, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(tensors):
-            return asked(_cat, tensors, dim, axis=axis, out=out)
+            return call_overrides(_cat, tensors, dim, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(tensors, out):
-            return asked(_cat, tensors, dim, out=out)
+            return call_overrides(_cat, tensors, dim, out=out)
         return write_out('cat', out, cat(tensors, dim), apart=(*tensors,))
     key = 0
     if type(tensors) is list or type(tensors) is tuple:
@@ -402,7 +402,7 @@ _c_narrow_copy_table = _c_narrow_copy.table
 def narrow_copy(input: Any, dim: int, start: int, length: int, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_narrow_copy, input, dim, start, length, out=out)
+            return call_overrides(_c_narrow_copy, input, dim, start, length, out=out)
         return write_out('narrow_copy', out, narrow_copy(input, dim, start, length), exact=True)
     try:
         key = input._key
@@ -463,7 +463,7 @@ _c_cumsum__table = _c_cumsum_.table
 def method_cumsum_(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input):
-            return asked(_c_cumsum_, input, dim, dtype, axis=axis)
+            return call_overrides(_c_cumsum_, input, dim, dtype, axis=axis)
         dim = settled('cumsum_', axis)
     try:
         key = input._key
@@ -486,7 +486,7 @@ _c_cumprod__table = _c_cumprod_.table
 def method_cumprod_(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input):
-            return asked(_c_cumprod_, input, dim, dtype, axis=axis)
+            return call_overrides(_c_cumprod_, input, dim, dtype, axis=axis)
         dim = settled('cumprod_', axis)
     try:
         key = input._key
@@ -528,7 +528,7 @@ _c_diag_table = _c_diag.table
 def diag(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_diag, input, diagonal, out=out)
+            return call_overrides(_c_diag, input, diagonal, out=out)
         return write_out('diag', out, diag(input, diagonal), exact=True)
     try:
         key = input._key
@@ -662,7 +662,7 @@ _c_nonzero_static_table = _c_nonzero_static.table
 def nonzero_static(input: Any, *, size: int, fill_value: int = -1, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_nonzero_static, input, size, fill_value, out=out)
+            return call_overrides(_c_nonzero_static, input, size, fill_value, out=out)
         return write_out('nonzero_static', out, nonzero_static(input, size=size, fill_value=fill_value))
     try:
         key = input._key
@@ -685,11 +685,11 @@ _c_stack_table = _c_stack.table
 def stack(tensors: Any, dim: int = 0, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(tensors):
-            return asked(_c_stack, tensors, dim, axis=axis, out=out)
+            return call_overrides(_c_stack, tensors, dim, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(tensors, out):
-            return asked(_c_stack, tensors, dim, out=out)
+            return call_overrides(_c_stack, tensors, dim, out=out)
         return write_out('stack', out, stack(tensors, dim), apart=(*tensors,))
     key = 0
     if type(tensors) is list or type(tensors) is tuple:
@@ -959,11 +959,11 @@ _c_slice_scatter_table = _c_slice_scatter.table
 def slice_scatter(input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input, src):
-            return asked(_c_slice_scatter, input, src, dim, start, end, step, axis=axis, out=out)
+            return call_overrides(_c_slice_scatter, input, src, dim, start, end, step, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, src, out):
-            return asked(_c_slice_scatter, input, src, dim, start, end, step, out=out)
+            return call_overrides(_c_slice_scatter, input, src, dim, start, end, step, out=out)
         return write_out('slice_scatter', out, slice_scatter(input, src, dim, start, end, step))
     try:
         key = input._key | src._key
@@ -1062,7 +1062,7 @@ _c_squeeze__table = _c_squeeze_.table
 def method_squeeze_(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_squeeze_, input, dim, axis=axis)
+            return call_overrides(_c_squeeze_, input, dim, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -1085,7 +1085,7 @@ _c_unsqueeze__table = _c_unsqueeze_.table
 def method_unsqueeze_(input: Any, dim: Any = MISSING, *, axis: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input):
-            return asked(_c_unsqueeze_, input, dim, axis=axis)
+            return call_overrides(_c_unsqueeze_, input, dim, axis=axis)
         dim = settled('unsqueeze_', axis)
     try:
         key = input._key
@@ -1127,7 +1127,7 @@ _c_split_with_sizes_table = _c_split_with_sizes.table
 def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0, *, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_split_with_sizes, input, split_sizes, dim, axis=axis)
+            return call_overrides(_c_split_with_sizes, input, split_sizes, dim, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -1150,7 +1150,7 @@ _c_tensor_split_table = _c_tensor_split.table
 def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, sections: Any = None, indices: Any = None, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_tensor_split, input, indices_or_sections, dim, sections, indices, axis=axis)
+            return call_overrides(_c_tensor_split, input, indices_or_sections, dim, sections, indices, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -1230,7 +1230,7 @@ _c_hstack_table = _c_hstack.table
 def hstack(tensors: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(tensors, out):
-            return asked(_c_hstack, tensors, out=out)
+            return call_overrides(_c_hstack, tensors, out=out)
         return write_out('hstack', out, hstack(tensors))
     key = 0
     if type(tensors) is list or type(tensors) is tuple:
@@ -1261,7 +1261,7 @@ _c_vstack_table = _c_vstack.table
 def vstack(tensors: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(tensors, out):
-            return asked(_c_vstack, tensors, out=out)
+            return call_overrides(_c_vstack, tensors, out=out)
         return write_out('vstack', out, vstack(tensors))
     key = 0
     if type(tensors) is list or type(tensors) is tuple:
@@ -1295,7 +1295,7 @@ _c_dstack_table = _c_dstack.table
 def dstack(tensors: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(tensors, out):
-            return asked(_c_dstack, tensors, out=out)
+            return call_overrides(_c_dstack, tensors, out=out)
         return write_out('dstack', out, dstack(tensors))
     key = 0
     if type(tensors) is list or type(tensors) is tuple:
@@ -1326,7 +1326,7 @@ _c_column_stack_table = _c_column_stack.table
 def column_stack(tensors: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(tensors, out):
-            return asked(_c_column_stack, tensors, out=out)
+            return call_overrides(_c_column_stack, tensors, out=out)
         return write_out('column_stack', out, column_stack(tensors))
     key = 0
     if type(tensors) is list or type(tensors) is tuple:
@@ -1472,7 +1472,7 @@ _c_split_table = _c_split.table
 def split(input: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_split, input, split_size_or_sections, dim, split_size, axis=axis)
+            return call_overrides(_c_split, input, split_size_or_sections, dim, split_size, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -1495,7 +1495,7 @@ _c_chunk_table = _c_chunk.table
 def chunk(input: Any, chunks: int, dim: int = 0, *, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_chunk, input, chunks, dim, axis=axis)
+            return call_overrides(_c_chunk, input, chunks, dim, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -1518,7 +1518,7 @@ _c_unbind_table = _c_unbind.table
 def unbind(input: Any, dim: int = 0, *, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_unbind, input, dim, axis=axis)
+            return call_overrides(_c_unbind, input, dim, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -1541,7 +1541,7 @@ _c_alias_copy_table = _c_alias_copy.table
 def alias_copy(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_alias_copy, input, out=out)
+            return call_overrides(_c_alias_copy, input, out=out)
         return write_out('alias_copy', out, alias_copy(input), exact=True)
     try:
         key = input._key
@@ -1564,7 +1564,7 @@ _c_detach_copy_table = _c_detach_copy.table
 def detach_copy(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_detach_copy, input, out=out)
+            return call_overrides(_c_detach_copy, input, out=out)
         return write_out('detach_copy', out, detach_copy(input))
     try:
         key = input._key
@@ -1587,7 +1587,7 @@ _c_as_strided_copy_table = _c_as_strided_copy.table
 def as_strided_copy(input: Any, size: Any, stride: Any, storage_offset: int | None = None, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_as_strided_copy, input, size, stride, storage_offset, out=out)
+            return call_overrides(_c_as_strided_copy, input, size, stride, storage_offset, out=out)
         return write_out('as_strided_copy', out, as_strided_copy(input, size, stride, storage_offset), exact=True)
     try:
         key = input._key
@@ -1610,7 +1610,7 @@ _c_diagonal_copy_table = _c_diagonal_copy.table
 def diagonal_copy(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_diagonal_copy, input, offset, dim1, dim2, out=out)
+            return call_overrides(_c_diagonal_copy, input, offset, dim1, dim2, out=out)
         return write_out('diagonal_copy', out, diagonal_copy(input, offset, dim1, dim2), exact=True)
     try:
         key = input._key
@@ -1633,7 +1633,7 @@ _c_expand_copy_table = _c_expand_copy.table
 def expand_copy(input: Any, size: Any, *, implicit: bool = False, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_expand_copy, input, size, implicit, out=out)
+            return call_overrides(_c_expand_copy, input, size, implicit, out=out)
         return write_out('expand_copy', out, expand_copy(input, size, implicit=implicit), exact=True)
     try:
         key = input._key
@@ -1656,7 +1656,7 @@ _c_permute_copy_table = _c_permute_copy.table
 def permute_copy(input: Any, dims: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_permute_copy, input, dims, out=out)
+            return call_overrides(_c_permute_copy, input, dims, out=out)
         return write_out('permute_copy', out, permute_copy(input, dims), exact=True)
     try:
         key = input._key
@@ -1679,7 +1679,7 @@ _c_select_copy_table = _c_select_copy.table
 def select_copy(input: Any, dim: int, index: int, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_select_copy, input, dim, index, out=out)
+            return call_overrides(_c_select_copy, input, dim, index, out=out)
         return write_out('select_copy', out, select_copy(input, dim, index))
     try:
         key = input._key
@@ -1702,11 +1702,11 @@ _c_slice_copy_table = _c_slice_copy.table
 def slice_copy(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_slice_copy, input, dim, start, end, step, axis=axis, out=out)
+            return call_overrides(_c_slice_copy, input, dim, start, end, step, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_slice_copy, input, dim, start, end, step, out=out)
+            return call_overrides(_c_slice_copy, input, dim, start, end, step, out=out)
         return write_out('slice_copy', out, slice_copy(input, dim, start, end, step))
     try:
         key = input._key
@@ -1729,11 +1729,11 @@ _c_squeeze_copy_table = _c_squeeze_copy.table
 def squeeze_copy(input: Any, dim: Any = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_squeeze_copy, input, dim, axis=axis, out=out)
+            return call_overrides(_c_squeeze_copy, input, dim, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_squeeze_copy, input, dim, out=out)
+            return call_overrides(_c_squeeze_copy, input, dim, out=out)
         return write_out('squeeze_copy', out, squeeze_copy(input, dim), exact=True)
     try:
         key = input._key
@@ -1756,7 +1756,7 @@ _c_t_copy_table = _c_t_copy.table
 def t_copy(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_t_copy, input, out=out)
+            return call_overrides(_c_t_copy, input, out=out)
         return write_out('t_copy', out, t_copy(input), exact=True)
     try:
         key = input._key
@@ -1779,7 +1779,7 @@ _c_transpose_copy_table = _c_transpose_copy.table
 def transpose_copy(input: Any, dim0: int, dim1: int, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_transpose_copy, input, dim0, dim1, out=out)
+            return call_overrides(_c_transpose_copy, input, dim0, dim1, out=out)
         return write_out('transpose_copy', out, transpose_copy(input, dim0, dim1), exact=True)
     try:
         key = input._key
@@ -1802,7 +1802,7 @@ _c_unfold_copy_table = _c_unfold_copy.table
 def unfold_copy(input: Any, dimension: int, size: int, step: int, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_unfold_copy, input, dimension, size, step, out=out)
+            return call_overrides(_c_unfold_copy, input, dimension, size, step, out=out)
         return write_out('unfold_copy', out, unfold_copy(input, dimension, size, step), exact=True)
     try:
         key = input._key
@@ -1825,11 +1825,11 @@ _c_unsqueeze_copy_table = _c_unsqueeze_copy.table
 def unsqueeze_copy(input: Any, dim: Any = MISSING, *, axis: Any = None, out: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input):
-            return asked(_c_unsqueeze_copy, input, dim, axis=axis, out=out)
+            return call_overrides(_c_unsqueeze_copy, input, dim, axis=axis, out=out)
         dim = settled('unsqueeze_copy', axis)
     if out is not None:
         if overridden(input, out):
-            return asked(_c_unsqueeze_copy, input, dim, out=out)
+            return call_overrides(_c_unsqueeze_copy, input, dim, out=out)
         return write_out('unsqueeze_copy', out, unsqueeze_copy(input, dim), exact=True)
     try:
         key = input._key
@@ -1852,7 +1852,7 @@ _c_view_copy_table = _c_view_copy.table
 def view_copy(input: Any, size: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_view_copy, input, size, out=out)
+            return call_overrides(_c_view_copy, input, size, out=out)
         return write_out('view_copy', out, view_copy(input, size), exact=True)
     try:
         key = input._key
@@ -1875,7 +1875,7 @@ _c_view_as_real_copy_table = _c_view_as_real_copy.table
 def view_as_real_copy(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_view_as_real_copy, input, out=out)
+            return call_overrides(_c_view_as_real_copy, input, out=out)
         return write_out('view_as_real_copy', out, view_as_real_copy(input))
     try:
         key = input._key
@@ -1898,7 +1898,7 @@ _c_view_as_complex_copy_table = _c_view_as_complex_copy.table
 def view_as_complex_copy(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_view_as_complex_copy, input, out=out)
+            return call_overrides(_c_view_as_complex_copy, input, out=out)
         return write_out('view_as_complex_copy', out, view_as_complex_copy(input))
     try:
         key = input._key
@@ -1921,7 +1921,7 @@ _c_split_copy_table = _c_split_copy.table
 def split_copy(input: Any, split_size: int, dim: int = 0, *, out: Any = None, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_split_copy, input, split_size, dim, out, axis=axis)
+            return call_overrides(_c_split_copy, input, split_size, dim, out, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -1944,7 +1944,7 @@ _c_split_with_sizes_copy_table = _c_split_with_sizes_copy.table
 def split_with_sizes_copy(input: Any, split_sizes: Any, dim: int = 0, *, out: Any = None, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_split_with_sizes_copy, input, split_sizes, dim, out, axis=axis)
+            return call_overrides(_c_split_with_sizes_copy, input, split_sizes, dim, out, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -1967,7 +1967,7 @@ _c_unbind_copy_table = _c_unbind_copy.table
 def unbind_copy(input: Any, dim: int = 0, *, out: Any = None, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_unbind_copy, input, dim, out, axis=axis)
+            return call_overrides(_c_unbind_copy, input, dim, out, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -1990,7 +1990,7 @@ _c_unsafe_chunk_table = _c_unsafe_chunk.table
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0, *, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_unsafe_chunk, input, chunks, dim, axis=axis)
+            return call_overrides(_c_unsafe_chunk, input, chunks, dim, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -2013,7 +2013,7 @@ _c_unsafe_split_table = _c_unsafe_split.table
 def unsafe_split(input: Any, split_size: int, dim: int = 0, *, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_unsafe_split, input, split_size, dim, axis=axis)
+            return call_overrides(_c_unsafe_split, input, split_size, dim, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -2036,7 +2036,7 @@ _c_unsafe_split_with_sizes_table = _c_unsafe_split_with_sizes.table
 def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int = 0, *, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_unsafe_split_with_sizes, input, split_sizes, dim, axis=axis)
+            return call_overrides(_c_unsafe_split_with_sizes, input, split_sizes, dim, axis=axis)
         dim = axis
     try:
         key = input._key

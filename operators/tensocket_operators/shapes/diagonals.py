@@ -15,7 +15,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError, UndefinedDtype
 
 from .. import creation
-from ..creation.record import seen, watched
+from ..creation.record import dispatch_factory, is_intercepted
 from ..indexing.selection import positions
 from ..kinds.composite import composite
 
@@ -204,8 +204,9 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
         ArgumentError: A size is negative.
         UndefinedDtype: The dtype is not an integer dtype.
     """
-    if rest or (ACTIVE and watched()):
-        return seen(tril_indices, row, col, offset, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(tril_indices, row, col, offset, rest=rest, dtype=dtype, device=device,
+                                requires_grad=requires_grad)
     found = _triangle("tril_indices", row, col, offset, dtype, device, False)
     return as_leaf(found) if requires_grad else found
 
@@ -218,8 +219,9 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
         ArgumentError: A size is negative.
         UndefinedDtype: The dtype is not an integer dtype.
     """
-    if rest or (ACTIVE and watched()):
-        return seen(triu_indices, row, col, offset, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(triu_indices, row, col, offset, rest=rest, dtype=dtype, device=device,
+                                requires_grad=requires_grad)
     found = _triangle("triu_indices", row, col, offset, dtype, device, True)
     return as_leaf(found) if requires_grad else found
 

@@ -11,7 +11,7 @@ from tensocket_core.launch.programs import launch
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.build.elements import MOVED_AS, moves
-from tensocket_plugins.ir.build.nest import Nest, dot, parallel
+from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, parallel
 from tensocket_plugins.ir.nodes import Let, LoopKind, Program, Var, loop
 from tensocket_plugins.ir.schedule import Strategy
 
@@ -27,7 +27,7 @@ def reversal_nest(dtype: DType, rank: int) -> Program:
     A number states the position of the input's last element in the first row.
     """
     index = dtypes.int64
-    nest = Nest("reversal", index)
+    nest = ProgramBuilder("reversal", index)
     nest.buffer("out0", MOVED_AS.get(dtype, dtype), writable=True)
     nest.buffer("in0", MOVED_AS.get(dtype, dtype))
     (*sizes, width), rows = nest.sizes("n", rank + 1), nest.variables("i", rank)

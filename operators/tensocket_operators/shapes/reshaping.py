@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tensocket_core import functions
 from tensocket_core.autograd.inplace import check_no_leaf
-from tensocket_core.autograd.rebase import renew
+from tensocket_core.autograd.view_history import reattach_view
 from tensocket_core.dispatch.call import tensor_key
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.modes import is_grad_enabled
@@ -23,7 +23,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
 from ..kinds.composite import composite
 from ..kinds.view import View
-from ..reductions.value_checks import room_for
+from ..reductions.value_checks import writable_copy
 from .views import sizes
 
 #: More sections than this are treated as a mistake: no machine holds that many tensors.
@@ -125,7 +125,7 @@ def sum_to_size(input: Any, *size: Any) -> Any:
 
 def _embedded(name: str, input: Any, src: Any, view: Any) -> Any:
     """Return a copy of the tensor with one of its views overwritten."""
-    result = room_for(input, src)
+    result = writable_copy(input, src)
     part = view(result)
     if part.shape != src.shape:
         raise ShapeError(name, f"src of shape {list(src.shape)} for a part of shape {list(part.shape)}",
@@ -176,7 +176,7 @@ def _turned(operator: str, input: Any, view: Any) -> Any:
     if view._grad_fn is not None:
         input._grad_fn = view._grad_fn
     elif input._grad_fn is not None and input._base is not None and input._fixed_view is None:
-        renew(input)
+        reattach_view(input)
     bump(input)
     return input
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tensocket_core.autograd.inplace import fix_views
-from tensocket_core.autograd.rebase import extent
+from tensocket_core.autograd.view_history import extent
 from tensocket_core.dispatch.call import call
 from tensocket_core.formats import check_format, contiguous_format, preserve_format
 from tensocket_core.geometry import (

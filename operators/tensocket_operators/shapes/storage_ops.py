@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tensocket_core.autograd.rebase import renew
-from tensocket_core.dispatch.lazy import flipped, in_memory, plain_handle
+from tensocket_core.autograd.view_history import reattach_view
+from tensocket_core.dispatch.lazy import handle_with_bits, in_memory, plain_handle
 from tensocket_core.dispatch.modes import STATE
 from tensocket_core.dispatch.versions import bump
 from tensocket_core.formats import check_format, contiguous_format, preserve_format
@@ -25,7 +25,7 @@ from .views import sizes
 
 def _placed(input: Any, array: Any) -> None:
     """Move a tensor to another handle."""
-    input._array = flipped(array, 0, input._key)
+    input._array = handle_with_bits(array, 0, input._key)
     input._key = input._key & ~DIM0 | (0 if array.shape else DIM0)
 
 
@@ -53,7 +53,7 @@ def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
     if input._array is not before:
         bump(input)
         if input._grad_fn is not None and input._base is not None and input._fixed_view is None:
-            renew(input)
+            reattach_view(input)
     return input
 
 

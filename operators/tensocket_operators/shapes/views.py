@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.autograd.rebase import added_up
+from tensocket_core.autograd.view_history import added_up
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.geometry import as_strided as strided_view

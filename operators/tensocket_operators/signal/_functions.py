@@ -7,7 +7,7 @@ from typing import Any
 from tensocket_core.dispatch.call import key_of
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
 from tensocket_core.dispatch.overrides import overridden
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.protocol import call_overrides
 
 from ..call_forms import foreign_key, public, write_out
 from ..records import COMPOSITES
@@ -20,11 +20,11 @@ _c_fft_fft_table = _c_fft_fft.table
 def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_fft, input, n, dim, norm, axis=axis, out=out)
+            return call_overrides(_c_fft_fft, input, n, dim, norm, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_fft_fft, input, n, dim, norm, out=out)
+            return call_overrides(_c_fft_fft, input, n, dim, norm, out=out)
         return write_out('fft_fft', out, fft_fft(input, n, dim, norm))
     try:
         key = input._key
@@ -47,11 +47,11 @@ _c_fft_ifft_table = _c_fft_ifft.table
 def fft_ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_ifft, input, n, dim, norm, axis=axis, out=out)
+            return call_overrides(_c_fft_ifft, input, n, dim, norm, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_fft_ifft, input, n, dim, norm, out=out)
+            return call_overrides(_c_fft_ifft, input, n, dim, norm, out=out)
         return write_out('fft_ifft', out, fft_ifft(input, n, dim, norm))
     try:
         key = input._key
@@ -74,11 +74,11 @@ _c_fft_rfft_table = _c_fft_rfft.table
 def fft_rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_rfft, input, n, dim, norm, axis=axis, out=out)
+            return call_overrides(_c_fft_rfft, input, n, dim, norm, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_fft_rfft, input, n, dim, norm, out=out)
+            return call_overrides(_c_fft_rfft, input, n, dim, norm, out=out)
         return write_out('fft_rfft', out, fft_rfft(input, n, dim, norm))
     try:
         key = input._key
@@ -101,11 +101,11 @@ _c_fft_irfft_table = _c_fft_irfft.table
 def fft_irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_irfft, input, n, dim, norm, axis=axis, out=out)
+            return call_overrides(_c_fft_irfft, input, n, dim, norm, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_fft_irfft, input, n, dim, norm, out=out)
+            return call_overrides(_c_fft_irfft, input, n, dim, norm, out=out)
         return write_out('fft_irfft', out, fft_irfft(input, n, dim, norm))
     try:
         key = input._key
@@ -128,11 +128,11 @@ _c_fft_hfft_table = _c_fft_hfft.table
 def fft_hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_hfft, input, n, dim, norm, axis=axis, out=out)
+            return call_overrides(_c_fft_hfft, input, n, dim, norm, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_fft_hfft, input, n, dim, norm, out=out)
+            return call_overrides(_c_fft_hfft, input, n, dim, norm, out=out)
         return write_out('fft_hfft', out, fft_hfft(input, n, dim, norm))
     try:
         key = input._key
@@ -155,11 +155,11 @@ _c_fft_ihfft_table = _c_fft_ihfft.table
 def fft_ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_ihfft, input, n, dim, norm, axis=axis, out=out)
+            return call_overrides(_c_fft_ihfft, input, n, dim, norm, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_fft_ihfft, input, n, dim, norm, out=out)
+            return call_overrides(_c_fft_ihfft, input, n, dim, norm, out=out)
         return write_out('fft_ihfft', out, fft_ihfft(input, n, dim, norm))
     try:
         key = input._key
@@ -182,11 +182,11 @@ _c_fft_fftn_table = _c_fft_fftn.table
 def fft_fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_fftn, input, s, dim, norm, axis=axis, out=out)
+            return call_overrides(_c_fft_fftn, input, s, dim, norm, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_fft_fftn, input, s, dim, norm, out=out)
+            return call_overrides(_c_fft_fftn, input, s, dim, norm, out=out)
         return write_out('fft_fftn', out, fft_fftn(input, s, dim, norm))
     try:
         key = input._key
@@ -209,11 +209,11 @@ _c_fft_fft2_table = _c_fft_fft2.table
 def fft_fft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_fft2, input, s, dim, norm, axis=axis, out=out)
+            return call_overrides(_c_fft_fft2, input, s, dim, norm, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_fft_fft2, input, s, dim, norm, out=out)
+            return call_overrides(_c_fft_fft2, input, s, dim, norm, out=out)
         return write_out('fft_fft2', out, fft_fft2(input, s, dim, norm))
     try:
         key = input._key
@@ -236,11 +236,11 @@ _c_fft_ifftn_table = _c_fft_ifftn.table
 def fft_ifftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_ifftn, input, s, dim, norm, axis=axis, out=out)
+            return call_overrides(_c_fft_ifftn, input, s, dim, norm, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_fft_ifftn, input, s, dim, norm, out=out)
+            return call_overrides(_c_fft_ifftn, input, s, dim, norm, out=out)
         return write_out('fft_ifftn', out, fft_ifftn(input, s, dim, norm))
     try:
         key = input._key
@@ -263,11 +263,11 @@ _c_fft_ifft2_table = _c_fft_ifft2.table
 def fft_ifft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_ifft2, input, s, dim, norm, axis=axis, out=out)
+            return call_overrides(_c_fft_ifft2, input, s, dim, norm, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_fft_ifft2, input, s, dim, norm, out=out)
+            return call_overrides(_c_fft_ifft2, input, s, dim, norm, out=out)
         return write_out('fft_ifft2', out, fft_ifft2(input, s, dim, norm))
     try:
         key = input._key
@@ -290,11 +290,11 @@ _c_fft_rfftn_table = _c_fft_rfftn.table
 def fft_rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_rfftn, input, s, dim, norm, axis=axis, out=out)
+            return call_overrides(_c_fft_rfftn, input, s, dim, norm, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_fft_rfftn, input, s, dim, norm, out=out)
+            return call_overrides(_c_fft_rfftn, input, s, dim, norm, out=out)
         return write_out('fft_rfftn', out, fft_rfftn(input, s, dim, norm))
     try:
         key = input._key
@@ -317,11 +317,11 @@ _c_fft_rfft2_table = _c_fft_rfft2.table
 def fft_rfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_rfft2, input, s, dim, norm, axis=axis, out=out)
+            return call_overrides(_c_fft_rfft2, input, s, dim, norm, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_fft_rfft2, input, s, dim, norm, out=out)
+            return call_overrides(_c_fft_rfft2, input, s, dim, norm, out=out)
         return write_out('fft_rfft2', out, fft_rfft2(input, s, dim, norm))
     try:
         key = input._key
@@ -344,11 +344,11 @@ _c_fft_irfftn_table = _c_fft_irfftn.table
 def fft_irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_irfftn, input, s, dim, norm, axis=axis, out=out)
+            return call_overrides(_c_fft_irfftn, input, s, dim, norm, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_fft_irfftn, input, s, dim, norm, out=out)
+            return call_overrides(_c_fft_irfftn, input, s, dim, norm, out=out)
         return write_out('fft_irfftn', out, fft_irfftn(input, s, dim, norm))
     try:
         key = input._key
@@ -371,11 +371,11 @@ _c_fft_irfft2_table = _c_fft_irfft2.table
 def fft_irfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_irfft2, input, s, dim, norm, axis=axis, out=out)
+            return call_overrides(_c_fft_irfft2, input, s, dim, norm, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_fft_irfft2, input, s, dim, norm, out=out)
+            return call_overrides(_c_fft_irfft2, input, s, dim, norm, out=out)
         return write_out('fft_irfft2', out, fft_irfft2(input, s, dim, norm))
     try:
         key = input._key
@@ -398,11 +398,11 @@ _c_fft_hfftn_table = _c_fft_hfftn.table
 def fft_hfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_hfftn, input, s, dim, norm, axis=axis, out=out)
+            return call_overrides(_c_fft_hfftn, input, s, dim, norm, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_fft_hfftn, input, s, dim, norm, out=out)
+            return call_overrides(_c_fft_hfftn, input, s, dim, norm, out=out)
         return write_out('fft_hfftn', out, fft_hfftn(input, s, dim, norm))
     try:
         key = input._key
@@ -425,11 +425,11 @@ _c_fft_hfft2_table = _c_fft_hfft2.table
 def fft_hfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_hfft2, input, s, dim, norm, axis=axis, out=out)
+            return call_overrides(_c_fft_hfft2, input, s, dim, norm, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_fft_hfft2, input, s, dim, norm, out=out)
+            return call_overrides(_c_fft_hfft2, input, s, dim, norm, out=out)
         return write_out('fft_hfft2', out, fft_hfft2(input, s, dim, norm))
     try:
         key = input._key
@@ -452,11 +452,11 @@ _c_fft_ihfftn_table = _c_fft_ihfftn.table
 def fft_ihfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_ihfftn, input, s, dim, norm, axis=axis, out=out)
+            return call_overrides(_c_fft_ihfftn, input, s, dim, norm, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_fft_ihfftn, input, s, dim, norm, out=out)
+            return call_overrides(_c_fft_ihfftn, input, s, dim, norm, out=out)
         return write_out('fft_ihfftn', out, fft_ihfftn(input, s, dim, norm))
     try:
         key = input._key
@@ -479,11 +479,11 @@ _c_fft_ihfft2_table = _c_fft_ihfft2.table
 def fft_ihfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_ihfft2, input, s, dim, norm, axis=axis, out=out)
+            return call_overrides(_c_fft_ihfft2, input, s, dim, norm, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_fft_ihfft2, input, s, dim, norm, out=out)
+            return call_overrides(_c_fft_ihfft2, input, s, dim, norm, out=out)
         return write_out('fft_ihfft2', out, fft_ihfft2(input, s, dim, norm))
     try:
         key = input._key
@@ -506,7 +506,7 @@ _c_fft_fftshift_table = _c_fft_fftshift.table
 def fft_fftshift(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_fftshift, input, dim, axis=axis)
+            return call_overrides(_c_fft_fftshift, input, dim, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -529,7 +529,7 @@ _c_fft_ifftshift_table = _c_fft_ifftshift.table
 def fft_ifftshift(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_fft_ifftshift, input, dim, axis=axis)
+            return call_overrides(_c_fft_ifftshift, input, dim, axis=axis)
         dim = axis
     try:
         key = input._key

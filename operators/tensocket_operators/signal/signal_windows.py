@@ -23,7 +23,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 
 from ..creation import options
 from ..creation.ranges import unmade
-from ..creation.record import seen, watched
+from ..creation.record import dispatch_factory, is_intercepted
 
 #: Function from points (float64) and their number to a window's factors.
 Formula = Callable[[Any, int], Any]
@@ -216,8 +216,8 @@ def _periodic(name: str, formula: Formula, window_length: int, periodic: bool, d
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None,
                     requires_grad: bool = False, **rest: Any) -> Any:
     """Return a triangle; a periodic one is a symmetric one with one more point, without its last point."""
-    if rest or (ACTIVE and watched()):
-        return seen(bartlett_window, window_length, periodic, rest=rest, dtype=dtype, device=device,
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(bartlett_window, window_length, periodic, rest=rest, dtype=dtype, device=device,
                     requires_grad=requires_grad)
     return _periodic("bartlett_window", _triangle, window_length, periodic, dtype, device, requires_grad)
 
@@ -225,8 +225,8 @@ def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = N
 def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None,
                     requires_grad: bool = False, **rest: Any) -> Any:
     """Return 0.42 - 0.5 cos(2 pi n / (N - 1)) + 0.08 cos(4 pi n / (N - 1))."""
-    if rest or (ACTIVE and watched()):
-        return seen(blackman_window, window_length, periodic, rest=rest, dtype=dtype, device=device,
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(blackman_window, window_length, periodic, rest=rest, dtype=dtype, device=device,
                     requires_grad=requires_grad)
     return _periodic("blackman_window", _cosines(_BLACKMAN), window_length, periodic, dtype, device, requires_grad)
 
@@ -234,8 +234,9 @@ def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = N
 def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *,
                    dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
     """Return alpha - beta cos(2 pi n / (N - 1))."""
-    if rest or (ACTIVE and watched()):
-        return seen(hamming_window, window_length, periodic, alpha, beta, rest=rest, dtype=dtype, device=device,
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(hamming_window, window_length, periodic, alpha, beta, rest=rest, dtype=dtype,
+                                device=device,
                     requires_grad=requires_grad)
     return _periodic("hamming_window", _cosines((alpha, beta)), window_length, periodic, dtype, device, requires_grad)
 
@@ -243,8 +244,8 @@ def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.5
 def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None,
                 requires_grad: bool = False, **rest: Any) -> Any:
     """Return 1/2 - 1/2 cos(2 pi n / (N - 1))."""
-    if rest or (ACTIVE and watched()):
-        return seen(hann_window, window_length, periodic, rest=rest, dtype=dtype, device=device,
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(hann_window, window_length, periodic, rest=rest, dtype=dtype, device=device,
                     requires_grad=requires_grad)
     return _periodic("hann_window", _cosines((0.5, 0.5)), window_length, periodic, dtype, device, requires_grad)
 
@@ -252,8 +253,8 @@ def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None,
                   device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
     """Return ``signal.windows.kaiser``, periodic by default."""
-    if rest or (ACTIVE and watched()):
-        return seen(kaiser_window, window_length, periodic, beta, rest=rest, dtype=dtype, device=device,
+    if rest or (ACTIVE and is_intercepted()):
+        return dispatch_factory(kaiser_window, window_length, periodic, beta, rest=rest, dtype=dtype, device=device,
                     requires_grad=requires_grad)
     return _periodic("kaiser_window", _kaiser(beta), window_length, periodic, dtype, device, requires_grad)
 

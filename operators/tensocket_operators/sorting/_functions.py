@@ -7,7 +7,7 @@ from typing import Any
 from tensocket_core.dispatch.call import key_of
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
 from tensocket_core.dispatch.overrides import overridden
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.protocol import call_overrides
 from tensocket_core.keys import SCALAR, SCALAR_LEFT
 
 from ..call_forms import foreign_key, public, write_out
@@ -21,7 +21,7 @@ _c_argsort_table = _c_argsort.table
 def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_argsort, input, dim, descending, stable, axis=axis)
+            return call_overrides(_c_argsort, input, dim, descending, stable, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -44,11 +44,11 @@ _c_sort_table = _c_sort.table
 def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_sort, input, dim, descending, stable, axis=axis, out=out)
+            return call_overrides(_c_sort, input, dim, descending, stable, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_sort, input, dim, descending, stable, out=out)
+            return call_overrides(_c_sort, input, dim, descending, stable, out=out)
         return write_out('sort', out, sort(input, dim, descending, stable=stable), exact=True)
     try:
         key = input._key
@@ -71,11 +71,11 @@ _c_topk_table = _c_topk.table
 def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, axis: Any = None, out: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_topk, input, k, dim, largest, sorted, axis=axis, out=out)
+            return call_overrides(_c_topk, input, k, dim, largest, sorted, axis=axis, out=out)
         dim = axis
     if out is not None:
         if overridden(input, out):
-            return asked(_c_topk, input, k, dim, largest, sorted, out=out)
+            return call_overrides(_c_topk, input, k, dim, largest, sorted, out=out)
         return write_out('topk', out, topk(input, k, dim, largest, sorted), exact=True, apart=(input,))
     try:
         key = input._key
@@ -98,7 +98,7 @@ _c_searchsorted_table = _c_searchsorted.table
 def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Any = None, out: Any = None) -> Any:
     if out is not None:
         if overridden(sorted_sequence, input, sorter, out):
-            return asked(_c_searchsorted, sorted_sequence, input, out_int32, right, side, sorter, out=out)
+            return call_overrides(_c_searchsorted, sorted_sequence, input, out_int32, right, side, sorter, out=out)
         return write_out('searchsorted', out, searchsorted(sorted_sequence, input, out_int32=out_int32, right=right, side=side, sorter=sorter), exact=True)
     try:
         key = sorted_sequence._key | (SCALAR[type(input)] if type(input) in SCALAR else input._key) | (0 if sorter is None else sorter._key)
@@ -121,7 +121,7 @@ _c_bucketize_table = _c_bucketize.table
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, boundaries, out):
-            return asked(_c_bucketize, input, boundaries, out_int32, right, out=out)
+            return call_overrides(_c_bucketize, input, boundaries, out_int32, right, out=out)
         return write_out('bucketize', out, bucketize(input, boundaries, out_int32=out_int32, right=right), exact=True)
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | boundaries._key
@@ -144,7 +144,7 @@ _c_unique_table = _c_unique.table
 def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None, *, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_unique, input, sorted, return_inverse, return_counts, dim, axis=axis)
+            return call_overrides(_c_unique, input, sorted, return_inverse, return_counts, dim, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -167,7 +167,7 @@ _c_unique_consecutive_table = _c_unique_consecutive.table
 def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None, *, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_unique_consecutive, input, return_inverse, return_counts, dim, axis=axis)
+            return call_overrides(_c_unique_consecutive, input, return_inverse, return_counts, dim, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -190,7 +190,7 @@ _c_isin_table = _c_isin.table
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False, out: Any = None) -> Any:
     if out is not None:
         if overridden(elements, test_elements, out):
-            return asked(_c_isin, elements, test_elements, assume_unique, invert, out=out)
+            return call_overrides(_c_isin, elements, test_elements, assume_unique, invert, out=out)
         return write_out('isin', out, isin(elements, test_elements, assume_unique=assume_unique, invert=invert), exact=True)
     try:
         key = (SCALAR_LEFT[type(elements)] if type(elements) in SCALAR_LEFT else elements._key) | (SCALAR[type(test_elements)] if type(test_elements) in SCALAR else test_elements._key)

@@ -18,7 +18,7 @@ from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_plugins.contract.dtypes import DType, int32, int64
 from tensocket_plugins.contract.errors import ShapeError
 from tensocket_plugins.ir.build.elements import load
-from tensocket_plugins.ir.build.nest import Nest, dot, linear, parallel
+from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, linear, parallel
 from tensocket_plugins.ir.nodes import Expr, Let, Load, Program, Stmt, Store, Var, call, cast, const, select
 from tensocket_plugins.ir.schedule import Strategy
 
@@ -63,7 +63,7 @@ def pack_nest(dtype: DType, rank: int, descending: bool, half: int | None, index
             keys of the same rows; None for narrower elements.
         index: Integer type of index arithmetic.
     """
-    nest = Nest("sort_keys", index)
+    nest = ProgramBuilder("sort_keys", index)
     nest.buffer("out0", int64, writable=True)
     nest.buffer("in0", dtype)
     if half == 1:
@@ -91,7 +91,7 @@ def network_nest(steps: int, first: bool, index: DType) -> Program:
     key's position that selects descending order for its part of the row. With ``first``, the keys are adjacent, and the
     iteration runs all stages that stay among them.
     """
-    nest = Nest("sort_start" if first else "sort_steps", index)
+    nest = ProgramBuilder("sort_start" if first else "sort_steps", index)
     nest.buffer("keys", int64, writable=True)
     (count,) = nest.sizes("n", 1)
     gap, bit = (nest.number(name, index) for name in ("gap", "bit"))
@@ -128,7 +128,7 @@ def _exchange(values: list[Expr], low: int, high: int, *, downwards: bool, names
 
 def positions_nest(rank: int, twice: bool, index: DType) -> Program:
     """Write the positions in keys to a strided ``out0``; with ``twice``, those that ``before`` holds at them."""
-    nest = Nest("sort_positions", index)
+    nest = ProgramBuilder("sort_positions", index)
     nest.buffer("out0", int64, writable=True)
     nest.buffer("keys", int64)
     if twice:

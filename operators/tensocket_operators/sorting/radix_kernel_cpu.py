@@ -14,7 +14,7 @@ import numpy as np
 from tensocket_core.device import DeviceEntry
 from tensocket_core.launch.programs import launch
 from tensocket_plugins.contract.dtypes import DType, int32, int64
-from tensocket_plugins.ir.build.nest import Nest, parallel
+from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
 from tensocket_plugins.ir.nodes import (
     Assign,
     Declare,
@@ -52,7 +52,7 @@ class _Pass:
 
     def __init__(self, index: DType) -> None:
         self.index = index
-        self.nest = Nest("sort_digit", index)
+        self.nest = ProgramBuilder("sort_digit", index)
         self.nest.buffer("out0", int64, writable=True)
         self.nest.buffer("in0", int64)
         self.rows, self.length, self.parts, self.size = self.nest.sizes("n", 4)

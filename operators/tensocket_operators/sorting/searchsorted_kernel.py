@@ -9,7 +9,7 @@ from tensocket_core.device import DeviceEntry
 from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.ir.build.elements import load
-from tensocket_plugins.ir.build.nest import Nest, parallel
+from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
 from tensocket_plugins.ir.nodes import (
     Assign,
     Declare,
@@ -42,7 +42,7 @@ def search_nest(dtype: DType, right: bool, index: DType) -> Program:
     Buffers are the row-major ``out0`` and values ``in0``, and the rows ``edges``; sizes are rows, values per row,
     elements per row, and steps of the search.
     """
-    nest = Nest("searchsorted", index)
+    nest = ProgramBuilder("searchsorted", index)
     nest.buffer("out0", int64, writable=True)
     nest.buffer("in0", dtype)
     nest.buffer("edges", dtype)

@@ -20,7 +20,7 @@ from tensocket_core.geometry import coalesce, element_strides
 from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_plugins.contract.dtypes import DType, int32, int64
 from tensocket_plugins.ir.build.elements import load
-from tensocket_plugins.ir.build.nest import Nest, dot, parallel, split
+from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, parallel, split
 from tensocket_plugins.ir.nodes import (
     Assign,
     Declare,
@@ -62,7 +62,7 @@ class _Select:
     def __init__(self, dtype: DType, rank: int, largest: bool, columns: int, unit: bool, index: DType) -> None:
         self.dtype, self.largest, self.columns, self.index = dtype, largest, columns, index
         self.room = FACTOR * columns
-        self.nest = nest = Nest("top_places", index)
+        self.nest = nest = ProgramBuilder("top_places", index)
         nest.buffer("out0", int64, writable=True)
         nest.buffer("failed", int32, writable=True)
         nest.buffer("in0", dtype)

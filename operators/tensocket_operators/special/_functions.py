@@ -7,7 +7,7 @@ from typing import Any
 from tensocket_core.dispatch.call import key_of
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
 from tensocket_core.dispatch.overrides import overridden
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.protocol import call_overrides
 from tensocket_core.keys import SCALAR, SCALAR_LEFT
 
 from ..call_forms import foreign_key, public, write_out
@@ -22,7 +22,7 @@ _lgamma_table = _lgamma.table
 def lgamma(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_lgamma, input, out=out)
+            return call_overrides(_lgamma, input, out=out)
         if written(_lgamma, out, input):
             return out
         return write_out('lgamma', out, lgamma(input), beside=(input,))
@@ -47,7 +47,7 @@ _digamma_table = _digamma.table
 def digamma(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_digamma, input, out=out)
+            return call_overrides(_digamma, input, out=out)
         if written(_digamma, out, input):
             return out
         return write_out('digamma', out, digamma(input), beside=(input,))
@@ -72,7 +72,7 @@ _special_zeta_table = _special_zeta.table
 def special_zeta(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_special_zeta, input, other, out=out)
+            return call_overrides(_special_zeta, input, other, out=out)
         if written(_special_zeta, out, input, other):
             return out
         return write_out('special_zeta', out, special_zeta(input, other), beside=(input, other,))
@@ -97,7 +97,7 @@ _i0_table = _i0.table
 def i0(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_i0, input, out=out)
+            return call_overrides(_i0, input, out=out)
         if written(_i0, out, input):
             return out
         return write_out('i0', out, i0(input), beside=(input,))
@@ -122,7 +122,7 @@ _special_i0e_table = _special_i0e.table
 def special_i0e(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_i0e, input, out=out)
+            return call_overrides(_special_i0e, input, out=out)
         if written(_special_i0e, out, input):
             return out
         return write_out('special_i0e', out, special_i0e(input), beside=(input,))
@@ -147,7 +147,7 @@ _special_i1_table = _special_i1.table
 def special_i1(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_i1, input, out=out)
+            return call_overrides(_special_i1, input, out=out)
         if written(_special_i1, out, input):
             return out
         return write_out('special_i1', out, special_i1(input), beside=(input,))
@@ -172,7 +172,7 @@ _special_i1e_table = _special_i1e.table
 def special_i1e(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_i1e, input, out=out)
+            return call_overrides(_special_i1e, input, out=out)
         if written(_special_i1e, out, input):
             return out
         return write_out('special_i1e', out, special_i1e(input), beside=(input,))
@@ -197,7 +197,7 @@ _special_modified_bessel_i0_table = _special_modified_bessel_i0.table
 def special_modified_bessel_i0(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_modified_bessel_i0, input, out=out)
+            return call_overrides(_special_modified_bessel_i0, input, out=out)
         if written(_special_modified_bessel_i0, out, input):
             return out
         return write_out('special_modified_bessel_i0', out, special_modified_bessel_i0(input), beside=(input,))
@@ -222,7 +222,7 @@ _special_modified_bessel_i1_table = _special_modified_bessel_i1.table
 def special_modified_bessel_i1(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_modified_bessel_i1, input, out=out)
+            return call_overrides(_special_modified_bessel_i1, input, out=out)
         if written(_special_modified_bessel_i1, out, input):
             return out
         return write_out('special_modified_bessel_i1', out, special_modified_bessel_i1(input), beside=(input,))
@@ -247,7 +247,7 @@ _special_modified_bessel_k0_table = _special_modified_bessel_k0.table
 def special_modified_bessel_k0(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_modified_bessel_k0, input, out=out)
+            return call_overrides(_special_modified_bessel_k0, input, out=out)
         if written(_special_modified_bessel_k0, out, input):
             return out
         return write_out('special_modified_bessel_k0', out, special_modified_bessel_k0(input), beside=(input,))
@@ -272,7 +272,7 @@ _special_modified_bessel_k1_table = _special_modified_bessel_k1.table
 def special_modified_bessel_k1(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_modified_bessel_k1, input, out=out)
+            return call_overrides(_special_modified_bessel_k1, input, out=out)
         if written(_special_modified_bessel_k1, out, input):
             return out
         return write_out('special_modified_bessel_k1', out, special_modified_bessel_k1(input), beside=(input,))
@@ -297,7 +297,7 @@ _special_scaled_modified_bessel_k0_table = _special_scaled_modified_bessel_k0.ta
 def special_scaled_modified_bessel_k0(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_scaled_modified_bessel_k0, input, out=out)
+            return call_overrides(_special_scaled_modified_bessel_k0, input, out=out)
         if written(_special_scaled_modified_bessel_k0, out, input):
             return out
         return write_out('special_scaled_modified_bessel_k0', out, special_scaled_modified_bessel_k0(input), beside=(input,))
@@ -322,7 +322,7 @@ _special_scaled_modified_bessel_k1_table = _special_scaled_modified_bessel_k1.ta
 def special_scaled_modified_bessel_k1(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_scaled_modified_bessel_k1, input, out=out)
+            return call_overrides(_special_scaled_modified_bessel_k1, input, out=out)
         if written(_special_scaled_modified_bessel_k1, out, input):
             return out
         return write_out('special_scaled_modified_bessel_k1', out, special_scaled_modified_bessel_k1(input), beside=(input,))
@@ -347,7 +347,7 @@ _special_bessel_j0_table = _special_bessel_j0.table
 def special_bessel_j0(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_bessel_j0, input, out=out)
+            return call_overrides(_special_bessel_j0, input, out=out)
         if written(_special_bessel_j0, out, input):
             return out
         return write_out('special_bessel_j0', out, special_bessel_j0(input), beside=(input,))
@@ -372,7 +372,7 @@ _special_bessel_j1_table = _special_bessel_j1.table
 def special_bessel_j1(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_bessel_j1, input, out=out)
+            return call_overrides(_special_bessel_j1, input, out=out)
         if written(_special_bessel_j1, out, input):
             return out
         return write_out('special_bessel_j1', out, special_bessel_j1(input), beside=(input,))
@@ -397,7 +397,7 @@ _special_bessel_y0_table = _special_bessel_y0.table
 def special_bessel_y0(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_bessel_y0, input, out=out)
+            return call_overrides(_special_bessel_y0, input, out=out)
         if written(_special_bessel_y0, out, input):
             return out
         return write_out('special_bessel_y0', out, special_bessel_y0(input), beside=(input,))
@@ -422,7 +422,7 @@ _special_bessel_y1_table = _special_bessel_y1.table
 def special_bessel_y1(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_bessel_y1, input, out=out)
+            return call_overrides(_special_bessel_y1, input, out=out)
         if written(_special_bessel_y1, out, input):
             return out
         return write_out('special_bessel_y1', out, special_bessel_y1(input), beside=(input,))
@@ -447,7 +447,7 @@ _special_spherical_bessel_j0_table = _special_spherical_bessel_j0.table
 def special_spherical_bessel_j0(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_spherical_bessel_j0, input, out=out)
+            return call_overrides(_special_spherical_bessel_j0, input, out=out)
         if written(_special_spherical_bessel_j0, out, input):
             return out
         return write_out('special_spherical_bessel_j0', out, special_spherical_bessel_j0(input), beside=(input,))
@@ -472,7 +472,7 @@ _special_airy_ai_table = _special_airy_ai.table
 def special_airy_ai(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_airy_ai, input, out=out)
+            return call_overrides(_special_airy_ai, input, out=out)
         if written(_special_airy_ai, out, input):
             return out
         return write_out('special_airy_ai', out, special_airy_ai(input), beside=(input,))
@@ -497,7 +497,7 @@ _erfc_table = _erfc.table
 def erfc(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_erfc, input, out=out)
+            return call_overrides(_erfc, input, out=out)
         if written(_erfc, out, input):
             return out
         return write_out('erfc', out, erfc(input), beside=(input,))
@@ -522,7 +522,7 @@ _erfinv_table = _erfinv.table
 def erfinv(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_erfinv, input, out=out)
+            return call_overrides(_erfinv, input, out=out)
         if written(_erfinv, out, input):
             return out
         return write_out('erfinv', out, erfinv(input), beside=(input,))
@@ -547,7 +547,7 @@ _special_erfcx_table = _special_erfcx.table
 def special_erfcx(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_erfcx, input, out=out)
+            return call_overrides(_special_erfcx, input, out=out)
         if written(_special_erfcx, out, input):
             return out
         return write_out('special_erfcx', out, special_erfcx(input), beside=(input,))
@@ -572,7 +572,7 @@ _special_ndtr_table = _special_ndtr.table
 def special_ndtr(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_ndtr, input, out=out)
+            return call_overrides(_special_ndtr, input, out=out)
         if written(_special_ndtr, out, input):
             return out
         return write_out('special_ndtr', out, special_ndtr(input), beside=(input,))
@@ -597,7 +597,7 @@ _special_ndtri_table = _special_ndtri.table
 def special_ndtri(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_ndtri, input, out=out)
+            return call_overrides(_special_ndtri, input, out=out)
         if written(_special_ndtri, out, input):
             return out
         return write_out('special_ndtri', out, special_ndtri(input), beside=(input,))
@@ -622,7 +622,7 @@ _special_log_ndtr_table = _special_log_ndtr.table
 def special_log_ndtr(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_log_ndtr, input, out=out)
+            return call_overrides(_special_log_ndtr, input, out=out)
         if written(_special_log_ndtr, out, input):
             return out
         return write_out('special_log_ndtr', out, special_log_ndtr(input), beside=(input,))
@@ -647,7 +647,7 @@ _igamma_table = _igamma.table
 def igamma(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_igamma, input, other, out=out)
+            return call_overrides(_igamma, input, other, out=out)
         if written(_igamma, out, input, other):
             return out
         return write_out('igamma', out, igamma(input, other), beside=(input, other,))
@@ -672,7 +672,7 @@ _igammac_table = _igammac.table
 def igammac(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_igammac, input, other, out=out)
+            return call_overrides(_igammac, input, other, out=out)
         if written(_igammac, out, input, other):
             return out
         return write_out('igammac', out, igammac(input, other), beside=(input, other,))
@@ -697,7 +697,7 @@ _special_chebyshev_polynomial_t_table = _special_chebyshev_polynomial_t.table
 def special_chebyshev_polynomial_t(input: Any, n: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, n, out):
-            return asked(_special_chebyshev_polynomial_t, input, n, out=out)
+            return call_overrides(_special_chebyshev_polynomial_t, input, n, out=out)
         if written(_special_chebyshev_polynomial_t, out, input, n):
             return out
         return write_out('special_chebyshev_polynomial_t', out, special_chebyshev_polynomial_t(input, n), beside=(input, n,))
@@ -722,7 +722,7 @@ _special_chebyshev_polynomial_u_table = _special_chebyshev_polynomial_u.table
 def special_chebyshev_polynomial_u(input: Any, n: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, n, out):
-            return asked(_special_chebyshev_polynomial_u, input, n, out=out)
+            return call_overrides(_special_chebyshev_polynomial_u, input, n, out=out)
         if written(_special_chebyshev_polynomial_u, out, input, n):
             return out
         return write_out('special_chebyshev_polynomial_u', out, special_chebyshev_polynomial_u(input, n), beside=(input, n,))
@@ -747,7 +747,7 @@ _special_chebyshev_polynomial_v_table = _special_chebyshev_polynomial_v.table
 def special_chebyshev_polynomial_v(input: Any, n: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, n, out):
-            return asked(_special_chebyshev_polynomial_v, input, n, out=out)
+            return call_overrides(_special_chebyshev_polynomial_v, input, n, out=out)
         if written(_special_chebyshev_polynomial_v, out, input, n):
             return out
         return write_out('special_chebyshev_polynomial_v', out, special_chebyshev_polynomial_v(input, n), beside=(input, n,))
@@ -772,7 +772,7 @@ _special_chebyshev_polynomial_w_table = _special_chebyshev_polynomial_w.table
 def special_chebyshev_polynomial_w(input: Any, n: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, n, out):
-            return asked(_special_chebyshev_polynomial_w, input, n, out=out)
+            return call_overrides(_special_chebyshev_polynomial_w, input, n, out=out)
         if written(_special_chebyshev_polynomial_w, out, input, n):
             return out
         return write_out('special_chebyshev_polynomial_w', out, special_chebyshev_polynomial_w(input, n), beside=(input, n,))
@@ -797,7 +797,7 @@ _special_shifted_chebyshev_polynomial_t_table = _special_shifted_chebyshev_polyn
 def special_shifted_chebyshev_polynomial_t(input: Any, n: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, n, out):
-            return asked(_special_shifted_chebyshev_polynomial_t, input, n, out=out)
+            return call_overrides(_special_shifted_chebyshev_polynomial_t, input, n, out=out)
         if written(_special_shifted_chebyshev_polynomial_t, out, input, n):
             return out
         return write_out('special_shifted_chebyshev_polynomial_t', out, special_shifted_chebyshev_polynomial_t(input, n), beside=(input, n,))
@@ -822,7 +822,7 @@ _special_shifted_chebyshev_polynomial_u_table = _special_shifted_chebyshev_polyn
 def special_shifted_chebyshev_polynomial_u(input: Any, n: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, n, out):
-            return asked(_special_shifted_chebyshev_polynomial_u, input, n, out=out)
+            return call_overrides(_special_shifted_chebyshev_polynomial_u, input, n, out=out)
         if written(_special_shifted_chebyshev_polynomial_u, out, input, n):
             return out
         return write_out('special_shifted_chebyshev_polynomial_u', out, special_shifted_chebyshev_polynomial_u(input, n), beside=(input, n,))
@@ -847,7 +847,7 @@ _special_shifted_chebyshev_polynomial_v_table = _special_shifted_chebyshev_polyn
 def special_shifted_chebyshev_polynomial_v(input: Any, n: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, n, out):
-            return asked(_special_shifted_chebyshev_polynomial_v, input, n, out=out)
+            return call_overrides(_special_shifted_chebyshev_polynomial_v, input, n, out=out)
         if written(_special_shifted_chebyshev_polynomial_v, out, input, n):
             return out
         return write_out('special_shifted_chebyshev_polynomial_v', out, special_shifted_chebyshev_polynomial_v(input, n), beside=(input, n,))
@@ -872,7 +872,7 @@ _special_shifted_chebyshev_polynomial_w_table = _special_shifted_chebyshev_polyn
 def special_shifted_chebyshev_polynomial_w(input: Any, n: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, n, out):
-            return asked(_special_shifted_chebyshev_polynomial_w, input, n, out=out)
+            return call_overrides(_special_shifted_chebyshev_polynomial_w, input, n, out=out)
         if written(_special_shifted_chebyshev_polynomial_w, out, input, n):
             return out
         return write_out('special_shifted_chebyshev_polynomial_w', out, special_shifted_chebyshev_polynomial_w(input, n), beside=(input, n,))
@@ -897,7 +897,7 @@ _special_hermite_polynomial_h_table = _special_hermite_polynomial_h.table
 def special_hermite_polynomial_h(input: Any, n: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, n, out):
-            return asked(_special_hermite_polynomial_h, input, n, out=out)
+            return call_overrides(_special_hermite_polynomial_h, input, n, out=out)
         if written(_special_hermite_polynomial_h, out, input, n):
             return out
         return write_out('special_hermite_polynomial_h', out, special_hermite_polynomial_h(input, n), beside=(input, n,))
@@ -922,7 +922,7 @@ _special_hermite_polynomial_he_table = _special_hermite_polynomial_he.table
 def special_hermite_polynomial_he(input: Any, n: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, n, out):
-            return asked(_special_hermite_polynomial_he, input, n, out=out)
+            return call_overrides(_special_hermite_polynomial_he, input, n, out=out)
         if written(_special_hermite_polynomial_he, out, input, n):
             return out
         return write_out('special_hermite_polynomial_he', out, special_hermite_polynomial_he(input, n), beside=(input, n,))
@@ -947,7 +947,7 @@ _special_laguerre_polynomial_l_table = _special_laguerre_polynomial_l.table
 def special_laguerre_polynomial_l(input: Any, n: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, n, out):
-            return asked(_special_laguerre_polynomial_l, input, n, out=out)
+            return call_overrides(_special_laguerre_polynomial_l, input, n, out=out)
         if written(_special_laguerre_polynomial_l, out, input, n):
             return out
         return write_out('special_laguerre_polynomial_l', out, special_laguerre_polynomial_l(input, n), beside=(input, n,))
@@ -972,7 +972,7 @@ _special_legendre_polynomial_p_table = _special_legendre_polynomial_p.table
 def special_legendre_polynomial_p(input: Any, n: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, n, out):
-            return asked(_special_legendre_polynomial_p, input, n, out=out)
+            return call_overrides(_special_legendre_polynomial_p, input, n, out=out)
         if written(_special_legendre_polynomial_p, out, input, n):
             return out
         return write_out('special_legendre_polynomial_p', out, special_legendre_polynomial_p(input, n), beside=(input, n,))
@@ -1136,7 +1136,7 @@ _c_polygamma_table = _c_polygamma.table
 def polygamma(n: int, input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_polygamma, n, input, out=out)
+            return call_overrides(_c_polygamma, n, input, out=out)
         return write_out('polygamma', out, polygamma(n, input))
     try:
         key = input._key
@@ -1197,7 +1197,7 @@ _c_mvlgamma_table = _c_mvlgamma.table
 def mvlgamma(input: Any, p: int, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_mvlgamma, input, p, out=out)
+            return call_overrides(_c_mvlgamma, input, p, out=out)
         return write_out('mvlgamma', out, mvlgamma(input, p))
     try:
         key = input._key

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tensocket_core.dispatch.modes import STATE
-from tensocket_core.dispatch.overrides import handle, overridden
+from tensocket_core.dispatch.overrides import call_torch_function, overridden
 from tensocket_core.keys import AUTOGRAD
 from tensocket_core.tensor import tensor_methods
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError
@@ -114,7 +114,8 @@ class InteropMethods:
             A new tensor: on this tensor's memory with the values of ``other``, or with ``assign`` on that of ``other``.
         """
         if overridden(self, other):
-            return handle("module_load", InteropMethods.module_load, (self, other), (self, other), {"assign": assign})
+            return call_torch_function("module_load", InteropMethods.module_load, (self, other), (self, other),
+                                       {"assign": assign})
         return (other if assign else self.copy_(other)).detach()
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from tensocket_core.autograd.inference import is_inference
 from tensocket_core.autograd.inplace import check_no_leaf
 from tensocket_core.dispatch.lazy import plain_handle
 from tensocket_core.dispatch.modes import STATE
-from tensocket_core.dispatch.overrides import handle, overridden
+from tensocket_core.dispatch.overrides import call_torch_function, overridden
 from tensocket_core.formats import check_format, contiguous_format, layout, strided
 from tensocket_core.geometry import memory_of, memory_offset, normalize_axis
 from tensocket_core.keys import AUTOGRAD, WRAPPER
@@ -54,7 +54,8 @@ class StorageMethods:
     def stride(self, dim: int | None = None) -> Any:
         """Return the strides in elements, or the stride of one dimension."""
         if self._key & WRAPPER and overridden(self):
-            return handle("stride", StorageMethods.stride, (self,), (self,) if dim is None else (self, dim), {})
+            return call_torch_function("stride", StorageMethods.stride, (self,), (self,) if dim is None else (self,
+                                                                                                              dim), {})
         strides = public_strides(self._array)
         return strides if dim is None else strides[normalize_axis("stride", dim, len(strides))]
 

@@ -10,10 +10,10 @@ from tensocket_core.device import open_entry
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.overrides import (
+    call_torch_function,
     default_torch_function,
     disabled_torch_dispatch,
     disabled_torch_function,
-    handle,
     overridden,
     version_counter,
 )
@@ -73,7 +73,7 @@ class SubclassHooks:
     def size(self: Any, dim: int | None = None) -> Any:
         """Return the shape, or the size of one dimension."""
         if self._key & WRAPPER and overridden(self):
-            return handle("size", SubclassHooks.size, (self,), (self,) if dim is None else (self, dim), {})
+            return call_torch_function("size", SubclassHooks.size, (self,), (self,) if dim is None else (self, dim), {})
         return self.shape if dim is None else self._array.shape[normalize_axis("size", dim, self.ndim)]
 
     @classmethod
@@ -122,7 +122,7 @@ def _seen(name: str) -> Callable[..., Any]:
         @wraps(plain)
         def method(self: Any, *args: Any, **keywords: Any) -> Any:
             if overridden(self, *args):
-                return handle(name, plain, (self, *args), (self, *args), keywords)
+                return call_torch_function(name, plain, (self, *args), (self, *args), keywords)
             return plain(self, *args, **keywords)
 
         _SEEN[name] = method

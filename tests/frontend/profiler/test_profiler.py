@@ -15,15 +15,15 @@ from tensocket import nn, profiler
 from tensocket.autograd import profiler as older
 from tensocket.profiler import ProfilerAction, ProfilerActivity, events, profiling, record_function, schedule
 from tensocket_core.dispatch.modes import ACTIVE, STATE
-from tensocket_core.recording import SPECIAL
+from tensocket_core.recording import RECORDING_SLOW_PATHS
 
 
 @pytest.fixture(autouse=True)
 def _nothing_stays_on() -> Any:
-    before = len(ACTIVE), len(SPECIAL)
+    before = len(ACTIVE), len(RECORDING_SLOW_PATHS)
     yield
     assert STATE.tracer is None
-    assert (len(ACTIVE), len(SPECIAL)) == before
+    assert (len(ACTIVE), len(RECORDING_SLOW_PATHS)) == before
 
 
 def names(p: Any) -> list[str]:

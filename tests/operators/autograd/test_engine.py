@@ -17,7 +17,7 @@ import tensocket_operators as torch
 from tensocket_core.autograd.engine import queue_callback
 from tensocket_core.autograd.node import MultiNode, Node
 from tensocket_core.device import open_entry, thread_streams
-from tensocket_core.recording import SPECIAL
+from tensocket_core.recording import RECORDING_SLOW_PATHS
 from tensocket_core.tensor import Tensor
 from tensocket_operators.autograd import Function
 
@@ -351,10 +351,10 @@ def test_backward_uses_the_streams_of_forward() -> None:
     y = Watch.apply(x)
     stream = torch.Stream("ref:0")
     with stream:
-        assert SPECIAL == [None]
+        assert RECORDING_SLOW_PATHS == [None]
         z = Watch.apply(y)
         own = entry.stream
-    assert SPECIAL == []
+    assert RECORDING_SLOW_PATHS == []
     default = entry.stream
     assert own is not default
     Watch.apply(z).sum().backward(retain_graph=True)
@@ -484,7 +484,7 @@ def test_nodes_have_no_dict() -> None:
     x = leaf(1.0)
     assert not hasattr(x.exp().grad_fn, "__dict__")
     assert issubclass(MultiNode, Node)
-    np.testing.assert_equal(SPECIAL, [])
+    np.testing.assert_equal(RECORDING_SLOW_PATHS, [])
 
 
 @pytest.mark.parametrize("retain", [False, True])

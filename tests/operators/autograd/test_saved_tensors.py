@@ -14,7 +14,7 @@ import pytest
 
 import tensocket_operators as torch
 from tensocket_core.autograd import anomaly
-from tensocket_core.recording import SPECIAL
+from tensocket_core.recording import RECORDING_SLOW_PATHS
 from tensocket_operators import functions as F
 from tensocket_operators.autograd import Function, graph
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
@@ -22,9 +22,9 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
 
 @pytest.fixture(autouse=True)
 def nothing_special() -> Iterator[None]:
-    assert SPECIAL == []
+    assert RECORDING_SLOW_PATHS == []
     yield
-    assert SPECIAL == []
+    assert RECORDING_SLOW_PATHS == []
 
 
 def leaf(values: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tensocket_operators as tc
-from tensocket_core.autograd.rebase import LostHistory
+from tensocket_core.autograd.view_history import LostHistory
 from tensocket_operators import inference_mode, no_grad
 from tensocket_operators.autograd import Function
 from tensocket_plugins.contract.errors import AutogradError

@@ -20,7 +20,7 @@ from tensocket_core.autograd.graph import saved_tensors_hooks
 from tensocket_core.autograd.node import Node
 from tensocket_core.dispatch.modes import ACTIVE, STATE
 from tensocket_core.dispatch.overrides import TorchFunctionMode
-from tensocket_core.recording import SPECIAL
+from tensocket_core.recording import RECORDING_SLOW_PATHS
 from tensocket_core.tensor import Tensor
 from tensocket_operators import functions as F
 from tensocket_operators.autograd import Function
@@ -261,7 +261,8 @@ FAILURES: dict[str, Callable[[Any], Any]] = {
 
 def state() -> tuple[Any, ...]:
     """What a thread's modes are."""
-    return (list(ACTIVE), list(SPECIAL), STATE.include, STATE.exclude, STATE.function_modes, STATE.dispatch_modes,
+    return (list(ACTIVE), list(RECORDING_SLOW_PATHS), STATE.include, STATE.exclude, STATE.function_modes,
+            STATE.dispatch_modes,
             STATE.transforms, STATE.inference, STATE.overrides_off, current_pass(), str(torch.ones(1).device))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import tensocket_operators as torch
 from tensocket_core.dispatch.modes import ACTIVE, thread_state
 from tensocket_core.dispatch.trace import Call, Tracer, describe
-from tensocket_core.recording import SPECIAL, Reason
+from tensocket_core.recording import RECORDING_SLOW_PATHS, SlowPathReason
 from tensocket_operators import functions as F
 from tensocket_operators.library import Library
 
@@ -21,7 +21,7 @@ from tensocket_operators.library import Library
 @contextmanager
 def traced(file: Any = None) -> Iterator[list[Call]]:
     calls: list[Call] = []
-    reason = Reason()
+    reason = SlowPathReason()
     with thread_state(tracer=Tracer(file, calls)):
         yield calls
     del reason
@@ -37,7 +37,7 @@ def test_a_call_has_a_key_a_path_and_arguments() -> None:
     assert [c.name for c in calls] == ["mul", "detach", "sum"]
     assert str(calls[0]) == ("[call] op=[mul] key=[float32 autograd number:float] path=[autograd > ref:0 generated] "
                              "args=(float32[2, 3]@ref:0, 2.5)")
-    assert ACTIVE == SPECIAL == []
+    assert ACTIVE == RECORDING_SLOW_PATHS == []
 
 
 def test_calls_of_composites_are_nested() -> None:

@@ -19,7 +19,7 @@ from tensocket_core.dispatch.modes import ACTIVE, STATE
 from tensocket_core.dispatch.overrides import TorchFunctionMode
 from tensocket_core.dispatch.registry import clear_tables
 from tensocket_core.launch import entries as native
-from tensocket_core.recording import SPECIAL
+from tensocket_core.recording import RECORDING_SLOW_PATHS
 from tensocket_operators.autograd import Function
 from tensocket_operators.transforms import grad, jvp, vmap
 
@@ -34,7 +34,7 @@ def eager_switching() -> Iterator[None]:
     yield
     sys.setswitchinterval(before)
     assert ACTIVE == []
-    assert SPECIAL == []
+    assert RECORDING_SLOW_PATHS == []
     assert (STATE.include, STATE.exclude, STATE.function_modes, STATE.transforms) == (0, 0, (), ())
     assert thread_streams() is None
 
@@ -256,7 +256,7 @@ def test_modes_end_with_their_thread() -> None:
 
     run_indexed(body)
     gc.collect()
-    assert ACTIVE == SPECIAL == []
+    assert ACTIVE == RECORDING_SLOW_PATHS == []
     assert torch.is_grad_enabled()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import tensocket_operators as torch
 from tensocket_operators import functions as F
-from tensocket_operators.reductions.value_checks import extremes
+from tensocket_operators.reductions.value_checks import value_range
 from tensocket_plugins.contract.errors import ArgumentError
 
 #: Large arrays take long on the interpreter.
@@ -27,8 +27,8 @@ def test_extremes_are_elements(dtype: str, size: int, device: str) -> None:
         x = torch.tensor(values.tolist(), dtype=getattr(torch, dtype), device=device)
     except torch.errors.UnsupportedDtype:
         pytest.skip("the device lacks the dtype")
-    assert extremes(x) == (values.min(), values.max())
-    assert extremes(x[1::2]) == (values[1::2].min(), values[1::2].max())
+    assert value_range(x) == (values.min(), values.max())
+    assert value_range(x[1::2]) == (values[1::2].min(), values[1::2].max())
 
 
 @needs_cpu
@@ -37,9 +37,9 @@ def test_extremes_are_elements(dtype: str, size: int, device: str) -> None:
 def test_extremes_of_infinities_and_nan(dtype: str, size: int) -> None:
     x = torch.zeros(size, dtype=getattr(torch, dtype), device="cpu")
     x[3] = math.inf
-    assert extremes(x) == (0.0, math.inf)
+    assert value_range(x) == (0.0, math.inf)
     x[4] = math.nan
-    assert all(math.isnan(value) for value in extremes(x))
+    assert all(math.isnan(value) for value in value_range(x))
 
 
 @pytest.mark.parametrize("seed", range(20))

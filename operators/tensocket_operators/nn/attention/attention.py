@@ -197,7 +197,7 @@ def _rows_gradients(grad: Any, query: Any, key: Any, value: Any, mask: Any, is_c
 @composite(
     "attend_gradients(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor out, Tensor sums, "
     "bool is_causal, float scale) -> (Tensor, Tensor, Tensor)", method=False, function=False, direct=_gradients_direct,
-    kept=True)
+    replayable=True)
 def attend_gradients(grad: Any, query: Any, key: Any, value: Any, mask: Any, out: Any, sums: Any, is_causal: bool,
                      scale: float) -> Any:
     """Return the gradients of queries, keys and values of ``attend``, whose results are among the arguments."""
@@ -206,7 +206,7 @@ def attend_gradients(grad: Any, query: Any, key: Any, value: Any, mask: Any, out
 
 @composite(
     "attend(Tensor query, Tensor key, Tensor value, Tensor? mask, bool is_causal, float scale) -> (Tensor, Tensor)",
-    method=False, function=False, direct=_attend_direct, kept=True,
+    method=False, function=False, direct=_attend_direct, replayable=True,
     derivative=Derivative(lambda grads, query, key, value, mask, result0, result1, is_causal, scale: (*call(
         COMPOSITES["attend_gradients"], grads[0], query, key, value, mask, result0, result1, is_causal, scale), None)))
 def attend(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float) -> Any:

@@ -127,7 +127,7 @@ convolve: Final = Custom(
     _convolve,
     method=False,
     function=False,
-    kept=True,
+    replayable=True,
     derivative=Derivative(
         input=lambda grad, input_shape, weight, window: call(convolve_input, grad, weight, window,
                                                              tuple(input_shape[2:])),
@@ -141,7 +141,7 @@ convolve_input: Final[Custom] = Custom(
     _convolve_input,
     method=False,
     function=False,
-    kept=True,
+    replayable=True,
     derivative=Derivative(
         upstream=lambda grad, upstream_shape, weight, window: _cut(call(convolve, grad, weight, window),
                                                                    upstream_shape),
@@ -155,7 +155,7 @@ convolve_weight: Final[Custom] = Custom(
     _convolve_weight,
     method=False,
     function=False,
-    kept=True,
+    replayable=True,
     derivative=Derivative(
         upstream=lambda grad, upstream_shape, input, window: _cut(call(convolve, input, grad, window),
                                                                   upstream_shape),
@@ -361,42 +361,42 @@ _TRANSPOSED: Final = ("(Tensor input, Tensor weight, Tensor? bias=None, any stri
                       "any output_padding=0, int groups=1, any dilation=1) -> Tensor")
 
 
-@composite(f"conv1d{_FORWARD}", method=False, kept=True)
+@composite(f"conv1d{_FORWARD}", method=False, replayable=True)
 def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1) -> Any:
     """Convolve [B, C, L] or [C, L] with weights [O, C / groups, K]; padding may be 'valid' or 'same'."""
     return convolved("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(f"conv2d{_FORWARD}", method=False, kept=True)
+@composite(f"conv2d{_FORWARD}", method=False, replayable=True)
 def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1) -> Any:
     """Convolve [B, C, H, W] or [C, H, W] with weights [O, C / groups, K, K]; padding may be 'valid' or 'same'."""
     return convolved("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(f"conv3d{_FORWARD}", method=False, kept=True)
+@composite(f"conv3d{_FORWARD}", method=False, replayable=True)
 def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1) -> Any:
     """Convolve [B, C, D, H, W] or [C, D, H, W] with weights [O, C / groups, K, K, K]."""
     return convolved("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(f"conv_transpose1d{_TRANSPOSED}", method=False, kept=True)
+@composite(f"conv_transpose1d{_TRANSPOSED}", method=False, replayable=True)
 def conv_transpose1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Any:
     """Apply the transposed convolution with weights [C, O / groups, K] to [B, C, L] or [C, L]."""
     return upconvolved("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composite(f"conv_transpose2d{_TRANSPOSED}", method=False, kept=True)
+@composite(f"conv_transpose2d{_TRANSPOSED}", method=False, replayable=True)
 def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Any:
     """Apply the transposed convolution with weights [C, O / groups, K, K] to [B, C, H, W] or [C, H, W]."""
     return upconvolved("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composite(f"conv_transpose3d{_TRANSPOSED}", method=False, kept=True)
+@composite(f"conv_transpose3d{_TRANSPOSED}", method=False, replayable=True)
 def conv_transpose3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Any:
     """Apply the transposed convolution with weights [C, O / groups, K, K, K] to [B, C, D, H, W] or [C, D, H, W]."""

@@ -14,7 +14,7 @@ from tensocket_core.geometry import coalesce, element_strides
 from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_plugins.contract.dtypes import DType, int32
 from tensocket_plugins.ir.build.math import arithmetic_dtype
-from tensocket_plugins.ir.build.nest import Nest, dot, linear, parallel
+from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, linear, parallel
 from tensocket_plugins.ir.nodes import (
     Combine,
     Expr,
@@ -43,7 +43,7 @@ def _sum(result: Var, loops: Sequence[tuple[Var, Expr]], body: Sequence[Let], va
                   Combine((left,), (right,), (left + right,)))
 
 
-def _tap(nest: Nest, table: str, line: Expr, tap: Expr, taps: Expr, name: str) -> tuple[Let, Var]:
+def _tap(nest: ProgramBuilder, table: str, line: Expr, tap: Expr, taps: Expr, name: str) -> tuple[Let, Var]:
     """Return the entry of a table for a tap of an element."""
     var = Var(name, nest.index)
     return Let(var, cast(Load(table, line * taps + tap, int32), nest.index)), var
@@ -70,7 +70,7 @@ def resample_nest(dtype: DType, ranks: tuple[int, int], unit: bool, index: DType
 
     ``unit`` says that the last of the dimensions b has stride 1 in both arrays.
     """
-    nest, work = Nest("resample", index), arithmetic_dtype(dtype)
+    nest, work = ProgramBuilder("resample", index), arithmetic_dtype(dtype)
     nest.buffer("out0", dtype, writable=True)
     nest.buffer("in0", dtype)
     nest.buffer("positions", int32)
@@ -123,7 +123,7 @@ def _reach(array: Any) -> int:
 
 def fold_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
     """Compute ``out0[n.., i..] = sum over t.. of in0[n.., slots[i, t].., positions[i, t]..]``: sums of columns."""
-    nest, work = Nest("fold", index), arithmetic_dtype(dtype)
+    nest, work = ProgramBuilder("fold", index), arithmetic_dtype(dtype)
     nest.buffer("out0", dtype, writable=True)
     nest.buffer("in0", dtype)
     tables = [(nest.buffer(f"positions{d}", int32), nest.buffer(f"slots{d}", int32)) for d in range(dims)]
@@ -165,7 +165,7 @@ def channels_nest(dtype: DType, dims: int, unit: bool, index: DType) -> Program:
     This convolves each channel with kernels of its own. The result is contiguous; ``unit`` says that
     adjacent results read adjacent elements.
     """
-    nest, work = Nest("convolve_channels", index), arithmetic_dtype(dtype)
+    nest, work = ProgramBuilder("convolve_channels", index), arithmetic_dtype(dtype)
     nest.buffer("out0", dtype, writable=True)
     nest.buffer("in0", dtype)
     nest.buffer("in1", dtype)

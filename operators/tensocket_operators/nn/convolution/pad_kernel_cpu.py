@@ -13,7 +13,7 @@ from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.build.elements import MOVED_AS, load, moves, stores
 from tensocket_plugins.ir.build.math import arithmetic_dtype
-from tensocket_plugins.ir.build.nest import Nest, linear, parallel
+from tensocket_plugins.ir.build.nest import ProgramBuilder, linear, parallel
 from tensocket_plugins.ir.nodes import Expr, Let, LoopKind, Program, Stmt, Var, call, const, loop, select
 from tensocket_plugins.ir.schedule import Strategy
 
@@ -35,7 +35,7 @@ def border_nest(dtype: DType, dims: int, mode: str, index: DType) -> Program:
     Sizes are the number of images, their sizes, and the borders before and after each dimension. With mode
     ``constant`` the value is a number.
     """
-    nest = Nest(f"border_{mode}", index)
+    nest = ProgramBuilder(f"border_{mode}", index)
     held = dtype if mode == "constant" else MOVED_AS.get(dtype, dtype)
     nest.buffer("out0", held, writable=True)
     nest.buffer("in0", held)

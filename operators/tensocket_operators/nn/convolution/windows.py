@@ -107,7 +107,7 @@ resample: Final[Custom] = Custom(
     _resample,
     method=False,
     function=False,
-    kept=True,
+    replayable=True,
     derivative=Derivative(input=lambda grad, dim, taps: call(resample, grad, dim, taps.transposed)),
 )
 
@@ -173,7 +173,7 @@ fold_columns: Final[Custom] = Custom(
     _fold,
     method=False,
     function=False,
-    kept=True,
+    replayable=True,
     derivative=Derivative(input=lambda grad, windows: call(unfold_columns, grad, windows)),
 )
 #: Maps [n.., sizes..] to [n.., kernel.., outputs..].
@@ -183,7 +183,7 @@ unfold_columns: Final[Custom] = Custom(
     _unfold,
     method=False,
     function=False,
-    kept=True,
+    replayable=True,
     derivative=Derivative(input=lambda grad, windows: call(fold_columns, grad, windows)),
 )
 
@@ -251,7 +251,7 @@ pool_max: Final = Custom(
     _pool,
     method=False,
     function=False,
-    kept=True,
+    replayable=True,
     derivative=Derivative(input=lambda grads, result1, windows: (
         None if grads[0] is None else call(pool_max_gradient, grads[0], result1, windows))),
 )
@@ -261,7 +261,7 @@ pool_max_gradient: Final[Custom] = Custom(
     _pool_gradient,
     method=False,
     function=False,
-    kept=True,
+    replayable=True,
     derivative=Derivative(upstream=lambda grad, places, windows: picked(grad, places, len(windows))),
 )
 
@@ -292,6 +292,6 @@ constant_pad: Final[Custom] = Custom(
     _pad,
     method=False,
     function=False,
-    kept=True,
+    replayable=True,
     derivative=Derivative(input=lambda grad, pad: call(constant_pad, grad, tuple([-n for n in pad]), 0)),
 )

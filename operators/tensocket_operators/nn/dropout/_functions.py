@@ -7,7 +7,7 @@ from typing import Any
 from tensocket_core.dispatch.call import key_of
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
 from tensocket_core.dispatch.overrides import overridden
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.protocol import call_overrides
 
 from ...call_forms import foreign_key, public
 from ...records import COMPOSITES
@@ -210,7 +210,7 @@ _c_gumbel_softmax_table = _c_gumbel_softmax.table
 def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, dim: int = -1, *, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(logits):
-            return asked(_c_gumbel_softmax, logits, tau, hard, dim, axis=axis)
+            return call_overrides(_c_gumbel_softmax, logits, tau, hard, dim, axis=axis)
         dim = axis
     try:
         key = logits._key

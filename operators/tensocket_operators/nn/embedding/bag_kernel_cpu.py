@@ -12,7 +12,7 @@ from tensocket_core.launch.programs import launch
 from tensocket_plugins.contract.dtypes import DType, float64, int64
 from tensocket_plugins.ir.build.elements import load, stores
 from tensocket_plugins.ir.build.math import arithmetic_dtype
-from tensocket_plugins.ir.build.nest import Nest, parallel
+from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
 from tensocket_plugins.ir.nodes import (
     Assign,
     Declare,
@@ -71,7 +71,7 @@ class _Bags:
     def __init__(self, form: BagForm) -> None:
         self.form = form
         self.work = arithmetic_dtype(form.dtype)
-        self.nest = Nest("bags", int64)
+        self.nest = ProgramBuilder("bags", int64)
         self.nest.buffer("out0", form.dtype, writable=True)
         for name, dtype in (("in0", form.dtype), ("index", int64), ("starts", int64)):
             self.nest.buffer(name, dtype)

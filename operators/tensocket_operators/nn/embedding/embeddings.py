@@ -34,7 +34,7 @@ from ...indexing.kernel import table_rows
 from ...kinds.composite import composite
 from ...kinds.programs import processors_only
 from ...linalg.distances import lengths
-from ...reductions.value_checks import extremes
+from ...reductions.value_checks import value_range
 from .bag_kernel_cpu import sum_bags
 
 _INT64: Final = dtype_bit(int64)
@@ -57,7 +57,7 @@ def _check_indices(operator: str, indices: Any) -> None:
 
 @composite(
     "embedding_gradient(Tensor grad, Tensor indices, int[] shape, int padding_idx, bool scale_grad_by_freq, "
-    "bool sparse) -> Tensor", method=False, function=False, kept=True)
+    "bool sparse) -> Tensor", method=False, function=False, replayable=True)
 def embedding_gradient(grad: Any, indices: Any, shape: tuple[int, ...], padding_idx: int, scale_grad_by_freq: bool,
                        sparse: bool) -> Any:
     """Sum the gradients of each row, without those of the padding; by frequency, take their means.
@@ -120,7 +120,7 @@ def _rows_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> C
 @composite(
     "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) "
     "-> Tensor",
-    method=False, direct=_rows_direct, kept=True,
+    method=False, direct=_rows_direct, replayable=True,
     derivative=Derivative(weight=lambda grad, weight_shape, indices, padding_idx, scale_grad_by_freq, sparse: call(
         COMPOSITES["embedding_gradient"], grad, indices, weight_shape, padding_idx, scale_grad_by_freq, sparse)),
 )
@@ -228,7 +228,7 @@ def _check_offsets(input: Any, offsets: Any) -> None:
     if offsets is None or not offsets.shape[0] or not offsets._entry.holds_data:
         return
     if STATE.transforms or offsets._level or not offsets._entry.runtime.profile.host_resident:
-        first, last = extremes(offsets.select(0, 0))[0], extremes(offsets.select(0, -1))[1]
+        first, last = value_range(offsets.select(0, 0))[0], value_range(offsets.select(0, -1))[1]
     else:
         first, last = (int(offsets._host()[place]) for place in (0, -1))
     if first or last > input.numel():
@@ -416,7 +416,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
         )
     classes = int(input.amax().item()) + 1 if num_classes == -1 else num_classes
     if input.numel() and input._entry.holds_data:
-        low, high = extremes(input)
+        low, high = value_range(input)
         if not 0 <= low <= high < classes:
             raise ArgumentError("one_hot", f"classes from {low} to {high} of {classes}",
                                 "classes lie between 0 and num_classes - 1", "pass a larger num_classes")

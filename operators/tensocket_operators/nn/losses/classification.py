@@ -30,7 +30,7 @@ def _check_indices(input: Any, target: Any, weight: Any) -> None:
 
 @composite(
     "nll_loss(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, any reduction='mean') -> Tensor",
-    method=False, kept=True,
+    method=False, replayable=True,
     namespace="nn.functional",
 )
 def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: Any = "mean") -> Any:
@@ -54,7 +54,7 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
 @composite(
     "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, any reduction='mean', "
     "float label_smoothing=0.0) -> Tensor",
-    method=False, kept=True,
+    method=False, replayable=True,
     namespace="nn.functional",
 )
 def cross_entropy(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: Any = "mean",

@@ -16,7 +16,7 @@ from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.registry import COMPOSITES
 
 from ...kinds.composite import composite
-from ...kinds.normalized_row import BroadRow
+from ...kinds.normalized_row import RowOperator
 from .losses import reduced
 
 
@@ -49,13 +49,13 @@ def _functions() -> Any:
 
 _HIDDEN: Final[dict[str, Any]] = {"method": False, "function": False, "functions": _functions}
 
-score_totals: Final = BroadRow(
+score_totals: Final = RowOperator(
     "score_totals(Tensor input, int[] dims) -> (Tensor, Tensor)",
     "(top, sum(exp(input - top))) along dims, where top is the largest element.",
     _totals, ("row", "row"), **_HIDDEN, derivative=Derivative(
         input=lambda grads, input, result0, dims: None if grads[1] is None else (
             grads[1] * (input - result0.detach()).exp())))
-score_shares: Final[BroadRow] = BroadRow(
+score_shares: Final[RowOperator] = RowOperator(
     "score_shares(Tensor input, Tensor top, Tensor factor, Tensor? index, Tensor? less, int[] dims) -> Tensor",
     "exp(input - top) * factor, minus less at position index, with one value of each for a row.",
     _shares, ("full",), **_HIDDEN, derivative=Derivative(

@@ -10,7 +10,7 @@ from tensocket_core.device import DeviceEntry
 from tensocket_core.launch.programs import launch
 from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.ir.build.math import ExprMath
-from tensocket_plugins.ir.build.nest import Nest, parallel
+from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
 from tensocket_plugins.ir.nodes import (
     Expr,
     If,
@@ -44,7 +44,7 @@ class _Alignments:
     def __init__(self, kind: Kind, dtype: DType, log_sum: Callable[..., Any], never: float) -> None:
         self.kind, self.dtype, self.log_sum = kind, dtype, log_sum
         self.never = const(never, dtype)
-        self.nest = Nest(f"alignment_{kind}", int64)
+        self.nest = ProgramBuilder(f"alignment_{kind}", int64)
         for name, kept in (("out0", True), ("in0", False), ("in1", False)):
             self.nest.buffer(name, dtype, writable=kept)
         self.steps, self.count, self.width = self.nest.sizes("n", 3)

@@ -13,7 +13,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 
 from ...kinds.composite import composite
 from ...kinds.pointwise import Pointwise
-from ...reductions.value_checks import extremes
+from ...reductions.value_checks import value_range
 
 _HALF_LOG_2PI: Final = 0.5 * math.log(2 * math.pi)
 #: Reductions in the order of PyTorch's numbers.
@@ -222,7 +222,7 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction:
                          "input and target have one dtype", "convert the target with .to(input.dtype)")
     for name, values in (("inputs", input), ("targets", target)):
         if values._entry.runtime.profile.host_resident and values._entry.holds_data and values.numel():
-            low, high = extremes(values.detach())
+            low, high = value_range(values.detach())
             if not (low >= 0 and high <= 1):  # NaN is not a probability
                 raise ArgumentError("binary_cross_entropy", f"{name} from {low} to {high}",
                                     "inputs and targets are probabilities",
@@ -349,7 +349,7 @@ def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps
         ArgumentError: A variance is negative.
     """
     var = _variances(input, var)
-    if var._entry.holds_data and var.numel() and extremes(var.detach())[0] < 0:
+    if var._entry.holds_data and var.numel() and value_range(var.detach())[0] < 0:
         raise ArgumentError("gaussian_nll_loss", "a negative variance", "variances are not negative",
                             "predict their logarithm or apply softplus")
     given = var.detach()

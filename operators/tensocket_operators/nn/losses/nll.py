@@ -163,7 +163,7 @@ def _backward_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) 
 
 @composite(
     "class_loss_backward(Tensor upstream, Tensor input, Tensor target, Tensor? weight, bool scores, int ignore_index, "
-    "str reduction) -> Tensor", method=False, function=False, direct=_backward_direct, kept=True)
+    "str reduction) -> Tensor", method=False, function=False, direct=_backward_direct, replayable=True)
 def class_loss_backward(upstream: Any, input: Any, target: Any, weight: Any, scores: bool, ignore_index: int,
                         reduction: str) -> Any:
     """Return the gradient of ``class_loss``: (softmax(input) - 1 at the target) times factor and upstream gradient."""
@@ -180,7 +180,7 @@ def class_loss_backward(upstream: Any, input: Any, target: Any, weight: Any, sco
 
 @composite(
     "class_loss(Tensor input, Tensor target, Tensor? weight, bool scores, int ignore_index, str reduction) -> Tensor",
-    method=False, function=False, direct=_loss_direct, kept=True,
+    method=False, function=False, direct=_loss_direct, replayable=True,
     derivative=Derivative(input=lambda grad, input, target, weight, scores, ignore_index, reduction: call(
         COMPOSITES["class_loss_backward"], grad, input, target, weight, scores, ignore_index, reduction)))
 def class_loss(input: Any, target: Any, weight: Any, scores: bool, ignore_index: int, reduction: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from tensocket_core.device import DeviceEntry
 from tensocket_core.launch.programs import launch
 from tensocket_plugins.contract.dtypes import DType, float64, int64
-from tensocket_plugins.ir.build.nest import Nest, parallel
+from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
 from tensocket_plugins.ir.nodes import (
     Assign,
     Declare,
@@ -81,7 +81,7 @@ class _Labels:
     Labels are valid when a kernel starts, but other threads may change them while it runs.
     """
 
-    def __init__(self, nest: Nest, form: Form) -> None:
+    def __init__(self, nest: ProgramBuilder, form: Form) -> None:
         self._form, ignored, classes = form, nest.number("ignored", int64), nest.number("classes", int64)
         label, kept = Var("label", int64), call("ne", Var("label", int64), ignored)
         self.at, self.factor = Var("at", int64), Var("factor", form.dtype)
@@ -89,15 +89,15 @@ class _Labels:
         valid = call("min", call("max", label, const(0, int64)), classes - 1)
         self.lets: list[Stmt] = [Let(label, Load("labels", _ROW, int64)), Let(self.at, select(kept, valid, 0)),
                                  Let(self.factor, select(kept, weight, 0.0))]
-        self.kept = kept
+        self.replayable = kept
 
     def weigh(self, value: Expr) -> Expr:
         """Return a row's value times its factor, 0 if the row is ignored."""
-        return select(self.kept, value * self.factor if self._form.weighted else value, 0.0)
+        return select(self.replayable, value * self.factor if self._form.weighted else value, 0.0)
 
 
-def _nest(name: str, form: Form, result: str, inputs: Sequence[str]) -> Nest:
-    nest = Nest(name, int64)
+def _nest(name: str, form: Form, result: str, inputs: Sequence[str]) -> ProgramBuilder:
+    nest = ProgramBuilder(name, int64)
     nest.buffer(result, form.dtype, writable=True)
     for given in inputs:
         nest.buffer(given, form.dtype)
@@ -154,7 +154,7 @@ def gradient_nest(form: Form, scores: bool) -> Program:
     Buffers are ``out0``, shares ``in0`` (only for ``scores``), scales and labels, all without gaps; scalars are the
     numbers of rows and columns.
     """
-    nest = Nest("class_gradient", int64)
+    nest = ProgramBuilder("class_gradient", int64)
     nest.buffer("out0", form.dtype, writable=True)
     for name in ["in0", "scales"] if scores else ["scales"]:
         nest.buffer(name, form.dtype)

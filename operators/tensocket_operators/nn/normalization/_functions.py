@@ -7,7 +7,7 @@ from typing import Any
 from tensocket_core.dispatch.call import key_of
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
 from tensocket_core.dispatch.overrides import overridden
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.protocol import call_overrides
 
 from ...call_forms import MISSING, foreign_key, public, settled, write_out
 from ...records import COMPOSITES
@@ -20,11 +20,11 @@ _c_softmax_table = _c_softmax.table
 def softmax(input: Any, dim: Any = MISSING, dtype: Any = None, *, axis: Any = None, out: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input):
-            return asked(_c_softmax, input, dim, dtype, axis=axis, out=out)
+            return call_overrides(_c_softmax, input, dim, dtype, axis=axis, out=out)
         dim = settled('softmax', axis)
     if out is not None:
         if overridden(input, out):
-            return asked(_c_softmax, input, dim, dtype, out=out)
+            return call_overrides(_c_softmax, input, dim, dtype, out=out)
         return write_out('softmax', out, softmax(input, dim, dtype), exact=True)
     try:
         key = input._key
@@ -47,11 +47,11 @@ _c_log_softmax_table = _c_log_softmax.table
 def log_softmax(input: Any, dim: Any = MISSING, dtype: Any = None, *, axis: Any = None, out: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input):
-            return asked(_c_log_softmax, input, dim, dtype, axis=axis, out=out)
+            return call_overrides(_c_log_softmax, input, dim, dtype, axis=axis, out=out)
         dim = settled('log_softmax', axis)
     if out is not None:
         if overridden(input, out):
-            return asked(_c_log_softmax, input, dim, dtype, out=out)
+            return call_overrides(_c_log_softmax, input, dim, dtype, out=out)
         return write_out('log_softmax', out, log_softmax(input, dim, dtype), exact=True)
     try:
         key = input._key

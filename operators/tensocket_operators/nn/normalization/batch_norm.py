@@ -33,7 +33,7 @@ from tensocket_plugins.ir.nodes import call as ir_call
 from tensocket_plugins.ir.schedule import Strategy
 
 from ...kinds.composite import composite
-from ...kinds.planned_paths import apart
+from ...kinds.pointwise_planner import is_same_or_disjoint
 from .normalization import (
     Form,
     _by_channel,
@@ -68,7 +68,7 @@ def _moved(running: tuple[Any, Any], values: tuple[Any, Any], momentum: float, f
     if ACTIVE or dtype is None or not key == var._key == values[0]._key & ~AUTOGRAD or key & (AUTOGRAD | WRAPPER):
         return False
     entry = mean._entry
-    if entry.runtime.target is None or not apart(*arrays) or not (
+    if entry.runtime.target is None or not is_same_or_disjoint(*arrays) or not (
             arrays[0].size == arrays[1].size == values[0]._array.size == values[1]._array.size):
         return False
     for x, array in zip(running, arrays, strict=True):
@@ -236,7 +236,7 @@ def _cut_off(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Calla
 
 
 @composite("normalize_known(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, float eps) -> Tensor",
-           method=False, function=False, direct=_cut_off, kept=True, derivative=Derivative(
+           method=False, function=False, direct=_cut_off, replayable=True, derivative=Derivative(
                lambda grad, input, weight, mean, var, eps, wanted: _known_gradients(
                    grad, input, weight, mean, var, eps, wanted)))
 def normalize_known(input: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> Any:

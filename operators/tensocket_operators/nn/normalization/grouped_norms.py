@@ -9,7 +9,7 @@ from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.registry import COMPOSITES
 
 from ...kinds.composite import composite
-from .row_norms import SAVED, WANTED, joint_gradients, normalize_rows, together
+from .row_norms import SAVED, WANTED, joint_gradients, normalize_rows, sum_present
 
 
 def _viewed(x: Any, shape: Any) -> Any:
@@ -28,12 +28,12 @@ def _parts_joint(grads: Any, input: Any, weight: Any, bias: Any, result1: Any, r
         return found
     more = joint_gradients((None, grads[1], grads[2]), _viewed(input, rows), None, None, result1, result2, eps, dims,
                   (wanted[0], False, False))[0]
-    return together(found[0], None if more is None else more.reshape(tuple(input.shape))), found[1], found[2]
+    return sum_present(found[0], None if more is None else more.reshape(tuple(input.shape))), found[1], found[2]
 
 
 @composite(
     "normalize_parts(Tensor input, Tensor? weight, Tensor? bias, float eps, any form) -> (Tensor, Tensor, Tensor)",
-    method=False, function=False, kept=True, derivative=Derivative(_parts_joint))
+    method=False, function=False, replayable=True, derivative=Derivative(_parts_joint))
 def normalize_parts(input: Any, weight: Any, bias: Any, eps: float, form: Any) -> tuple[Any, Any, Any]:
     """Apply normalize_rows to an input in another shape.
 
@@ -56,7 +56,7 @@ def normalize_parts(input: Any, weight: Any, bias: Any, eps: float, form: Any) -
 
 @composite(
     f"normalize_parts_gradients(Tensor upstream, Tensor input, Tensor? weight, Tensor? bias, {SAVED}, any form, "
-    "any wanted) -> Tensor[]", method=False, function=False, kept=True)
+    "any wanted) -> Tensor[]", method=False, function=False, replayable=True)
 def normalize_parts_gradients(upstream: Any, input: Any, weight: Any, bias: Any, mean: Any, square: Any, eps: float,
                               form: Any, wanted: tuple[bool, bool, bool]) -> tuple[Any, ...]:
     """Return the wanted gradients of input, weight and bias of ``normalize_parts``."""

@@ -16,7 +16,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 from tensocket_plugins.ir.build.math import arithmetic_dtype
 
 from ...kinds.composite import composite
-from ...reductions.value_checks import widened
+from ...reductions.value_checks import promoted_for_arithmetic
 from .grouped_norms import normalize_parts
 from .row_norms import normalize_rms, normalize_rows
 
@@ -108,7 +108,7 @@ def _check_end(operator: str, input: Any, shape: tuple[int, ...], weight: Any, b
 @composite(
     "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
     "bool cudnn_enable=True) -> Tensor",
-    method=False, kept=True,
+    method=False, replayable=True,
 )
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5,
                cudnn_enable: bool = True) -> Any:
@@ -133,7 +133,7 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
 
 
 @composite("rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
-           method=False, kept=True)
+           method=False, replayable=True)
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
     """Return input / sqrt(mean(input²) + eps) over the last dimensions, times weight.
 
@@ -176,7 +176,7 @@ def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any,
 
 def _statistics(input: Any, dims: tuple[int, ...], eps: float, keepdim: bool, weight: Any) -> tuple[Any, Any]:
     """Return mean and reciprocal standard deviation, in the dtype of the weight, if given."""
-    dtype, input = widened(input)
+    dtype, input = promoted_for_arithmetic(input)
     mean, var = input.mean(dims, keepdim), input.var(dims, keepdim=keepdim, correction=0)
     kept = dtype if weight is None else weight.dtype
     return mean.to(kept), (var + eps).rsqrt().to(kept)
@@ -190,7 +190,7 @@ def _by_channel(x: Any, rank: int) -> Any:
 @composite(
     "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
     "bool cudnn_enabled=True) -> Tensor",
-    method=False, kept=True,
+    method=False, replayable=True,
 )
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
                cudnn_enabled: bool = True) -> Any:

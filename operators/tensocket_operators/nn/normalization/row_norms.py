@@ -23,12 +23,12 @@ from tensocket_core.launch.plan import STATIC, Plan, Role, planned, tensor_only
 from tensocket_core.launch.private import private
 
 from ...kinds.composite import composite
-from ...kinds.normalized_row import BroadRow
+from ...kinds.normalized_row import RowOperator
 from ...kinds.programs import processors_only
-from ...kinds.row_blocks import BlockRow, Lies
+from ...kinds.row_blocks import RowLayout, RowsAndColumnSums
 
 
-def _affine(y: Any, weight: Any, bias: Any) -> Any:
+def _scale_and_shift(y: Any, weight: Any, bias: Any) -> Any:
     """``y * weight + bias`` as a function of the position."""
     if weight is None:
         return y if bias is None else lambda j: y(j) + bias(j)
@@ -39,7 +39,7 @@ def _scale(row: Any, square: Any, eps: Any) -> Any:
     return row.once(1 / row.m.sqrt(square + eps))
 
 
-def _standard(row: Any, x: Any, mean: Any, square: Any, eps: Any, one: bool = True) -> tuple[Any, Any]:
+def _standardize(row: Any, x: Any, mean: Any, square: Any, eps: Any, one: bool = True) -> tuple[Any, Any]:
     """Reciprocal deviation and normalised values, from known statistics: ``one`` of each for a row.
 
     Rows without mean are not centred.
@@ -57,13 +57,13 @@ def _standard(row: Any, x: Any, mean: Any, square: Any, eps: Any, one: bool = Tr
 def _forward(row: Any, x: Any, weight: Any, bias: Any, eps: Any) -> tuple[Any, ...]:
     mean, var = row.moments(x)
     scale = _scale(row, var, eps)
-    return _affine(lambda j: (x(j) - mean) * scale, weight, bias), mean, var
+    return _scale_and_shift(lambda j: (x(j) - mean) * scale, weight, bias), mean, var
 
 
 def _rms_forward(row: Any, x: Any, weight: Any, eps: Any) -> tuple[Any, ...]:
     (square,) = row.means(lambda j: x(j) * x(j))
     scale = _scale(row, square, eps)
-    return _affine(lambda j: x(j) * scale, weight, None), square
+    return _scale_and_shift(lambda j: x(j) * scale, weight, None), square
 
 
 def _input_gradient(row: Any, scale: Any, y: Any, h: Any, centred: bool) -> Any:
@@ -75,8 +75,8 @@ def _input_gradient(row: Any, scale: Any, y: Any, h: Any, centred: bool) -> Any:
 
 
 def _backward(row: Any, grad: Any, x: Any, weight: Any, mean: Any, square: Any, eps: Any) -> tuple[Any, ...]:
-    scale, y = _standard(row, x, mean, square, eps)
-    return (_input_gradient(row, scale, y, _affine(grad, weight, None), mean is not None),)
+    scale, y = _standardize(row, x, mean, square, eps)
+    return (_input_gradient(row, scale, y, _scale_and_shift(grad, weight, None), mean is not None),)
 
 
 def _backward_and_columns(row: Any, grad: Any, x: Any, weight: Any, mean: Any, square: Any,
@@ -84,23 +84,23 @@ def _backward_and_columns(row: Any, grad: Any, x: Any, weight: Any, mean: Any, s
     """Return the input's gradient, and what is summed over rows for those of weights and biases with a value per
     position.
     """
-    scale, y = _standard(row, x, mean, square, eps)
-    first = _input_gradient(row, scale, y, _affine(grad, weight, None), mean is not None)
+    scale, y = _standardize(row, x, mean, square, eps)
+    first = _input_gradient(row, scale, y, _scale_and_shift(grad, weight, None), mean is not None)
     return first, lambda j: grad(j) * y(j), grad
 
 
 def _sums(row: Any, grad: Any, x: Any, mean: Any, square: Any, eps: Any) -> tuple[Any, ...]:
-    _, y = _standard(row, x, mean, square, eps, False)
+    _, y = _standardize(row, x, mean, square, eps, False)
     along, total = row.sums(lambda j: grad(j) * y(j), grad)
     return along, total
 
 
 def _backward_and_sums(row: Any, grad: Any, x: Any, weight: Any, mean: Any, square: Any, eps: Any) -> tuple[Any, ...]:
     """Where weight and bias have one value per row, their gradients are the sums that the input's gradient needs."""
-    scale, y = _standard(row, x, mean, square, eps)
+    scale, y = _standardize(row, x, mean, square, eps)
     along, total = row.sums(lambda j: grad(j) * y(j), grad)
     slope, shift = row.once(along / row.count()), row.once(total / row.count())
-    factor = row.once(_affine(scale, weight, None)(None))
+    factor = row.once(_scale_and_shift(scale, weight, None)(None))
     if mean is None:
         return lambda j: factor * (grad(j) - y(j) * slope), along, total
     return lambda j: factor * ((grad(j) - shift) - y(j) * slope), along, total
@@ -122,7 +122,7 @@ def _normalized(x: Any, eps: float, dims: Any, centred: bool) -> tuple[Any, Any,
     return y, None, square
 
 
-def _turned(v: Any, x: Any, mean: Any, square: Any, eps: float, dims: Any) -> Any:
+def _normalization_jvp(v: Any, x: Any, mean: Any, square: Any, eps: float, dims: Any) -> Any:
     """Return the derivative of the normalisation, which is symmetric, times ``v``."""
     return call(normalize_backward, v, x, None, mean, square, eps, dims)
 
@@ -139,11 +139,12 @@ def _curvature(v: Any, g: Any, x: Any, eps: float, dims: Any, centred: bool) -> 
     common = (v * g).mean(dims, True) - along_v * along_g
     if centred:
         common = common - v.mean(dims, True) * g.mean(dims, True)
-    turned = along_g * _turned(v, x, mean, square, eps, dims) + along_v * _turned(g, x, mean, square, eps, dims)
+    turned = along_g * _normalization_jvp(v, x, mean, square, eps, dims) + along_v * _normalization_jvp(g, x, mean,
+            square, eps, dims)
     return -scale * (common * scale * y + turned)
 
 
-def together(*terms: Any) -> Any:
+def sum_present(*terms: Any) -> Any:
     """Return the sum of the terms that there are."""
     total = None
     for term in terms:
@@ -157,22 +158,22 @@ def _of_upstream(grads: Any, x: Any, weight: Any, mean: Any, square: Any, eps: f
     those of the input's gradient, of the sums of ``g * y`` and of the sums of g.
     """
     first, along, total = grads
-    first = None if first is None else _weighted(_turned(first, x, mean, square, eps, rows), weight)
+    first = None if first is None else _weighted(_normalization_jvp(first, x, mean, square, eps, rows), weight)
     along = None if along is None else along * _normalized(x, eps, rows, mean is not None)[0]
-    return together(first, along, None if total is None else total.expand(tuple(x.shape)))
+    return sum_present(first, along, None if total is None else total.expand(tuple(x.shape)))
 
 
 def _of_input(grads: Any, g: Any, x: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any) -> Any:
     """Likewise with respect to the input."""
     first, along, _ = grads
-    return together(
+    return sum_present(
         None if first is None else _curvature(first, _weighted(g, weight), x, eps, rows, mean is not None),
-        None if along is None else _turned(along * g, x, mean, square, eps, rows))
+        None if along is None else _normalization_jvp(along * g, x, mean, square, eps, rows))
 
 
 def _of_weight(grads: Any, g: Any, x: Any, mean: Any, square: Any, eps: float, rows: Any) -> Any:
     """Likewise with respect to the weight."""
-    return None if grads[0] is None else g * _turned(grads[0], x, mean, square, eps, rows)
+    return None if grads[0] is None else g * _normalization_jvp(grads[0], x, mean, square, eps, rows)
 
 
 def _summed_dims(weight: Any, rank: int) -> tuple[int, ...]:
@@ -232,7 +233,7 @@ def joint_gradients(grads: Any, input: Any, weight: Any, bias: Any, result1: Any
     count = math.prod([input.shape[d] for d in dims])
     of_mean = None if grads[1] is None else (grads[1] / count).expand(tuple(input.shape))
     of_var = None if grads[2] is None else grads[2] * (input - result1) * (2 / count)
-    return together(found[0], of_mean, of_var), found[1], found[2]
+    return sum_present(found[0], of_mean, of_var), found[1], found[2]
 
 
 def _rms_joint(grads: Any, input: Any, weight: Any, result1: Any, eps: Any, dims: Any,
@@ -241,7 +242,7 @@ def _rms_joint(grads: Any, input: Any, weight: Any, result1: Any, eps: Any, dims
     if grads[0] is not None:
         first, along, _ = _gradients(grads[0], input, weight, None, None, result1, eps, dims, (*wanted, False))
     if grads[1] is not None and wanted[0]:
-        first = together(first, grads[1] * input * (2 / math.prod([input.shape[d] for d in dims])))
+        first = sum_present(first, grads[1] * input * (2 / math.prod([input.shape[d] for d in dims])))
     return first, along
 
 
@@ -258,17 +259,17 @@ _PARTS: Final = 16
 
 _HIDDEN: Final[dict[str, Any]] = {"method": False, "function": False, "functions": _functions}
 
-normalize_rows: Final = BroadRow(
+normalize_rows: Final = RowOperator(
     "normalize_rows(Tensor input, Tensor? weight, Tensor? bias, float eps, int[] dims) -> (Tensor, Tensor, Tensor)",
     "((input - mean) / sqrt(var + eps) * weight + bias, mean, var) along dims.",
     _forward, ("full", "row", "row"), label="normalization", derivative=Derivative(joint_gradients), **_HIDDEN)
-normalize_rms: Final = BroadRow(
+normalize_rms: Final = RowOperator(
     "normalize_rms(Tensor input, Tensor? weight, float eps, int[] dims) -> (Tensor, Tensor)",
     "(input / sqrt(mean(input²) + eps) * weight, mean(input²)) along dims.",
     _rms_forward, ("full", "row"), label="rms_norm", derivative=Derivative(_rms_joint), **_HIDDEN)
 
 SAVED: Final = "Tensor? mean, Tensor square, float eps"
-normalize_backward: Final[BroadRow] = BroadRow(
+normalize_backward: Final[RowOperator] = RowOperator(
     f"normalize_backward(Tensor upstream, Tensor input, Tensor? weight, {SAVED}, int[] dims) -> Tensor",
     "Gradient of the input of normalize_rows, or of normalize_rms without mean.",
     _backward, ("full",), **_HIDDEN, derivative=Derivative(
@@ -278,7 +279,7 @@ normalize_backward: Final[BroadRow] = BroadRow(
             (grad, None, None), upstream, input, weight, mean, square, eps, dims),
         weight=lambda grad, upstream, input, mean, square, eps, dims: _of_weight(
             (grad, None, None), upstream, input, mean, square, eps, dims)))
-normalize_sums: Final[BroadRow] = BroadRow(
+normalize_sums: Final[RowOperator] = RowOperator(
     f"normalize_sums(Tensor upstream, Tensor input, {SAVED}, int[] rows, int[] dims) -> (Tensor, Tensor)",
     "Sums of upstream * y and of upstream along dims, where y is the input normalised along rows.",
     _sums, ("row", "row"), **_HIDDEN, derivative=Derivative(
@@ -286,7 +287,7 @@ normalize_sums: Final[BroadRow] = BroadRow(
             (None, *grads), input, None, mean, square, eps, rows),
         input=lambda grads, upstream, input, mean, square, eps, rows: _of_input(
             (None, *grads), upstream, input, None, mean, square, eps, rows)))
-normalize_backward_sums: Final[BroadRow] = BroadRow(
+normalize_backward_sums: Final[RowOperator] = RowOperator(
     f"normalize_backward_sums(Tensor upstream, Tensor input, Tensor? weight, {SAVED}, int[] dims) -> "
     "(Tensor, Tensor, Tensor)",
     "normalize_backward with a weight for each row, and the sums of upstream * y and of upstream along dims.",
@@ -323,13 +324,13 @@ def _plan_all(entry: DeviceEntry, args: Sequence[Any], arrays: Sequence[Any]) ->
     return _ALL_GRADIENTS.plan(entry, lying, shape, (count, length), 1, sizes)
 
 
-_LYING: Final[tuple[Lies, ...]] = ("full", "full", "column", "row", "row")
-_ALL_GRADIENTS: Final = BlockRow("normalize_backward_columns", _backward_and_columns, 2)
+_LYING: Final[tuple[RowLayout, ...]] = ("full", "full", "column", "row", "row")
+_ALL_GRADIENTS: Final = RowsAndColumnSums("normalize_backward_columns", _backward_and_columns, 2)
 
 
 @composite(
     f"normalize_backward_columns(Tensor upstream, Tensor input, Tensor? weight, {SAVED}, int[] rows, int[] dims) -> "
-    "(Tensor, Tensor, Tensor)", method=False, function=False, direct=_one_pass, kept=True)
+    "(Tensor, Tensor, Tensor)", method=False, function=False, direct=_one_pass, replayable=True)
 def normalize_backward_columns(upstream: Any, input: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any,
                                dims: Any) -> Any:
     """normalize_backward along rows, and the sums of upstream * y and of upstream along dims.
@@ -346,7 +347,7 @@ def normalize_backward_columns(upstream: Any, input: Any, weight: Any, mean: Any
 
 @composite(
     f"normalize_gradients(Tensor upstream, Tensor input, Tensor? weight, Tensor? bias, {SAVED}, int[] dims, "
-    "any wanted) -> Tensor[]", method=False, function=False, kept=True)
+    "any wanted) -> Tensor[]", method=False, function=False, replayable=True)
 def normalize_gradients(upstream: Any, input: Any, weight: Any, bias: Any, mean: Any, square: Any, eps: float,
                         dims: Any, wanted: tuple[bool, bool, bool]) -> tuple[Any, ...]:
     """Gradients of input, weight and bias, as far as they are wanted, of values that are normalised along dims."""

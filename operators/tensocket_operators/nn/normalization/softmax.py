@@ -9,7 +9,7 @@ from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 
 from ...kinds.composite import composite
-from ...kinds.row import Row
+from ...kinds.row import SoftmaxLike
 
 
 def _softmax(row: Any, x: Any) -> Any:
@@ -39,7 +39,7 @@ def _functions() -> Any:
     return functions
 
 
-softmax_rows: Final = Row(
+softmax_rows: Final = SoftmaxLike(
     "softmax_rows(Tensor input, int dim) -> Tensor",
     "exp(input) / sum(exp(input)) along dim.",
     _softmax,
@@ -48,7 +48,7 @@ softmax_rows: Final = Row(
     function=False,
     derivative=Derivative(input=lambda grad, result, dim: call(softmax_backward, grad, result, dim)),
 )
-log_softmax_rows: Final = Row(
+log_softmax_rows: Final = SoftmaxLike(
     "log_softmax_rows(Tensor input, int dim) -> Tensor",
     "log(softmax(input)) along dim.",
     _log_softmax,
@@ -57,7 +57,7 @@ log_softmax_rows: Final = Row(
     function=False,
     derivative=Derivative(input=lambda grad, result, dim: call(log_softmax_backward, grad, result, dim)),
 )
-softmax_backward: Final[Row] = Row(
+softmax_backward: Final[SoftmaxLike] = SoftmaxLike(
     "softmax_backward(Tensor upstream, Tensor output, int dim) -> Tensor",
     "Gradient of softmax.",
     _softmax_backward,
@@ -71,7 +71,7 @@ softmax_backward: Final[Row] = Row(
         ),
     ),
 )
-log_softmax_backward: Final[Row] = Row(
+log_softmax_backward: Final[SoftmaxLike] = SoftmaxLike(
     "log_softmax_backward(Tensor upstream, Tensor output, int dim) -> Tensor",
     "Gradient of log_softmax.",
     _log_softmax_backward,

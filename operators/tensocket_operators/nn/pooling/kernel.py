@@ -13,7 +13,7 @@ from tensocket_core.launch.stream_use import note_use
 from tensocket_plugins.contract.dtypes import DType, int32, int64
 from tensocket_plugins.contract.launch_recorder import note_constant
 from tensocket_plugins.ir.build.math import arithmetic_dtype
-from tensocket_plugins.ir.build.nest import Nest, dot, linear, parallel
+from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, linear, parallel
 from tensocket_plugins.ir.nodes import (
     Assign,
     Combine,
@@ -83,7 +83,7 @@ def _first_largest(value: DType, index: DType) -> Combine:
 
 def pool_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
     """``out0[n.., o..]`` is the largest element of a window of ``in0``, ``out1`` its position in the dimensions."""
-    nest, work = Nest("pool_max", index), arithmetic_dtype(dtype)
+    nest, work = ProgramBuilder("pool_max", index), arithmetic_dtype(dtype)
     nest.buffer("out0", dtype, writable=True)
     nest.buffer("out1", int64, writable=True)
     nest.buffer("in0", dtype)
@@ -117,7 +117,7 @@ def even_pool_nest(dtype: DType, outer: int, dims: int, hop: int | None, unit: t
         unit: Whether the results' and the image's last strides are 1.
         index: Integer type of index arithmetic.
     """
-    nest, work = Nest("pool_max", index), arithmetic_dtype(dtype)
+    nest, work = ProgramBuilder("pool_max", index), arithmetic_dtype(dtype)
     nest.buffer("out0", dtype, writable=True)
     nest.buffer("out1", int64, writable=True)
     nest.buffer("in0", dtype)
@@ -176,7 +176,7 @@ def _pool_plan(entry: DeviceEntry, out: Any, source: Any, windows: tuple[Taps, .
 
 def pool_gradient_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
     """``out0[n.., i..]`` is the sum of ``in0[n.., o..]`` over the windows whose largest element it is."""
-    nest, work = Nest("pool_max_gradient", index), arithmetic_dtype(dtype)
+    nest, work = ProgramBuilder("pool_max_gradient", index), arithmetic_dtype(dtype)
     nest.buffer("out0", dtype, writable=True)
     nest.buffer("in0", dtype)
     nest.buffer("places", int64)
@@ -197,7 +197,7 @@ def pool_gradient_nest(dtype: DType, outer: int, dims: int, index: DType) -> Pro
 
 def pool_spread_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
     """The same for processors: every image by itself, window after window; ``out0`` is contiguous."""
-    nest, work = Nest("pool_max_spread", index), arithmetic_dtype(dtype)
+    nest, work = ProgramBuilder("pool_max_spread", index), arithmetic_dtype(dtype)
     nest.buffer("out0", dtype, writable=True)
     nest.buffer("in0", dtype)
     nest.buffer("places", int64)

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from tensocket_core.device import DeviceEntry
 from tensocket_core.launch.programs import launch
 from tensocket_plugins.contract.dtypes import DType, float64, int64
-from tensocket_plugins.ir.build.nest import Nest, parallel
+from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
 from tensocket_plugins.ir.nodes import (
     Assign,
     Declare,
@@ -53,7 +53,7 @@ class _Points:
 
     def __init__(self, kind: Kind, dtype: DType, count: int) -> None:
         self.kind, self.dtype, self.count = kind, dtype, count
-        self.nest = Nest(f"points_{kind}", int64)
+        self.nest = ProgramBuilder(f"points_{kind}", int64)
         for name, kept in (("out0", True), ("in0", False), ("in1", False)):
             self.nest.buffer(name, dtype, writable=kept)
         self.nest.buffer("index", int64)

@@ -98,14 +98,14 @@ def _max_pool(operator: str, dims: int, input: Any, *arguments: Any) -> tuple[An
 _MAX: Final = "(Tensor input, any kernel_size, any stride=None, any padding=0, any dilation=1, bool ceil_mode=False"
 
 
-@composite(f"max_pool1d_with_indices{_MAX}) -> (Tensor, Tensor)", method=False, kept=True)
+@composite(f"max_pool1d_with_indices{_MAX}) -> (Tensor, Tensor)", method=False, replayable=True)
 def max_pool1d_with_indices(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                             ceil_mode: bool = False) -> tuple[Any, Any]:
     """Return the largest element of every window of [B, C, L] or [C, L], and its position."""
     return _max_pool("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-@composite(f"max_pool2d_with_indices{_MAX}) -> (Tensor, Tensor)", method=False, kept=True,
+@composite(f"max_pool2d_with_indices{_MAX}) -> (Tensor, Tensor)", method=False, replayable=True,
            namespace="nn.functional")
 def max_pool2d_with_indices(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                             ceil_mode: bool = False) -> tuple[Any, Any]:
@@ -113,7 +113,7 @@ def max_pool2d_with_indices(input: Any, kernel_size: Any, stride: Any = None, pa
     return _max_pool("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-@composite(f"max_pool3d_with_indices{_MAX}) -> (Tensor, Tensor)", method=False, kept=True,
+@composite(f"max_pool3d_with_indices{_MAX}) -> (Tensor, Tensor)", method=False, replayable=True,
            namespace="nn.functional")
 def max_pool3d_with_indices(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                             ceil_mode: bool = False) -> tuple[Any, Any]:
@@ -121,21 +121,21 @@ def max_pool3d_with_indices(input: Any, kernel_size: Any, stride: Any = None, pa
     return _max_pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-@composite(f"max_pool1d{_MAX}) -> Tensor", method=False, kept=True)
+@composite(f"max_pool1d{_MAX}) -> Tensor", method=False, replayable=True)
 def max_pool1d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                ceil_mode: bool = False) -> Any:
     """Return the largest element of every window of [B, C, L] or [C, L]."""
     return _max_pool("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
-@composite(f"max_pool2d{_MAX}) -> Tensor", method=False, kept=True)
+@composite(f"max_pool2d{_MAX}) -> Tensor", method=False, replayable=True)
 def max_pool2d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                ceil_mode: bool = False) -> Any:
     """Return the largest element of every window of [B, C, H, W] or [C, H, W]."""
     return _max_pool("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
-@composite(f"max_pool3d{_MAX}) -> Tensor", method=False, kept=True)
+@composite(f"max_pool3d{_MAX}) -> Tensor", method=False, replayable=True)
 def max_pool3d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                ceil_mode: bool = False) -> Any:
     """Return the largest element of every window of [B, C, D, H, W] or [C, D, H, W]."""
@@ -216,14 +216,14 @@ _MEAN: Final = ("(Tensor input, any kernel_size, any stride=None, any padding=0,
                 "bool count_include_pad=True")
 
 
-@composite(f"avg_pool1d{_MEAN}) -> Tensor", method=False, kept=True)
+@composite(f"avg_pool1d{_MEAN}) -> Tensor", method=False, replayable=True)
 def avg_pool1d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                count_include_pad: bool = True) -> Any:
     """Return the mean of every window of [B, C, L] or [C, L]."""
     return _mean_pool("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-@composite(f"avg_pool2d{_MEAN}, int? divisor_override=None) -> Tensor", method=False, kept=True,
+@composite(f"avg_pool2d{_MEAN}, int? divisor_override=None) -> Tensor", method=False, replayable=True,
            namespace="nn.functional")
 def avg_pool2d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                count_include_pad: bool = True, divisor_override: int | None = None) -> Any:
@@ -232,7 +232,7 @@ def avg_pool2d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 
                       divisor_override)
 
 
-@composite(f"avg_pool3d{_MEAN}, int? divisor_override=None) -> Tensor", method=False, kept=True,
+@composite(f"avg_pool3d{_MEAN}, int? divisor_override=None) -> Tensor", method=False, replayable=True,
            namespace="nn.functional")
 def avg_pool3d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                count_include_pad: bool = True, divisor_override: int | None = None) -> Any:
@@ -321,40 +321,40 @@ def _with_windows(operator: str, result: Any, windows: Any) -> Any:
     return result if all(taps.outputs for taps in windows) else call(without_windows, result, operator)
 
 
-@composite("adaptive_avg_pool1d(Tensor input, any output_size) -> Tensor", method=False, kept=True)
+@composite("adaptive_avg_pool1d(Tensor input, any output_size) -> Tensor", method=False, replayable=True)
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
     """Return the means of windows that divide [B, C, L] or [C, L] into ``output_size`` parts."""
     return _adaptive_mean("adaptive_avg_pool1d", 1, input, output_size)
 
 
-@composite("adaptive_avg_pool2d(Tensor input, any output_size) -> Tensor", method=False, kept=True,
+@composite("adaptive_avg_pool2d(Tensor input, any output_size) -> Tensor", method=False, replayable=True,
            namespace="nn.functional")
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
     """Return means of windows that divide [B, C, H, W] or [C, H, W] into ``output_size`` parts; None keeps a size."""
     return _adaptive_mean("adaptive_avg_pool2d", 2, input, output_size)
 
 
-@composite("adaptive_avg_pool3d(Tensor input, any output_size) -> Tensor", method=False, kept=True,
+@composite("adaptive_avg_pool3d(Tensor input, any output_size) -> Tensor", method=False, replayable=True,
            namespace="nn.functional")
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     """Return means of windows that divide [B, C, D, H, W] or [C, D, H, W] into ``output_size``; None keeps a size."""
     return _adaptive_mean("adaptive_avg_pool3d", 3, input, output_size)
 
 
-@composite("adaptive_max_pool1d(Tensor input, any output_size) -> (Tensor, Tensor)", method=False, kept=True)
+@composite("adaptive_max_pool1d(Tensor input, any output_size) -> (Tensor, Tensor)", method=False, replayable=True)
 def adaptive_max_pool1d(input: Any, output_size: Any) -> tuple[Any, Any]:
     """Return the largest elements, and positions, of windows that divide [B, C, L] or [C, L] into ``output_size``."""
     return _adaptive_max("adaptive_max_pool1d", 1, input, output_size)
 
 
-@composite("adaptive_max_pool2d(Tensor input, any output_size) -> (Tensor, Tensor)", method=False, kept=True,
+@composite("adaptive_max_pool2d(Tensor input, any output_size) -> (Tensor, Tensor)", method=False, replayable=True,
            namespace="nn.functional")
 def adaptive_max_pool2d(input: Any, output_size: Any) -> tuple[Any, Any]:
     """Return the largest elements, and their positions, of windows that divide [B, C, H, W] or [C, H, W] into parts."""
     return _adaptive_max("adaptive_max_pool2d", 2, input, output_size)
 
 
-@composite("adaptive_max_pool3d(Tensor input, any output_size) -> (Tensor, Tensor)", method=False, kept=True,
+@composite("adaptive_max_pool3d(Tensor input, any output_size) -> (Tensor, Tensor)", method=False, replayable=True,
            namespace="nn.functional")
 def adaptive_max_pool3d(input: Any, output_size: Any) -> tuple[Any, Any]:
     """Return the largest elements, and their positions, of windows that divide [B, C, D, H, W] or [C, D, H, W]."""

@@ -45,7 +45,7 @@ def transposed(maps: Maps) -> Maps:
     return tuple([(dim, taps.transposed) for dim, taps in reversed(maps)])
 
 
-@composite("resample_maps(Tensor input, any maps) -> Tensor", method=False, function=False, kept=True,
+@composite("resample_maps(Tensor input, any maps) -> Tensor", method=False, function=False, replayable=True,
            derivative=Derivative(input=lambda grad, maps: resampled(grad, transposed(maps))))
 def resample_maps(input: Any, maps: Maps) -> Any:
     """Apply maps one after the other; half-precision values are rounded once, after the last map."""

@@ -7,7 +7,7 @@ from typing import Any
 from tensocket_core.dispatch.call import key_of
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
 from tensocket_core.dispatch.overrides import overridden
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.protocol import call_overrides
 
 from ...call_forms import foreign_key, public, write_out
 from ...kinds.out import written
@@ -21,7 +21,7 @@ _relu_table = _relu.table
 def relu(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_relu, input, out=out)
+            return call_overrides(_relu, input, out=out)
         if written(_relu, out, input):
             return out
         return write_out('relu', out, relu(input), beside=(input,))
@@ -65,7 +65,7 @@ _gelu_table = _gelu.table
 def gelu(input: Any, *, approximate: str = 'none', out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_gelu, input, approximate, out=out)
+            return call_overrides(_gelu, input, approximate, out=out)
         return write_out('gelu', out, gelu(input, approximate=approximate), exact=True, beside=(input,))
     try:
         key = input._key
@@ -107,7 +107,7 @@ _silu_table = _silu.table
 def silu(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_silu, input, out=out)
+            return call_overrides(_silu, input, out=out)
         if written(_silu, out, input):
             return out
         return write_out('silu', out, silu(input), beside=(input,))
@@ -132,7 +132,7 @@ _leaky_relu_table = _leaky_relu.table
 def leaky_relu(input: Any, negative_slope: float = 0.01, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_leaky_relu, input, negative_slope, out=out)
+            return call_overrides(_leaky_relu, input, negative_slope, out=out)
         return write_out('leaky_relu', out, leaky_relu(input, negative_slope), beside=(input,))
     try:
         key = input._key

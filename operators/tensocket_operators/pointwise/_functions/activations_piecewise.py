@@ -7,7 +7,7 @@ from typing import Any
 from tensocket_core.dispatch.call import key_of
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
 from tensocket_core.dispatch.overrides import overridden
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.protocol import call_overrides
 
 from ...call_forms import MISSING, foreign_key, public, settled, write_out
 from ...kinds.out import written
@@ -21,7 +21,7 @@ _softplus_table = _softplus.table
 def softplus(input: Any, beta: float = 1, threshold: float = 20, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_softplus, input, beta, threshold, out=out)
+            return call_overrides(_softplus, input, beta, threshold, out=out)
         return write_out('softplus', out, softplus(input, beta, threshold), exact=True, beside=(input,))
     try:
         key = input._key
@@ -44,7 +44,7 @@ _logsigmoid_table = _logsigmoid.table
 def logsigmoid(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_logsigmoid, input, out=out)
+            return call_overrides(_logsigmoid, input, out=out)
         if written(_logsigmoid, out, input):
             return out
         return write_out('logsigmoid', out, logsigmoid(input), exact=True, beside=(input,))
@@ -69,7 +69,7 @@ _mish_table = _mish.table
 def mish(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_mish, input, out=out)
+            return call_overrides(_mish, input, out=out)
         if written(_mish, out, input):
             return out
         return write_out('mish', out, mish(input), beside=(input,))
@@ -94,7 +94,7 @@ _hardsigmoid_table = _hardsigmoid.table
 def hardsigmoid(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_hardsigmoid, input, out=out)
+            return call_overrides(_hardsigmoid, input, out=out)
         if written(_hardsigmoid, out, input):
             return out
         return write_out('hardsigmoid', out, hardsigmoid(input), beside=(input,))
@@ -119,7 +119,7 @@ _hardswish_table = _hardswish.table
 def hardswish(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_hardswish, input, out=out)
+            return call_overrides(_hardswish, input, out=out)
         if written(_hardswish, out, input):
             return out
         return write_out('hardswish', out, hardswish(input), beside=(input,))
@@ -144,7 +144,7 @@ _hardshrink_table = _hardshrink.table
 def hardshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_hardshrink, input, lambd, out=out)
+            return call_overrides(_hardshrink, input, lambd, out=out)
         return write_out('hardshrink', out, hardshrink(input, lambd), exact=True, beside=(input,))
     try:
         key = input._key
@@ -167,7 +167,7 @@ _threshold_table = _threshold.table
 def threshold(input: Any, threshold: float, value: float, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_threshold, input, threshold, value, out=out)
+            return call_overrides(_threshold, input, threshold, value, out=out)
         return write_out('threshold', out, _threshold(input, threshold, value), beside=(input,))
     try:
         key = input._key
@@ -323,7 +323,7 @@ _c_softshrink_table = _c_softshrink.table
 def softshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_softshrink, input, lambd, out=out)
+            return call_overrides(_c_softshrink, input, lambd, out=out)
         return write_out('softshrink', out, softshrink(input, lambd))
     try:
         key = input._key
@@ -384,7 +384,7 @@ _c_glu_table = _c_glu.table
 def glu(input: Any, dim: int = -1, *, axis: Any = None) -> Any:
     if axis is not None:
         if overridden(input):
-            return asked(_c_glu, input, dim, axis=axis)
+            return call_overrides(_c_glu, input, dim, axis=axis)
         dim = axis
     try:
         key = input._key
@@ -407,7 +407,7 @@ _c_softmin_table = _c_softmin.table
 def softmin(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = None) -> Any:
     if dim is MISSING:
         if overridden(input):
-            return asked(_c_softmin, input, dim, dtype, axis=axis)
+            return call_overrides(_c_softmin, input, dim, dtype, axis=axis)
         dim = settled('softmin', axis)
     try:
         key = input._key

@@ -6,12 +6,12 @@ from typing import Any
 
 from tensocket_core.dispatch.call import key_of, warn_old_form
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
-from tensocket_core.dispatch.overrides import overridden, unanswered
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.overrides import not_implemented_or_raise, overridden
+from tensocket_core.dispatch.protocol import call_overrides
 from tensocket_core.keys import OPTIONAL, SCALAR, SCALAR_LEFT
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
-from ...call_forms import ONE, again, called_again, foreign_key, public, write_out
+from ...call_forms import ONE, foreign_key, public, retry_function, retry_operator, write_out
 from ...kinds.out import written
 from ...pointwise import arithmetic as _arithmetic
 from ...records import COMPOSITES, OPERATORS
@@ -27,12 +27,12 @@ def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
         alpha, other = other, last
     if alpha is not ONE:
         if overridden(input, other):
-            return asked(_add, input, other, alpha=alpha, out=out)
+            return call_overrides(_add, input, other, alpha=alpha, out=out)
         made = _arithmetic.with_alpha(input, other, alpha)
         return made if out is None else write_out('add', out, made, beside=(input, other,))
     if out is not None:
         if overridden(input, other, out):
-            return asked(_add, input, other, out=out)
+            return call_overrides(_add, input, other, out=out)
         if written(_add, out, input, other):
             return out
         return write_out('add', out, add(input, other), beside=(input, other,))
@@ -43,7 +43,7 @@ def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_add, add, input, other)
+        return retry_function(_add, add, input, other)
     if ACTIVE:
         return run_with_modes(_add, key, (input, other))
     try:
@@ -61,7 +61,7 @@ def __add__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__add__, _add, input, other, (input, other))
+        return retry_operator(__add__, _add, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_add, key, (input, other))
@@ -71,14 +71,14 @@ def __add__(input: Any, other: Any) -> Any:
             run = _add.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 def __radd__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__radd__, _add, input, other, (other, input))
+        return retry_operator(__radd__, _add, input, other, (other, input))
     try:
         if ACTIVE:
             return run_with_modes(_add, key, (other, input))
@@ -88,7 +88,7 @@ def __radd__(input: Any, other: Any) -> Any:
             run = _add.resolve(key)
         return run(other, input)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _sub = OPERATORS['sub']
@@ -102,12 +102,12 @@ def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
         alpha, other = other, last
     if alpha is not ONE:
         if overridden(input, other):
-            return asked(_sub, input, other, alpha=alpha, out=out)
+            return call_overrides(_sub, input, other, alpha=alpha, out=out)
         made = _arithmetic.with_alpha(input, other, alpha, -1)
         return made if out is None else write_out('sub', out, made, beside=(input, other,))
     if out is not None:
         if overridden(input, other, out):
-            return asked(_sub, input, other, out=out)
+            return call_overrides(_sub, input, other, out=out)
         if written(_sub, out, input, other):
             return out
         return write_out('sub', out, sub(input, other), beside=(input, other,))
@@ -118,7 +118,7 @@ def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_sub, sub, input, other)
+        return retry_function(_sub, sub, input, other)
     if ACTIVE:
         return run_with_modes(_sub, key, (input, other))
     try:
@@ -136,7 +136,7 @@ def __sub__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__sub__, _sub, input, other, (input, other))
+        return retry_operator(__sub__, _sub, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_sub, key, (input, other))
@@ -146,14 +146,14 @@ def __sub__(input: Any, other: Any) -> Any:
             run = _sub.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 def __rsub__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__rsub__, _sub, input, other, (other, input))
+        return retry_operator(__rsub__, _sub, input, other, (other, input))
     try:
         if ACTIVE:
             return run_with_modes(_sub, key, (other, input))
@@ -163,7 +163,7 @@ def __rsub__(input: Any, other: Any) -> Any:
             run = _sub.resolve(key)
         return run(other, input)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 subtract = sub
@@ -177,7 +177,7 @@ _mul_table = _mul.table
 def mul(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_mul, input, other, out=out)
+            return call_overrides(_mul, input, other, out=out)
         if written(_mul, out, input, other):
             return out
         return write_out('mul', out, mul(input, other), beside=(input, other,))
@@ -188,7 +188,7 @@ def mul(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_mul, mul, input, other)
+        return retry_function(_mul, mul, input, other)
     if ACTIVE:
         return run_with_modes(_mul, key, (input, other))
     try:
@@ -206,7 +206,7 @@ def __mul__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__mul__, _mul, input, other, (input, other))
+        return retry_operator(__mul__, _mul, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_mul, key, (input, other))
@@ -216,14 +216,14 @@ def __mul__(input: Any, other: Any) -> Any:
             run = _mul.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 def __rmul__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__rmul__, _mul, input, other, (other, input))
+        return retry_operator(__rmul__, _mul, input, other, (other, input))
     try:
         if ACTIVE:
             return run_with_modes(_mul, key, (other, input))
@@ -233,7 +233,7 @@ def __rmul__(input: Any, other: Any) -> Any:
             run = _mul.resolve(key)
         return run(other, input)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 multiply = mul
@@ -247,12 +247,12 @@ _div_table = _div.table
 def div(input: Any, other: Any, *, rounding_mode: Any = None, out: Any = None) -> Any:
     if rounding_mode is not None:
         if overridden(input, other):
-            return asked(_div, input, other, rounding_mode=rounding_mode, out=out)
+            return call_overrides(_div, input, other, rounding_mode=rounding_mode, out=out)
         made = _arithmetic.div_rounded(input, other, rounding_mode)
         return made if out is None else write_out('div', out, made, beside=(input, other,))
     if out is not None:
         if overridden(input, other, out):
-            return asked(_div, input, other, out=out)
+            return call_overrides(_div, input, other, out=out)
         if written(_div, out, input, other):
             return out
         return write_out('div', out, div(input, other), beside=(input, other,))
@@ -263,7 +263,7 @@ def div(input: Any, other: Any, *, rounding_mode: Any = None, out: Any = None) -
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_div, div, input, other)
+        return retry_function(_div, div, input, other)
     if ACTIVE:
         return run_with_modes(_div, key, (input, other))
     try:
@@ -281,7 +281,7 @@ def __truediv__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__truediv__, _div, input, other, (input, other))
+        return retry_operator(__truediv__, _div, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_div, key, (input, other))
@@ -291,14 +291,14 @@ def __truediv__(input: Any, other: Any) -> Any:
             run = _div.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 def __rtruediv__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__rtruediv__, _div, input, other, (other, input))
+        return retry_operator(__rtruediv__, _div, input, other, (other, input))
     try:
         if ACTIVE:
             return run_with_modes(_div, key, (other, input))
@@ -308,7 +308,7 @@ def __rtruediv__(input: Any, other: Any) -> Any:
             run = _div.resolve(key)
         return run(other, input)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 divide = div
@@ -323,7 +323,7 @@ _neg_table = _neg.table
 def neg(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_neg, input, out=out)
+            return call_overrides(_neg, input, out=out)
         if written(_neg, out, input):
             return out
         return write_out('neg', out, neg(input), exact=True, beside=(input,))
@@ -362,7 +362,7 @@ _abs_table = _abs.table
 def abs(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_abs, input, out=out)
+            return call_overrides(_abs, input, out=out)
         if written(_abs, out, input):
             return out
         return write_out('abs', out, abs(input), beside=(input,))
@@ -401,7 +401,7 @@ _floor_divide_table = _floor_divide.table
 def floor_divide(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_floor_divide, input, other, out=out)
+            return call_overrides(_floor_divide, input, other, out=out)
         if written(_floor_divide, out, input, other):
             return out
         return write_out('floor_divide', out, floor_divide(input, other), beside=(input, other,))
@@ -412,7 +412,7 @@ def floor_divide(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_floor_divide, floor_divide, input, other)
+        return retry_function(_floor_divide, floor_divide, input, other)
     if ACTIVE:
         return run_with_modes(_floor_divide, key, (input, other))
     try:
@@ -430,7 +430,7 @@ def __floordiv__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__floordiv__, _floor_divide, input, other, (input, other))
+        return retry_operator(__floordiv__, _floor_divide, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_floor_divide, key, (input, other))
@@ -440,14 +440,14 @@ def __floordiv__(input: Any, other: Any) -> Any:
             run = _floor_divide.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 def __rfloordiv__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__rfloordiv__, _floor_divide, input, other, (other, input))
+        return retry_operator(__rfloordiv__, _floor_divide, input, other, (other, input))
     try:
         if ACTIVE:
             return run_with_modes(_floor_divide, key, (other, input))
@@ -457,7 +457,7 @@ def __rfloordiv__(input: Any, other: Any) -> Any:
             run = _floor_divide.resolve(key)
         return run(other, input)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _remainder = OPERATORS['remainder']
@@ -468,7 +468,7 @@ _remainder_table = _remainder.table
 def remainder(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_remainder, input, other, out=out)
+            return call_overrides(_remainder, input, other, out=out)
         if written(_remainder, out, input, other):
             return out
         return write_out('remainder', out, remainder(input, other), beside=(input, other,))
@@ -479,7 +479,7 @@ def remainder(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_remainder, remainder, input, other)
+        return retry_function(_remainder, remainder, input, other)
     if ACTIVE:
         return run_with_modes(_remainder, key, (input, other))
     try:
@@ -497,7 +497,7 @@ def __mod__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__mod__, _remainder, input, other, (input, other))
+        return retry_operator(__mod__, _remainder, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_remainder, key, (input, other))
@@ -507,14 +507,14 @@ def __mod__(input: Any, other: Any) -> Any:
             run = _remainder.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 def __rmod__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__rmod__, _remainder, input, other, (other, input))
+        return retry_operator(__rmod__, _remainder, input, other, (other, input))
     try:
         if ACTIVE:
             return run_with_modes(_remainder, key, (other, input))
@@ -524,7 +524,7 @@ def __rmod__(input: Any, other: Any) -> Any:
             run = _remainder.resolve(key)
         return run(other, input)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _fmod = OPERATORS['fmod']
@@ -535,7 +535,7 @@ _fmod_table = _fmod.table
 def fmod(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_fmod, input, other, out=out)
+            return call_overrides(_fmod, input, other, out=out)
         if written(_fmod, out, input, other):
             return out
         return write_out('fmod', out, fmod(input, other), beside=(input, other,))
@@ -546,7 +546,7 @@ def fmod(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_fmod, fmod, input, other)
+        return retry_function(_fmod, fmod, input, other)
     if ACTIVE:
         return run_with_modes(_fmod, key, (input, other))
     try:
@@ -564,7 +564,7 @@ _maximum_table = _maximum.table
 def maximum(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_maximum, input, other, out=out)
+            return call_overrides(_maximum, input, other, out=out)
         if written(_maximum, out, input, other):
             return out
         return write_out('maximum', out, maximum(input, other), beside=(input, other,))
@@ -589,7 +589,7 @@ _minimum_table = _minimum.table
 def minimum(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_minimum, input, other, out=out)
+            return call_overrides(_minimum, input, other, out=out)
         if written(_minimum, out, input, other):
             return out
         return write_out('minimum', out, minimum(input, other), beside=(input, other,))
@@ -614,7 +614,7 @@ _clamp_min_table = _clamp_min.table
 def clamp_min(input: Any, min: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, min, out):
-            return asked(_clamp_min, input, min, out=out)
+            return call_overrides(_clamp_min, input, min, out=out)
         if written(_clamp_min, out, input, min):
             return out
         return write_out('clamp_min', out, clamp_min(input, min), beside=(input, min,))
@@ -625,7 +625,7 @@ def clamp_min(input: Any, min: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | min._key
     except AttributeError:
-        return called_again(_clamp_min, clamp_min, input, min)
+        return retry_function(_clamp_min, clamp_min, input, min)
     if ACTIVE:
         return run_with_modes(_clamp_min, key, (input, min))
     try:
@@ -643,7 +643,7 @@ _clamp_max_table = _clamp_max.table
 def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, max, out):
-            return asked(_clamp_max, input, max, out=out)
+            return call_overrides(_clamp_max, input, max, out=out)
         if written(_clamp_max, out, input, max):
             return out
         return write_out('clamp_max', out, clamp_max(input, max), beside=(input, max,))
@@ -654,7 +654,7 @@ def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | max._key
     except AttributeError:
-        return called_again(_clamp_max, clamp_max, input, max)
+        return retry_function(_clamp_max, clamp_max, input, max)
     if ACTIVE:
         return run_with_modes(_clamp_max, key, (input, max))
     try:
@@ -675,7 +675,7 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: 
         value, tensor1, tensor2 = tensor1, tensor2, last
     if out is not None:
         if overridden(input, tensor1, tensor2, out):
-            return asked(_addcmul, input, tensor1, tensor2, value, out=out)
+            return call_overrides(_addcmul, input, tensor1, tensor2, value, out=out)
         return write_out('addcmul', out, addcmul(input, tensor1, tensor2, value=value), beside=(input, tensor1, tensor2,))
     try:
         key = input._key | tensor1._key | tensor2._key
@@ -701,7 +701,7 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: 
         value, tensor1, tensor2 = tensor1, tensor2, last
     if out is not None:
         if overridden(input, tensor1, tensor2, out):
-            return asked(_addcdiv, input, tensor1, tensor2, value, out=out)
+            return call_overrides(_addcdiv, input, tensor1, tensor2, value, out=out)
         return write_out('addcdiv', out, addcdiv(input, tensor1, tensor2, value=value), beside=(input, tensor1, tensor2,))
     try:
         key = input._key | tensor1._key | tensor2._key
@@ -724,7 +724,7 @@ _lerp_table = _lerp.table
 def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, end, weight, out):
-            return asked(_lerp, input, end, weight, out=out)
+            return call_overrides(_lerp, input, end, weight, out=out)
         return write_out('lerp', out, lerp(input, end, weight), exact=True, beside=(input, end, weight,))
     try:
         key = input._key | end._key | (SCALAR[type(weight)] if type(weight) in SCALAR else weight._key)
@@ -750,7 +750,7 @@ def method_add_(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> 
         alpha, other = other, last
     if alpha is not ONE:
         if overridden(input, other):
-            return asked(_add_, input, other, alpha=alpha)
+            return call_overrides(_add_, input, other, alpha=alpha)
         other = _arithmetic.scaled_beside('add_', input, other, alpha)
     kind = type(other)
     try:
@@ -759,7 +759,7 @@ def method_add_(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> 
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_add_, method_add_, input, other)
+        return retry_function(_add_, method_add_, input, other)
     if ACTIVE:
         return run_with_modes(_add_, key, (input, other))
     try:
@@ -777,7 +777,7 @@ def __iadd__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__iadd__, _add_, input, other, (input, other))
+        return retry_operator(__iadd__, _add_, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_add_, key, (input, other))
@@ -787,7 +787,7 @@ def __iadd__(input: Any, other: Any) -> Any:
             run = _add_.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _sub_ = OPERATORS['sub_']
@@ -801,7 +801,7 @@ def method_sub_(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> 
         alpha, other = other, last
     if alpha is not ONE:
         if overridden(input, other):
-            return asked(_sub_, input, other, alpha=alpha)
+            return call_overrides(_sub_, input, other, alpha=alpha)
         other = _arithmetic.scaled_beside('sub_', input, other, alpha, -1)
     kind = type(other)
     try:
@@ -810,7 +810,7 @@ def method_sub_(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> 
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_sub_, method_sub_, input, other)
+        return retry_function(_sub_, method_sub_, input, other)
     if ACTIVE:
         return run_with_modes(_sub_, key, (input, other))
     try:
@@ -828,7 +828,7 @@ def __isub__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__isub__, _sub_, input, other, (input, other))
+        return retry_operator(__isub__, _sub_, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_sub_, key, (input, other))
@@ -838,7 +838,7 @@ def __isub__(input: Any, other: Any) -> Any:
             run = _sub_.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _mul_ = OPERATORS['mul_']
@@ -854,7 +854,7 @@ def method_mul_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_mul_, method_mul_, input, other)
+        return retry_function(_mul_, method_mul_, input, other)
     if ACTIVE:
         return run_with_modes(_mul_, key, (input, other))
     try:
@@ -872,7 +872,7 @@ def __imul__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__imul__, _mul_, input, other, (input, other))
+        return retry_operator(__imul__, _mul_, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_mul_, key, (input, other))
@@ -882,7 +882,7 @@ def __imul__(input: Any, other: Any) -> Any:
             run = _mul_.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _div_ = OPERATORS['div_']
@@ -893,7 +893,7 @@ _div__table = _div_.table
 def method_div_(input: Any, other: Any, *, rounding_mode: Any = None) -> Any:
     if rounding_mode is not None:
         if overridden(input, other):
-            return asked(_div_, input, other, rounding_mode=rounding_mode)
+            return call_overrides(_div_, input, other, rounding_mode=rounding_mode)
         return input.copy_(_arithmetic.div_rounded(input, other, rounding_mode))
     kind = type(other)
     try:
@@ -902,7 +902,7 @@ def method_div_(input: Any, other: Any, *, rounding_mode: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_div_, method_div_, input, other)
+        return retry_function(_div_, method_div_, input, other)
     if ACTIVE:
         return run_with_modes(_div_, key, (input, other))
     try:
@@ -920,7 +920,7 @@ def __itruediv__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__itruediv__, _div_, input, other, (input, other))
+        return retry_operator(__itruediv__, _div_, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_div_, key, (input, other))
@@ -930,7 +930,7 @@ def __itruediv__(input: Any, other: Any) -> Any:
             run = _div_.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _neg_ = OPERATORS['neg_']
@@ -992,7 +992,7 @@ def method_floor_divide_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_floor_divide_, method_floor_divide_, input, other)
+        return retry_function(_floor_divide_, method_floor_divide_, input, other)
     if ACTIVE:
         return run_with_modes(_floor_divide_, key, (input, other))
     try:
@@ -1010,7 +1010,7 @@ def __ifloordiv__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__ifloordiv__, _floor_divide_, input, other, (input, other))
+        return retry_operator(__ifloordiv__, _floor_divide_, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_floor_divide_, key, (input, other))
@@ -1020,7 +1020,7 @@ def __ifloordiv__(input: Any, other: Any) -> Any:
             run = _floor_divide_.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _remainder_ = OPERATORS['remainder_']
@@ -1036,7 +1036,7 @@ def method_remainder_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_remainder_, method_remainder_, input, other)
+        return retry_function(_remainder_, method_remainder_, input, other)
     if ACTIVE:
         return run_with_modes(_remainder_, key, (input, other))
     try:
@@ -1054,7 +1054,7 @@ def __imod__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__imod__, _remainder_, input, other, (input, other))
+        return retry_operator(__imod__, _remainder_, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_remainder_, key, (input, other))
@@ -1064,7 +1064,7 @@ def __imod__(input: Any, other: Any) -> Any:
             run = _remainder_.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _fmod_ = OPERATORS['fmod_']
@@ -1080,7 +1080,7 @@ def method_fmod_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_fmod_, method_fmod_, input, other)
+        return retry_function(_fmod_, method_fmod_, input, other)
     if ACTIVE:
         return run_with_modes(_fmod_, key, (input, other))
     try:
@@ -1103,7 +1103,7 @@ def method_clamp_min_(input: Any, min: Any) -> Any:
         else:
             key = input._key | min._key
     except AttributeError:
-        return called_again(_clamp_min_, method_clamp_min_, input, min)
+        return retry_function(_clamp_min_, method_clamp_min_, input, min)
     if ACTIVE:
         return run_with_modes(_clamp_min_, key, (input, min))
     try:
@@ -1129,7 +1129,7 @@ def method_clamp_max_(input: Any, max: Any) -> Any:
         else:
             key = input._key | max._key
     except AttributeError:
-        return called_again(_clamp_max_, method_clamp_max_, input, max)
+        return retry_function(_clamp_max_, method_clamp_max_, input, max)
     if ACTIVE:
         return run_with_modes(_clamp_max_, key, (input, max))
     try:
@@ -1213,7 +1213,7 @@ _c_clamp_table = _c_clamp.table
 def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, min, max, out):
-            return asked(_c_clamp, input, min, max, out=out)
+            return call_overrides(_c_clamp, input, min, max, out=out)
         return write_out('clamp', out, clamp(input, min, max))
     try:
         key = input._key | (OPTIONAL[type(min)] if type(min) in OPTIONAL else min._key) | (OPTIONAL[type(max)] if type(max) in OPTIONAL else max._key)
@@ -1239,7 +1239,7 @@ _c_where_table = _c_where.table
 def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(condition, input, other, out):
-            return asked(_c_where, condition, input, other, out=out)
+            return call_overrides(_c_where, condition, input, other, out=out)
         return write_out('where', out, where(condition, input, other), exact=True, beside=(condition, input, other,))
     try:
         key = condition._key | (OPTIONAL[type(input)] if type(input) in OPTIONAL else input._key) | (OPTIONAL[type(other)] if type(other) in OPTIONAL else other._key)

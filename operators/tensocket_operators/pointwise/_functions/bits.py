@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
-from tensocket_core.dispatch.overrides import overridden, unanswered
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.overrides import not_implemented_or_raise, overridden
+from tensocket_core.dispatch.protocol import call_overrides
 from tensocket_core.keys import SCALAR, SCALAR_LEFT
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
-from ...call_forms import again, called_again, public, write_out
+from ...call_forms import public, retry_function, retry_operator, write_out
 from ...kinds.out import written
 from ...records import OPERATORS
 
@@ -22,7 +22,7 @@ _bitwise_left_shift_table = _bitwise_left_shift.table
 def bitwise_left_shift(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_bitwise_left_shift, input, other, out=out)
+            return call_overrides(_bitwise_left_shift, input, other, out=out)
         if written(_bitwise_left_shift, out, input, other):
             return out
         return write_out('bitwise_left_shift', out, bitwise_left_shift(input, other), beside=(input, other,))
@@ -33,7 +33,7 @@ def bitwise_left_shift(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_bitwise_left_shift, bitwise_left_shift, input, other)
+        return retry_function(_bitwise_left_shift, bitwise_left_shift, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_left_shift, key, (input, other))
     try:
@@ -51,7 +51,7 @@ def __lshift__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__lshift__, _bitwise_left_shift, input, other, (input, other))
+        return retry_operator(__lshift__, _bitwise_left_shift, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_bitwise_left_shift, key, (input, other))
@@ -61,14 +61,14 @@ def __lshift__(input: Any, other: Any) -> Any:
             run = _bitwise_left_shift.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 def __rlshift__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__rlshift__, _bitwise_left_shift, input, other, (other, input))
+        return retry_operator(__rlshift__, _bitwise_left_shift, input, other, (other, input))
     try:
         if ACTIVE:
             return run_with_modes(_bitwise_left_shift, key, (other, input))
@@ -78,7 +78,7 @@ def __rlshift__(input: Any, other: Any) -> Any:
             run = _bitwise_left_shift.resolve(key)
         return run(other, input)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _bitwise_right_shift = OPERATORS['bitwise_right_shift']
@@ -89,7 +89,7 @@ _bitwise_right_shift_table = _bitwise_right_shift.table
 def bitwise_right_shift(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_bitwise_right_shift, input, other, out=out)
+            return call_overrides(_bitwise_right_shift, input, other, out=out)
         if written(_bitwise_right_shift, out, input, other):
             return out
         return write_out('bitwise_right_shift', out, bitwise_right_shift(input, other), beside=(input, other,))
@@ -100,7 +100,7 @@ def bitwise_right_shift(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_bitwise_right_shift, bitwise_right_shift, input, other)
+        return retry_function(_bitwise_right_shift, bitwise_right_shift, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_right_shift, key, (input, other))
     try:
@@ -118,7 +118,7 @@ def __rshift__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__rshift__, _bitwise_right_shift, input, other, (input, other))
+        return retry_operator(__rshift__, _bitwise_right_shift, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_bitwise_right_shift, key, (input, other))
@@ -128,14 +128,14 @@ def __rshift__(input: Any, other: Any) -> Any:
             run = _bitwise_right_shift.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 def __rrshift__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__rrshift__, _bitwise_right_shift, input, other, (other, input))
+        return retry_operator(__rrshift__, _bitwise_right_shift, input, other, (other, input))
     try:
         if ACTIVE:
             return run_with_modes(_bitwise_right_shift, key, (other, input))
@@ -145,7 +145,7 @@ def __rrshift__(input: Any, other: Any) -> Any:
             run = _bitwise_right_shift.resolve(key)
         return run(other, input)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _bitwise_left_shift_ = OPERATORS['bitwise_left_shift_']
@@ -161,7 +161,7 @@ def method_bitwise_left_shift_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_bitwise_left_shift_, method_bitwise_left_shift_, input, other)
+        return retry_function(_bitwise_left_shift_, method_bitwise_left_shift_, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_left_shift_, key, (input, other))
     try:
@@ -179,7 +179,7 @@ def __ilshift__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__ilshift__, _bitwise_left_shift_, input, other, (input, other))
+        return retry_operator(__ilshift__, _bitwise_left_shift_, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_bitwise_left_shift_, key, (input, other))
@@ -189,7 +189,7 @@ def __ilshift__(input: Any, other: Any) -> Any:
             run = _bitwise_left_shift_.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _bitwise_right_shift_ = OPERATORS['bitwise_right_shift_']
@@ -205,7 +205,7 @@ def method_bitwise_right_shift_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_bitwise_right_shift_, method_bitwise_right_shift_, input, other)
+        return retry_function(_bitwise_right_shift_, method_bitwise_right_shift_, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_right_shift_, key, (input, other))
     try:
@@ -223,7 +223,7 @@ def __irshift__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__irshift__, _bitwise_right_shift_, input, other, (input, other))
+        return retry_operator(__irshift__, _bitwise_right_shift_, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_bitwise_right_shift_, key, (input, other))
@@ -233,7 +233,7 @@ def __irshift__(input: Any, other: Any) -> Any:
             run = _bitwise_right_shift_.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 __all__ = [

@@ -6,12 +6,12 @@ from typing import Any
 
 from tensocket_core.dispatch.call import key_of
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
-from tensocket_core.dispatch.overrides import overridden, unanswered
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.overrides import not_implemented_or_raise, overridden
+from tensocket_core.dispatch.protocol import call_overrides
 from tensocket_core.keys import SCALAR, SCALAR_LEFT
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
-from ...call_forms import again, called_again, foreign_key, public, write_out
+from ...call_forms import foreign_key, public, retry_function, retry_operator, write_out
 from ...kinds.out import written
 from ...records import OPERATORS
 
@@ -23,7 +23,7 @@ _eq_table = _eq.table
 def eq(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_eq, input, other, out=out)
+            return call_overrides(_eq, input, other, out=out)
         if written(_eq, out, input, other):
             return out
         return write_out('eq', out, eq(input, other), beside=(input, other,))
@@ -34,7 +34,7 @@ def eq(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_eq, eq, input, other)
+        return retry_function(_eq, eq, input, other)
     if ACTIVE:
         return run_with_modes(_eq, key, (input, other))
     try:
@@ -52,7 +52,7 @@ def __eq__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__eq__, _eq, input, other, (input, other))
+        return retry_operator(__eq__, _eq, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_eq, key, (input, other))
@@ -62,7 +62,7 @@ def __eq__(input: Any, other: Any) -> Any:
             run = _eq.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _ne = OPERATORS['ne']
@@ -73,7 +73,7 @@ _ne_table = _ne.table
 def ne(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_ne, input, other, out=out)
+            return call_overrides(_ne, input, other, out=out)
         if written(_ne, out, input, other):
             return out
         return write_out('ne', out, ne(input, other), beside=(input, other,))
@@ -84,7 +84,7 @@ def ne(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_ne, ne, input, other)
+        return retry_function(_ne, ne, input, other)
     if ACTIVE:
         return run_with_modes(_ne, key, (input, other))
     try:
@@ -102,7 +102,7 @@ def __ne__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__ne__, _ne, input, other, (input, other))
+        return retry_operator(__ne__, _ne, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_ne, key, (input, other))
@@ -112,7 +112,7 @@ def __ne__(input: Any, other: Any) -> Any:
             run = _ne.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 not_equal = ne
@@ -126,7 +126,7 @@ _lt_table = _lt.table
 def lt(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_lt, input, other, out=out)
+            return call_overrides(_lt, input, other, out=out)
         if written(_lt, out, input, other):
             return out
         return write_out('lt', out, lt(input, other), beside=(input, other,))
@@ -137,7 +137,7 @@ def lt(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_lt, lt, input, other)
+        return retry_function(_lt, lt, input, other)
     if ACTIVE:
         return run_with_modes(_lt, key, (input, other))
     try:
@@ -155,7 +155,7 @@ def __lt__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__lt__, _lt, input, other, (input, other))
+        return retry_operator(__lt__, _lt, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_lt, key, (input, other))
@@ -165,7 +165,7 @@ def __lt__(input: Any, other: Any) -> Any:
             run = _lt.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 less = lt
@@ -179,7 +179,7 @@ _le_table = _le.table
 def le(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_le, input, other, out=out)
+            return call_overrides(_le, input, other, out=out)
         if written(_le, out, input, other):
             return out
         return write_out('le', out, le(input, other), beside=(input, other,))
@@ -190,7 +190,7 @@ def le(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_le, le, input, other)
+        return retry_function(_le, le, input, other)
     if ACTIVE:
         return run_with_modes(_le, key, (input, other))
     try:
@@ -208,7 +208,7 @@ def __le__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__le__, _le, input, other, (input, other))
+        return retry_operator(__le__, _le, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_le, key, (input, other))
@@ -218,7 +218,7 @@ def __le__(input: Any, other: Any) -> Any:
             run = _le.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 less_equal = le
@@ -232,7 +232,7 @@ _gt_table = _gt.table
 def gt(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_gt, input, other, out=out)
+            return call_overrides(_gt, input, other, out=out)
         if written(_gt, out, input, other):
             return out
         return write_out('gt', out, gt(input, other), beside=(input, other,))
@@ -243,7 +243,7 @@ def gt(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_gt, gt, input, other)
+        return retry_function(_gt, gt, input, other)
     if ACTIVE:
         return run_with_modes(_gt, key, (input, other))
     try:
@@ -261,7 +261,7 @@ def __gt__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__gt__, _gt, input, other, (input, other))
+        return retry_operator(__gt__, _gt, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_gt, key, (input, other))
@@ -271,7 +271,7 @@ def __gt__(input: Any, other: Any) -> Any:
             run = _gt.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 greater = gt
@@ -285,7 +285,7 @@ _ge_table = _ge.table
 def ge(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_ge, input, other, out=out)
+            return call_overrides(_ge, input, other, out=out)
         if written(_ge, out, input, other):
             return out
         return write_out('ge', out, ge(input, other), beside=(input, other,))
@@ -296,7 +296,7 @@ def ge(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_ge, ge, input, other)
+        return retry_function(_ge, ge, input, other)
     if ACTIVE:
         return run_with_modes(_ge, key, (input, other))
     try:
@@ -314,7 +314,7 @@ def __ge__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__ge__, _ge, input, other, (input, other))
+        return retry_operator(__ge__, _ge, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_ge, key, (input, other))
@@ -324,7 +324,7 @@ def __ge__(input: Any, other: Any) -> Any:
             run = _ge.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 greater_equal = ge
@@ -338,7 +338,7 @@ _isnan_table = _isnan.table
 def isnan(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_isnan, input, out=out)
+            return call_overrides(_isnan, input, out=out)
         if written(_isnan, out, input):
             return out
         return write_out('isnan', out, isnan(input), beside=(input,))
@@ -363,7 +363,7 @@ _isinf_table = _isinf.table
 def isinf(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_isinf, input, out=out)
+            return call_overrides(_isinf, input, out=out)
         if written(_isinf, out, input):
             return out
         return write_out('isinf', out, isinf(input), beside=(input,))
@@ -388,7 +388,7 @@ _isfinite_table = _isfinite.table
 def isfinite(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_isfinite, input, out=out)
+            return call_overrides(_isfinite, input, out=out)
         if written(_isfinite, out, input):
             return out
         return write_out('isfinite', out, isfinite(input), beside=(input,))
@@ -413,7 +413,7 @@ _logical_not_table = _logical_not.table
 def logical_not(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_logical_not, input, out=out)
+            return call_overrides(_logical_not, input, out=out)
         if written(_logical_not, out, input):
             return out
         return write_out('logical_not', out, logical_not(input), beside=(input,))
@@ -438,7 +438,7 @@ _logical_and_table = _logical_and.table
 def logical_and(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_logical_and, input, other, out=out)
+            return call_overrides(_logical_and, input, other, out=out)
         if written(_logical_and, out, input, other):
             return out
         return write_out('logical_and', out, logical_and(input, other), beside=(input, other,))
@@ -463,7 +463,7 @@ _logical_or_table = _logical_or.table
 def logical_or(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_logical_or, input, other, out=out)
+            return call_overrides(_logical_or, input, other, out=out)
         if written(_logical_or, out, input, other):
             return out
         return write_out('logical_or', out, logical_or(input, other), beside=(input, other,))
@@ -488,7 +488,7 @@ _logical_xor_table = _logical_xor.table
 def logical_xor(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_logical_xor, input, other, out=out)
+            return call_overrides(_logical_xor, input, other, out=out)
         if written(_logical_xor, out, input, other):
             return out
         return write_out('logical_xor', out, logical_xor(input, other), beside=(input, other,))
@@ -513,7 +513,7 @@ _bitwise_and_table = _bitwise_and.table
 def bitwise_and(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_bitwise_and, input, other, out=out)
+            return call_overrides(_bitwise_and, input, other, out=out)
         if written(_bitwise_and, out, input, other):
             return out
         return write_out('bitwise_and', out, bitwise_and(input, other), beside=(input, other,))
@@ -524,7 +524,7 @@ def bitwise_and(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_bitwise_and, bitwise_and, input, other)
+        return retry_function(_bitwise_and, bitwise_and, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_and, key, (input, other))
     try:
@@ -542,7 +542,7 @@ def __and__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__and__, _bitwise_and, input, other, (input, other))
+        return retry_operator(__and__, _bitwise_and, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_bitwise_and, key, (input, other))
@@ -552,14 +552,14 @@ def __and__(input: Any, other: Any) -> Any:
             run = _bitwise_and.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 def __rand__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__rand__, _bitwise_and, input, other, (other, input))
+        return retry_operator(__rand__, _bitwise_and, input, other, (other, input))
     try:
         if ACTIVE:
             return run_with_modes(_bitwise_and, key, (other, input))
@@ -569,7 +569,7 @@ def __rand__(input: Any, other: Any) -> Any:
             run = _bitwise_and.resolve(key)
         return run(other, input)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _bitwise_or = OPERATORS['bitwise_or']
@@ -580,7 +580,7 @@ _bitwise_or_table = _bitwise_or.table
 def bitwise_or(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_bitwise_or, input, other, out=out)
+            return call_overrides(_bitwise_or, input, other, out=out)
         if written(_bitwise_or, out, input, other):
             return out
         return write_out('bitwise_or', out, bitwise_or(input, other), beside=(input, other,))
@@ -591,7 +591,7 @@ def bitwise_or(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_bitwise_or, bitwise_or, input, other)
+        return retry_function(_bitwise_or, bitwise_or, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_or, key, (input, other))
     try:
@@ -609,7 +609,7 @@ def __or__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__or__, _bitwise_or, input, other, (input, other))
+        return retry_operator(__or__, _bitwise_or, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_bitwise_or, key, (input, other))
@@ -619,14 +619,14 @@ def __or__(input: Any, other: Any) -> Any:
             run = _bitwise_or.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 def __ror__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__ror__, _bitwise_or, input, other, (other, input))
+        return retry_operator(__ror__, _bitwise_or, input, other, (other, input))
     try:
         if ACTIVE:
             return run_with_modes(_bitwise_or, key, (other, input))
@@ -636,7 +636,7 @@ def __ror__(input: Any, other: Any) -> Any:
             run = _bitwise_or.resolve(key)
         return run(other, input)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _bitwise_xor = OPERATORS['bitwise_xor']
@@ -647,7 +647,7 @@ _bitwise_xor_table = _bitwise_xor.table
 def bitwise_xor(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_bitwise_xor, input, other, out=out)
+            return call_overrides(_bitwise_xor, input, other, out=out)
         if written(_bitwise_xor, out, input, other):
             return out
         return write_out('bitwise_xor', out, bitwise_xor(input, other), beside=(input, other,))
@@ -658,7 +658,7 @@ def bitwise_xor(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_bitwise_xor, bitwise_xor, input, other)
+        return retry_function(_bitwise_xor, bitwise_xor, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_xor, key, (input, other))
     try:
@@ -676,7 +676,7 @@ def __xor__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__xor__, _bitwise_xor, input, other, (input, other))
+        return retry_operator(__xor__, _bitwise_xor, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_bitwise_xor, key, (input, other))
@@ -686,14 +686,14 @@ def __xor__(input: Any, other: Any) -> Any:
             run = _bitwise_xor.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 def __rxor__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__rxor__, _bitwise_xor, input, other, (other, input))
+        return retry_operator(__rxor__, _bitwise_xor, input, other, (other, input))
     try:
         if ACTIVE:
             return run_with_modes(_bitwise_xor, key, (other, input))
@@ -703,7 +703,7 @@ def __rxor__(input: Any, other: Any) -> Any:
             run = _bitwise_xor.resolve(key)
         return run(other, input)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _bitwise_not = OPERATORS['bitwise_not']
@@ -714,7 +714,7 @@ _bitwise_not_table = _bitwise_not.table
 def bitwise_not(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_bitwise_not, input, out=out)
+            return call_overrides(_bitwise_not, input, out=out)
         if written(_bitwise_not, out, input):
             return out
         return write_out('bitwise_not', out, bitwise_not(input), exact=True, beside=(input,))
@@ -755,7 +755,7 @@ def method_eq_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_eq_, method_eq_, input, other)
+        return retry_function(_eq_, method_eq_, input, other)
     if ACTIVE:
         return run_with_modes(_eq_, key, (input, other))
     try:
@@ -778,7 +778,7 @@ def method_ne_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_ne_, method_ne_, input, other)
+        return retry_function(_ne_, method_ne_, input, other)
     if ACTIVE:
         return run_with_modes(_ne_, key, (input, other))
     try:
@@ -801,7 +801,7 @@ def method_lt_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_lt_, method_lt_, input, other)
+        return retry_function(_lt_, method_lt_, input, other)
     if ACTIVE:
         return run_with_modes(_lt_, key, (input, other))
     try:
@@ -824,7 +824,7 @@ def method_le_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_le_, method_le_, input, other)
+        return retry_function(_le_, method_le_, input, other)
     if ACTIVE:
         return run_with_modes(_le_, key, (input, other))
     try:
@@ -847,7 +847,7 @@ def method_gt_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_gt_, method_gt_, input, other)
+        return retry_function(_gt_, method_gt_, input, other)
     if ACTIVE:
         return run_with_modes(_gt_, key, (input, other))
     try:
@@ -870,7 +870,7 @@ def method_ge_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_ge_, method_ge_, input, other)
+        return retry_function(_ge_, method_ge_, input, other)
     if ACTIVE:
         return run_with_modes(_ge_, key, (input, other))
     try:
@@ -969,7 +969,7 @@ def method_bitwise_and_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_bitwise_and_, method_bitwise_and_, input, other)
+        return retry_function(_bitwise_and_, method_bitwise_and_, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_and_, key, (input, other))
     try:
@@ -987,7 +987,7 @@ def __iand__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__iand__, _bitwise_and_, input, other, (input, other))
+        return retry_operator(__iand__, _bitwise_and_, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_bitwise_and_, key, (input, other))
@@ -997,7 +997,7 @@ def __iand__(input: Any, other: Any) -> Any:
             run = _bitwise_and_.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _bitwise_or_ = OPERATORS['bitwise_or_']
@@ -1013,7 +1013,7 @@ def method_bitwise_or_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_bitwise_or_, method_bitwise_or_, input, other)
+        return retry_function(_bitwise_or_, method_bitwise_or_, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_or_, key, (input, other))
     try:
@@ -1031,7 +1031,7 @@ def __ior__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__ior__, _bitwise_or_, input, other, (input, other))
+        return retry_operator(__ior__, _bitwise_or_, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_bitwise_or_, key, (input, other))
@@ -1041,7 +1041,7 @@ def __ior__(input: Any, other: Any) -> Any:
             run = _bitwise_or_.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _bitwise_xor_ = OPERATORS['bitwise_xor_']
@@ -1057,7 +1057,7 @@ def method_bitwise_xor_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_bitwise_xor_, method_bitwise_xor_, input, other)
+        return retry_function(_bitwise_xor_, method_bitwise_xor_, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_xor_, key, (input, other))
     try:
@@ -1075,7 +1075,7 @@ def __ixor__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__ixor__, _bitwise_xor_, input, other, (input, other))
+        return retry_operator(__ixor__, _bitwise_xor_, input, other, (input, other))
     try:
         if ACTIVE:
             return run_with_modes(_bitwise_xor_, key, (input, other))
@@ -1085,7 +1085,7 @@ def __ixor__(input: Any, other: Any) -> Any:
             run = _bitwise_xor_.resolve(key)
         return run(input, other)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _bitwise_not_ = OPERATORS['bitwise_not_']

@@ -7,7 +7,7 @@ from typing import Any
 from tensocket_core.dispatch.call import key_of
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
 from tensocket_core.dispatch.overrides import overridden
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.protocol import call_overrides
 
 from ...call_forms import foreign_key, public, write_out
 from ...kinds.out import written
@@ -40,7 +40,7 @@ _conj_physical_table = _conj_physical.table
 def conj_physical(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_conj_physical, input, out=out)
+            return call_overrides(_conj_physical, input, out=out)
         if written(_conj_physical, out, input):
             return out
         return write_out('conj_physical', out, conj_physical(input), exact=True, beside=(input,))
@@ -65,7 +65,7 @@ _angle_table = _angle.table
 def angle(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_angle, input, out=out)
+            return call_overrides(_angle, input, out=out)
         if written(_angle, out, input):
             return out
         return write_out('angle', out, angle(input), beside=(input,))
@@ -90,7 +90,7 @@ _sgn_table = _sgn.table
 def sgn(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_sgn, input, out=out)
+            return call_overrides(_sgn, input, out=out)
         if written(_sgn, out, input):
             return out
         return write_out('sgn', out, sgn(input), exact=True, beside=(input,))
@@ -346,7 +346,7 @@ _c_complex_table = _c_complex.table
 def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(real, imag, out):
-            return asked(_c_complex, real, imag, out=out)
+            return call_overrides(_c_complex, real, imag, out=out)
         return write_out('complex', out, complex(real, imag), exact=True)
     try:
         key = real._key | imag._key
@@ -369,7 +369,7 @@ _c_polar_table = _c_polar.table
 def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(abs, angle, out):
-            return asked(_c_polar, abs, angle, out=out)
+            return call_overrides(_c_polar, abs, angle, out=out)
         return write_out('polar', out, polar(abs, angle), exact=True)
     try:
         key = abs._key | angle._key
@@ -430,7 +430,7 @@ _c_vdot_table = _c_vdot.table
 def vdot(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_c_vdot, input, other, out=out)
+            return call_overrides(_c_vdot, input, other, out=out)
         return write_out('vdot', out, vdot(input, other), exact=True)
     try:
         key = input._key | other._key

@@ -7,10 +7,10 @@ from typing import Any
 from tensocket_core.dispatch.call import key_of
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
 from tensocket_core.dispatch.overrides import overridden
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.protocol import call_overrides
 from tensocket_core.keys import SCALAR
 
-from ...call_forms import called_again, foreign_key, public, write_out
+from ...call_forms import foreign_key, public, retry_function, write_out
 from ...kinds.out import written
 from ...records import OPERATORS
 
@@ -22,7 +22,7 @@ _tan_table = _tan.table
 def tan(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_tan, input, out=out)
+            return call_overrides(_tan, input, out=out)
         if written(_tan, out, input):
             return out
         return write_out('tan', out, tan(input), beside=(input,))
@@ -47,7 +47,7 @@ _asin_table = _asin.table
 def asin(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_asin, input, out=out)
+            return call_overrides(_asin, input, out=out)
         if written(_asin, out, input):
             return out
         return write_out('asin', out, asin(input), beside=(input,))
@@ -75,7 +75,7 @@ _acos_table = _acos.table
 def acos(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_acos, input, out=out)
+            return call_overrides(_acos, input, out=out)
         if written(_acos, out, input):
             return out
         return write_out('acos', out, acos(input), beside=(input,))
@@ -103,7 +103,7 @@ _atan_table = _atan.table
 def atan(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_atan, input, out=out)
+            return call_overrides(_atan, input, out=out)
         if written(_atan, out, input):
             return out
         return write_out('atan', out, atan(input), beside=(input,))
@@ -131,7 +131,7 @@ _atan2_table = _atan2.table
 def atan2(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_atan2, input, other, out=out)
+            return call_overrides(_atan2, input, other, out=out)
         if written(_atan2, out, input, other):
             return out
         return write_out('atan2', out, atan2(input, other), beside=(input, other,))
@@ -159,7 +159,7 @@ _sinh_table = _sinh.table
 def sinh(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_sinh, input, out=out)
+            return call_overrides(_sinh, input, out=out)
         if written(_sinh, out, input):
             return out
         return write_out('sinh', out, sinh(input), beside=(input,))
@@ -184,7 +184,7 @@ _cosh_table = _cosh.table
 def cosh(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_cosh, input, out=out)
+            return call_overrides(_cosh, input, out=out)
         if written(_cosh, out, input):
             return out
         return write_out('cosh', out, cosh(input), beside=(input,))
@@ -209,7 +209,7 @@ _asinh_table = _asinh.table
 def asinh(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_asinh, input, out=out)
+            return call_overrides(_asinh, input, out=out)
         if written(_asinh, out, input):
             return out
         return write_out('asinh', out, asinh(input), beside=(input,))
@@ -237,7 +237,7 @@ _acosh_table = _acosh.table
 def acosh(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_acosh, input, out=out)
+            return call_overrides(_acosh, input, out=out)
         if written(_acosh, out, input):
             return out
         return write_out('acosh', out, acosh(input), beside=(input,))
@@ -265,7 +265,7 @@ _atanh_table = _atanh.table
 def atanh(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_atanh, input, out=out)
+            return call_overrides(_atanh, input, out=out)
         if written(_atanh, out, input):
             return out
         return write_out('atanh', out, atanh(input), beside=(input,))
@@ -293,7 +293,7 @@ _exp2_table = _exp2.table
 def exp2(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_exp2, input, out=out)
+            return call_overrides(_exp2, input, out=out)
         if written(_exp2, out, input):
             return out
         return write_out('exp2', out, exp2(input), beside=(input,))
@@ -318,7 +318,7 @@ _log2_table = _log2.table
 def log2(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_log2, input, out=out)
+            return call_overrides(_log2, input, out=out)
         if written(_log2, out, input):
             return out
         return write_out('log2', out, log2(input), beside=(input,))
@@ -343,7 +343,7 @@ _log10_table = _log10.table
 def log10(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_log10, input, out=out)
+            return call_overrides(_log10, input, out=out)
         if written(_log10, out, input):
             return out
         return write_out('log10', out, log10(input), beside=(input,))
@@ -368,7 +368,7 @@ _logaddexp_table = _logaddexp.table
 def logaddexp(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_logaddexp, input, other, out=out)
+            return call_overrides(_logaddexp, input, other, out=out)
         if written(_logaddexp, out, input, other):
             return out
         return write_out('logaddexp', out, logaddexp(input, other), beside=(input, other,))
@@ -393,7 +393,7 @@ _logaddexp2_table = _logaddexp2.table
 def logaddexp2(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_logaddexp2, input, other, out=out)
+            return call_overrides(_logaddexp2, input, other, out=out)
         if written(_logaddexp2, out, input, other):
             return out
         return write_out('logaddexp2', out, logaddexp2(input, other), beside=(input, other,))
@@ -418,7 +418,7 @@ _hypot_table = _hypot.table
 def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_hypot, input, other, out=out)
+            return call_overrides(_hypot, input, other, out=out)
         if written(_hypot, out, input, other):
             return out
         return write_out('hypot', out, hypot(input, other), beside=(input, other,))
@@ -443,7 +443,7 @@ _signbit_table = _signbit.table
 def signbit(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_signbit, input, out=out)
+            return call_overrides(_signbit, input, out=out)
         if written(_signbit, out, input):
             return out
         return write_out('signbit', out, signbit(input), exact=True, beside=(input,))
@@ -468,7 +468,7 @@ _copysign_table = _copysign.table
 def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_copysign, input, other, out=out)
+            return call_overrides(_copysign, input, other, out=out)
         if written(_copysign, out, input, other):
             return out
         return write_out('copysign', out, copysign(input, other), beside=(input, other,))
@@ -479,7 +479,7 @@ def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_copysign, copysign, input, other)
+        return retry_function(_copysign, copysign, input, other)
     if ACTIVE:
         return run_with_modes(_copysign, key, (input, other))
     try:
@@ -497,7 +497,7 @@ _nextafter_table = _nextafter.table
 def nextafter(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_nextafter, input, other, out=out)
+            return call_overrides(_nextafter, input, other, out=out)
         if written(_nextafter, out, input, other):
             return out
         return write_out('nextafter', out, nextafter(input, other), beside=(input, other,))
@@ -835,7 +835,7 @@ def method_copysign_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_copysign_, method_copysign_, input, other)
+        return retry_function(_copysign_, method_copysign_, input, other)
     if ACTIVE:
         return run_with_modes(_copysign_, key, (input, other))
     try:

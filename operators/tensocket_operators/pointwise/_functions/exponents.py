@@ -7,7 +7,7 @@ from typing import Any
 from tensocket_core.dispatch.call import key_of
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
 from tensocket_core.dispatch.overrides import overridden
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.protocol import call_overrides
 
 from ...call_forms import foreign_key, public, write_out
 from ...records import COMPOSITES
@@ -20,7 +20,7 @@ _c_frexp_table = _c_frexp.table
 def frexp(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_frexp, input, out=out)
+            return call_overrides(_c_frexp, input, out=out)
         return write_out('frexp', out, frexp(input), exact=True)
     try:
         key = input._key
@@ -43,7 +43,7 @@ _c_ldexp_table = _c_ldexp.table
 def ldexp(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_c_ldexp, input, other, out=out)
+            return call_overrides(_c_ldexp, input, other, out=out)
         return write_out('ldexp', out, ldexp(input, other))
     try:
         key = input._key | other._key

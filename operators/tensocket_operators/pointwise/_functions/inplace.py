@@ -8,7 +8,7 @@ from tensocket_core.dispatch.call import key_of
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
 from tensocket_core.keys import OPTIONAL, SCALAR
 
-from ...call_forms import called_again, foreign_key, public
+from ...call_forms import foreign_key, public, retry_function
 from ...records import COMPOSITES, OPERATORS
 
 _copy_ = OPERATORS['copy_']
@@ -24,7 +24,7 @@ def method_copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
         else:
             key = input._key | src._key
     except AttributeError:
-        return called_again(_copy_, method_copy_, input, src)
+        return retry_function(_copy_, method_copy_, input, src)
     if ACTIVE:
         return run_with_modes(_copy_, key, (input, src, non_blocking))
     try:
@@ -47,7 +47,7 @@ def method_fill_(input: Any, value: Any) -> Any:
         else:
             key = input._key | value._key
     except AttributeError:
-        return called_again(_fill_, method_fill_, input, value)
+        return retry_function(_fill_, method_fill_, input, value)
     if ACTIVE:
         return run_with_modes(_fill_, key, (input, value))
     try:

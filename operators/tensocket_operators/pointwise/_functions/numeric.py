@@ -7,10 +7,10 @@ from typing import Any
 from tensocket_core.dispatch.call import key_of, scaled_form
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
 from tensocket_core.dispatch.overrides import overridden
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.protocol import call_overrides
 from tensocket_core.keys import SCALAR, SCALAR_LEFT
 
-from ...call_forms import called_again, foreign_key, public, write_out
+from ...call_forms import foreign_key, public, retry_function, write_out
 from ...kinds.out import written
 from ...records import COMPOSITES, OPERATORS
 
@@ -22,7 +22,7 @@ _deg2rad_table = _deg2rad.table
 def deg2rad(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_deg2rad, input, out=out)
+            return call_overrides(_deg2rad, input, out=out)
         if written(_deg2rad, out, input):
             return out
         return write_out('deg2rad', out, deg2rad(input), beside=(input,))
@@ -47,7 +47,7 @@ _rad2deg_table = _rad2deg.table
 def rad2deg(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_rad2deg, input, out=out)
+            return call_overrides(_rad2deg, input, out=out)
         if written(_rad2deg, out, input):
             return out
         return write_out('rad2deg', out, rad2deg(input), beside=(input,))
@@ -72,7 +72,7 @@ _frac_table = _frac.table
 def frac(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_frac, input, out=out)
+            return call_overrides(_frac, input, out=out)
         if written(_frac, out, input):
             return out
         return write_out('frac', out, frac(input), exact=True, beside=(input,))
@@ -97,7 +97,7 @@ _fmax_table = _fmax.table
 def fmax(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_fmax, input, other, out=out)
+            return call_overrides(_fmax, input, other, out=out)
         if written(_fmax, out, input, other):
             return out
         return write_out('fmax', out, fmax(input, other), beside=(input, other,))
@@ -122,7 +122,7 @@ _fmin_table = _fmin.table
 def fmin(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_fmin, input, other, out=out)
+            return call_overrides(_fmin, input, other, out=out)
         if written(_fmin, out, input, other):
             return out
         return write_out('fmin', out, fmin(input, other), beside=(input, other,))
@@ -147,7 +147,7 @@ _isposinf_table = _isposinf.table
 def isposinf(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_isposinf, input, out=out)
+            return call_overrides(_isposinf, input, out=out)
         if written(_isposinf, out, input):
             return out
         return write_out('isposinf', out, isposinf(input), exact=True, beside=(input,))
@@ -172,7 +172,7 @@ _isneginf_table = _isneginf.table
 def isneginf(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_isneginf, input, out=out)
+            return call_overrides(_isneginf, input, out=out)
         if written(_isneginf, out, input):
             return out
         return write_out('isneginf', out, isneginf(input), exact=True, beside=(input,))
@@ -197,7 +197,7 @@ _gcd_table = _gcd.table
 def gcd(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_gcd, input, other, out=out)
+            return call_overrides(_gcd, input, other, out=out)
         if written(_gcd, out, input, other):
             return out
         return write_out('gcd', out, gcd(input, other), beside=(input, other,))
@@ -222,7 +222,7 @@ _lcm_table = _lcm.table
 def lcm(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_lcm, input, other, out=out)
+            return call_overrides(_lcm, input, other, out=out)
         if written(_lcm, out, input, other):
             return out
         return write_out('lcm', out, lcm(input, other), beside=(input, other,))
@@ -247,7 +247,7 @@ _logit_table = _logit.table
 def logit(input: Any, eps: float | None = None, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_logit, input, eps, out=out)
+            return call_overrides(_logit, input, eps, out=out)
         return write_out('logit', out, logit(input, eps), beside=(input,))
     try:
         key = input._key
@@ -270,7 +270,7 @@ _xlogy_table = _xlogy.table
 def xlogy(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_xlogy, input, other, out=out)
+            return call_overrides(_xlogy, input, other, out=out)
         if written(_xlogy, out, input, other):
             return out
         return write_out('xlogy', out, xlogy(input, other), beside=(input, other,))
@@ -295,7 +295,7 @@ _special_xlog1py_table = _special_xlog1py.table
 def special_xlog1py(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
-            return asked(_special_xlog1py, input, other, out=out)
+            return call_overrides(_special_xlog1py, input, other, out=out)
         if written(_special_xlog1py, out, input, other):
             return out
         return write_out('special_xlog1py', out, special_xlog1py(input, other), beside=(input, other,))
@@ -320,7 +320,7 @@ _special_entr_table = _special_entr.table
 def special_entr(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_special_entr, input, out=out)
+            return call_overrides(_special_entr, input, out=out)
         if written(_special_entr, out, input):
             return out
         return write_out('special_entr', out, special_entr(input), beside=(input,))
@@ -345,7 +345,7 @@ _sinc_table = _sinc.table
 def sinc(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_sinc, input, out=out)
+            return call_overrides(_sinc, input, out=out)
         if written(_sinc, out, input):
             return out
         return write_out('sinc', out, sinc(input), beside=(input,))
@@ -507,7 +507,7 @@ def method_xlogy_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_xlogy_, method_xlogy_, input, other)
+        return retry_function(_xlogy_, method_xlogy_, input, other)
     if ACTIVE:
         return run_with_modes(_xlogy_, key, (input, other))
     try:
@@ -550,7 +550,7 @@ _c_heaviside_table = _c_heaviside.table
 def heaviside(input: Any, values: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, values, out):
-            return asked(_c_heaviside, input, values, out=out)
+            return call_overrides(_c_heaviside, input, values, out=out)
         return write_out('heaviside', out, heaviside(input, values), exact=True)
     try:
         key = input._key | values._key
@@ -592,7 +592,7 @@ _c_nan_to_num_table = _c_nan_to_num.table
 def nan_to_num(input: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_c_nan_to_num, input, nan, posinf, neginf, out=out)
+            return call_overrides(_c_nan_to_num, input, nan, posinf, neginf, out=out)
         return write_out('nan_to_num', out, nan_to_num(input, nan, posinf, neginf), exact=True)
     try:
         key = input._key
@@ -637,7 +637,7 @@ _c_float_power_table = _c_float_power.table
 def float_power(input: Any, exponent: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, exponent, out):
-            return asked(_c_float_power, input, exponent, out=out)
+            return call_overrides(_c_float_power, input, exponent, out=out)
         return write_out('float_power', out, float_power(input, exponent))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(exponent)] if type(exponent) in SCALAR else exponent._key)
@@ -665,7 +665,7 @@ def method_float_power_(input: Any, exponent: Any) -> Any:
         else:
             key = input._key | exponent._key
     except AttributeError:
-        return called_again(_c_float_power_, method_float_power_, input, exponent)
+        return retry_function(_c_float_power_, method_float_power_, input, exponent)
     if ACTIVE:
         return run_with_modes(_c_float_power_, key, (input, exponent))
     try:
@@ -688,7 +688,7 @@ def rsub(input: Any, other: Any, alpha: float = 1) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again(_c_rsub, rsub, input, other)
+        return retry_function(_c_rsub, rsub, input, other)
     if ACTIVE:
         return run_with_modes(_c_rsub, key, (input, other, alpha))
     try:
@@ -708,7 +708,7 @@ def addr(input: Any, vec1: Any, vec2: Any, fourth: Any = None, fifth: Any = None
         beta, alpha, input, vec1, vec2 = scaled_form('addr', (input, vec1, vec2, fourth, fifth))
     if out is not None:
         if overridden(input, vec1, vec2, out):
-            return asked(_c_addr, input, vec1, vec2, beta, alpha, out=out)
+            return call_overrides(_c_addr, input, vec1, vec2, beta, alpha, out=out)
         return write_out('addr', out, addr(input, vec1, vec2, beta=beta, alpha=alpha))
     try:
         key = input._key | vec1._key | vec2._key
@@ -752,7 +752,7 @@ _c_fill_table = _c_fill.table
 def fill(input: Any, value: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, value, out):
-            return asked(_c_fill, input, value, out=out)
+            return call_overrides(_c_fill, input, value, out=out)
         return write_out('fill', out, fill(input, value))
     kind = type(value)
     try:
@@ -761,7 +761,7 @@ def fill(input: Any, value: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | value._key
     except AttributeError:
-        return called_again(_c_fill, fill, input, value)
+        return retry_function(_c_fill, fill, input, value)
     if ACTIVE:
         return run_with_modes(_c_fill, key, (input, value))
     try:

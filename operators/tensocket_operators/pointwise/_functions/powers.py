@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
-from tensocket_core.dispatch.overrides import overridden, unanswered
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.overrides import not_implemented_or_raise, overridden
+from tensocket_core.dispatch.protocol import call_overrides
 from tensocket_core.keys import SCALAR, SCALAR_LEFT
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
-from ...call_forms import again, called_again, public, write_out
+from ...call_forms import public, retry_function, retry_operator, write_out
 from ...kinds.out import written
 from ...records import OPERATORS
 
@@ -22,7 +22,7 @@ _pow_table = _pow.table
 def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, exponent, out):
-            return asked(_pow, input, exponent, out=out)
+            return call_overrides(_pow, input, exponent, out=out)
         if written(_pow, out, input, exponent):
             return out
         return write_out('pow', out, pow(input, exponent), beside=(input, exponent,))
@@ -33,7 +33,7 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | exponent._key
     except AttributeError:
-        return called_again(_pow, pow, input, exponent)
+        return retry_function(_pow, pow, input, exponent)
     if ACTIVE:
         return run_with_modes(_pow, key, (input, exponent))
     try:
@@ -51,7 +51,7 @@ def __pow__(input: Any, exponent: Any) -> Any:
         else:
             key = input._key | exponent._key
     except AttributeError:
-        return again(__pow__, _pow, input, exponent, (input, exponent))
+        return retry_operator(__pow__, _pow, input, exponent, (input, exponent))
     try:
         if ACTIVE:
             return run_with_modes(_pow, key, (input, exponent))
@@ -61,14 +61,14 @@ def __pow__(input: Any, exponent: Any) -> Any:
             run = _pow.resolve(key)
         return run(input, exponent)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 def __rpow__(input: Any, exponent: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(exponent)]
     except KeyError:
-        return again(__rpow__, _pow, input, exponent, (exponent, input))
+        return retry_operator(__rpow__, _pow, input, exponent, (exponent, input))
     try:
         if ACTIVE:
             return run_with_modes(_pow, key, (exponent, input))
@@ -78,7 +78,7 @@ def __rpow__(input: Any, exponent: Any) -> Any:
             run = _pow.resolve(key)
         return run(exponent, input)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 _pow_ = OPERATORS['pow_']
@@ -94,7 +94,7 @@ def method_pow_(input: Any, exponent: Any) -> Any:
         else:
             key = input._key | exponent._key
     except AttributeError:
-        return called_again(_pow_, method_pow_, input, exponent)
+        return retry_function(_pow_, method_pow_, input, exponent)
     if ACTIVE:
         return run_with_modes(_pow_, key, (input, exponent))
     try:
@@ -112,7 +112,7 @@ def __ipow__(input: Any, exponent: Any) -> Any:
         else:
             key = input._key | exponent._key
     except AttributeError:
-        return again(__ipow__, _pow_, input, exponent, (input, exponent))
+        return retry_operator(__ipow__, _pow_, input, exponent, (input, exponent))
     try:
         if ACTIVE:
             return run_with_modes(_pow_, key, (input, exponent))
@@ -122,7 +122,7 @@ def __ipow__(input: Any, exponent: Any) -> Any:
             run = _pow_.resolve(key)
         return run(input, exponent)
     except ArgumentTypeError as error:
-        return unanswered(error)
+        return not_implemented_or_raise(error)
 
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import Any
 
 from tensocket_core.dispatch.modes import ACTIVE, run_with_modes
 from tensocket_core.dispatch.overrides import overridden
-from tensocket_core.dispatch.protocol import asked
+from tensocket_core.dispatch.protocol import call_overrides
 
 from ...call_forms import foreign_key, public, write_out
 from ...kinds.out import written
@@ -21,7 +21,7 @@ _exp_table = _exp.table
 def exp(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_exp, input, out=out)
+            return call_overrides(_exp, input, out=out)
         if written(_exp, out, input):
             return out
         return write_out('exp', out, exp(input), beside=(input,))
@@ -46,7 +46,7 @@ _expm1_table = _expm1.table
 def expm1(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_expm1, input, out=out)
+            return call_overrides(_expm1, input, out=out)
         if written(_expm1, out, input):
             return out
         return write_out('expm1', out, expm1(input), beside=(input,))
@@ -71,7 +71,7 @@ _log_table = _log.table
 def log(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_log, input, out=out)
+            return call_overrides(_log, input, out=out)
         if written(_log, out, input):
             return out
         return write_out('log', out, log(input), beside=(input,))
@@ -96,7 +96,7 @@ _log1p_table = _log1p.table
 def log1p(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_log1p, input, out=out)
+            return call_overrides(_log1p, input, out=out)
         if written(_log1p, out, input):
             return out
         return write_out('log1p', out, log1p(input), beside=(input,))
@@ -121,7 +121,7 @@ _sqrt_table = _sqrt.table
 def sqrt(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_sqrt, input, out=out)
+            return call_overrides(_sqrt, input, out=out)
         if written(_sqrt, out, input):
             return out
         return write_out('sqrt', out, sqrt(input), beside=(input,))
@@ -146,7 +146,7 @@ _rsqrt_table = _rsqrt.table
 def rsqrt(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_rsqrt, input, out=out)
+            return call_overrides(_rsqrt, input, out=out)
         if written(_rsqrt, out, input):
             return out
         return write_out('rsqrt', out, rsqrt(input), beside=(input,))
@@ -171,7 +171,7 @@ _reciprocal_table = _reciprocal.table
 def reciprocal(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_reciprocal, input, out=out)
+            return call_overrides(_reciprocal, input, out=out)
         if written(_reciprocal, out, input):
             return out
         return write_out('reciprocal', out, reciprocal(input), beside=(input,))
@@ -196,7 +196,7 @@ _sin_table = _sin.table
 def sin(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_sin, input, out=out)
+            return call_overrides(_sin, input, out=out)
         if written(_sin, out, input):
             return out
         return write_out('sin', out, sin(input), beside=(input,))
@@ -221,7 +221,7 @@ _cos_table = _cos.table
 def cos(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_cos, input, out=out)
+            return call_overrides(_cos, input, out=out)
         if written(_cos, out, input):
             return out
         return write_out('cos', out, cos(input), beside=(input,))
@@ -246,7 +246,7 @@ _tanh_table = _tanh.table
 def tanh(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_tanh, input, out=out)
+            return call_overrides(_tanh, input, out=out)
         if written(_tanh, out, input):
             return out
         return write_out('tanh', out, tanh(input), beside=(input,))
@@ -271,7 +271,7 @@ _erf_table = _erf.table
 def erf(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_erf, input, out=out)
+            return call_overrides(_erf, input, out=out)
         if written(_erf, out, input):
             return out
         return write_out('erf', out, erf(input), beside=(input,))
@@ -296,7 +296,7 @@ _sigmoid_table = _sigmoid.table
 def sigmoid(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_sigmoid, input, out=out)
+            return call_overrides(_sigmoid, input, out=out)
         if written(_sigmoid, out, input):
             return out
         return write_out('sigmoid', out, sigmoid(input), beside=(input,))
@@ -321,7 +321,7 @@ _square_table = _square.table
 def square(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_square, input, out=out)
+            return call_overrides(_square, input, out=out)
         if written(_square, out, input):
             return out
         return write_out('square', out, square(input), beside=(input,))
@@ -346,7 +346,7 @@ _sign_table = _sign.table
 def sign(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_sign, input, out=out)
+            return call_overrides(_sign, input, out=out)
         if written(_sign, out, input):
             return out
         return write_out('sign', out, sign(input), exact=True, beside=(input,))
@@ -371,7 +371,7 @@ _floor_table = _floor.table
 def floor(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_floor, input, out=out)
+            return call_overrides(_floor, input, out=out)
         if written(_floor, out, input):
             return out
         return write_out('floor', out, floor(input), exact=True, beside=(input,))
@@ -396,7 +396,7 @@ _ceil_table = _ceil.table
 def ceil(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_ceil, input, out=out)
+            return call_overrides(_ceil, input, out=out)
         if written(_ceil, out, input):
             return out
         return write_out('ceil', out, ceil(input), exact=True, beside=(input,))
@@ -421,7 +421,7 @@ _trunc_table = _trunc.table
 def trunc(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
-            return asked(_trunc, input, out=out)
+            return call_overrides(_trunc, input, out=out)
         if written(_trunc, out, input):
             return out
         return write_out('trunc', out, trunc(input), exact=True, beside=(input,))
@@ -449,12 +449,12 @@ _round_table = _round.table
 def round(input: Any, *, decimals: Any = 0, out: Any = None) -> Any:
     if decimals != 0:
         if overridden(input):
-            return asked(_round, input, decimals=decimals, out=out)
+            return call_overrides(_round, input, decimals=decimals, out=out)
         made = _arithmetic.rounded(input, decimals)
         return made if out is None else write_out('round', out, made, beside=(input,))
     if out is not None:
         if overridden(input, out):
-            return asked(_round, input, out=out)
+            return call_overrides(_round, input, out=out)
         if written(_round, out, input):
             return out
         return write_out('round', out, round(input), exact=True, beside=(input,))
@@ -851,7 +851,7 @@ _round__table = _round_.table
 def method_round_(input: Any, *, decimals: Any = 0) -> Any:
     if decimals != 0:
         if overridden(input):
-            return asked(_round_, input, decimals=decimals)
+            return call_overrides(_round_, input, decimals=decimals)
         return input.copy_(_arithmetic.rounded(input, decimals))
     try:
         key = input._key

@@ -79,7 +79,7 @@ def split(number: Expr, sizes: Sequence[Expr]) -> list[Expr]:
     return [number, *indices] if sizes else []
 
 
-class Nest:
+class ProgramBuilder:
     """Builder that collects a program's parameters while a nest is written."""
 
     def __init__(self, name: str, index: DType) -> None:
@@ -146,7 +146,7 @@ def pointwise_nest(name: str, formula: Callable[..., Any], operands: Sequence[Op
         index: Integer type of index arithmetic.
         position: Whether the formula takes the linear index.
     """
-    nest = Nest(name, index)
+    nest = ProgramBuilder(name, index)
     for k, result in enumerate(results):
         nest.buffer(f"out{k}", result.dtype, writable=True)
     for k, operand in enumerate(operands):
@@ -227,7 +227,7 @@ def reduction_nest(name: str, fold: Fold, math: Callable[[DType], Any], source: 
         packed: Whether there is one dimension of each, and the inner stride is the outer size.
         numbers: How many further numbers the result depends on.
     """
-    nest = Nest(name, index)
+    nest = ProgramBuilder(name, index)
     for k, dtype in enumerate(results):
         nest.buffer(f"out{k}", dtype, writable=True)
     nest.buffer("in0", source)
@@ -293,7 +293,7 @@ def matmul_nest(dtype: DType, rank: int, index: DType) -> Program:
         rank: Number of batch dimensions.
         index: Integer type of index arithmetic.
     """
-    nest = Nest("matmul", index)
+    nest = ProgramBuilder("matmul", index)
     nest.buffer("out0", dtype, writable=True)
     nest.buffer("in0", dtype)
     nest.buffer("in1", dtype)

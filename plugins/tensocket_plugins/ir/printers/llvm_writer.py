@@ -231,7 +231,7 @@ class Writer:
 
 
 class Metadata:
-    """Numbered metadata nodes of a module."""
+    """PointwiseWithConstants metadata nodes of a module."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -120,7 +120,7 @@ class PointwisePlanner:
                     type(x) is np.ndarray and not x.flags.writeable) or x.dtype is not held:
                 return next_path(target, other)
             y = None if number else other._array
-            if y is not None and (not apart(x, y) or y.dtype is not held):
+            if y is not None and (not is_same_or_disjoint(x, y) or y.dtype is not held):
                 return next_path(target, other)
             key = (x.shape, x.strides) if y is None else (x.shape, x.strides, y.shape, y.strides)
             plan = plans.get(key, plans)
@@ -208,6 +208,6 @@ def _of_two(planner: PointwisePlanner, key: int, next_path: Closure) -> Closure:
     return planned_two
 
 
-def apart(x: Any, y: Any) -> bool:
+def is_same_or_disjoint(x: Any, y: Any) -> bool:
     """Whether two arrays are one, or have memory of different owners."""
     return x is y or owner_of(x) is not owner_of(y)

@@ -16,13 +16,13 @@ from tensocket_plugins.contract.errors import AutogradError
 
 from .. import functions
 from ..dispatch.derivative import Derivative
-from ..dispatch.lazy import turned
+from ..dispatch.lazy import with_lazy_bits
 from ..dispatch.modes import NOTE_VIEW
 from ..dispatch.schema import parse_schema
 from ..geometry import Shape, element_strides, memory_offset
 from ..keys import AUTOGRAD, DIFFERENTIABLE, LAZY
 from .node import gradient_place
-from .record import attach, edge_of, move_retained, retained_by
+from .record import attach, edge_of, retained_by, transfer_retained_grad
 
 #: Number of recorded views of one base from which their list is searched for dead ones.
 _MANY: Final = 64
@@ -114,10 +114,10 @@ def _lazy(of_base: bool, of_view: bool) -> tuple[Derivative, Derivative]:
     mixed = of_base is not of_view
 
     def in_memory(grad: Any, bits: int) -> Any:
-        return _parts(turned(grad, bits)) if mixed else turned(grad, bits)
+        return _parts(with_lazy_bits(grad, bits)) if mixed else with_lazy_bits(grad, bits)
 
     def shown(grad: Any, bits: int, is_complex: bool) -> Any:
-        return turned(_typed(grad, is_complex) if mixed else grad, bits)
+        return with_lazy_bits(_typed(grad, is_complex) if mixed else grad, bits)
 
     read = Derivative(input=lambda grad, base, view, bits: shown(
         added_up(in_memory(grad, bits[1]), view[1], view[2], base), bits[0], of_base))
@@ -150,7 +150,7 @@ def _mixed(of_base: bool) -> tuple[Derivative, Derivative]:
 _MIXED: Final = {of_base: _mixed(of_base) for of_base in (False, True)}
 
 
-def note_view(view: Any) -> None:
+def record_view(view: Any) -> None:
     """Add a recorded view to its base's list, as a weak reference."""
     base = view._base
     known = base._views
@@ -162,7 +162,7 @@ def note_view(view: Any) -> None:
     known.append(weakref.ref(view))
 
 
-NOTE_VIEW.append(note_view)
+NOTE_VIEW.append(record_view)
 
 
 def unrecorded(tensor: Any) -> Any:
@@ -207,12 +207,12 @@ def require_with_views(base: Any, holders: int) -> None:
             view._key |= AUTOGRAD
 
 
-def follow(changed: Any) -> None:
+def record_change(changed: Any) -> None:
     """Record an in-place change for the base and the views, after the call itself was recorded."""
     if changed._base is not None:
         write_back(changed)
     elif changed._views:
-        reread(changed)
+        update_views(changed)
 
 
 def _rules(view: Any, base: Any) -> tuple[Derivative, Derivative]:
@@ -246,10 +246,10 @@ def write_back(view: Any) -> None:
     base = view._base
     geometry = _geometry(view, base)
     _reattach(base, _rules(view, base)[1], (edge_of(base), edge_of(view)), (base, view, *geometry))
-    reread(base, view)
+    update_views(base, view)
 
 
-def reread(base: Any, changed: Any = None) -> None:
+def update_views(base: Any, changed: Any = None) -> None:
     """Let the recorded views of a changed base, except ``changed``, read its new value."""
     for ref in base._views:
         view = ref()
@@ -260,16 +260,16 @@ def reread(base: Any, changed: Any = None) -> None:
             view._grad_fn = LostHistory(view._fixed_view)
             view._key |= AUTOGRAD
         else:
-            renew(view)
+            reattach_view(view)
 
 
-def renew(view: Any) -> None:
+def reattach_view(view: Any) -> None:
     """Let a recorded view read the present value of its base."""
     base = view._base
     _reattach(view, _rules(view, base)[0], (edge_of(base),), (base, *_geometry(view, base)))
 
 
-def renew_hooked(view: Any) -> bool:
+def reattach_hooked_view(view: Any) -> bool:
     """Give a view with hooks or a retained gradient a new node before a change; return whether it has them.
 
     Hooks stay with the old value's node, so that gradients of the new value bypass them, as in PyTorch.
@@ -277,7 +277,7 @@ def renew_hooked(view: Any) -> bool:
     node = view._grad_fn
     if node is None or gradient_place(node)[0].extras is None or not view._base._key & AUTOGRAD:
         return False
-    renew(view)
+    reattach_view(view)
     return True
 
 
@@ -308,4 +308,4 @@ def _reattach(tensor: Any, derivative: Derivative, edges: tuple[Any, ...], args:
     keeping = retained_by(tensor)
     attach(tensor, derivative, edges, args, derivative.saved_positions)
     if keeping is not None:
-        move_retained(tensor, keeping)
+        transfer_retained_grad(tensor, keeping)

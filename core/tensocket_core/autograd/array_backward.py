@@ -34,7 +34,7 @@ Rule = Callable[..., Any]
 Plan = tuple[tuple[int, Rule, tuple[int, ...]], ...]
 
 
-class Host:
+class HostRules:
     """One dtype on one host-resident device.
 
     Attributes:
@@ -81,20 +81,20 @@ class Host:
 
 
 #: Host by options, at most one per dtype and device, never cleared; None if this path does not serve them.
-_HOSTS: Final[dict[int, Host | None]] = {}
+_HOSTS: Final[dict[int, HostRules | None]] = {}
 
 
-def _host(options: int) -> Host | None:
+def _host(options: int) -> HostRules | None:
     entry, kind = BY_KEY[options & DEVICE_MASK], DTYPE_OF[options & DTYPE_MASK]
     host = None
     if entry.runtime.profile.host_resident and entry.holds_data and kind in (dtypes.float32, dtypes.float64):
         kernel = entry.runtime.kernels.find("sum", kind.name, direct=True)
-        host = None if kernel is None else Host(options, entry, kind, kernel.run)
+        host = None if kernel is None else HostRules(options, entry, kind, kernel.run)
     _HOSTS[options] = host
     return host
 
 
-def _value(node: Node, host: Host, position: int) -> Any:
+def _value(node: Node, host: HostRules, position: int) -> Any:
     """Return a saved array or other value; NotImplemented if the general path must handle it."""
     value, version = node.saved[position], node.versions[position]  # type: ignore[index]  # not freed yet
     if version < 0:
@@ -107,7 +107,7 @@ def _value(node: Node, host: Host, position: int) -> Any:
     return NotImplemented if unusual or array.dtype is not host.dtype else array
 
 
-def _outputs(node: Node, host: Host, array: Any) -> list[Any] | None:
+def _outputs(node: Node, host: HostRules, array: Any) -> list[Any] | None:
     """Return the gradients of a node's arguments; None if the general path must compute them."""
     try:
         plan = host.plans[node.derivative]
@@ -144,7 +144,7 @@ def _outputs(node: Node, host: Host, array: Any) -> list[Any] | None:
 
 
 @quiet
-def follow(state: Any, node: Node, grad: Any) -> tuple[Any, Any, int]:
+def run_chain_on_arrays(state: Any, node: Node, grad: Any) -> tuple[Any, Any, int]:
     """Run a node, and then its successors as long as no other node waits.
 
     Args:
@@ -182,7 +182,7 @@ def follow(state: Any, node: Node, grad: Any) -> tuple[Any, Any, int]:
             return node, wrap(array, options), sequence
 
 
-def _pass_on(state: Any, host: Host, edges: tuple[Any, ...], outputs: list[Any]) -> None:
+def _pass_on(state: Any, host: HostRules, edges: tuple[Any, ...], outputs: list[Any]) -> None:
     for edge in reversed(edges):
         array = outputs.pop()
         if edge is None or array is None:
@@ -197,7 +197,7 @@ def _pass_on(state: Any, host: Host, edges: tuple[Any, ...], outputs: list[Any])
         state.give(edge, wrap(array, host.options))
 
 
-def _add_to_leaf(leaf: Any, host: Host, array: Any, sole: bool) -> bool:
+def _add_to_leaf(leaf: Any, host: HostRules, array: Any, sole: bool) -> bool:
     """Add to a leaf's gradient; False if the general path must do it."""
     if leaf._base is not None:
         return False
