@@ -17,6 +17,7 @@ from tensocket_core.keys import DEVICE_MASK, DTYPE_MASK, describe_key
 from tensocket_core.launch.path import LADDER, LadderOperator
 from tensocket_plugins.contract.errors import ArgumentError
 
+from .path_reasons import REASONS
 from .random.positions import fork_rng_states, rng_states
 
 
@@ -141,7 +142,9 @@ def _explained(operator: Operator, key: int, args: tuple[Any, ...], depth: int) 
         call = operator.signature(below, entry)
         for path in LADDER:
             k = names.pop(path.name, -1)
-            reason = path.absent(operator, call) if k < 0 else path.refused(operator, call, args) if k < served else ""
+            reasons = REASONS[path.name]
+            reason = reasons.absent(operator, call) if k < 0 else (
+                reasons.refused(operator, call, args) if k < served else "")
             found.append(Rung(path.name, k == served, reason))
     for name, k in names.items():
         found.append(Rung(name, k == served, "handed the call on" if k < served else ""))

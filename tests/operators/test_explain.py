@@ -7,6 +7,7 @@ import pytest
 import tensocket_operators as torch
 from tensocket_core.launch import entries
 from tensocket_core.launch.path import LADDER
+from tensocket_core.launch.replay import CALLS
 from tensocket_operators.explain import explain
 from tensocket_plugins.contract.errors import ArgumentError
 
@@ -26,7 +27,17 @@ def test_a_device_with_its_own_memory_plans_or_composes() -> None:
     reasons = {rung.path: rung.reason for rung in found.rungs}
     assert reasons["host kernel"] == "the device's memory is not the host's"
     assert reasons["entry"] in ("the device's memory is not the host's", "TENSOCKET_NATIVE=0 turns entries off")
-    assert reasons["replay"] == "the device's memory is not the host's"
+    assert reasons["replay"] == "calls are not declared to do nothing but launch kernels"
+
+
+@pytest.mark.skipif(not entries.ENABLED, reason="TENSOCKET_NATIVE=0 turns replays off")
+def test_a_device_with_its_own_memory_replays_launches() -> None:
+    x = torch.ones(3, 5, device="ref")
+    for _ in range(CALLS + 1):
+        x.cumsum(1), torch.softmax(x, 1)
+    for function, *args in ((x.cumsum, 1), (torch.softmax, x, 1)):
+        function_itself, kernels, *_ = explain(function, *args)
+        assert (function_itself.path, kernels.path) == ("compose", "replay")
 
 
 def test_promotion_decides_with_every_call() -> None:

@@ -106,9 +106,6 @@ def _first_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callab
 
 def _unary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
     positions = derivative.saved_positions
-    if len(positions) == 1 and positions[0] == RESULT:
-        return _result_recorder(derivative, below)
-
     form = _NO_FORM
 
     def record_unary(a: Any) -> Any:
@@ -128,6 +125,10 @@ def _unary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callab
             counter = a._version_counter
             node.saved = (a,)
             node.versions = _UNCHANGED if counter is None else (counter[0],)
+        elif saves_result:
+            node.saved = (cut := result._cut(),)
+            counter = cut._version_counter
+            node.versions = _UNCHANGED if counter is None else (counter[0],)
         elif saves_shape:
             node.saved = (a._array.shape,)
             node.versions = _NO_TENSOR
@@ -145,43 +146,13 @@ def _unary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callab
         attach(result, derivative, (a._grad_fn or a,), (a,), positions)
         return result
 
-    saves_argument, saves_shape = positions == (0,), positions == (SHAPE,)
-    return record_unary if saves_argument or saves_shape or not positions else record_any
+    saves_argument, saves_result, saves_shape = positions == (0,), positions == (RESULT,), positions == (SHAPE,)
+    return record_unary if saves_argument or saves_result or saves_shape or not positions else record_any
 
 
 _UNCHANGED: Final = (0,)
 _BOTH_UNCHANGED: Final = (0, 0)
 _NO_TENSOR: Final = (-1,)
-
-
-def _result_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
-    form = _NO_FORM
-
-    def record_result(a: Any) -> Any:
-        nonlocal form
-        result = below(a)
-        key = result._key
-        known = form
-        if known[0] is not key:
-            known = form = (key, key & OPTIONS, key | AUTOGRAD)
-        node = _new(Node)
-        node.derivative = derivative
-        node.edges = (a._grad_fn or a,)
-        node.sequence = next(SEQUENCE)
-        node.shape = result._array.shape
-        node.options = known[1]
-        cut = result._cut()
-        counter = cut._version_counter
-        node.saved = (cut,)
-        node.versions = _UNCHANGED if counter is None else (counter[0],)
-        node.extras = None
-        if RECORDING_SLOW_PATHS:
-            complete(node)
-        result._grad_fn = node
-        result._key = known[2]
-        return result
-
-    return record_result
 
 
 def _binary_recorder(derivative: Derivative, below: Callable[..., Any], number: bool) -> Callable[..., Any]:

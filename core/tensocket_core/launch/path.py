@@ -16,10 +16,9 @@ from tensocket_plugins.contract.kernels import Kernel
 
 from ..device import DeviceEntry
 from ..dispatch.operator import Operator
-from ..geometry import contiguous
 from ..keys import DIM0, dtype_bit
-from .entries import ENABLED, EntrySpec, build_entry
-from .replay import CALLS, ELEMENTS, replayed
+from .entries import EntrySpec, build_entry
+from .replay import replayed
 
 Closure = Callable[..., Any]
 
@@ -59,7 +58,7 @@ class Signature:
 
 
 class Path(Protocol):
-    """One way to run calls.
+    """One way to run calls. ``explain`` tells why a path does not serve a call.
 
     Attributes:
         name: As ``explain`` and ``registrations`` show it.
@@ -69,12 +68,6 @@ class Path(Protocol):
 
     def build(self, operator: LadderOperator, call: Signature, next_path: Closure) -> Closure | None:
         """A closure that serves what it can and calls ``next_path`` for the rest; None if it could serve nothing."""
-
-    def absent(self, operator: LadderOperator, call: Signature) -> str:
-        """Why there is no closure for a key."""
-
-    def refused(self, operator: LadderOperator, call: Signature, args: tuple[Any, ...]) -> str:
-        """Why the closure handed a call on."""
 
 
 class Entry:
@@ -87,24 +80,6 @@ class Entry:
         spec = operator.entry(call)
         return None if spec is None else build_entry(operator, call.key, call.entry, spec, next_path)
 
-    def absent(self, operator: LadderOperator, call: Signature) -> str:
-        """A switch, the device, the key, or the kind of operator."""
-        if not ENABLED:
-            return "TENSOCKET_NATIVE=0 turns entries off"
-        return _device_lacks(call) or _undecided(call) or "the operator has no entry for such operands"
-
-    def refused(self, operator: LadderOperator, call: Signature, args: tuple[Any, ...]) -> str:
-        """Size, layout, arguments, or too few calls until now."""
-        spec = operator.entry(call)
-        assert spec is not None
-        plan = spec.build()
-        limit = min(plan.limit, spec.limit or plan.limit)
-        if _size(args) > limit:
-            return f"{_size(args)} elements: entries serve up to {limit}"
-        if not all(contiguous(x._array) for x in args if hasattr(x, "_array")):
-            return "an operand is not contiguous"
-        return "compiled after many calls only" if spec.counted else "the arguments are not those of its form"
-
 
 class HostKernel:
     """One call of NumPy, or of what the vendor registered in its place: small arrays on a host-resident device."""
@@ -114,19 +89,6 @@ class HostKernel:
     def build(self, operator: LadderOperator, call: Signature, next_path: Closure) -> Closure | None:
         """What the kind makes of its host kernel."""
         return operator.host_path(call, next_path) if call.entry.runtime.profile.host_resident else None
-
-    def absent(self, operator: LadderOperator, call: Signature) -> str:
-        """The device, the key, or that generated kernels round in another way."""
-        if not call.entry.runtime.profile.host_resident:
-            return "the device's memory is not the host's"
-        return _undecided(call) or "NumPy has no kernel for it that rounds as generated kernels do"
-
-    def refused(self, operator: LadderOperator, call: Signature, args: tuple[Any, ...]) -> str:
-        """Size or layout."""
-        limit = None if call.kernel is None else call.kernel.limit
-        if limit is not None and _size(args) > limit:
-            return f"{_size(args)} elements: NumPy serves up to {limit}"
-        return "NumPy would lay the result out in another way, or refuses the arguments"
 
 
 class Replay:
@@ -140,16 +102,6 @@ class Replay:
             return None
         return replayed(call.entry, operator.schema.tensors, len(operator.schema.names), next_path)
 
-    def absent(self, operator: LadderOperator, call: Signature) -> str:
-        """The device, or that calls do more than launch kernels."""
-        return _device_lacks(call) or "calls are not declared to do nothing but launch kernels"
-
-    def refused(self, operator: LadderOperator, call: Signature, args: tuple[Any, ...]) -> str:
-        """Size, or too few calls until now."""
-        if _size(args) > ELEMENTS:
-            return f"{_size(args)} elements: replays serve up to {ELEMENTS}"
-        return f"recorded after {CALLS} calls with the same layouts and arguments, where the device can"
-
 
 class Planned:
     """A generated kernel whose launch is planned once for the operands' layouts."""
@@ -159,30 +111,6 @@ class Planned:
     def build(self, operator: LadderOperator, call: Signature, next_path: Closure) -> Closure | None:
         """A closure that looks plans up."""
         return operator.planned_path(call, next_path)
-
-    def absent(self, operator: LadderOperator, call: Signature) -> str:
-        """The device, the key, or the kind of operator."""
-        if call.entry.runtime.target is None:
-            return "the device has no code generator"
-        return _undecided(call) or "the operator plans its launches in compose"
-
-    def refused(self, operator: LadderOperator, call: Signature, args: tuple[Any, ...]) -> str:
-        """Layouts that compose serves, or so few elements that a faster path is better."""
-        return "so few elements that planning does not pay, or layouts that have to be checked or converted first"
-
-
-def _device_lacks(call: Signature) -> str:
-    if not call.entry.runtime.profile.host_resident:
-        return "the device's memory is not the host's"
-    return "" if call.entry.runtime.target is not None else "the device has no code generator"
-
-
-def _undecided(call: Signature) -> str:
-    return "" if call.dtype is not None else "dtypes and numbers of each call decide what is computed in"
-
-
-def _size(args: tuple[Any, ...]) -> int:
-    return max((int(x._array.size) for x in args if hasattr(x, "_array")), default=0)
 
 
 #: Fastest first.

@@ -47,9 +47,14 @@ class SequenceOperator(HostOperator):
         self.replayable = replayable
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
-        """Return the general closure."""
+        """Return the closure that runs the kernels, with its launches replayed."""
+        return self.rungs(key, entry)[0][1]
+
+    def rungs(self, key: int, entry: DeviceEntry) -> list[tuple[str, Callable[..., Any]]]:
+        """Return the replay, if there is one, and the closure that runs the kernels."""
         run = super().build(key, entry)
-        return replayed(entry, self.schema.tensors, len(self.schema.names), run) if self.replayable else run
+        replay = replayed(entry, self.schema.tensors, len(self.schema.names), run) if self.replayable else run
+        return [("compose", run)] if replay is run else [("replay", replay), ("compose", run)]
 
     def how(self, entry: DeviceEntry, dtype: DType) -> str:
         """``direct`` on the host's own memory, ``generated`` with a code generator, else ``host``."""

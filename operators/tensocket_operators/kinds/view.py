@@ -211,9 +211,18 @@ class Custom(Operator):
         self.replayable = replayable
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
-        """Return the function with its device."""
-        call = private(self.name, partial(self.run, entry))
+        """Return the function with its device, behind its host path and replays."""
+        return self.rungs(key, entry)[0][1]
 
-        shortcut = self.direct is not None and entry.runtime.profile.host_resident and self.direct(key, entry, call)
-        made = shortcut or call
-        return replayed(entry, self.schema.tensors, len(self.schema.names), made) if self.replayable else made
+    def rungs(self, key: int, entry: DeviceEntry) -> list[tuple[str, Callable[..., Any]]]:
+        """Return the replay, the host path and the function, without those that do not exist."""
+        found = [("compose", private(self.name, partial(self.run, entry)))]
+        if self.direct is not None and entry.runtime.profile.host_resident:
+            made = self.direct(key, entry, found[0][1])
+            if made is not None:
+                found.insert(0, ("host kernel", made))
+        if self.replayable:
+            replay = replayed(entry, self.schema.tensors, len(self.schema.names), found[0][1])
+            if replay is not found[0][1]:
+                found.insert(0, ("replay", replay))
+        return found
