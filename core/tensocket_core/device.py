@@ -32,7 +32,7 @@ from .meta import META, MetaDevice, NoPrograms
 from .recording import SlowPathReason
 
 
-class DeviceEntry:
+class DeviceState:
     """An opened device.
 
     Attributes:
@@ -40,12 +40,12 @@ class DeviceEntry:
         runtime: The backend's opened device.
         key: Its bit in dispatch keys.
         programs: Compiled programs by structure (``launch.programs``).
-        natives: Native entries of kernels (``launch.entries``).
+        native_entries: Native entries of kernels (``launch.device_states``).
         factories: Data of factories for small tensors, by dtype (``creation``).
         holds_data: Whether tensors have values; False for ``meta`` alone.
     """
 
-    __slots__ = ("device", "factories", "holds_data", "key", "natives", "programs", "runtime")
+    __slots__ = ("device", "factories", "holds_data", "key", "native_entries", "programs", "runtime")
 
     def __init__(self, runtime: OpenDevice, device: Device, key: int) -> None:
         self.runtime = runtime
@@ -53,11 +53,11 @@ class DeviceEntry:
         self.key = key
         self.holds_data = device.type != META
         self.programs: dict[Any, Any] = {} if self.holds_data else NoPrograms()
-        self.natives: dict[Any, Any] = {}
+        self.native_entries: dict[Any, Any] = {}
         self.factories: dict[Any, Any] = {}
 
     def __repr__(self) -> str:
-        return f"DeviceEntry({self.device})"
+        return f"DeviceState({self.device})"
 
     @property
     def chosen_stream(self) -> Stream:
@@ -84,9 +84,9 @@ class DeviceEntry:
 class _ThreadStreams(threading.local):
     def __init__(self) -> None:
         self.streams: dict[int, Stream] = {}
-        self.default: DeviceEntry | None = None
+        self.default: DeviceState | None = None
         self.reason: SlowPathReason | None = None
-        self.outer: list[DeviceEntry | None] = []
+        self.outer: list[DeviceState | None] = []
         self.runs_host_queue = False
 
 
@@ -102,17 +102,17 @@ def _no_queues(used: bool) -> None:
 PENDING: Final[dict[int, weakref.ref[HostQueue]]] = {}
 #: Called with True if this thread uses a host queue, else False; ``launch.host_streams`` sets the function.
 ON_HOST_QUEUES: Final[list[Callable[[bool], None]]] = [_no_queues]
-_ENTRIES: Final[list[DeviceEntry]] = []
+_ENTRIES: Final[list[DeviceState]] = []
 #: Entries by the values that users pass as ``device=``; filled on first use of each spelling.
-_BY_NAME: Final[dict[Any, DeviceEntry]] = {}
-_PROCESS_DEFAULT: Final[list[DeviceEntry]] = []
+_BY_NAME: Final[dict[Any, DeviceState]] = {}
+_PROCESS_DEFAULT: Final[list[DeviceState]] = []
 #: The device from the environment, if it answers for ``cuda``.
 _ANSWERING: Final[list[str]] = []
 #: Key bit to entry.
-BY_KEY: Final[dict[int, DeviceEntry]] = {}
+BY_KEY: Final[dict[int, DeviceState]] = {}
 
 
-def open_entry(device: Any) -> DeviceEntry:
+def open_device(device: Any) -> DeviceState:
     """Return the opened device called ``device``; None is the default device.
 
     Raises:
@@ -123,23 +123,23 @@ def open_entry(device: Any) -> DeviceEntry:
     except (KeyError, TypeError):
         pass
     if device is None:
-        return default_entry()
+        return default_state()
     return _open(parse_device(device), device)
 
 
-def _open(parsed: Device, spelling: Any) -> DeviceEntry:
+def _open(parsed: Device, spelling: Any) -> DeviceState:
     with _LOCK:
         runtime = _meta_device() if parsed.type == META else registry().open(parsed)
-        entry = next((e for e in _ENTRIES if e.runtime is runtime), None)
-        if entry is None:
+        state = next((e for e in _ENTRIES if e.runtime is runtime), None)
+        if state is None:
             indexed = not runtime.profile.host_resident and parsed.type != META
             name = Device(parsed.type, runtime.index if indexed else None)
-            entry = DeviceEntry(runtime, name, 1 << (DEVICE_SHIFT + len(_ENTRIES)))
-            BY_KEY[entry.key] = entry
-            _ENTRIES.append(entry)
-        for alias in (spelling, parsed, entry.device):
-            _BY_NAME[alias] = entry
-        return entry
+            state = DeviceState(runtime, name, 1 << (DEVICE_SHIFT + len(_ENTRIES)))
+            BY_KEY[state.key] = state
+            _ENTRIES.append(state)
+        for alias in (spelling, parsed, state.device):
+            _BY_NAME[alias] = state
+        return state
 
 
 @cache
@@ -147,12 +147,12 @@ def _meta_device() -> MetaDevice:
     return MetaDevice()
 
 
-def default_entry() -> DeviceEntry:
+def default_state() -> DeviceState:
     """Return the device that factories use without ``device=``: the thread's default, or else the process's."""
     return _THREAD.default or (_PROCESS_DEFAULT[0] if _PROCESS_DEFAULT else _first_default())
 
 
-def _first_default() -> DeviceEntry:
+def _first_default() -> DeviceState:
     """Return the process's default device, from the environment at the time of the first tensor.
 
     A program that imports this package as ``torch`` expects PyTorch's default: for it the environment says which device
@@ -160,20 +160,20 @@ def _first_default() -> DeviceEntry:
     """
     if package_name() == "torch":
         _answer_from_environment()
-        _PROCESS_DEFAULT.append(open_entry(HOST_DEVICE))
+        _PROCESS_DEFAULT.append(open_device(HOST_DEVICE))
     else:
-        _PROCESS_DEFAULT.append(open_entry(os.environ.get("TENSOCKET_DEVICE") or HOST_DEVICE))
+        _PROCESS_DEFAULT.append(open_device(os.environ.get("TENSOCKET_DEVICE") or HOST_DEVICE))
     return _PROCESS_DEFAULT[0]
 
 
-def selected_entry() -> DeviceEntry | None:
+def selected_state() -> DeviceState | None:
     """Return the device that this thread selected with ``set_default_device`` or ``with device(...)``, or None."""
     return _THREAD.default
 
 
-def use_entry(entry: DeviceEntry | None) -> None:
-    """Set this thread's default device to a result of ``selected_entry``, possibly from another thread."""
-    _THREAD.default = entry
+def use_state(state: DeviceState | None) -> None:
+    """Set this thread's default device to a result of ``selected_state``, possibly from another thread."""
+    _THREAD.default = state
 
 
 def set_default_device(device: Any) -> None:
@@ -182,7 +182,7 @@ def set_default_device(device: Any) -> None:
     Args:
         device: A device name or ``device``.
     """
-    _THREAD.default = None if device is None else open_entry(device)
+    _THREAD.default = None if device is None else open_device(device)
 
 
 class _ThreadSelection(Selection):
@@ -190,9 +190,9 @@ class _ThreadSelection(Selection):
 
     def enter(self, device: Device) -> None:
         """Make ``device`` the default."""
-        entry = open_entry(device)
+        state = open_device(device)
         _THREAD.outer.append(_THREAD.default)
-        _THREAD.default = entry
+        _THREAD.default = state
 
     def leave(self) -> None:
         """Restore the previous default."""
@@ -204,7 +204,7 @@ SELECTION[0] = _ThreadSelection()
 
 def get_default_device() -> Device:
     """Return the device that factories use without ``device=``."""
-    return default_entry().device
+    return default_state().device
 
 
 def answer_for(name: str, backend: str | None) -> None:
@@ -215,18 +215,18 @@ def answer_for(name: str, backend: str | None) -> None:
         backend: The backend whose devices answer; None ends it.
     """
     with _LOCK:
-        own = [MEANT.get(entry.device.type, entry.device.type) for entry in _ENTRIES]
+        own = [MEANT.get(state.device.type, state.device.type) for state in _ENTRIES]
         stand_in(backend, name)
         _BY_NAME.clear()
-        for entry, kind in zip(_ENTRIES, own, strict=True):
-            entry.device = Device(kind, entry.device.index)
+        for state, kind in zip(_ENTRIES, own, strict=True):
+            state.device = Device(kind, state.device.index)
 
 
 def answer_with(device: str) -> None:
     """Let a device, for example ``opencl:1``, answer for ``cuda``; raise at once if it is unusable.
 
     Raises:
-        UnknownDevice, InvalidDeviceIndex, BackendError: As ``open_entry``.
+        UnknownDevice, InvalidDeviceIndex, BackendError: As ``open_device``.
     """
     wanted = Device(device)
     registry().backend(wanted.type)
@@ -255,16 +255,16 @@ def set_current(device: Any) -> None:
     """Make a device the meaning of its name without an index, in all threads; initially that is number 0.
 
     Raises:
-        UnknownDevice, InvalidDeviceIndex, BackendError: As ``open_entry``.
+        UnknownDevice, InvalidDeviceIndex, BackendError: As ``open_device``.
     """
-    entry = open_entry(device)
-    name = entry.device.type
+    state = open_device(device)
+    name = state.device.type
     with _LOCK:
         for alias in (name, Device(name)):
-            _BY_NAME[alias] = entry
+            _BY_NAME[alias] = state
 
 
-def entry_of_key(operator: str, key: int) -> DeviceEntry:
+def state_of_key(operator: str, key: int) -> DeviceState:
     """Return the only device in a key.
 
     Raises:
@@ -272,34 +272,34 @@ def entry_of_key(operator: str, key: int) -> DeviceEntry:
         DeviceMismatch: The key has several devices.
     """
     bits = key >> DEVICE_SHIFT << DEVICE_SHIFT
-    entry = BY_KEY.get(bits)
+    state = BY_KEY.get(bits)
     if not bits:
         raise ArgumentTypeError(operator, "no tensors", "at least one tensor is needed", "pass a tensor")
-    if entry is None:
+    if state is None:
         names = " and ".join(str(e.device) for e in _ENTRIES if e.key & bits)
         raise DeviceMismatch(operator, f"tensors on {names}", "all tensors of one operator are on one device",
                              "move them with .to(device) first")
-    return entry
+    return state
 
 
-def entries() -> list[DeviceEntry]:
+def device_states() -> list[DeviceState]:
     """Return all opened devices."""
     return list(_ENTRIES)
 
 
 def current_stream(device: Any = None) -> Stream:
     """Return the stream on which this thread queues work for ``device``."""
-    return open_entry(device).chosen_stream
+    return open_device(device).chosen_stream
 
 
 def set_stream(device: Any, stream: Stream) -> None:
     """Queue this thread's work for ``device`` on ``stream`` from now on."""
-    entry = open_entry(device)
+    state = open_device(device)
     streams = _THREAD.streams
-    if stream is entry.runtime.default_stream:
-        streams.pop(entry.key, None)
+    if stream is state.runtime.default_stream:
+        streams.pop(state.key, None)
     else:
-        streams[entry.key] = stream
+        streams[state.key] = stream
     _note_streams()
 
 
@@ -335,9 +335,9 @@ def use_streams(streams: dict[int, Stream] | None) -> None:
 # ------------------------------------------------------------------------------------- queues of host-resident devices
 
 
-def host_queue(entry: DeviceEntry) -> HostQueue | None:
+def host_queue(state: DeviceState) -> HostQueue | None:
     """Return the queue that this thread selected for a host-resident device; None means the default stream."""
-    stream = _THREAD.streams.get(entry.key)
+    stream = _THREAD.streams.get(state.key)
     return stream if isinstance(stream, HostQueue) else None
 
 

@@ -10,7 +10,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ShapeError
 
 from . import formats
-from .device import DeviceEntry
+from .device import DeviceState
 from .geometry import Shape, as_strided, contiguous, element_strides, expanded_strides, is_dense
 
 #: Order of dimensions in memory, slowest first, by memory format.
@@ -165,26 +165,26 @@ def reach(shape: Shape, strides: Shape) -> int:
     return 0 if 0 in shape else sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1
 
 
-def empty_strided_array(entry: DeviceEntry, shape: Shape, dtype: DType, strides: Shape) -> Any:
+def empty_strided_array(state: DeviceState, shape: Shape, dtype: DType, strides: Shape) -> Any:
     """Return an uninitialised array with the given strides."""
     if strides == contiguous_strides(shape):
-        return entry.runtime.empty(shape, dtype, entry.stream)
-    return as_strided(entry.runtime.empty((reach(shape, strides),), dtype, entry.stream), shape, strides, 0)
+        return state.runtime.empty(shape, dtype, state.stream)
+    return as_strided(state.runtime.empty((reach(shape, strides),), dtype, state.stream), shape, strides, 0)
 
 
-def empty_preserved(entry: DeviceEntry, source: Any, dtype: DType) -> Any:
+def empty_preserved(state: DeviceState, source: Any, dtype: DType) -> Any:
     """Return an uninitialised array for a copy of ``source``, with its order of dimensions."""
     if contiguous(source):
-        return entry.runtime.empty(source.shape, dtype, entry.stream)
-    return empty_strided_array(entry, source.shape, dtype, preserved_strides(source.shape, public_strides(source)))
+        return state.runtime.empty(source.shape, dtype, state.stream)
+    return empty_strided_array(state, source.shape, dtype, preserved_strides(source.shape, public_strides(source)))
 
 
-def empty_pointwise(entry: DeviceEntry, shape: Shape, dtype: DType, operands: Sequence[Any]) -> Any:
+def empty_pointwise(state: DeviceState, shape: Shape, dtype: DType, operands: Sequence[Any]) -> Any:
     """Return an uninitialised array for the result of a pointwise operator on these handles and numbers."""
     arrays = [x for x in operands if hasattr(x, "shape")]
     if all(contiguous(x) for x in arrays) and all(x.shape == shape for x in arrays):
-        return entry.runtime.empty(shape, dtype, entry.stream)
+        return state.runtime.empty(shape, dtype, state.stream)
     given = [(x.shape, public_strides(x)) for x in arrays if x.shape]
     if not given:
-        return entry.runtime.empty(shape, dtype, entry.stream)
-    return empty_strided_array(entry, shape, dtype, pointwise_strides(shape, given))
+        return state.runtime.empty(shape, dtype, state.stream)
+    return empty_strided_array(state, shape, dtype, pointwise_strides(shape, given))

@@ -12,7 +12,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 from tensocket_plugins.contract.naming import package_name
 
-from .device import BY_KEY, DeviceEntry
+from .device import BY_KEY, DeviceState
 from .keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, WRAPPER
 
 M = TypeVar("M", bound=type)
@@ -142,7 +142,7 @@ class Tensor:
         return BY_KEY[self._key & DEVICE_MASK].device
 
     @property
-    def _entry(self) -> DeviceEntry:
+    def _device_state(self) -> DeviceState:
         return BY_KEY[self._key & DEVICE_MASK]
 
     def is_floating_point(self) -> bool:
@@ -195,7 +195,7 @@ class Tensor:
         return self
 
     def __format__(self: Any, form: str) -> str:
-        plain = not self._array.shape and "_plain_repr" in type(self).__dict__ and self._entry.holds_data
+        plain = not self._array.shape and "_plain_repr" in type(self).__dict__ and self._device_state.holds_data
         return format(self.item(), form) if plain else object.__format__(self, form)
 
     def _cut(self) -> Tensor:

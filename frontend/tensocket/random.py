@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_operators import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from tensocket_operators.random import Generator, fork_rng_states, generator_of, rng_states
 
@@ -18,7 +18,7 @@ default_generator: Generator
 def __getattr__(name: str) -> Any:
     """Return ``default_generator``."""
     if name == "default_generator":
-        return generator_of(open_entry("cpu"))
+        return generator_of(open_device("cpu"))
     raise AttributeError(f"module 'tensocket.random' has no attribute {name!r}")
 
 

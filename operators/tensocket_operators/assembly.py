@@ -54,11 +54,11 @@ else:
 
 _DETACH: Final = Custom(
     "detach(Tensor input) -> Tensor~", "The same memory, cut off from the graph.",
-    lambda entry, input: detached(tensors.Tensor._cut(input)), function=False, method=False,
+    lambda state, input: detached(tensors.Tensor._cut(input)), function=False, method=False,
 )
 _DETACH.public = AutogradAttributes.detach
 _ITEM: Final = Custom(
     "_local_scalar_dense(Tensor input) -> Scalar", "The only element as a Python number.",
-    lambda entry, input: HostValues.item(input), function=False, method=False,
+    lambda state, input: HostValues.item(input), function=False, method=False,
 )
 _ITEM.public = HostValues.item

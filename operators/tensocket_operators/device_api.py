@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from tensocket_core.device import DeviceEntry, open_entry, set_stream
+from tensocket_core.device import DeviceState, open_device, set_stream
 from tensocket_plugins.contract.backend import Stream as BackendStream
 from tensocket_plugins.contract.descriptor import DeviceInfo, Profile
 from tensocket_plugins.contract.devices import MEANT, Device, parse_device
@@ -36,17 +36,17 @@ def get_device_info(name: Any) -> DeviceInfo:
 
 def profile(name: Any) -> Profile:
     """Return a device's profile, which declares its abilities."""
-    return open_entry(name).runtime.profile
+    return open_device(name).runtime.profile
 
 
 def synchronize(name: Any = None) -> None:
     """Wait until all work on a device is done, and raise errors of asynchronous work."""
-    open_entry(name).runtime.synchronize()
+    open_device(name).runtime.synchronize()
 
 
 def memory_stats(name: Any = None) -> Mapping[str, int]:
     """Return bytes and counts of a device's allocator."""
-    return open_entry(name).runtime.allocator.stats().as_dict()
+    return open_device(name).runtime.allocator.stats().as_dict()
 
 
 def memory_allocated(name: Any = None) -> int:
@@ -56,12 +56,12 @@ def memory_allocated(name: Any = None) -> int:
 
 def reset_peak_memory_stats(name: Any = None) -> None:
     """Reset the peaks of memory statistics."""
-    open_entry(name).runtime.allocator.reset_peak()
+    open_device(name).runtime.allocator.reset_peak()
 
 
 def empty_cache(name: Any = None) -> None:
     """Give unused memory of a device's allocator back to the driver."""
-    open_entry(name).runtime.allocator.empty_cache()
+    open_device(name).runtime.allocator.empty_cache()
 
 
 def set_memory_fraction(name: Any, fraction: float) -> None:
@@ -77,19 +77,19 @@ def set_memory_fraction(name: Any, fraction: float) -> None:
     if not 0 <= fraction <= 1:
         raise ArgumentError("set_per_process_memory_fraction", f"fraction={fraction}",
                             "a fraction lies between 0 and 1", "pass a part of the device's memory")
-    entry = open_entry(name)
-    total = registry().device_info(parse_device(f"{entry.device.type}:{entry.runtime.index}")).memory
+    state = open_device(name)
+    total = registry().device_info(parse_device(f"{state.device.type}:{state.runtime.index}")).memory
     try:
-        entry.runtime.allocator.set_limit(None if fraction == 1 else int(total * fraction))
+        state.runtime.allocator.set_limit(None if fraction == 1 else int(total * fraction))
     except NotImplementedError:
         if fraction != 1:
-            raise ArgumentError("set_per_process_memory_fraction", f"fraction={fraction} of {entry.device}",
+            raise ArgumentError("set_per_process_memory_fraction", f"fraction={fraction} of {state.device}",
                                 "allocators have no limit below the device's memory", "pass 1.0") from None
 
 
 def build_stats(name: Any = None) -> Any:
     """Return the number of kernels built, their build time and cache hits; None without a code generator."""
-    return getattr(open_entry(name).runtime, "build_stats", None)
+    return getattr(open_device(name).runtime, "build_stats", None)
 
 
 class Event:
@@ -101,21 +101,21 @@ class Event:
     """
 
     def __init__(self, device: Any = None, enable_timing: bool = False) -> None:
-        self._entry = open_entry(device)
-        self._event = self._entry.runtime.create_event(timing=enable_timing)
+        self._device_state = open_device(device)
+        self._event = self._device_state.runtime.create_event(timing=enable_timing)
 
     def record(self, stream: Stream | None = None) -> None:
         """Put the mark after the work queued on a stream, by default this thread's."""
-        (self._entry.chosen_stream if stream is None else stream._stream).record(self._event)
+        (self._device_state.chosen_stream if stream is None else stream._stream).record(self._event)
 
     @property
     def device(self) -> Device:
         """The device."""
-        return self._entry.device
+        return self._device_state.device
 
     def wait(self, stream: Stream | None = None) -> None:
         """Make work that is queued on ``stream`` from now on start after the event; by default on this thread's."""
-        (self._entry.chosen_stream if stream is None else stream._stream).wait(self._event)
+        (self._device_state.chosen_stream if stream is None else stream._stream).wait(self._event)
 
     def query(self) -> bool:
         """Whether everything before the mark is done."""
@@ -139,15 +139,15 @@ class Stream:
     """
 
     def __init__(self, device: Any = None, priority: int = 0) -> None:
-        self._entry = open_entry(device)
-        self._stream: BackendStream = self._entry.runtime.create_stream(priority)
+        self._device_state = open_device(device)
+        self._stream: BackendStream = self._device_state.runtime.create_stream(priority)
         self._before: list[BackendStream] = []
 
     @classmethod
-    def _of(cls, entry: DeviceEntry, stream: BackendStream) -> Self:
+    def _of(cls, state: DeviceState, stream: BackendStream) -> Self:
         """Return a stream object for a stream of the backend."""
         known = cls.__new__(cls)
-        known._entry, known._stream, known._before = entry, stream, []
+        known._device_state, known._stream, known._before = state, stream, []
         return known
 
     def __eq__(self, other: object) -> bool:
@@ -159,25 +159,25 @@ class Stream:
     @property
     def device(self) -> Device:
         """The device."""
-        return self._entry.device
+        return self._device_state.device
 
     @property
     def device_index(self) -> int:
         """Index of its device."""
-        return self._entry.runtime.index
+        return self._device_state.runtime.index
 
     @property
     def stream_id(self) -> int:
         """A number that identifies the stream; 0 is the default one."""
-        return 0 if self._stream is self._entry.runtime.default_stream else id(self._stream)
+        return 0 if self._stream is self._device_state.runtime.default_stream else id(self._stream)
 
     def __enter__(self) -> Stream:
-        self._before.append(self._entry.chosen_stream)
-        set_stream(self._entry.device, self._stream)
+        self._before.append(self._device_state.chosen_stream)
+        set_stream(self._device_state.device, self._stream)
         return self
 
     def __exit__(self, *error: object) -> None:
-        set_stream(self._entry.device, self._before.pop())
+        set_stream(self._device_state.device, self._before.pop())
 
     def synchronize(self) -> None:
         """Wait until all queued work is done."""
@@ -198,6 +198,6 @@ class Stream:
 
     def record_event(self, event: Event | None = None) -> Event:
         """Put an event after the queued work, and return it."""
-        event = Event(self._entry.device) if event is None else event
+        event = Event(self._device_state.device) if event is None else event
         self._stream.record(event._event)
         return event

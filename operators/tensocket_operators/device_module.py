@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tensocket_core.device import current_stream, get_default_device, open_entry, set_current, set_stream
+from tensocket_core.device import current_stream, get_default_device, open_device, set_current, set_stream
 from tensocket_plugins.contract.descriptor import DeviceInfo
 from tensocket_plugins.contract.devices import HOST_DEVICE, NUMBERED, Device, parse_device
 from tensocket_plugins.contract.naming import package_name
@@ -99,7 +99,7 @@ class DeviceModule:
 
     def manual_seed(self, seed: int, device: Any = None) -> None:
         """Start the random stream of ``seed`` on one device."""
-        generator_of(open_entry(self._device(device))).manual_seed(seed)
+        generator_of(open_device(self._device(device))).manual_seed(seed)
 
 
 def get_device_module(device: Any = None) -> DeviceModule:
@@ -153,7 +153,7 @@ class Accelerator:
     def current_device_index(self) -> int:
         """Return the index of the device that the accelerator's name without an index means; -1 if there is none."""
         device = self.current_accelerator()
-        return -1 if device is None else open_entry(device).runtime.index
+        return -1 if device is None else open_device(device).runtime.index
 
     current_device_idx = current_device_index
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
-from tensocket_core.device import BY_KEY, DeviceEntry
+from tensocket_core.device import BY_KEY, DeviceState
 from tensocket_core.dispatch.layers import highest
 from tensocket_core.dispatch.modes import thread_state
 from tensocket_core.dispatch.operator import Operator
@@ -132,14 +132,14 @@ def _explained(operator: Operator, key: int, args: tuple[Any, ...], depth: int) 
     below = key
     while (layer := highest(below)) is not None:
         below &= ~layer.bit
-    entry = BY_KEY[below & DEVICE_MASK]
-    rungs = operator.rungs(below, entry)
-    reached = _reached(operator, below, entry, args, [closure for _, closure in rungs])
+    state = BY_KEY[below & DEVICE_MASK]
+    rungs = operator.rungs(below, state)
+    reached = _reached(operator, below, state, args, [closure for _, closure in rungs])
     served = max(reached, default=len(rungs) - 1)
     names = {name: k for k, (name, _) in enumerate(rungs)}
     found = []
     if isinstance(operator, LadderOperator):
-        call = operator.signature(below, entry)
+        call = operator.signature(below, state)
         for path in LADDER:
             k = names.pop(path.name, -1)
             reasons = REASONS[path.name]
@@ -148,10 +148,10 @@ def _explained(operator: Operator, key: int, args: tuple[Any, ...], depth: int) 
             found.append(Rung(path.name, k == served, reason))
     for name, k in names.items():
         found.append(Rung(name, k == served, "handed the call on" if k < served else ""))
-    return Explanation(operator.name, describe_key(key), str(entry.device), depth, tuple(found))
+    return Explanation(operator.name, describe_key(key), str(state.device), depth, tuple(found))
 
 
-def _reached(operator: Operator, key: int, entry: DeviceEntry, args: tuple[Any, ...],
+def _reached(operator: Operator, key: int, state: DeviceState, args: tuple[Any, ...],
              closures: list[Callable[..., Any]]) -> list[int]:
     """Return the indices of the closures that a call enters; a table's closures have their code or are machine code."""
     codes: dict[CodeType, int] = {}

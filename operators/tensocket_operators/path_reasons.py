@@ -30,7 +30,7 @@ class PathReasons:
 def _no_entry(operator: LadderOperator, call: Signature) -> str:
     if not ENABLED:
         return "TENSOCKET_NATIVE=0 turns entries off"
-    if not call.entry.runtime.profile.host_resident:
+    if not call.state.runtime.profile.host_resident:
         return "the device's memory is not the host's"
     return _no_code(call) or _undecided(call) or "the operator has no entry for such operands"
 
@@ -48,7 +48,7 @@ def _entry_refused(operator: LadderOperator, call: Signature, args: Args) -> str
 
 
 def _no_host_kernel(operator: LadderOperator, call: Signature) -> str:
-    if not call.entry.runtime.profile.host_resident:
+    if not call.state.runtime.profile.host_resident:
         return "the device's memory is not the host's"
     return _undecided(call) or "NumPy has no kernel for it that rounds as generated kernels do"
 
@@ -79,7 +79,7 @@ def _plan_refused(operator: LadderOperator, call: Signature, args: Args) -> str:
 
 
 def _no_code(call: Signature) -> str:
-    return "" if call.entry.runtime.target is not None else "the device has no code generator"
+    return "" if call.state.runtime.target is not None else "the device has no code generator"
 
 
 def _undecided(call: Signature) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tensocket_core.device import entries, open_entry
+from tensocket_core.device import device_states, open_device
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 _PRECISIONS: Final = ("highest", "high", "medium")
@@ -24,15 +24,15 @@ def set_num_threads(num: int) -> None:
     if num < 1:
         raise ArgumentError("set_num_threads", f"{num} threads", "there is at least one thread",
                             "pass a positive integer")
-    for entry in {open_entry(None), *entries()}:
-        change = getattr(entry.runtime, "set_num_threads", None)
+    for state in {open_device(None), *device_states()}:
+        change = getattr(state.runtime, "set_num_threads", None)
         if change is not None:
             change(num)
 
 
 def get_num_threads() -> int:
     """Return the number of threads of large kernels on the default device; 1 if it has no threads of its own."""
-    count: Any = getattr(open_entry(None).runtime, "get_num_threads", None)
+    count: Any = getattr(open_device(None).runtime, "get_num_threads", None)
     return 1 if count is None else int(count())
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tensocket_core import functions
-from tensocket_core.device import DeviceEntry, open_entry
+from tensocket_core.device import DeviceState, open_device
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.operator import Operator, check_dtype
@@ -39,18 +39,18 @@ class Pointwise(Operator):
         super().__init__(schema, "A toy.", derivative=derivative, function=False, method=False)
         self.formula = formula
 
-    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+    def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
         dtype = functools.reduce(promote_types, [DTYPE_OF[bit] for bit in DTYPE_OF if key & DTYPE_MASK & bit])
-        check_dtype(self.name, entry, dtype)
+        check_dtype(self.name, state, dtype)
 
         def formula(*operands: Any) -> Any:
             return self.formula(*[cast(x, dtype) for x in operands])
 
         def run(*operands: Any) -> Any:
-            out = entry.runtime.empty(operands[0]._array.shape, dtype, entry.stream)
+            out = state.runtime.empty(operands[0]._array.shape, dtype, state.stream)
             given = [(x._array, x.dtype) for x in operands]
-            run_generated(entry, (self.name, dtype), formula, given, out.shape, [(out, dtype)])
-            return wrap(out, entry.key | dtype_bit(dtype))
+            run_generated(state, (self.name, dtype), formula, given, out.shape, [(out, dtype)])
+            return wrap(out, state.key | dtype_bit(dtype))
 
         return run
 
@@ -60,9 +60,9 @@ class AddInPlace(Operator):
 
     kind = "toy"
 
-    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+    def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
         def run(target: Any, other: Any) -> Any:
-            run_generated(entry, ("toy_add_", target.dtype), lambda x, y: x + y,
+            run_generated(state, ("toy_add_", target.dtype), lambda x, y: x + y,
                           [(x._array, x.dtype) for x in (target, other)], target._array.shape,
                           [(target._array, target.dtype)])
             bump(target)
@@ -116,10 +116,10 @@ else:  # core alone: what its engine calls is made of the toys
         __mul__ = mul
 
         def new_ones(self, shape: Any) -> Any:
-            return filled("new_ones", tuple(shape), 1, self.dtype, self._entry)
+            return filled("new_ones", tuple(shape), 1, self.dtype, self._device_state)
 
         def new_zeros(self, shape: Any) -> Any:
-            return filled("new_zeros", tuple(shape), 0, self.dtype, self._entry)
+            return filled("new_zeros", tuple(shape), 0, self.dtype, self._device_state)
 
     functions.publish({"add": add, "mul": mul})
 
@@ -127,13 +127,13 @@ else:  # core alone: what its engine calls is made of the toys
 def values(tensor: Any) -> np.ndarray:
     """Elements on the host."""
     host = np.empty(tensor._array.shape, tensor.dtype.numpy)
-    tensor._entry.runtime.copy(host, tensor._array, tensor._entry.stream)
-    tensor._entry.runtime.synchronize()
+    tensor._device_state.runtime.copy(host, tensor._array, tensor._device_state.stream)
+    tensor._device_state.runtime.synchronize()
     return host
 
 
 def tensor(data: Any, requires_grad: bool = False, dtype: Any = float64) -> Any:
-    made = from_values(np.asarray(data, dtype.numpy), dtype, open_entry("ref"))
+    made = from_values(np.asarray(data, dtype.numpy), dtype, open_device("ref"))
     made.requires_grad = requires_grad
     return made
 

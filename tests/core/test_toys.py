@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tensocket_core import autograd
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.dispatch.modes import no_grad
 from tensocket_core.keys import AUTOGRAD, DIM0, describe_key, dtype_bit
 from tensocket_core.transforms import grad, jvp, vjp, vmap
@@ -27,7 +27,7 @@ def test_core_imports_no_operators():
 
 def test_keys_say_what_a_tensor_is(toys):
     x = toys.tensor(A, requires_grad=True)
-    assert x._key == open_entry("ref").key | dtype_bit(float64) | AUTOGRAD
+    assert x._key == open_device("ref").key | dtype_bit(float64) | AUTOGRAD
     assert toys.tensor(2.0)._key & DIM0
     assert "float64" in describe_key(x._key)
     assert "autograd" in describe_key(x._key).lower()
@@ -43,11 +43,11 @@ def test_a_closure_is_made_once_for_a_key(toys):
 
 
 def test_programs_are_compiled_once(toys):
-    entry = open_entry("ref")
+    state = open_device("ref")
     toys.add(toys.tensor(A, dtype=float32), toys.tensor(B, dtype=float32))
-    before = len(entry.programs)
+    before = len(state.programs)
     result = toys.add(toys.tensor(B, dtype=float32), toys.tensor(B, dtype=float32))
-    assert len(entry.programs) == before
+    assert len(state.programs) == before
     np.testing.assert_array_equal(toys.values(result), (B + B).astype(np.float32))
 
 
@@ -60,7 +60,7 @@ def test_dtypes_are_promoted(toys):
 def test_devices_do_not_mix(toys):
     x = toys.tensor(A)
     other = toys.tensor(A)
-    other._key = other._key & ~open_entry("ref").key | open_entry("ref:1").key
+    other._key = other._key & ~open_device("ref").key | open_device("ref:1").key
     with pytest.raises(DeviceMismatch, match="toy_add"):
         toys.add(x, other)
 

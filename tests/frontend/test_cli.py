@@ -138,7 +138,7 @@ def test_no_backend_at_all(fresh, capsys, monkeypatch):
 def test_doctor_of_a_working_backend(three, capsys, healthy):
     assert main(["doctor", "tiny"]) == 0
     text = capsys.readouterr().out
-    for part in (f"Python {sys.version.split()[0]}", "contract 1.0", "TENSOCKET_BACKENDS=tiny,absent,sick",
+    for part in (f"Python {sys.version.split()[0]}", "contract 1.1", "TENSOCKET_BACKENDS=tiny,absent,sick",
                  "\ntiny: available\n", "tensocket-tiny 1.2 (entry point tensocket_tiny_under_test)",
                  "1.0 up to, but not including, 2.0", "float32", "Tiny 1, 3.0 GiB, tiny driver 1.2", "cores: 4",
                  "self-test passed: as if"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensocket as torch
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 
 N = 200
 
@@ -42,7 +42,7 @@ def reuse():
 
 @pytest.mark.usefixtures("reuse")
 def test_sums_reuse_memory(x, monkeypatch):
-    allocator = open_entry("cpu").runtime.allocator
+    allocator = open_device("cpu").runtime.allocator
 
     def allocations():
         x.grad = None

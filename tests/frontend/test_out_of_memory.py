@@ -9,10 +9,10 @@ import pytest
 
 import tensocket as torch
 import tensocket.nn.functional as F
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 
 N = 200
-ALLOCATOR = open_entry("cpu").runtime.allocator
+ALLOCATOR = open_device("cpu").runtime.allocator
 
 
 RNG = np.random.default_rng(0)

@@ -13,11 +13,11 @@ import pytest
 
 import tensocket as torch
 import tensocket.nn.functional as F
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 
 SECONDS = float(os.environ.get("TENSOCKET_SOAK", "4"))
 STATM = Path("/proc/self/statm")
-ALLOCATOR = open_entry("cpu").runtime.allocator
+ALLOCATOR = open_device("cpu").runtime.allocator
 #: Sizes that come again, so that a pool can serve them.
 SIZES = (33, 128, 200, 257)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import tensocket_operators as torch
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.registry import OPERATORS
 
@@ -47,7 +47,7 @@ def record_function(name: str) -> Callable[..., Any]:
 
     def run(*args: Any) -> Any:
         if name == "convert":
-            args = (args[0], open_entry(args[1]), args[2])
+            args = (args[0], open_device(args[1]), args[2])
         if operator.kind == "inplace":
             args = (args[0] * 1, *args[1:])
         return call(operator, *args)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.dispatch.registry import clear_tables
 from tensocket_plugins.contract.plans import ReplayPlan
 
@@ -27,7 +27,7 @@ def fresh_tables() -> Iterator[None]:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each replay that the device is to compile whether it did."""
     answers: list[bool] = []
-    runtime = open_entry("cpu").runtime
+    runtime = open_device("cpu").runtime
     compile_plan = runtime.compile_plan
 
     def noted(plan: Any, next_path: Any) -> Any:

@@ -13,7 +13,7 @@ import pytest
 
 import tensocket as torch
 import tensocket.nn.functional as F
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.dispatch.registry import clear_tables
 from tensocket_core.launch import copies as copying
 from tensocket_core.launch import pointwise_plan as generated
@@ -119,24 +119,25 @@ NOT_COMPILED = ("cat", "matmul", "embedding")
 @pytest.fixture
 def broken(monkeypatch):
     """The CPU, on which nothing compiles any more."""
-    entry = open_entry("cpu")
+    state = open_device("cpu")
 
     def fail(program, *rest):
         name = getattr(getattr(program, "program", program), "name", "of a plan")
         raise KernelError("compile", f"program {name}", "injected", "none")
 
     for name in ("compile_ir", "compile_plan"):
-        monkeypatch.setattr(entry.runtime, name, fail)
-    failures = entry.runtime.build_stats.failures
-    forget(entry)
+        monkeypatch.setattr(state.runtime, name, fail)
+    failures = state.runtime.build_stats.failures
+    forget(state)
     yield failures
-    forget(entry)
+    forget(state)
 
 
-def forget(entry):
+def forget(state):
     """Let closures and programs be made anew."""
-    runtime = entry.runtime
-    for cache in (entry.programs, entry.natives, runtime.build_stats.failures, runtime.own_programs, copying._FLAT,
+    runtime = state.runtime
+    for cache in (state.programs, state.native_entries, runtime.build_stats.failures, runtime.own_programs,
+                  copying._FLAT,
                   generated._PLANS, pooling._PLANS):
         cache.clear()
     for owner in gc.get_objects():  # operators and kernels that keep what they launch
@@ -149,7 +150,7 @@ def forget(entry):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_results_are_the_same(broken, monkeypatch, name):
-    entry = open_entry("cpu")
+    state = open_device("cpu")
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         found = FAMILIES[name]()
@@ -160,7 +161,7 @@ def test_results_are_the_same(broken, monkeypatch, name):
         assert "build_stats('cpu').failures" in str(seen[0].message)
         assert all("injected" in reason for reason in torch.build_stats("cpu").failures.values())
     monkeypatch.undo()
-    forget(entry)
+    forget(state)
     expected = FAMILIES[name]()
     assert found.dtype is expected.dtype
     assert found.shape == expected.shape
@@ -226,8 +227,8 @@ for _ in range(20):
     optimizer.step()
     losses.append(loss.item())
 assert losses[-1] < 0.7 * losses[0]
-from tensocket_core.device import open_entry
-device = open_entry("cpu").runtime
+from tensocket_core.device import open_device
+device = open_device("cpu").runtime
 assert device.allocator._arena is None and device.allocator.stats().allocations > 0
 assert not device.build_stats.failures
 """

@@ -16,7 +16,7 @@ def test_extremes_are_those_of_numpy(dtype: str, size: int) -> None:
     info = np.iinfo(dtype)
     array = np.random.default_rng(size).integers(info.min, info.max, size, dtype, endpoint=True)
     x: Tensor = torch.from_numpy(array)
-    assert both_extremes(x._entry, x._array, x.dtype) == (array.min(), array.max())
+    assert both_extremes(x._device_state, x._array, x.dtype) == (array.min(), array.max())
 
 
 @pytest.mark.parametrize("place", [0, 1, 70000, 99999])

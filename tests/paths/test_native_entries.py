@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensocket as torch
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.dispatch.registry import clear_tables
 
 pytestmark = pytest.mark.native
@@ -23,39 +23,39 @@ CASES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 
 
 @pytest.fixture
-def natives() -> Iterator[dict[Any, Any]]:
-    entry = open_entry("cpu")
-    before = dict(entry.natives)
-    entry.natives.clear()
+def native_entries() -> Iterator[dict[Any, Any]]:
+    state = open_device("cpu")
+    before = dict(state.native_entries)
+    state.native_entries.clear()
     clear_tables()
-    yield entry.natives
-    entry.natives.update(before)
+    yield state.native_entries
+    state.native_entries.update(before)
     clear_tables()
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_large_calls_need_no_native_entry(name: str, natives: dict[Any, Any]) -> None:
+def test_large_calls_need_no_native_entry(name: str, native_entries: dict[Any, Any]) -> None:
     run, expected = CASES[name]
     large, small = (np.linspace(-1, 2, rows * 65, dtype=np.float32).reshape(rows, 65) for rows in (4096, 3))
     for _ in range(2):
         found = run(torch.tensor(large))
         np.testing.assert_allclose(found.numpy(), expected(large.astype(np.float64)), rtol=2e-5, atol=1e-6)
-    assert not any(key[0] == name for key in natives)
+    assert not any(key[0] == name for key in native_entries)
     for _ in range(3):
         found = run(torch.tensor(small))
         np.testing.assert_allclose(found.numpy(), expected(small.astype(np.float64)), rtol=2e-5, atol=1e-6)
-        assert any(key[0] == name for key in natives)
+        assert any(key[0] == name for key in native_entries)
     np.testing.assert_allclose(run(torch.tensor(large)).numpy(), expected(large.astype(np.float64)), rtol=2e-5,
                                atol=1e-6)
 
 
-def test_large_and_small_round_alike(natives: dict[Any, Any]) -> None:
+def test_large_and_small_round_alike(native_entries: dict[Any, Any]) -> None:
     values = torch.linspace(-5, 5, 40000)
     parts = torch.cat([values[k:k + 500].clone().tanh() for k in range(0, 40000, 500)])
     assert (values.tanh() == parts).all().item()
 
 
-def test_operands_by_name_and_wrong_ones(natives: dict[Any, Any]) -> None:
+def test_operands_by_name_and_wrong_ones(native_entries: dict[Any, Any]) -> None:
     assert torch.exp(input=torch.zeros(3)).tolist() == [1.0, 1.0, 1.0]
     with pytest.raises(TypeError):
         torch.exp()

@@ -12,7 +12,7 @@ import pytest
 
 import tensocket as torch
 from tensocket import library
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.dispatch.call import call
 from tensocket_core.launch import replay as kept
 from tensocket_operators.indexing.gather_scatter import sum_at
@@ -190,7 +190,7 @@ def test_modes_and_replaced_kernels_see_what_is_called() -> None:
 
 
 def test_a_device_that_compiles_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    runtime = open_entry("cpu").runtime
+    runtime = open_device("cpu").runtime
     monkeypatch.setattr(runtime, "compile_plan", partial(OpenDevice.compile_plan, runtime))
     for seed in range(CALLS):
         x, w, b = tensors((4, 12), 12, "float64", seed)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensocket as torch
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.launch import replay as kept
 from tensocket_plugins.contract.launch_recorder import forbid_replay
 
@@ -161,7 +161,7 @@ def test_operators_may_forbid_replays(refused: bool) -> None:
             forbid_replay()
         return F.layer_norm(x, (5,))
 
-    call, x = kept.replayed(open_entry("cpu"), [0], 1, run), torch.randn(4, 5)
+    call, x = kept.replayed(open_device("cpu"), [0], 1, run), torch.randn(4, 5)
     for _ in range(CALLS):
         call(x)
     before = len(calls)

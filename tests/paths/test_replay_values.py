@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tensocket as torch
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.dispatch.registry import clear_tables
 from tensocket_core.launch import replay as kept
 from tensocket_core.launch.arguments import frozen, identical
@@ -172,8 +172,8 @@ def test_draws_are_those_of_a_process_that_records_nothing(name: str, monkeypatc
 
 
 def test_an_operator_that_draws_is_not_kept_and_draws_once(asked: list[bool]) -> None:
-    entry = open_entry("cpu")
-    closure = kept.replayed(entry, [0], 1, lambda x: x + torch.rand(3))
+    state = open_device("cpu")
+    closure = kept.replayed(state, [0], 1, lambda x: x + torch.rand(3))
     torch.manual_seed(3)
     found = [closure(torch.zeros(3)).tolist() for _ in range(CALLS)]
     torch.manual_seed(3)
@@ -184,7 +184,7 @@ def test_an_operator_that_draws_is_not_kept_and_draws_once(asked: list[bool]) ->
 @pytest.mark.native
 def test_a_thread_that_forbids_replay_while_another_one_records() -> None:
     """It does not record: its own launches are replayed afterwards."""
-    entry, looks, refused = open_entry("cpu"), threading.Event(), threading.Event()
+    state, looks, refused = open_device("cpu"), threading.Event(), threading.Event()
 
     def waiting(x: Any) -> Any:
         if is_recording():
@@ -193,7 +193,7 @@ def test_a_thread_that_forbids_replay_while_another_one_records() -> None:
         return F.softplus(x)
 
     def look() -> None:
-        closure = kept.replayed(entry, [0], 1, waiting)
+        closure = kept.replayed(state, [0], 1, waiting)
         for _ in range(3):
             closure(torch.ones(3))
 
@@ -210,7 +210,7 @@ def test_a_thread_that_forbids_replay_while_another_one_records() -> None:
         calls.append(x)
         return F.leaky_relu(x, 0.25)
 
-    closure = kept.replayed(entry, [0], 1, counted)
+    closure = kept.replayed(state, [0], 1, counted)
     for _ in range(3):
         assert closure(torch.full((3,), -1.0)).tolist() == [-0.25] * 3
     before = len(calls)
@@ -228,7 +228,7 @@ def test_errors_for_other_values_stay_inside() -> None:
             raise KeyError("never seen by the caller")
         return F.softplus(x)
 
-    closure = kept.replayed(open_entry("cpu"), [0], 1, strict)
+    closure = kept.replayed(open_device("cpu"), [0], 1, strict)
     for _ in range(CALLS):
         assert closure(torch.zeros(2)).shape == (2,)
     assert sum(not x.any().item() for x in calls) >= CALLS

@@ -17,7 +17,7 @@ import pytest
 
 import tensocket as ts
 import tensocket.nn.functional as F
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.dispatch.registry import OPERATORS, clear_tables
 from tensocket_core.launch import entries
 
@@ -76,13 +76,13 @@ def _records() -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Entries that count calls are compiled in the first one; none of them outlives the test."""
-    entry = open_entry("cpu")
-    before = dict(entry.natives)
+    state = open_device("cpu")
+    before = dict(state.native_entries)
     monkeypatch.setattr(entries, "_CALLS", 1)
     clear_tables()
     yield
-    entry.natives.clear()
-    entry.natives.update(before)
+    state.native_entries.clear()
+    state.native_entries.update(before)
     clear_tables()
 
 
@@ -165,8 +165,8 @@ def test_a_wrong_closure_is_seen(monkeypatch: pytest.MonkeyPatch, spoil: Callabl
     add = OPERATORS["add"]
     right = type(add).rungs
 
-    def wrong(self: Any, key: int, entry: Any) -> list[tuple[str, Any]]:
-        found = right(self, key, entry)
+    def wrong(self: Any, key: int, state: Any) -> list[tuple[str, Any]]:
+        found = right(self, key, state)
         return [("planted", lambda *args: spoil(found[-1][1](*args))), *found] if self is add else found
 
     monkeypatch.setattr(type(add), "rungs", wrong)

@@ -6,7 +6,7 @@ import pytest
 
 import tensocket as torch
 import tensocket.nn.functional as F
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.launch import entries
 from tensocket_plugins.contract.plans import ReplayPlan
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not entries.ENABLED, reason="recordings are mach
 
 
 def test_operators_inside_of_a_recorded_one_are_not_recorded_again(monkeypatch):
-    runtime = open_entry("cpu").runtime
+    runtime = open_device("cpu").runtime
     compile_plan, recorded = runtime.compile_plan, []
 
     def counted(plan, next_path):

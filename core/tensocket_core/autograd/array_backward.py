@@ -18,10 +18,10 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
-from ..device import BY_KEY, DeviceEntry
+from ..device import BY_KEY, DeviceState
 from ..dispatch.derivative import Derivative
 from ..keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, OPTIONS, WRAPPER
-from ..launch import host_kernels as direct
+from ..launch import host_kernels
 from ..tensor import Tensor, wrap
 from .accumulate import LOCKS, SOLE
 from .node import Node
@@ -40,20 +40,20 @@ class HostRules:
     Attributes:
         options: Key bits of dtype and device.
         dtype: The NumPy dtype.
-        numbers: Python numbers as arrays, ``direct.NUMBERS``.
+        numbers: Python numbers as arrays, ``host_kernels.NUMBERS``.
         total: ``total(x, dims, keepdim)`` sums along dimensions.
         plans: By derivative: for every argument with a gradient its position, the function on arrays and the positions
             of that function's saved values; None for a derivative without such functions.
     """
 
-    __slots__ = ("_entry", "_kind", "dtype", "numbers", "options", "plans", "total")
+    __slots__ = ("_device_state", "_kind", "dtype", "numbers", "options", "plans", "total")
 
-    def __init__(self, options: int, entry: DeviceEntry, kind: DType, total: Rule) -> None:
-        self._entry = entry
+    def __init__(self, options: int, device_state: DeviceState, kind: DType, total: Rule) -> None:
+        self._device_state = device_state
         self._kind = kind
         self.options = options
         self.dtype = kind.numpy
-        self.numbers = direct.NUMBERS[kind]
+        self.numbers = host_kernels.NUMBERS[kind]
         self.total = total
         self.plans: dict[Derivative, Plan | None] = {}
 
@@ -62,7 +62,7 @@ class HostRules:
         plan: list[tuple[int, Rule, tuple[int, ...]]] | None = [] if derivative.arrays else None
         for position, (rule, picks) in enumerate(zip(derivative.arrays, derivative.picks, strict=False)):
             if isinstance(rule, str):
-                kernel = self._entry.runtime.kernels.find(rule, self._kind.name, direct=True)
+                kernel = self._device_state.runtime.kernels.find(rule, self._kind.name, direct=True)
                 if kernel is None or (kernel.limit or _LIMIT) < _LIMIT:
                     plan = None
                     break
@@ -77,7 +77,7 @@ class HostRules:
         try:
             return self.numbers[value]
         except KeyError:
-            return direct.number_array(value, self._kind)
+            return host_kernels.number_array(value, self._kind)
 
 
 #: Host by options, at most one per dtype and device, never cleared; None if this path does not serve them.
@@ -85,11 +85,12 @@ _HOSTS: Final[dict[int, HostRules | None]] = {}
 
 
 def _host(options: int) -> HostRules | None:
-    entry, kind = BY_KEY[options & DEVICE_MASK], DTYPE_OF[options & DTYPE_MASK]
+    device_state, kind = BY_KEY[options & DEVICE_MASK], DTYPE_OF[options & DTYPE_MASK]
     host = None
-    if entry.runtime.profile.host_resident and entry.holds_data and kind in (dtypes.float32, dtypes.float64):
-        kernel = entry.runtime.kernels.find("sum", kind.name, direct=True)
-        host = None if kernel is None else HostRules(options, entry, kind, kernel.run)
+    if device_state.runtime.profile.host_resident and device_state.holds_data and kind in (dtypes.float32,
+                                                                                           dtypes.float64):
+        kernel = device_state.runtime.kernels.find("sum", kind.name, direct=True)
+        host = None if kernel is None else HostRules(options, device_state, kind, kernel.run)
     _HOSTS[options] = host
     return host
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from ..device import selected_entry, thread_streams, use_entry, use_streams
+from ..device import selected_state, thread_streams, use_state, use_streams
 from ..dispatch.modes import INHERITED
 
 T = TypeVar("T")
@@ -31,14 +31,14 @@ def stack_is_full() -> bool:
 def in_new_thread(function: Callable[[], T]) -> T:
     """Call a function on a new thread, under this thread's modes, and wait for it."""
     states = [dict(state.__dict__) for state in INHERITED]
-    streams, default = thread_streams(), selected_entry()
+    streams, default = thread_streams(), selected_state()
     results: list[T] = []
     errors: list[BaseException] = []
 
     def run() -> None:
         for state, values in zip(INHERITED, states, strict=True):
             state.__dict__.update(values)
-        use_entry(default)
+        use_state(default)
         try:
             use_streams(streams)
             results.append(function())

@@ -213,7 +213,7 @@ def check_grad(tensor: Any, value: Any) -> None:
             "a gradient has its tensor's shape",
             "assign a gradient of that shape",
         )
-    if value.dtype is not tensor.dtype or value._entry is not tensor._entry:
+    if value.dtype is not tensor.dtype or value._device_state is not tensor._device_state:
         raise DtypeError(
             "grad",
             f"gradient of {value.dtype.name} on {value.device} for a tensor of {tensor.dtype.name} on {tensor.device}",

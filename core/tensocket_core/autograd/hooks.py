@@ -185,7 +185,7 @@ def check_replacement(hook: Callable[..., Any], grad: Any, replaced: Any) -> Non
             "a hook keeps the shape of the gradient",
             "return a gradient of that shape",
         )
-    if replaced.dtype is not grad.dtype or replaced._entry is not grad._entry:
+    if replaced.dtype is not grad.dtype or replaced._device_state is not grad._device_state:
         raise DtypeError(
             "hook",
             f"{replaced.dtype.name} on {replaced.device} from hook {name_of(hook)!r} for a gradient of "

@@ -17,7 +17,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError
 
-from ..device import BY_KEY, DeviceEntry
+from ..device import BY_KEY, DeviceState
 from ..keys import AUTOCAST, AUTOGRAD, DEVICE_MASK, WRAPPER
 from .call import key_of
 from .modes import ACTIVE, INHERITED, STATE, run_with_modes, thread_state, update_state
@@ -124,21 +124,21 @@ def forget_conversions() -> None:
 def rules_of(operator: Operator, key: int) -> list[Rule]:
     """Return the device types in a key with the operator's rule; empty if the operator runs unchanged."""
     found: list[Rule] = []
-    for entry in _entries(key):
-        kind = entry.device.type
-        rule = REGISTERED.get(operator, {}).get(kind) or _table(entry).get(operator.name)
+    for state in _entries(key):
+        kind = state.device.type
+        rule = REGISTERED.get(operator, {}).get(kind) or _table(state).get(operator.name)
         if rule is not None and (rule is not RESULT or "dtype" in operator.schema.names):
             found.append((kind, rule))
     return found
 
 
-def _entries(key: int) -> Iterable[DeviceEntry]:
+def _entries(key: int) -> Iterable[DeviceState]:
     bits = key & DEVICE_MASK
-    return [entry for bit, entry in BY_KEY.items() if bit & bits]
+    return [state for bit, state in BY_KEY.items() if bit & bits]
 
 
-def _table(entry: DeviceEntry) -> dict[str, str]:
-    return _HOST if entry.runtime.profile.host_resident else _ACCELERATOR
+def _table(state: DeviceState) -> dict[str, str]:
+    return _HOST if state.runtime.profile.host_resident else _ACCELERATOR
 
 
 def layer(operator: Operator, key: int) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tensocket_plugins.contract.errors import ArgumentError, UnsupportedOperator
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 
-from ..device import open_entry
+from ..device import open_device
 from .call import call
 from .registry import clear_tables
 
@@ -62,7 +62,7 @@ def set_fallback(device: str | None) -> None:
     Raises:
         ArgumentError: The device is not host-resident.
     """
-    if device is not None and not open_entry(device).runtime.profile.host_resident:
+    if device is not None and not open_device(device).runtime.profile.host_resident:
         raise ArgumentError(
             "set_fallback", f"device {device!r}", "operators fall back to a host-resident device", "pass 'cpu'"
         )
@@ -89,7 +89,7 @@ def note_host_operator(operator: str, tensor: Any) -> None:
     Raises:
         UnsupportedOperator: The profile does not declare it, and no fallback is allowed.
     """
-    declared = operator in tensor._entry.runtime.profile.host_kernels
+    declared = operator in tensor._device_state.runtime.profile.host_kernels
     if not declared and _TARGET[0] is None:
         raise UnsupportedOperator(
             operator,
@@ -165,7 +165,7 @@ def _on_host(operator: Operator, target: str, *args: Any) -> Any:
         UnsupportedOperator: No tensor is on another device.
     """
     given = [x for x in args if hasattr(x, "_key")]
-    if not given or given[0]._entry is open_entry(target):
+    if not given or given[0]._device_state is open_device(target):
         raise UnsupportedOperator(operator.name, f"a call on {target}", "the fallback device has no further fallback",
                                   "use another device")
     result = call(operator, *[x.detach().to(target) if hasattr(x, "_key") else x for x in args])

@@ -13,7 +13,7 @@ from typing import Any
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, UnsupportedDtype, UnsupportedOperator
 
-from ..device import BY_KEY, DeviceEntry, entry_of_key
+from ..device import BY_KEY, DeviceState, state_of_key
 from ..keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, DTYPE_OF
 from . import layers, protocol
 from .call import key_of
@@ -24,8 +24,8 @@ from .packets import AtenOverloads
 from .registry import OPERATORS
 from .schema import Schema, bound, parse_schema
 
-#: ``direct(key, entry, general) -> closure or None``: a fast path for keys of one host-resident device.
-Direct = Callable[[int, DeviceEntry, Callable[..., Any]], Callable[..., Any] | None]
+#: ``host_path(key, state, next_path) -> closure or None``: a fast path for keys of one host-resident device.
+HostPath = Callable[[int, DeviceState, Callable[..., Any]], Callable[..., Any] | None]
 
 
 class Operator(AtenOverloads):
@@ -54,7 +54,7 @@ class Operator(AtenOverloads):
     #: The function of a composite.
     body: Callable[..., Any] | None = None
     #: Makes a composite's fast path, which may hold the closure of another operator.
-    direct: Direct | None = None
+    host_path: HostPath | None = None
     #: The generated public function.
     public: Callable[..., Any] | None = None
 
@@ -111,8 +111,8 @@ class Operator(AtenOverloads):
         return override or layer.build(self, key)
 
     def _device_name(self, key: int) -> str:
-        entry = BY_KEY.get(key & DEVICE_MASK)
-        return "" if entry is None else str(entry.device.type)
+        state = BY_KEY.get(key & DEVICE_MASK)
+        return "" if state is None else str(state.device.type)
 
     def recorded(self, key: int) -> Callable[..., Any]:
         """Return the closure for a key with ``AUTOGRAD``; without a derivative, nothing is recorded."""
@@ -135,10 +135,10 @@ class Operator(AtenOverloads):
         """
         if not key & DEVICE_MASK and any(p.type == "Tensor[]" for p in self.schema.parameters):
             raise ArgumentError(self.name, "no tensors", "there is at least one", "pass some")
-        entry = entry_of_key(self.name, key)
-        return with_alternatives(self, entry.device.type, lambda: self.build(key, entry))
+        state = state_of_key(self.name, key)
+        return with_alternatives(self, state.device.type, lambda: self.build(key, state))
 
-    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+    def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
         """Build the closure for a key without layers, on one device."""
         raise NotImplementedError
 
@@ -164,47 +164,47 @@ class Operator(AtenOverloads):
         """Hand a call to the innermost function mode."""
         return protocol.run_function_mode(self, args)
 
-    def rungs(self, key: int, entry: DeviceEntry) -> list[tuple[str, Callable[..., Any]]]:
+    def rungs(self, key: int, state: DeviceState) -> list[tuple[str, Callable[..., Any]]]:
         """Return names and closures of the paths for a key without layers, fastest first."""
-        return [(self.how(entry, DTYPE_OF[1 << (key & DTYPE_MASK).bit_length() - 1]), self.build(key, entry))]
+        return [(self.how(state, DTYPE_OF[1 << (key & DTYPE_MASK).bit_length() - 1]), self.build(key, state))]
 
     # ------------------------------------------------------------------------------------------ listing
 
     def path(self, key: int) -> str:
-        """Return the steps of a call with this key, such as ``autograd > cpu direct``."""
+        """Return the steps of a call with this key, such as ``autograd > cpu plan``."""
         steps = []
         while (layer := layers.highest(key)) is not None:
             steps.append(layer.name.lower() + (" (override)" if layer.name in self.overrides else ""))
             key &= ~layer.bit
-        entry, dtypes = BY_KEY.get(key & DEVICE_MASK), key & DTYPE_MASK
-        if entry is not None and dtypes:
-            how = self.how(entry, DTYPE_OF[1 << dtypes.bit_length() - 1])
-            steps.append(f"{entry.device} {'override' if entry.device.type in self.overrides else how}")
+        state, dtypes = BY_KEY.get(key & DEVICE_MASK), key & DTYPE_MASK
+        if state is not None and dtypes:
+            how = self.how(state, DTYPE_OF[1 << dtypes.bit_length() - 1])
+            steps.append(f"{state.device} {'override' if state.device.type in self.overrides else how}")
         return " > ".join(steps)
 
-    def how(self, entry: DeviceEntry, dtype: DType) -> str:
-        """Return the path on a device: ``direct``, ``registered``, ``generated``, ``composite`` or ``view``."""
-        kernels = entry.runtime.kernels
+    def how(self, state: DeviceState, dtype: DType) -> str:
+        """Return the fastest path on a device, ``registered``, ``generated``, ``composite`` or ``view``."""
+        kernels = state.runtime.kernels
         if kernels.find(self.name, dtype.name, direct=True):
-            return "direct"
+            return "host kernel"
         if kernels.find(self.name, dtype.name, direct=False):
             return "registered"
-        return "generated" if entry.runtime.target is not None else "composite"
+        return "generated" if state.runtime.target is not None else "composite"
 
 
-def check_dtype(operator: str, entry: DeviceEntry, dtype: DType) -> None:
+def check_dtype(operator: str, state: DeviceState, dtype: DType) -> None:
     """Raise for dtypes that the device's profile does not list.
 
     Raises:
         UnsupportedDtype: The device does not support the dtype.
     """
-    if dtype.name not in entry.runtime.profile.dtypes:
-        raise UnsupportedDtype(operator, f"{dtype.name} on {entry.device}", "the device does not support this dtype",
+    if dtype.name not in state.runtime.profile.dtypes:
+        raise UnsupportedDtype(operator, f"{dtype.name} on {state.device}", "the device does not support this dtype",
                                "convert with .to(dtype), or use another device")
 
 
-def missing_primitive(operator: str, entry: DeviceEntry, dtype: DType, primitive: str) -> UnsupportedOperator:
+def missing_primitive(operator: str, state: DeviceState, dtype: DType, primitive: str) -> UnsupportedOperator:
     """Return the error for an operator that a device cannot run."""
     return UnsupportedOperator(
-        operator, f"{dtype.name} on {entry.device}", f"the backend registers no kernel for the primitive {primitive!r}",
+        operator, f"{dtype.name} on {state.device}", f"the backend registers no kernel for the primitive {primitive!r}",
         "use another device, or allow copies to the host with tensocket.set_fallback('cpu')")

@@ -29,7 +29,7 @@ class Call:
         name: Name of the operator, factory or node.
         depth: Number of enclosing traced calls.
         key: The dispatch key in words.
-        path: Layers, then the device and how the operator runs there: ``autograd > cpu direct``.
+        path: Layers, then the device and the fastest path of the ladder there: ``autograd > cpu plan``.
         args: The arguments, tensors as ``float32[2, 3]@cpu``.
     """
 

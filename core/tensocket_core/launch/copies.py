@@ -10,7 +10,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.build.elements import MOVED_AS
 from tensocket_plugins.ir.schedule import Strategy
 
-from ..device import DeviceEntry
+from ..device import DeviceState
 from ..dispatch.operator import check_dtype
 from ..geometry import contiguous, element_strides, expand
 from ..strides import empty_preserved, memory_order
@@ -37,29 +37,29 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def copy_elements(entry: DeviceEntry, out: Any, stored: DType, source: Any, dtype: DType) -> None:
+def copy_elements(state: DeviceState, out: Any, stored: DType, source: Any, dtype: DType) -> None:
     """Copy ``source`` (of element type ``dtype``) into ``out`` (of ``stored``) on one device; ``source`` broadcasts."""
     shape = out.shape
     if 0 in shape:
         return
-    runtime = entry.runtime
+    runtime = state.runtime
     size = out.size
     if runtime.profile.host_resident and (
             runtime.target is None or size < _SLOWLY_CONVERTED or size < _host_limit(out, stored, source, dtype)):
         out[...] = source if stored is dtype else to_dtype(native_values(source, dtype), stored)
     elif stored is dtype and _in_runs(out, source) and (
             kernel := runtime.kernels.find("copy", dtype.name, direct=False)) is not None:
-        kernel.run([out], [expand(source, shape)], (), entry.stream)
+        kernel.run([out], [expand(source, shape)], (), state.stream)
     elif runtime.target is not None:
         if stored is dtype:
-            _move(entry, out, source, dtype)
+            _move(state, out, source, dtype)
         elif out.shape == source.shape and "complex" not in (stored.kind, dtype.kind) and contiguous(out) and (
                 contiguous(source)) and out.size < _MOST:
-            _convert_flat(entry, out, stored, source, dtype)
+            _convert_flat(state, out, stored, source, dtype)
         else:
-            run_generated(entry, ("copy", dtype, stored), _identity, [(source, dtype)], shape, [(out, stored)])
+            run_generated(state, ("copy", dtype, stored), _identity, [(source, dtype)], shape, [(out, stored)])
     else:
-        primitive("copy", entry, "copy", dtype)([out], [expand(source, shape)], (), entry.stream)
+        primitive("copy", state, "copy", dtype)([out], [expand(source, shape)], (), state.stream)
 
 
 def _host_limit(out: Any, stored: DType, source: Any, dtype: DType) -> int:
@@ -69,15 +69,15 @@ def _host_limit(out: Any, stored: DType, source: Any, dtype: DType) -> int:
     return _SLOWLY_CONVERTED if narrow else _CONVERTED
 
 
-def _convert_flat(entry: DeviceEntry, out: Any, stored: DType, source: Any, dtype: DType) -> None:
+def _convert_flat(state: DeviceState, out: Any, stored: DType, source: Any, dtype: DType) -> None:
     """The usual case, without looking at geometry: 1.6 of the 7 microseconds that a few thousand elements take."""
-    place = entry.key, stored, dtype
+    place = state.key, stored, dtype
     run = _FLAT.get(place)
     if run is None:
-        key, build, _ = prepared(entry, ("copy", dtype, stored), _identity, [(source, dtype)], out.shape,
+        key, build, _ = prepared(state, ("copy", dtype, stored), _identity, [(source, dtype)], out.shape,
                                  [(out, stored)])
-        run = _FLAT[place] = program(entry, key, build, Strategy.SERIAL)
-    stream = entry.stream
+        run = _FLAT[place] = program(state, key, build, Strategy.SERIAL)
+    stream = state.stream
     note_use((out, source), stream)
     run((out, source), (out.size,), stream)
 
@@ -88,32 +88,32 @@ def _in_runs(out: Any, source: Any) -> bool:
     return last == (1,) and out.ndim == source.ndim and element_strides(source)[-1:] == last
 
 
-def _move(entry: DeviceEntry, out: Any, source: Any, dtype: DType) -> None:
+def _move(state: DeviceState, out: Any, source: Any, dtype: DType) -> None:
     """Copy bits; elements of 16 bytes as pairs, which are a dimension of their own."""
     word = MOVED_AS.get(dtype, dtype)
     source, out = expand(source, out.shape), moved_handle(out, dtype)
-    run_generated(entry, ("copy", word, word), _identity, [(moved_handle(source, dtype), word)], out.shape,
+    run_generated(state, ("copy", word, word), _identity, [(moved_handle(source, dtype), word)], out.shape,
                   [(out, word)])
 
 
-def converted(entry: DeviceEntry, source: Any, dtype: DType, stored: DType) -> Any:
+def converted(state: DeviceState, source: Any, dtype: DType, stored: DType) -> Any:
     """A new array of element type ``stored``, with the order of dimensions in memory of ``source``."""
-    check_dtype("to", entry, stored)
-    out = empty_preserved(entry, source, stored)
-    copy_elements(entry, out, stored, source, dtype)
+    check_dtype("to", state, stored)
+    out = empty_preserved(state, source, stored)
+    copy_elements(state, out, stored, source, dtype)
     return out
 
 
-def row_major(entry: DeviceEntry, source: Any, dtype: DType) -> Any:
+def row_major(state: DeviceState, source: Any, dtype: DType) -> Any:
     """The array itself where it is contiguous, else a contiguous copy."""
     if contiguous(source):
         return source
-    out = entry.runtime.empty(source.shape, dtype, entry.stream)
-    copy_elements(entry, out, dtype, source, dtype)
+    out = state.runtime.empty(source.shape, dtype, state.stream)
+    copy_elements(state, out, dtype, source, dtype)
     return out
 
 
-def to_device(source: Any, dtype: DType, origin: DeviceEntry, target: DeviceEntry) -> Any:
+def to_device(source: Any, dtype: DType, origin: DeviceState, target: DeviceState) -> Any:
     """A new array with the same elements on another device, and the order of dimensions in memory of ``source``."""
     check_dtype("to", target, dtype)
     if not target.holds_data:
@@ -126,7 +126,7 @@ def to_device(source: Any, dtype: DType, origin: DeviceEntry, target: DeviceEntr
     return _moved(dense, dtype, origin, target).transpose(tuple(inverse))
 
 
-def _moved(source: Any, dtype: DType, origin: DeviceEntry, target: DeviceEntry) -> Any:
+def _moved(source: Any, dtype: DType, origin: DeviceState, target: DeviceState) -> Any:
     """A contiguous array on another device."""
     out = target.runtime.empty(source.shape, dtype, target.stream)
     if 0 in source.shape:
@@ -140,10 +140,10 @@ def _moved(source: Any, dtype: DType, origin: DeviceEntry, target: DeviceEntry) 
     return out
 
 
-def from_host(entry: DeviceEntry, values: np.ndarray[Any, Any], dtype: DType) -> Any:
+def from_host(state: DeviceState, values: np.ndarray[Any, Any], dtype: DType) -> Any:
     """A new array on a device from stored bits on the host."""
-    check_dtype("tensor", entry, dtype)
-    out = entry.runtime.empty(values.shape, dtype, entry.stream)
+    check_dtype("tensor", state, dtype)
+    out = state.runtime.empty(values.shape, dtype, state.stream)
     if values.size:
-        copy_arrays(entry, out, np.ascontiguousarray(values))
+        copy_arrays(state, out, np.ascontiguousarray(values))
     return out

@@ -30,7 +30,7 @@ from ..tensor import Tensor
 from .programs import note_failure, scheduled
 
 if TYPE_CHECKING:
-    from ..device import DeviceEntry
+    from ..device import DeviceState
     from ..dispatch.operator import Operator
 
 ENABLED: Final = os.environ.get("TENSOCKET_NATIVE", "1") not in ("", "0")
@@ -80,21 +80,21 @@ class EntrySpec:
     counted: bool = False
 
 
-def build_entry(operator: Operator, key: int, entry: DeviceEntry, spec: EntrySpec, next_path: Closure
+def build_entry(operator: Operator, key: int, state: DeviceState, spec: EntrySpec, next_path: Closure
                 ) -> Closure | None:
     """Return the entry of a spec if it is there, or a closure that compiles it in time; None without entries.
 
     Args:
         operator: Whose entry it is.
         key: The dispatch key whose closure it becomes.
-        entry: The device.
+        state: The device.
         spec: What it is compiled from.
         next_path: Serves the calls that do not fit.
     """
-    if not ENABLED or entry.runtime.target is None:
+    if not ENABLED or state.runtime.target is None:
         return None
     name = (operator.name, *spec.variant, spec.result_key)
-    known: Closure | None = entry.natives.get(name)
+    known: Closure | None = state.native_entries.get(name)
     if known is not None:
         return known
 
@@ -103,7 +103,7 @@ def build_entry(operator: Operator, key: int, entry: DeviceEntry, spec: EntrySpe
         return replace(plan, wrapper=wrapper_layout(spec.result_key), limit=min(plan.limit, spec.limit or plan.limit))
 
     def specialise(build: Build) -> Closure:
-        made: Closure = _made_once(entry, name, lambda: _compiled(entry, build(), next_path) or next_path)
+        made: Closure = _made_once(state, name, lambda: _compiled(state, build(), next_path) or next_path)
         return made
 
     if spec.counted:
@@ -117,29 +117,29 @@ def wrapper_layout(key: int) -> WrapperLayout:
                          "_version_counter")
 
 
-def build_product(operator: str, entry: DeviceEntry, dtype: DType, key: int, next_path: Closure, *,
+def build_product(operator: str, state: DeviceState, dtype: DType, key: int, next_path: Closure, *,
                   affine: bool = False) -> Closure:
     """Return an entry for small products of two matrices (``affine``: and a bias), or ``next_path`` without one.
 
     Args:
         operator: Name of the operator whose closure it is.
-        entry: The device.
+        state: The device.
         dtype: Dtype of operands and result.
         key: The result's key.
         next_path: Serves the calls that do not fit.
         affine: See ``ProductPlan``.
     """
-    if not ENABLED or entry.runtime.target is None:
+    if not ENABLED or state.runtime.target is None:
         return next_path
 
     def compile_product() -> Closure:
         plan = ProductPlan(dtype, wrapper_layout(key), affine)
         try:
-            return entry.runtime.compile_plan(plan, next_path) or next_path
+            return state.runtime.compile_plan(plan, next_path) or next_path
         except KernelError:  # the reference serves as well
             return next_path
 
-    made: Closure = _made_once(entry, (operator, dtype, key), compile_product)
+    made: Closure = _made_once(state, (operator, dtype, key), compile_product)
     return made
 
 
@@ -169,47 +169,47 @@ class ArrayEntry:
         self._followers.clear()
 
 
-def array_entry(operator: Operator, entry: DeviceEntry, variant: tuple[Any, ...], kernel: Kernel, build: Build,
+def array_entry(operator: Operator, state: DeviceState, variant: tuple[Any, ...], kernel: Kernel, build: Build,
                 without: Callable[[], Kernel]) -> ArrayEntry:
     """Return the entry on arrays of an operator that has its entry from the first call on.
 
     Args:
         operator: Whose kernel it is.
-        entry: The device.
+        state: The device.
         variant: Tells this kernel from others of the operator.
         kernel: ``kernel(x)``; serves the calls that do not fit.
         build: Makes the plan, with an unscheduled program; its limit becomes the entry's.
         without: Makes the kernel that serves where there is no entry.
     """
     name = (operator.name, *variant)
-    known: Kernel | None = entry.natives.get(name)
-    if known is None and (not ENABLED or entry.runtime.target is None):
-        known = entry.natives[name] = without()
+    known: Kernel | None = state.native_entries.get(name)
+    if known is None and (not ENABLED or state.runtime.target is None):
+        known = state.native_entries[name] = without()
     if known is not None:
         return ArrayEntry(known.run, known.limit)
     plan = build()
 
     def compile_kernel() -> Kernel:
-        found = _compiled(entry, plan, kernel.run)
+        found = _compiled(state, plan, kernel.run)
         return without() if found is None else Kernel(found, True, plan.limit)
 
     def first(x: Any) -> Any:
         if made.run is first:
-            made.become(_made_once(entry, name, compile_kernel).run)
+            made.become(_made_once(state, name, compile_kernel).run)
         return made.run(x)
 
     made = ArrayEntry(first, plan.limit)
     return made
 
 
-def _made_once(entry: DeviceEntry, name: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+def _made_once(state: DeviceState, name: tuple[Any, ...], make: Callable[[], Any]) -> Any:
     """Return the compiled function called ``name``; threads that need it at once make it once."""
-    found = entry.natives.get(name)
+    found = state.native_entries.get(name)
     if found is None:
         with _LOCK:
-            found = entry.natives.get(name)
+            found = state.native_entries.get(name)
             if found is None:
-                found = entry.natives[name] = make()
+                found = state.native_entries[name] = make()
     return found
 
 
@@ -260,7 +260,7 @@ def _when_small(operator: Operator, key: int, next_path: Closure, build: Build,
 
 def _replace(operator: Operator, key: int, closure: Closure, better: Closure) -> None:
     """Put a better closure in the place of another one; closures of layers above that hold it are built anew."""
-    for item in (operator, *[composite for composite in list(COMPOSITES.values()) if composite.direct is not None]):
+    for item in (operator, *[composite for composite in list(COMPOSITES.values()) if composite.host_path is not None]):
         table = item.table
         for place, known in list(table.items()):
             if known is closure:
@@ -269,13 +269,13 @@ def _replace(operator: Operator, key: int, closure: Closure, better: Closure) ->
                 table.pop(place, None)
 
 
-def _compiled(entry: DeviceEntry, plan: EntryPlan, next_path: Closure) -> Closure | None:
-    target = entry.runtime.target
+def _compiled(state: DeviceState, plan: EntryPlan, next_path: Closure) -> Closure | None:
+    target = state.runtime.target
     assert target is not None
     # Rows are short, but all of an array may be long.
     strategy = Strategy.GROUP if plan.shape == "scalar" else Strategy.SMALL
     try:
-        return entry.runtime.compile_plan(replace(plan, program=scheduled(plan.program, target, strategy)), next_path)
+        return state.runtime.compile_plan(replace(plan, program=scheduled(plan.program, target, strategy)), next_path)
     except KernelError as error:  # the reference serves as well
-        note_failure(entry, plan.program, error)
+        note_failure(state, plan.program, error)
         return None

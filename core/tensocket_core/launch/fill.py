@@ -8,7 +8,7 @@ import numpy as np
 
 from tensocket_plugins.contract.dtypes import DType
 
-from ..device import DeviceEntry
+from ..device import DeviceState
 from ..dispatch.modes import ACTIVE, STATE
 from ..keys import dtype_bit
 from ..tensor import wrap
@@ -23,9 +23,9 @@ MANY: Final = 1 << 14
 
 
 
-def finish(array: Any, dtype: DType, entry: DeviceEntry, requires_grad: bool) -> Any:
+def finish(array: Any, dtype: DType, state: DeviceState, requires_grad: bool) -> Any:
     """A new leaf on a handle."""
-    tensor = wrap(array, entry.key | dtype_bit(dtype))
+    tensor = wrap(array, state.key | dtype_bit(dtype))
     if ACTIVE:
         for transform in STATE.transforms:
             tensor = transform.created(tensor)
@@ -36,30 +36,30 @@ def finish(array: Any, dtype: DType, entry: DeviceEntry, requires_grad: bool) ->
     return tensor
 
 
-def fill_array(operator: str, entry: DeviceEntry, out: Any, value: Any, dtype: DType) -> None:
+def fill_array(operator: str, state: DeviceState, out: Any, value: Any, dtype: DType) -> None:
     """Write one value everywhere."""
     check_range(operator, value, dtype)
     if 0 in out.shape:
         return
-    runtime = entry.runtime
+    runtime = state.runtime
     if runtime.profile.host_resident and (runtime.target is None or out.size < MANY):
         out[...] = to_dtype(np.asarray(value), dtype)
     elif runtime.target is not None:
-        run_generated(entry, ("fill", dtype), lambda x: x, [(value, dtype)],
+        run_generated(state, ("fill", dtype), lambda x: x, [(value, dtype)],
                       out.shape, [(out, dtype)])
     else:
-        primitive("fill", entry, "fill", dtype)([out], [], (as_number(value, dtype),), entry.stream)
+        primitive("fill", state, "fill", dtype)([out], [], (as_number(value, dtype),), state.stream)
 
 
 def filled(
-    operator: str, shape: tuple[int, ...], value: Any, dtype: DType, entry: DeviceEntry, requires_grad: bool = False
+    operator: str, shape: tuple[int, ...], value: Any, dtype: DType, state: DeviceState, requires_grad: bool = False
 ) -> Any:
     """A tensor with one value everywhere."""
-    out = entry.runtime.empty(shape, dtype, entry.stream)
-    fill_array(operator, entry, out, value, dtype)
-    return finish(out, dtype, entry, requires_grad)
+    out = state.runtime.empty(shape, dtype, state.stream)
+    fill_array(operator, state, out, value, dtype)
+    return finish(out, dtype, state, requires_grad)
 
 
-def from_values(values: np.ndarray[Any, Any], dtype: DType, entry: DeviceEntry) -> Any:
+def from_values(values: np.ndarray[Any, Any], dtype: DType, state: DeviceState) -> Any:
     """A tensor with a copy of host values, converted to ``dtype``."""
-    return wrap(from_host(entry, to_dtype(values, dtype), dtype), entry.key | dtype_bit(dtype))
+    return wrap(from_host(state, to_dtype(values, dtype), dtype), state.key | dtype_bit(dtype))

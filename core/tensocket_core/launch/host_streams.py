@@ -21,10 +21,10 @@ from tensocket_plugins.contract.forks import Rank, held_over_forks
 from ..device import (
     ON_HOST_QUEUES,
     PENDING,
-    DeviceEntry,
+    DeviceState,
     host_queue,
     on_default_streams,
-    open_entry,
+    open_device,
     runs_host_queue,
     wait_for_queue,
 )
@@ -82,8 +82,8 @@ class _Call:
         func, given = self.func, self.given
         if not isinstance(func, Operator) or func.kind not in _QUEUED or func.overrides or not given:
             return False
-        entry: DeviceEntry = given[0]._entry
-        if any(x._entry is not entry or x._key & WRAPPER for x in given) or host_queue(entry) is None:
+        state: DeviceState = given[0]._device_state
+        if any(x._device_state is not state or x._key & WRAPPER for x in given) or host_queue(state) is None:
             return False
         mutated = [p.mutated for p in func.schema.parameters]
         return mutated == [k == 0 and func.kind == "inplace" for k in range(len(mutated))] and self._infer()
@@ -109,8 +109,8 @@ class _Call:
         """The result, which a queued function fills."""
         if self.alias:
             return self.func(*self.args, **self.kwargs)
-        entry: DeviceEntry = self.given[0]._entry
-        queue = host_queue(entry)
+        state: DeviceState = self.given[0]._device_state
+        queue = host_queue(state)
         assert queue is not None
         if self.func.kind == "inplace":
             target = self.args[0]
@@ -118,7 +118,7 @@ class _Call:
             results = [target]
             _submit(queue, self.func, self._frozen(), ())
         else:
-            results = [_empty_like(entry, x) for x in self.shapes]
+            results = [_empty_like(state, x) for x in self.shapes]
             _submit(queue, self.func, self._frozen(), tuple([x._array for x in results]))
         return tuple(results) if self.several else results[0]
 
@@ -155,8 +155,8 @@ def _replaced(value: Any, by: dict[int, Any]) -> Any:
     return by[id(value)] if hasattr(value, "_key") else value
 
 
-def _empty(entry: DeviceEntry, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> Any:
-    runtime = entry.runtime
+def _empty(state: DeviceState, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> Any:
+    runtime = state.runtime
     if strides == contiguous_strides(shape):
         return runtime.empty(shape, dtype, runtime.default_stream)
     return as_strided(runtime.empty((reach(shape, strides),), dtype, runtime.default_stream), shape, strides, 0)
@@ -164,17 +164,17 @@ def _empty(entry: DeviceEntry, shape: tuple[int, ...], strides: tuple[int, ...],
 
 def _without_data(tensor: Any) -> Any:
     """A tensor on ``meta`` of the same geometry."""
-    entry = open_entry(META)
+    state = open_device(META)
     array = tensor._array
-    made = _empty(entry, tuple(array.shape), tuple(element_strides(array)), tensor.dtype)
-    return wrap(made, entry.key | dtype_bit(tensor.dtype))
+    made = _empty(state, tuple(array.shape), tuple(element_strides(array)), tensor.dtype)
+    return wrap(made, state.key | dtype_bit(tensor.dtype))
 
 
-def _empty_like(entry: DeviceEntry, tensor: Any) -> Any:
+def _empty_like(state: DeviceState, tensor: Any) -> Any:
     """A tensor on a device of a meta tensor's geometry."""
     array = tensor._array
-    made = _empty(entry, tuple(array.shape), tuple(element_strides(array)), tensor.dtype)
-    return wrap(made, entry.key | dtype_bit(tensor.dtype))
+    made = _empty(state, tuple(array.shape), tuple(element_strides(array)), tensor.dtype)
+    return wrap(made, state.key | dtype_bit(tensor.dtype))
 
 
 def _same_geometry(meta: Any, tensor: Any) -> bool:

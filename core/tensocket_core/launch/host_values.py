@@ -25,18 +25,18 @@ class HostValues:
 
     def _host(self: Any) -> np.ndarray[Any, Any]:
         """The elements as a NumPy array on the host; shares memory on a host-resident device, unless they are lazy."""
-        entry = self._entry
+        state = self._device_state
         if self._key & LAZY:
             with untransformed():
                 return resolved(self)._host()  # type: ignore[no-any-return]
-        if entry.runtime.profile.host_resident:
+        if state.runtime.profile.host_resident:
             if PENDING:
                 wait_for_values()
             return self._array  # type: ignore[no-any-return]
         with untransformed():
             source = self._cut().contiguous()
         host = np.empty(source._array.shape, self.dtype.numpy)
-        copy_arrays(entry, host, source._array)
+        copy_arrays(state, host, source._array)
         return host
 
     def _values(self: Any) -> np.ndarray[Any, Any]:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import TensocketError
 from tensocket_plugins.contract.kernels import Kernel
 
-from ..device import DeviceEntry
+from ..device import DeviceState
 from ..dispatch.operator import Operator
 from ..keys import DIM0, dtype_bit
 from .entries import EntrySpec, build_entry
@@ -29,7 +30,7 @@ class Signature:
 
     Attributes:
         key: The key, without layers.
-        entry: The device.
+        state: The device.
         dtype: Dtype of the operands; None where the operands of each call decide.
         compute: Dtype that is computed in, where ``dtype`` is known.
         result: Dtype of the result, where ``dtype`` is known.
@@ -38,7 +39,7 @@ class Signature:
     """
 
     key: int
-    entry: DeviceEntry
+    state: DeviceState
     dtype: DType | None = None
     compute: DType | None = None
     result: DType | None = None
@@ -54,7 +55,7 @@ class Signature:
     def result_key(self) -> int:
         """Key of the result, without ``DIM0``."""
         assert self.result is not None
-        return self.entry.key | dtype_bit(self.result)
+        return self.state.key | dtype_bit(self.result)
 
 
 class Path(Protocol):
@@ -78,7 +79,7 @@ class Entry:
     def build(self, operator: LadderOperator, call: Signature, next_path: Closure) -> Closure | None:
         """The entry, or what counts calls until it is worth compiling."""
         spec = operator.entry(call)
-        return None if spec is None else build_entry(operator, call.key, call.entry, spec, next_path)
+        return None if spec is None else build_entry(operator, call.key, call.state, spec, next_path)
 
 
 class HostKernel:
@@ -88,7 +89,7 @@ class HostKernel:
 
     def build(self, operator: LadderOperator, call: Signature, next_path: Closure) -> Closure | None:
         """What the kind makes of its host kernel."""
-        return operator.host_path(call, next_path) if call.entry.runtime.profile.host_resident else None
+        return operator.host_closure(call, next_path) if call.state.runtime.profile.host_resident else None
 
 
 class Replay:
@@ -100,7 +101,7 @@ class Replay:
         """A closure that records launches and replays them."""
         if not operator.replays(call):
             return None
-        return replayed(call.entry, operator.schema.tensors, len(operator.schema.names), next_path)
+        return replayed(call.state, operator.schema.tensors, len(operator.schema.names), next_path)
 
 
 class Planned:
@@ -122,13 +123,13 @@ class LadderOperator(Operator):
 
     paths: tuple[Path, ...] = LADDER
 
-    def build(self, key: int, entry: DeviceEntry) -> Closure:
+    def build(self, key: int, state: DeviceState) -> Closure:
         """The closure for a key: all paths that can serve its calls, each with the next one behind it."""
-        return self.rungs(key, entry)[0][1]
+        return self.rungs(key, state)[0][1]
 
-    def rungs(self, key: int, entry: DeviceEntry) -> list[tuple[str, Closure]]:
+    def rungs(self, key: int, state: DeviceState) -> list[tuple[str, Closure]]:
         """Names and closures of the paths for a key, fastest first."""
-        call = self.signature(key, entry)
+        call = self.signature(key, state)
         found = [("compose", self.compose(call))]
         for path in reversed(self.paths):
             made = path.build(self, call, found[0][1])
@@ -136,9 +137,17 @@ class LadderOperator(Operator):
                 found.insert(0, (path.name, made))
         return found
 
-    def signature(self, key: int, entry: DeviceEntry) -> Signature:
+    def how(self, state: DeviceState, dtype: DType) -> str:
+        """Return the fastest path for operands of a dtype; where that is ``compose``, how it computes."""
+        try:
+            name = self.rungs(state.key | dtype_bit(dtype), state)[0][0]
+        except TensocketError:  # the operator is not defined for the dtype
+            name = "compose"
+        return super().how(state, dtype) if name == "compose" else name
+
+    def signature(self, key: int, state: DeviceState) -> Signature:
         """What the key settles."""
-        return Signature(key, entry)
+        return Signature(key, state)
 
     def compose(self, call: Signature) -> Closure:
         """The reference: serves every call, and raises what is wrong with it."""
@@ -148,7 +157,7 @@ class LadderOperator(Operator):
         """What an entry is compiled from; None where there is none."""
         return None
 
-    def host_path(self, call: Signature, next_path: Closure) -> Closure | None:
+    def host_closure(self, call: Signature, next_path: Closure) -> Closure | None:
         """The closure over the host kernel; None where there is none."""
         return None
 

@@ -14,7 +14,7 @@ from tensocket_plugins.contract.backend import Executable
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.kit.bounded import BoundedCache
 
-from ..device import DeviceEntry
+from ..device import DeviceState
 from ..geometry import Shape
 from ..strides import empty_strided_array
 from ..tensor import wrap
@@ -60,11 +60,11 @@ class Result:
     strides: Shape | None = None
     view: Shape | None = None
 
-    def make(self, entry: DeviceEntry) -> Any:
+    def make(self, state: DeviceState) -> Any:
         """Return a handle for it."""
         if self.strides is None:
-            return entry.runtime.empty(self.shape, self.dtype, entry.stream)
-        return empty_strided_array(entry, self.shape, self.dtype, self.strides)
+            return state.runtime.empty(self.shape, self.dtype, state.stream)
+        return empty_strided_array(state, self.shape, self.dtype, self.strides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,32 +81,32 @@ class Plan:
     scalars: tuple[int | float, ...]
     results: tuple[Result, ...]
 
-    def launch(self, entry: DeviceEntry, buffers: Sequence[Any], numbers: tuple[int | float, ...] = ()) -> None:
+    def launch(self, state: DeviceState, buffers: Sequence[Any], numbers: tuple[int | float, ...] = ()) -> None:
         """Launch on the handles of results and operands, which have the planned layouts."""
-        stream = entry.stream
-        if not entry.runtime.profile.host_resident:
+        stream = state.stream
+        if not state.runtime.profile.host_resident:
             note_use(buffers, stream)
         self.kernel(buffers, (*self.scalars, *numbers) if numbers else self.scalars, stream)
 
-    def run(self, entry: DeviceEntry, arrays: Sequence[Any], numbers: tuple[int | float, ...] = ()) -> Any:
+    def run(self, state: DeviceState, arrays: Sequence[Any], numbers: tuple[int | float, ...] = ()) -> Any:
         """Make the results, launch, and return them as tensors, of several a tuple."""
         results = self.results
         if len(results) == 1:
             (result,) = results
-            made = result.make(entry)
-            self.launch(entry, (made, *arrays), numbers)
+            made = result.make(state)
+            self.launch(state, (made, *arrays), numbers)
             return wrap(made if result.view is None else made.reshape(result.view), result.key)
-        outs = [result.make(entry) for result in results]
-        self.launch(entry, (*outs, *arrays), numbers)
+        outs = [result.make(state) for result in results]
+        self.launch(state, (*outs, *arrays), numbers)
         return tuple([wrap(out if x.view is None else out.reshape(x.view), x.key)
                       for out, x in zip(outs, results, strict=True)])
 
 
-def planned(entry: DeviceEntry, roles: Sequence[Role], plan: Callable[..., Plan | None], next_path: Closure) -> Closure:
+def planned(state: DeviceState, roles: Sequence[Role], plan: Callable[..., Plan | None], next_path: Closure) -> Closure:
     """Return a closure that runs the plan for the layouts and other arguments of a call.
 
     Args:
-        entry: The device.
+        state: The device.
         roles: Of the arguments by position; a call may leave out the last ones.
         plan: ``plan(args, arrays)`` makes the plan from the arguments and the handles of the tensors among them; None
             for calls that the next path serves.
@@ -137,6 +137,6 @@ def planned(entry: DeviceEntry, roles: Sequence[Role], plan: Callable[..., Plan 
             return next_path(*args)
         if found is STATIC:
             found = plans[key] = plan(args, arrays)
-        return next_path(*args) if found is None else found.run(entry, arrays, tuple(numbers))  # type: ignore[union-attr]
+        return next_path(*args) if found is None else found.run(state, arrays, tuple(numbers))  # type: ignore[union-attr]
 
     return run_planned

@@ -12,7 +12,7 @@ from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.schedule import Strategy
 from tensocket_plugins.kit.bounded import BoundedCache
 
-from ..device import DeviceEntry
+from ..device import DeviceState
 from ..geometry import coalesce, contiguous, element_strides, expand, expanded_strides
 from ..strides import memory_order
 from .kernel_handles import kernel_handle
@@ -26,13 +26,13 @@ _PLANS: Final[BoundedCache[tuple[Any, ...], tuple[Any, list[int]]]] = BoundedCac
 _SQUARE: Final = 16
 
 
-def run_generated(entry: DeviceEntry, name: tuple[Any, ...], formula: Callable[..., Any],
+def run_generated(state: DeviceState, name: tuple[Any, ...], formula: Callable[..., Any],
                   operands: Sequence[tuple[Any, DType]], shape: tuple[int, ...],
                   results: Sequence[tuple[Any, DType]]) -> None:
     """Run a formula as a generated kernel.
 
     Args:
-        entry: The device.
+        state: The device.
         name: Operator name first; with the geometry, everything that the kernel's text depends on.
         formula: Over one expression per operand.
         operands: Handles or Python numbers, with their element types.
@@ -41,18 +41,18 @@ def run_generated(entry: DeviceEntry, name: tuple[Any, ...], formula: Callable[.
     """
     arrays = [(x, dtype) for x, dtype in operands if type(x) not in NUMBER_TYPES]
     numbers = [n for x, dtype in operands if type(x) in NUMBER_TYPES for n in _arguments(x, arithmetic_dtype(dtype))]
-    place = (entry.key, name, shape, *[(type(x) if type(x) in NUMBER_TYPES else (x.shape, x.strides), dtype)
+    place = (state.key, name, shape, *[(type(x) if type(x) in NUMBER_TYPES else (x.shape, x.strides), dtype)
                                        for x, dtype in (*results, *operands)])
     plan = _PLANS.get(place)
     if plan is None:
-        key, build, geometry = prepared(entry, name, formula, operands, shape, results)
-        plan = _PLANS[place] = program(entry, key, build, Strategy.SERIAL), geometry
-    buffers, stream = [kernel_handle(x, dtype) for x, dtype in (*results, *arrays)], entry.stream
+        key, build, geometry = prepared(state, name, formula, operands, shape, results)
+        plan = _PLANS[place] = program(state, key, build, Strategy.SERIAL), geometry
+    buffers, stream = [kernel_handle(x, dtype) for x, dtype in (*results, *arrays)], state.stream
     note_use(buffers, stream)
     plan[0](buffers, [*plan[1], *numbers], stream)
 
 
-def prepared(entry: DeviceEntry, name: tuple[Any, ...], formula: Callable[..., Any],
+def prepared(state: DeviceState, name: tuple[Any, ...], formula: Callable[..., Any],
              operands: Sequence[tuple[Any, DType]], shape: tuple[int, ...], results: Sequence[tuple[Any, DType]]
              ) -> tuple[Hashable, Callable[[], Program], list[int]]:
     """What ``run_generated`` launches: the program's key, what builds it, and the scalars before the numbers.
@@ -67,7 +67,7 @@ def prepared(entry: DeviceEntry, name: tuple[Any, ...], formula: Callable[..., A
             # Loops walk through the result's memory in order; what is left of this call is row-major.
             turned = [[(x if type(x) in NUMBER_TYPES else expand(x, shape).transpose(tuple(order)), dtype)
                        for x, dtype in group] for group in (operands, results)]
-            return prepared(entry, name, formula, turned[0], turned[1][0][0].shape, turned[1])
+            return prepared(state, name, formula, turned[0], turned[1][0][0].shape, turned[1])
     strides: list[tuple[int, ...]] = []
     if flat:
         sizes: tuple[int, ...] = (results[0][0].size,)
@@ -75,27 +75,27 @@ def prepared(entry: DeviceEntry, name: tuple[Any, ...], formula: Callable[..., A
         sizes, strides = coalesce(shape, [expanded_strides(x.shape, element_strides(x), shape)
                                           for x, _ in (*results, *arrays)])
     kind: Literal["flat", "strided"] = "flat" if flat else "strided"
-    known = _known_strides(entry, sizes, strides)
+    known = _known_strides(state, sizes, strides)
     targets = tuple(Operand(kind, dtype, *known(k)) for k, (_, dtype) in enumerate(results))
     places = iter(range(len(results), len(results) + len(arrays)))
     specs = tuple(Operand("number", dtype) if type(x) in NUMBER_TYPES else Operand(kind, dtype, *known(next(places)))
                   for x, dtype in operands)
     reach = [sum((n - 1) * abs(s) for n, s in zip(sizes, step, strict=True)) for step in strides]
     words = 2 if any(dtype.kind == "complex" for _, dtype in (*results, *arrays)) else 1
-    index = index_dtype(entry, [words * n for n in (*sizes, results[0][0].size, *reach)])
+    index = index_dtype(state, [words * n for n in (*sizes, results[0][0].size, *reach)])
     return ((name, specs, targets, len(sizes), index),
             lambda: pointwise_nest(name[0], formula, specs, targets, len(sizes), index),
             [*sizes, *(s for step in strides for s in step)])
 
 
-def _known_strides(entry: DeviceEntry, sizes: tuple[int, ...], strides: Sequence[tuple[int, ...]]
+def _known_strides(state: DeviceState, sizes: tuple[int, ...], strides: Sequence[tuple[int, ...]]
                    ) -> Callable[[int], tuple[int | None, bool]]:
     """By array, what a processor's kernel is told of its strides: ``along`` and ``still`` of its ``Operand``.
 
     Loops over unknown strides are no vector loops. Where the schedule is to transpose, arrays lie along one of two
     dimensions: the results' last one, and the first other one.
     """
-    target, last = entry.runtime.target, len(sizes) - 1
+    target, last = state.runtime.target, len(sizes) - 1
     if not strides or target is None or target.kind != "cpu":
         return _nothing
     turned = [k for step in strides if step[last] not in (0, 1)

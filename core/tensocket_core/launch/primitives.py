@@ -15,21 +15,21 @@ from tensocket_plugins.contract.primitives import BY_FUNCTION
 from tensocket_plugins.ir.build.math import Computed, arithmetic_dtype
 from tensocket_plugins.ir.nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Stmt, Var, call, cast, select
 
-from ..device import DeviceEntry
+from ..device import DeviceState
 from ..dispatch.operator import missing_primitive
 from ..geometry import expand
 from .stream_use import copy_arrays, note_use
 
 
-def primitive(operator: str, entry: DeviceEntry, name: str, dtype: DType) -> Callable[..., Any]:
+def primitive(operator: str, state: DeviceState, name: str, dtype: DType) -> Callable[..., Any]:
     """The kernel of a primitive.
 
     Raises:
         UnsupportedOperator: The backend registers none.
     """
-    kernel = entry.runtime.kernels.find(name, dtype.name, direct=False)
+    kernel = state.runtime.kernels.find(name, dtype.name, direct=False)
     if kernel is None:
-        raise missing_primitive(operator, entry, dtype, name)
+        raise missing_primitive(operator, state, dtype, name)
     return tracked(kernel)
 
 
@@ -43,19 +43,19 @@ def tracked(kernel: Kernel) -> Callable[..., Any]:
     return run
 
 
-def filled(operator: str, entry: DeviceEntry, shape: tuple[int, ...], value: Any, dtype: DType) -> Any:
+def filled(operator: str, state: DeviceState, shape: tuple[int, ...], value: Any, dtype: DType) -> Any:
     """An array with one value everywhere, stored once."""
-    one = entry.runtime.empty((1,) * len(shape), dtype, entry.stream)
-    primitive(operator, entry, "fill", dtype)([one], [], (value,), entry.stream)
+    one = state.runtime.empty((1,) * len(shape), dtype, state.stream)
+    primitive(operator, state, "fill", dtype)([one], [], (value,), state.stream)
     return expand(one, shape)
 
 
 class _Evaluator:
     """Evaluates expressions over arrays; shared sub-expressions once."""
 
-    def __init__(self, operator: str, entry: DeviceEntry, shape: tuple[int, ...], values: dict[str, Any]) -> None:
+    def __init__(self, operator: str, state: DeviceState, shape: tuple[int, ...], values: dict[str, Any]) -> None:
         self.operator = operator
-        self.entry = entry
+        self.state = state
         self.shape = shape
         self.values = values
         #: By identity; holds the expressions, so that no other one gets the identity.
@@ -72,15 +72,15 @@ class _Evaluator:
         if isinstance(expr, Var):
             return self.values[expr.name]
         if isinstance(expr, Const):
-            return filled(self.operator, self.entry, self.shape, expr.value, expr.dtype)
+            return filled(self.operator, self.state, self.shape, expr.value, expr.dtype)
         assert isinstance(expr, Call), "formulas are made of variables, constants and calls"
-        return self.call(expr, self.entry.runtime.empty(self.shape, expr.dtype, self.entry.stream))
+        return self.call(expr, self.state.runtime.empty(self.shape, expr.dtype, self.state.stream))
 
     def call(self, expr: Call, out: Any) -> Any:
         """Run the primitive behind a call into ``out``."""
         name = BY_FUNCTION.get(expr.function, expr.function)
-        run = primitive(self.operator, self.entry, name, expr.args[-1].dtype)
-        run([out], [self.array(x) for x in expr.args], (), self.entry.stream)
+        run = primitive(self.operator, self.state, name, expr.args[-1].dtype)
+        run([out], [self.array(x) for x in expr.args], (), self.state.stream)
         return out
 
     # ------------------------------------------------------------------------------------------------ statements
@@ -106,7 +106,7 @@ class _Evaluator:
         """Step by step, until no element takes part any more: the device is asked for one number in each step."""
         k = 0
         while True:
-            self.values[s.var.name] = filled(self.operator, self.entry, self.shape, k, s.var.dtype)
+            self.values[s.var.name] = filled(self.operator, self.state, self.shape, k, s.var.dtype)
             self.done.clear()
             inside = call("lt", s.var, s.stop)
             if not self._any(inside):
@@ -119,22 +119,22 @@ class _Evaluator:
 
     def _any(self, condition: Expr) -> bool:
         """Whether a condition holds for an element."""
-        found = self.entry.runtime.empty((), condition.dtype, self.entry.stream)
+        found = self.state.runtime.empty((), condition.dtype, self.state.stream)
         dims = tuple(range(len(self.shape)))
-        primitive(self.operator, self.entry, "amax", condition.dtype)(
-            [found], [self.array(condition)], (dims,), self.entry.stream)
+        primitive(self.operator, self.state, "amax", condition.dtype)(
+            [found], [self.array(condition)], (dims,), self.state.stream)
         answer = np.empty((), condition.dtype.numpy)
-        copy_arrays(self.entry, answer, found)
+        copy_arrays(self.state, answer, found)
         return bool(answer)
 
 
-def run_formula(operator: str, entry: DeviceEntry, formula: Callable[..., Any], operands: Sequence[tuple[Any, DType]],
+def run_formula(operator: str, state: DeviceState, formula: Callable[..., Any], operands: Sequence[tuple[Any, DType]],
                 compute: DType, shape: tuple[int, ...], out: Any, stored: DType, registered: Kernel | None) -> None:
     """Write a formula's values into ``out``.
 
     Args:
         operator: Name, for errors.
-        entry: The device.
+        state: The device.
         formula: Over one expression per operand, in arithmetic dtypes.
         operands: Handles or Python numbers, with their element types.
         compute: The compute dtype.
@@ -146,14 +146,14 @@ def run_formula(operator: str, entry: DeviceEntry, formula: Callable[..., Any], 
     values: dict[str, Any] = {}
     arguments: list[Expr] = []
     for k, (x, dtype) in enumerate(operands):
-        array = expand(x, shape) if hasattr(x, "strides") else filled(operator, entry, shape, x, dtype)
+        array = expand(x, shape) if hasattr(x, "strides") else filled(operator, state, shape, x, dtype)
         values[f"in{k}"] = array
         arguments.append(Var(f"in{k}", dtype))
     if registered is not None and (stored is compute or stored is dtypes.bool_) and all(
             x is compute or x is dtypes.bool_ for _, x in operands):
-        tracked(registered)([out], list(values.values()), (), entry.stream)
+        tracked(registered)([out], list(values.values()), (), state.stream)
         return
-    evaluator = _Evaluator(operator, entry, shape, values)
+    evaluator = _Evaluator(operator, state, shape, values)
     result = formula(*[cast(x, arithmetic_dtype(x.dtype)) for x in arguments])
     if isinstance(result, Computed):
         evaluator.run(result.statements)
@@ -162,4 +162,4 @@ def run_formula(operator: str, entry: DeviceEntry, formula: Callable[..., Any], 
     if isinstance(result, Call):
         evaluator.call(result, out)
     else:  # a formula that returns an operand
-        primitive(operator, entry, "copy", stored)([out], [evaluator.array(result)], (), entry.stream)
+        primitive(operator, state, "copy", stored)([out], [evaluator.array(result)], (), state.stream)

@@ -18,27 +18,27 @@ from tensocket_plugins.ir.target import Target
 from tensocket_plugins.ir.verify import verify
 from tensocket_plugins.kit.plans import compile_list
 
-from ..device import DeviceEntry
+from ..device import DeviceState
 from .stream_use import note_use
 
 _LOCK: Final = held_over_forks(threading.Lock(), Rank.PROGRAMS)
 
 
-def index_dtype(entry: DeviceEntry, sizes: Sequence[int]) -> DType:
+def index_dtype(state: DeviceState, sizes: Sequence[int]) -> DType:
     """The integer type of index arithmetic: 32 bits where every count in ``sizes`` fits with room for the lanes of a
     last, partly filled group, and the device prefers it.
     """
-    if entry.runtime.profile.host_resident or any(n >= 1 << 30 for n in sizes):
+    if state.runtime.profile.host_resident or any(n >= 1 << 30 for n in sizes):
         return dtypes.int64
     return dtypes.int32
 
 
-def launch(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy | None,
+def launch(state: DeviceState, key: Hashable, build: Callable[[], Program], strategy: Strategy | None,
            buffers: Sequence[Any], scalars: Sequence[int | float]) -> None:
     """Run the program called ``key``; ``build`` makes its nest on first use.
 
     Args:
-        entry: The device.
+        state: The device.
         key: Everything that the program's text depends on, except the strategy.
         build: Makes the unscheduled program.
         strategy: How the schedule maps it to the device; None for a program that is written for the device's kind.
@@ -48,22 +48,22 @@ def launch(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], stra
     Raises:
         KernelError: The backend failed to compile or launch it.
     """
-    stream = entry.stream
+    stream = state.stream
     note_use(buffers, stream)
-    program(entry, key, build, strategy)(buffers, scalars, stream)
+    program(state, key, build, strategy)(buffers, scalars, stream)
 
 
-def program(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy | None) -> Any:
+def program(state: DeviceState, key: Hashable, build: Callable[[], Program], strategy: Strategy | None) -> Any:
     """The compiled program called ``key``, as ``run(buffers, scalars, stream)``; see ``launch``."""
-    return entry.programs.get((key, strategy)) or _compile(entry, (key, strategy), build, strategy)
+    return state.programs.get((key, strategy)) or _compile(state, (key, strategy), build, strategy)
 
 
-def launch_list(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy,
+def launch_list(state: DeviceState, key: Hashable, build: Callable[[], Program], strategy: Strategy,
                 buffers: Sequence[Sequence[Any]], scalars: Sequence[Iterable[int | float]]) -> None:
     """Run the program called ``key`` once for each of many sets of arguments, which are independent of each other.
 
     Args:
-        entry: The device.
+        state: The device.
         key: As in ``launch``; program names of the two don't mix.
         build: Makes the unscheduled program.
         strategy: How the schedule maps it to the device.
@@ -73,54 +73,54 @@ def launch_list(entry: DeviceEntry, key: Hashable, build: Callable[[], Program],
     Raises:
         KernelError: The backend failed to compile or launch it.
     """
-    run = entry.programs.get((key, strategy, "list"))
+    run = state.programs.get((key, strategy, "list"))
     if run is None:
-        run = _compile(entry, (key, strategy, "list"), build, strategy, many=True)
-    stream = entry.stream
-    if not entry.runtime.profile.host_resident:
+        run = _compile(state, (key, strategy, "list"), build, strategy, many=True)
+    stream = state.stream
+    if not state.runtime.profile.host_resident:
         for column in buffers:
             note_use(column, stream)
     run(buffers, scalars, stream)
 
 
-def compiled(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy) -> Any:
+def compiled(state: DeviceState, key: Hashable, build: Callable[[], Program], strategy: Strategy) -> Any:
     """The compiled program called ``key``; None where it does not compile, which is recorded."""
     with _LOCK:
-        run = entry.programs.get((key, strategy))
+        run = state.programs.get((key, strategy))
         if run is None:
-            assert entry.runtime.target is not None, "only devices with a code generator compile programs"
-            program = scheduled(build(), entry.runtime.target, strategy)
+            assert state.runtime.target is not None, "only devices with a code generator compile programs"
+            program = scheduled(build(), state.runtime.target, strategy)
             try:
-                run = entry.programs[key, strategy] = entry.runtime.compile_ir(program)
+                run = state.programs[key, strategy] = state.runtime.compile_ir(program)
             except KernelError as error:
-                note_failure(entry, program, error)
+                note_failure(state, program, error)
         return run
 
 
-def _compile(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy | None,
+def _compile(state: DeviceState, key: Hashable, build: Callable[[], Program], strategy: Strategy | None,
              many: bool = False) -> Any:
     with _LOCK:
-        run = entry.programs.get(key)
+        run = state.programs.get(key)
         if run is None:
-            target = entry.runtime.target
+            target = state.runtime.target
             assert target is not None, "only devices with a code generator launch programs"
             program = scheduled(build(), target, strategy)
             try:
-                run = compile_list(entry.runtime, program) if many else entry.runtime.compile_ir(program)
+                run = compile_list(state.runtime, program) if many else state.runtime.compile_ir(program)
             except KernelError as error:
-                if not entry.runtime.profile.host_resident:
+                if not state.runtime.profile.host_resident:
                     raise
-                note_failure(entry, program, error)
+                note_failure(state, program, error)
                 run = _interpreted(program if strategy is None else build(), many)
-            entry.programs[key] = run
+            state.programs[key] = run
         return run
 
 
-def note_failure(entry: DeviceEntry, program: Program, error: KernelError) -> None:
+def note_failure(state: DeviceState, program: Program, error: KernelError) -> None:
     """Record why a program was not compiled; warn of the first one of a device."""
     from tensocket_plugins.kit import interpreted  # with the interpreter, which hardly any program needs
 
-    interpreted.note_failure(getattr(entry.runtime, "build_stats", None), str(entry.device), program, error)
+    interpreted.note_failure(getattr(state.runtime, "build_stats", None), str(state.device), program, error)
 
 
 def _interpreted(program: Program, many: bool) -> Any:

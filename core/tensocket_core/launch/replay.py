@@ -20,7 +20,7 @@ from tensocket_plugins.contract.launch_recorder import RECORDERS, note_range
 from tensocket_plugins.contract.plans import RecordedCall, ReplayPlan
 from tensocket_plugins.kit.bounded import BoundedCache
 
-from ..device import DeviceEntry
+from ..device import DeviceState
 from ..dispatch.modes import ACTIVE, STATE
 from ..keys import AUTOGRAD, DIM0
 from ..recording import OVERRIDDEN_KERNELS
@@ -41,16 +41,16 @@ ELEMENTS: Final = 1 << 14
 _LEARNING: Final[set[int]] = by_thread(set())
 
 
-def replayed(entry: DeviceEntry, tensor_positions: Sequence[int], count: int, run: Closure) -> Closure:
+def replayed(state: DeviceState, tensor_positions: Sequence[int], count: int, run: Closure) -> Closure:
     """Return ``run``, a closure for a key of one device without layers, with its launches replayed.
 
     Args:
-        entry: The device.
+        state: The device.
         tensor_positions: Of the arguments that are tensors, or None; the first one is a tensor.
         count: Number of arguments, all by position.
         run: Serves every call that no recording serves.
     """
-    if not ENABLED or entry.runtime.target is None:
+    if not ENABLED or state.runtime.target is None:
         return run
     others = [k for k in range(count) if k not in tensor_positions]
     pick: Callable[[Any], Any] = itemgetter(*others) if others else _decline
@@ -81,7 +81,7 @@ def replayed(entry: DeviceEntry, tensor_positions: Sequence[int], count: int, ru
         if found.missed > CALLS * _TRIES or args[0]._array.size > ELEMENTS:
             return run(*args)
         if found.missed % CALLS == 0:
-            _record(entry, found, tensor_positions, run, args)
+            _record(state, found, tensor_positions, run, args)
         return _learn(run, args)
 
     return replay
@@ -157,7 +157,7 @@ def _decline(*args: Any) -> None:
     return None
 
 
-def _record(entry: DeviceEntry, found: _Recordings, positions: Sequence[int], run: Closure,
+def _record(state: DeviceState, found: _Recordings, positions: Sequence[int], run: Closure,
             args: tuple[Any, ...]) -> None:
     """Add a recording for the layouts of a call, if the device can make one."""
     operands = {k: args[k] for k in positions}
@@ -176,14 +176,14 @@ def _record(entry: DeviceEntry, found: _Recordings, positions: Sequence[int], ru
                             tuple([wrapper_layout(x._key & ~DIM0) for x in results]), is_tuple)
 
     def stream(arrays: Sequence[Any]) -> Any:
-        current = entry.stream
+        current = state.stream
         note_use(arrays, current)
         return current
 
     arrays = {k: None if x is None else x._array for k, x in operands.items()}
     plan = ReplayPlan(function, arrays, found.same, stream)
     try:
-        made = entry.runtime.compile_plan(plan, found.newest)
+        made = state.runtime.compile_plan(plan, found.newest)
     except Exception:  # other contents than those of this call may be wrong; its own errors come from ``run``
         return
     if made is not None:

@@ -14,7 +14,7 @@ from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.backend import Stream
 from tensocket_plugins.contract.launch_recorder import forbid_replay
 
-from ..device import DeviceEntry
+from ..device import DeviceState
 
 
 def note_use(arrays: Iterable[Any], stream: Stream) -> None:
@@ -36,9 +36,9 @@ def note_use(arrays: Iterable[Any], stream: Stream) -> None:
             raise TypeError(f"a kernel is given a {kind.__name__} in place of an array")
 
 
-def copy_arrays(entry: DeviceEntry, target: Any, source: Any) -> None:
+def copy_arrays(state: DeviceState, target: Any, source: Any) -> None:
     """Copy between contiguous arrays by the backend's ``copy``, on this thread's stream."""
     forbid_replay()
-    stream = entry.stream
+    stream = state.stream
     note_use((target, source), stream)
-    entry.runtime.copy(target, source, stream)
+    state.runtime.copy(target, source, stream)

@@ -121,7 +121,7 @@ def _positions(like: Any, root: DeviceArray, view: DeviceArray) -> Any:
     order = np.argsort(rows, kind="stable")
     index = order[np.searchsorted(rows[order], chosen)].astype(np.int64)
     with untransformed():
-        return from_values(index, int64, like._entry)
+        return from_values(index, int64, like._device_state)
 
 
 def written(whole: Any, root: DeviceArray, view: DeviceArray, new: Any) -> Any:

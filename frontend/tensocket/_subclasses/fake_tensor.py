@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from tensocket.utils.weak import WeakIdKeyDictionary
 from tensocket_core import device
-from tensocket_core.device import DeviceEntry, default_entry, open_entry
+from tensocket_core.device import DeviceState, default_state, open_device
 from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.overrides import version_counter
 from tensocket_core.dispatch.protocol import TorchDispatchMode
@@ -61,10 +61,10 @@ class FakeTensor(Tensor):
 
     def __new__(cls, fake_mode: FakeTensorMode, elem: Any, device: Any, constant: Any = None) -> FakeTensor:
         """Return a tensor on ``device`` that is backed by ``elem``, a meta tensor."""
-        entry = open_entry(device)
+        state = open_device(device)
         made = _new(cls)
         made._array = elem._array
-        made._key = entry.key | dtype_bit(elem.dtype) | cls._class_key | (0 if elem.shape else DIM0)
+        made._key = state.key | dtype_bit(elem.dtype) | cls._class_key | (0 if elem.shape else DIM0)
         made._grad = made._grad_fn = made._version_counter = made._base = None
         made.fake_mode = fake_mode
         made.constant = constant
@@ -73,7 +73,7 @@ class FakeTensor(Tensor):
         return made
 
     @property
-    def _entry(self) -> DeviceEntry:
+    def _device_state(self) -> DeviceState:
         """The entry that runs its operators: composites that check their operands' device get one without values."""
         return _fake_entry(self.device)
 
@@ -124,11 +124,11 @@ FakeTensor._host = _values  # type: ignore[method-assign]
 
 
 @cache
-def _fake_entry(place: device) -> DeviceEntry:
+def _fake_entry(place: device) -> DeviceState:
     """Return the device meta under another name."""
-    entry = copy.copy(open_entry("meta"))
-    entry.device = place
-    return entry
+    state = copy.copy(open_device("meta"))
+    state.device = place
+    return state
 
 
 class FakeTensorConverter:
@@ -295,7 +295,7 @@ class FakeTensorMode(TorchDispatchMode):
         """Return the results of an operator on constants; None if an operand is not constant, or a result is large."""
         if not fakes or isinstance(func, Factory) or any(x.constant is None for x in fakes):
             return None
-        if any(isinstance(x, DeviceEntry) and not x.holds_data for x in tree_leaves((args, kwargs))):
+        if any(isinstance(x, DeviceState) and not x.holds_data for x in tree_leaves((args, kwargs))):
             return None
         shapes = self._plain(func, args, kwargs)
         if any(isinstance(x, Tensor) and x.numel() > 1 for x in tree_leaves(shapes)):
@@ -346,14 +346,14 @@ class FakeTensorMode(TorchDispatchMode):
     def _target(self, func: Any, args: Any, kwargs: dict[str, Any],
                 fakes: Sequence[FakeTensor]) -> tuple[Any, Any, dict[str, Any]]:
         """Return the device of results, and the arguments with ``meta`` instead of it."""
-        entries = [x for x in tree_leaves(args) if isinstance(x, DeviceEntry)]
+        entries = [x for x in tree_leaves(args) if isinstance(x, DeviceState)]
         if entries:
-            meta = open_entry("meta")
-            return entries[0].device, tree_map(lambda x: meta if isinstance(x, DeviceEntry) else x, args), kwargs
+            meta = open_device("meta")
+            return entries[0].device, tree_map(lambda x: meta if isinstance(x, DeviceState) else x, args), kwargs
         if kwargs.get("device") is not None:
             return device(kwargs["device"]), args, {**kwargs, "device": "meta"}
         if not fakes:
-            return default_entry().device, args, {**kwargs, "device": "meta"} if isinstance(func, Factory) else kwargs
+            return default_state().device, args, {**kwargs, "device": "meta"} if isinstance(func, Factory) else kwargs
         return self._common(func.name, fakes), args, kwargs
 
     @staticmethod
@@ -380,7 +380,7 @@ def _meta(fake: FakeTensor) -> Tensor:
     """Return the meta tensor that backs a fake tensor."""
     made: Any = _new(Tensor)
     made._array = fake._array
-    made._key = open_entry("meta").key | dtype_bit(fake.dtype) | (0 if fake.shape else DIM0)
+    made._key = open_device("meta").key | dtype_bit(fake.dtype) | (0 if fake.shape else DIM0)
     made._grad = made._grad_fn = made._version_counter = made._base = None
     plain: Tensor = made
     return plain

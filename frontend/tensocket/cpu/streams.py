@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_operators import device_api as api
 from tensocket_plugins.contract.devices import HOST_DEVICE
 
@@ -57,5 +57,5 @@ def current_stream(device: Any = None) -> Stream:
     Args:
         device: Accepted as in PyTorch; there is only one CPU device.
     """
-    entry = open_entry(HOST_DEVICE)
-    return Stream._of(entry, entry.chosen_stream)
+    state = open_device(HOST_DEVICE)
+    return Stream._of(state, state.chosen_stream)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tensocket_core.device import DeviceEntry, entries, open_entry, set_current
+from tensocket_core.device import DeviceState, device_states, open_device, set_current
 from tensocket_operators import device_api as api
 from tensocket_plugins.contract.devices import HOST_DEVICE, Device, parse_device
 from tensocket_plugins.contract.errors import ArgumentTypeError
@@ -46,14 +46,14 @@ def device_of_argument(device: Any) -> Device:
     return parsed
 
 
-def entry_of(device: Any = None) -> DeviceEntry:
+def entry_of(device: Any = None) -> DeviceState:
     """Return the opened device of a ``device`` argument."""
-    return open_entry(device_of_argument(device))
+    return open_device(device_of_argument(device))
 
 
 def opened() -> bool:
     """Whether a device was opened under the name ``cuda``."""
-    return any(entry.device.type == backend_name() for entry in entries())
+    return any(state.device.type == backend_name() for state in device_states())
 
 
 def is_initialized() -> bool:

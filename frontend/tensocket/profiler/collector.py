@@ -149,9 +149,9 @@ class Collector(Tracer):
     def _mark(self, event: FunctionEvent, args: tuple[Any, ...]) -> Callable[[], None] | None:
         """Record a device event before a call; return the function that records one after it."""
         tensor = next(_tensors(args), None)
-        if tensor is None or tensor._entry.runtime.profile.host_resident or not tensor._entry.holds_data:
+        if tensor is None or tensor._device_state.runtime.profile.host_resident or not tensor._device_state.holds_data:
             return None
-        entry = tensor._entry
+        entry = tensor._device_state
         start, end = entry.runtime.create_event(timing=True), entry.runtime.create_event(timing=True)
         entry.chosen_stream.record(start)
         event.use_device = entry.device.type

@@ -59,7 +59,7 @@ class MemoryLog:
                 self._follow(tensor, owner, nbytes)
 
     def _follow(self, tensor: Any, owner: Any, nbytes: int) -> None:
-        device, host = str(tensor.device), bool(tensor._entry.runtime.profile.host_resident)
+        device, host = str(tensor.device), bool(tensor._device_state.runtime.profile.host_resident)
         final = weakref.finalize(owner, self._freed, id(owner), nbytes, device, host)
         final.atexit = False
         self._known[id(owner)] = final

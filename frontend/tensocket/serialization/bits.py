@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_operators import Tensor
 from tensocket_operators import dtype as DType
 from tensocket_operators.creation import finish
@@ -29,5 +29,5 @@ def from_bytes(data: bytearray | np.ndarray[tuple[int], np.dtype[np.uint8]], dty
     if dtype.name == "bool":
         # Bytes other than 0 and 1 would make booleans that are neither.
         array = array.view(np.uint8) != 0
-    tensor: Tensor = finish(array, dtype, open_entry(HOST_DEVICE), requires_grad=False)
+    tensor: Tensor = finish(array, dtype, open_device(HOST_DEVICE), requires_grad=False)
     return tensor

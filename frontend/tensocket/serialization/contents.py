@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tensocket.errors import SerializationError
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_operators import UntypedStorage
 from tensocket_operators.creation import finish
 from tensocket_operators.interop.storage import is_storage, storage_of, untyped
@@ -57,7 +57,7 @@ def _dtype_of(label: Any) -> DType:
 
 def host_storage(data: np.ndarray[Any, Any]) -> UntypedStorage:
     """Return a storage on memory of bytes."""
-    return storage_of(finish(data, uint8, open_entry(HOST_DEVICE), requires_grad=False))
+    return storage_of(finish(data, uint8, open_device(HOST_DEVICE), requires_grad=False))
 
 
 def normalise(data: np.ndarray[Any, Any], kind: DType, swapped: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tensocket.errors import DeviceError, SerializationError
 from tensocket_core import device as Device
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 
 Tagger = Callable[[Any], str | None]
 Deserializer = Callable[[Any, str], Any]
@@ -29,7 +29,7 @@ def _device_tag(storage: Any) -> str | None:
 
 def _device_storage(storage: Any, location: str) -> Any:
     try:
-        return storage.to(device=open_entry(location).device)
+        return storage.to(device=open_device(location).device)
     except DeviceError as error:
         raise SerializationError("load", f"a storage on {location!r} ({error.given} — {error.rule})",
                                  "storages return to the device that they were on, which must be here",
@@ -51,7 +51,7 @@ def register_package(priority: int, tagger: Tagger, deserializer: Deserializer) 
             does not know the name.
     """
     _PACKAGES.append((priority, tagger, deserializer))
-    _PACKAGES.sort(key=lambda entry: entry[0])
+    _PACKAGES.sort(key=lambda state: state[0])
 
 
 def location_tag(storage: Any) -> str:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.pytree import tree_leaves
 from tensocket_operators import Tensor, errors
 from tensocket_operators.random.generator import generator_of
@@ -56,7 +56,7 @@ def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
         warnings.warn(f"checkpoint: arguments on devices of kinds {', '.join(kinds)}; only the states of the first "
                       "kind are kept", stacklevel=2)
         found = [x for x in found if x.device.type == kinds[0]]
-    return [x.get_device() for x in found], [generator_of(open_entry(x.device)).get_state() for x in found]
+    return [x.get_device() for x in found], [generator_of(open_device(x.device)).get_state() for x in found]
 
 
 def set_device_states(devices: Iterable[int], states: Iterable[Tensor], *, device_type: str | None = None) -> None:
@@ -71,7 +71,7 @@ def set_device_states(devices: Iterable[int], states: Iterable[Tensor], *, devic
     if kind == "meta":
         return
     for index, state in zip(devices, states, strict=False):
-        generator_of(open_entry(f"{kind}:{index}")).set_state(state)
+        generator_of(open_device(f"{kind}:{index}")).set_state(state)
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:

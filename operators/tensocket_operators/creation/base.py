@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tensocket_core.device import DeviceEntry, default_entry, open_entry
+from tensocket_core.device import DeviceState, default_state, open_device
 from tensocket_core.dispatch.modes import STATE
 from tensocket_core.dispatch.operator import check_dtype
 from tensocket_core.launch.fill import fill_array
@@ -53,28 +53,28 @@ def made_from(input: Any, tensor: Any) -> Any:
     return result
 
 
-def options(operator: str, dtype: Any, device: Any, default: DType | None = None) -> tuple[DType, DeviceEntry]:
+def options(operator: str, dtype: Any, device: Any, default: DType | None = None) -> tuple[DType, DeviceState]:
     """Return the checked dtype and device of a factory call."""
     chosen = (default or get_default_dtype()) if dtype is None else as_dtype(dtype)
     if chosen is None:
         raise ArgumentTypeError(
             operator, f"dtype {dtype!r}", "dtype is a tensocket dtype", "pass for example tensocket.float32"
         )
-    entry = default_entry() if device is None else open_entry(device)
-    check_dtype(operator, entry, chosen)
-    return chosen, entry
+    state = default_state() if device is None else open_device(device)
+    check_dtype(operator, state, chosen)
+    return chosen, state
 
 
-def uninitialized(shape: tuple[int, ...], dtype: DType, entry: DeviceEntry) -> Any:
+def uninitialized(shape: tuple[int, ...], dtype: DType, state: DeviceState) -> Any:
     """Return a new array; if results must be reproducible, filled with a value that marks it as unwritten."""
-    out = entry.runtime.empty(shape, dtype, entry.stream)
-    mark_uninitialized(out, dtype, entry)
+    out = state.runtime.empty(shape, dtype, state.stream)
+    mark_uninitialized(out, dtype, state)
     return out
 
 
-def mark_uninitialized(out: Any, dtype: DType, entry: DeviceEntry) -> None:
+def mark_uninitialized(out: Any, dtype: DType, state: DeviceState) -> None:
     """Fill a new array with a value that marks it as unwritten, if results must be reproducible."""
     if SETTING.filling:
         largest = (1 << (8 * dtype.itemsize - (dtype.kind == "int"))) - 1
         value = {"bool": True, "float": math.nan, "complex": complex(math.nan, 0)}.get(dtype.kind, largest)
-        fill_array("empty", entry, out, value, dtype)
+        fill_array("empty", state, out, value, dtype)

@@ -217,10 +217,10 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         )
         return result.requires_grad_(requires_grad) if requires_grad else result
     if type(data) not in _PLAIN and is_storage(data):
-        chosen, entry = options("tensor", dtype, device)
-        return sizes.empty(0, dtype=chosen, device=entry.device, requires_grad=requires_grad).set_(data)
+        chosen, state = options("tensor", dtype, device)
+        return sizes.empty(0, dtype=chosen, device=state.device, requires_grad=requires_grad).set_(data)
     values, chosen = _host_values(data, dtype)
-    chosen, entry = options("tensor", chosen, device)
+    chosen, state = options("tensor", chosen, device)
     if values.dtype.kind == "c" and not chosen.is_complex and chosen is not dtypes.bool_ and not (
             isinstance(data, np.ndarray)):
         raise ArgumentTypeError("tensor", f"complex numbers for {chosen.name}", "real dtypes hold real numbers",
@@ -229,7 +229,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
             values.dtype.kind in "iuf"):
         check_range("tensor", values.max(), chosen)
         check_range("tensor", values.min(), chosen)
-    result = of_data(from_values(values, chosen, entry))
+    result = of_data(from_values(values, chosen, state))
     if requires_grad:
         result.requires_grad = True
     return result

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.dispatch.modes import as_leaf, is_grad_enabled
 from tensocket_core.formats import layout, strided
 from tensocket_core.keys import AUTOGRAD
@@ -100,7 +100,7 @@ def _into(operator: str, out: Any, make: Callable[..., Any], args: tuple[Any, ..
     if dtype is not None and dtype is not out.dtype:
         raise DtypeError(operator, f"dtype {dtype} for out of dtype {out.dtype.name}", "out says the result's dtype",
                          "leave dtype out")
-    if device is not None and open_entry(device) is not out._entry:
+    if device is not None and open_device(device) is not out._device_state:
         raise DeviceMismatch(operator, f"device {device} for out on {out.device}", "out says the result's device",
                              "leave device out")
     properties = {name: value for name, value in given.items() if name != "requires_grad"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.modes import ACTIVE
 from tensocket_core.formats import check_format, preserve_format
 from tensocket_core.keys import WRAPPER
@@ -21,21 +21,21 @@ from .record import dispatch_factory, is_intercepted
 from .sizes import small_filled
 
 
-def _like(input: Any, dtype: Any, device: Any) -> tuple[tuple[int, ...], DType, DeviceEntry]:
+def _like(input: Any, dtype: Any, device: Any) -> tuple[tuple[int, ...], DType, DeviceState]:
     if not hasattr(input, "_key"):
         raise ArgumentTypeError("like", f"a {type(input).__name__}", "a tensor is made like another tensor",
                                 "pass a tensor")
-    chosen, entry = options("like", input.dtype if dtype is None else dtype, input.device if device is None else device)
-    return input._array.shape, chosen, entry
+    chosen, state = options("like", input.dtype if dtype is None else dtype, input.device if device is None else device)
+    return input._array.shape, chosen, state
 
 
-def _array_like(input: Any, dtype: DType, entry: DeviceEntry, memory_format: Any) -> Any:
+def _array_like(input: Any, dtype: DType, state: DeviceState, memory_format: Any) -> Any:
     """Return a new array with another tensor's order of dimensions in memory, or in a memory format."""
     format = check_format("like", memory_format)
     if format is None or format is preserve_format:
-        return empty_preserved(entry, input._array, dtype)
+        return empty_preserved(state, input._array, dtype)
     shape = input._array.shape
-    return empty_strided_array(entry, shape, dtype, format_strides("like", shape, format))
+    return empty_strided_array(state, shape, dtype, format_strides("like", shape, format))
 
 
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
@@ -44,18 +44,18 @@ def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
     if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and is_intercepted(input)):
         return dispatch_factory(empty_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
-    _, chosen, entry = _like(input, dtype, device)
-    out = _array_like(input, chosen, entry, memory_format)
-    mark_uninitialized(out, chosen, entry)
-    return made_from(input, finish(out, chosen, entry, requires_grad))
+    _, chosen, state = _like(input, dtype, device)
+    out = _array_like(input, chosen, state, memory_format)
+    mark_uninitialized(out, chosen, state)
+    return made_from(input, finish(out, chosen, state, requires_grad))
 
 
 def _filled_like(operator: str, input: Any, value: Any, dtype: Any, device: Any, requires_grad: bool,
                  memory_format: Any) -> Any:
-    _, chosen, entry = _like(input, dtype, device)
-    out = _array_like(input, chosen, entry, memory_format)
-    fill_array(operator, entry, out, value, chosen)
-    return made_from(input, finish(out, chosen, entry, requires_grad))
+    _, chosen, state = _like(input, dtype, device)
+    out = _array_like(input, chosen, state, memory_format)
+    fill_array(operator, state, out, value, chosen)
+    return made_from(input, finish(out, chosen, state, requires_grad))
 
 
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
@@ -97,8 +97,8 @@ def new_zeros(input: Any, *size: Any, dtype: Any = None, device: Any = None, req
         small = small_filled(size, input.dtype, input.device, 0)
         if small is not None:
             return small
-    _, chosen, entry = _like(input, dtype, device)
-    return made_from(input, filled("new_zeros", shape_of("new_zeros", size), 0, chosen, entry, requires_grad))
+    _, chosen, state = _like(input, dtype, device)
+    return made_from(input, filled("new_zeros", shape_of("new_zeros", size), 0, chosen, state, requires_grad))
 
 
 def new_ones(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
@@ -111,8 +111,8 @@ def new_ones(input: Any, *size: Any, dtype: Any = None, device: Any = None, requ
         small = small_filled(size, input.dtype, input.device, 1)
         if small is not None:
             return small
-    _, chosen, entry = _like(input, dtype, device)
-    return made_from(input, filled("new_ones", shape_of("new_ones", size), 1, chosen, entry, requires_grad))
+    _, chosen, state = _like(input, dtype, device)
+    return made_from(input, filled("new_ones", shape_of("new_ones", size), 1, chosen, state, requires_grad))
 
 
 def new_empty(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
@@ -121,9 +121,9 @@ def new_empty(input: Any, *size: Any, dtype: Any = None, device: Any = None, req
     if rest or ((ACTIVE or input._key & WRAPPER) and is_intercepted(input)):
         return dispatch_factory(new_empty, input, *size, rest=rest, dtype=dtype, device=device,
                                 requires_grad=requires_grad)
-    _, chosen, entry = _like(input, dtype, device)
-    array = uninitialized(shape_of("new_empty", size), chosen, entry)
-    return made_from(input, finish(array, chosen, entry, requires_grad))
+    _, chosen, state = _like(input, dtype, device)
+    array = uninitialized(shape_of("new_empty", size), chosen, state)
+    return made_from(input, finish(array, chosen, state, requires_grad))
 
 
 def new_full(input: Any, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
@@ -132,9 +132,9 @@ def new_full(input: Any, size: Any, fill_value: Any, *, dtype: Any = None, devic
     if rest or ((ACTIVE or input._key & WRAPPER) and is_intercepted(input)):
         return dispatch_factory(new_full, input, size, fill_value, rest=rest, dtype=dtype, device=device,
                     requires_grad=requires_grad)
-    _, chosen, entry = _like(input, dtype, device)
+    _, chosen, state = _like(input, dtype, device)
     value = plain_number(fill_value)
-    made = filled("new_full", shape_of("new_full", (size,)), value, chosen, entry, requires_grad)
+    made = filled("new_full", shape_of("new_full", (size,)), value, chosen, state, requires_grad)
     return made_from(input, made)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.modes import ACTIVE
 from tensocket_core.launch.copies import from_host
 from tensocket_core.launch.fill import MANY, finish
@@ -55,7 +55,7 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = No
             "change the sign of step",
         )
     whole = all(isinstance(x, int) for x in (first, last, step))
-    chosen, entry = options("arange", dtype, device, dtypes.int64 if whole else None)
+    chosen, state = options("arange", dtype, device, dtypes.int64 if whole else None)
     if chosen.is_complex or chosen in FLOAT8:
         raise UndefinedDtype("arange", f"dtype {chosen.name}", "ranges are of integers and real floats",
                              "convert with .to(dtype)")
@@ -68,10 +68,10 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = No
     count = max(0, -((first - last) // step)) if whole else max(0, math.ceil((last - first) / step))
     if chosen.category < 2:
         first, step = int(first), int(step)
-    out = entry.runtime.empty((count,), chosen, entry.stream)
+    out = state.runtime.empty((count,), chosen, state.stream)
     if count:
-        _fill_range(entry, out, first, step, chosen)
-    return finish(out, chosen, entry, requires_grad)
+        _fill_range(state, out, first, step, chosen)
+    return finish(out, chosen, state, requires_grad)
 
 
 @pooled("arange")
@@ -80,17 +80,17 @@ def _count(out: Any, first: Any, step: Any, dtype: DType) -> None:
     out[...] = to_dtype(np.arange(out.size, dtype=wide) * wide(step) + wide(first), dtype)
 
 
-def _fill_range(entry: DeviceEntry, out: Any, first: Any, step: Any, dtype: DType) -> None:
-    runtime = entry.runtime
+def _fill_range(state: DeviceState, out: Any, first: Any, step: Any, dtype: DType) -> None:
+    runtime = state.runtime
     # Floats are rounded once, from float64.
     kernel = runtime.target is not None and dtype.category == 1 and out.size >= MANY
     if runtime.profile.host_resident and not kernel:
         _count(out, first, step, dtype)
     elif runtime.target is not None:
-        index = index_dtype(entry, (out.size,))
+        index = index_dtype(state, (out.size,))
         number = Operand("number", dtype)
         launch(
-            entry,
+            state,
             ("arange", dtype, index),
             lambda: pointwise_nest(
                 "arange",
@@ -106,8 +106,8 @@ def _fill_range(entry: DeviceEntry, out: Any, first: Any, step: Any, dtype: DTyp
             [out.size, as_number(first, dtype), as_number(step, dtype)],
         )
     else:
-        primitive("arange", entry, "arange", dtype)(
-            [out], [], (as_number(first, dtype), as_number(step, dtype)), entry.stream
+        primitive("arange", state, "arange", dtype)(
+            [out], [], (as_number(first, dtype), as_number(step, dtype)), state.stream
         )
 
 
@@ -119,7 +119,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
                                 requires_grad=requires_grad)
     start, end = (x.item() if hasattr(x, "_key") else x for x in (start, end))
     either = isinstance(start, complex) or isinstance(end, complex)
-    chosen, entry = options("linspace", dtype, device, number_dtype(3) if either else None)
+    chosen, state = options("linspace", dtype, device, number_dtype(3) if either else None)
     if either and not chosen.is_complex:
         raise ArgumentError("linspace", f"complex bounds for {chosen.name}", "real numbers have no imaginary part",
                             "use a complex dtype")
@@ -127,29 +127,29 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
         raise ArgumentError(
             "linspace", f"steps={steps}", "the number of steps is not negative", "pass a non-negative number"
         )
-    return finish(_spaced(entry, start, end, steps, chosen), chosen, entry, requires_grad)
+    return finish(_spaced(state, start, end, steps, chosen), chosen, state, requires_grad)
 
 
-def unmade(entry: DeviceEntry, count: int, dtype: DType) -> Any:
+def unmade(state: DeviceState, count: int, dtype: DType) -> Any:
     """Return an array without values on a device that holds no data; None if the host must compute ``count`` values.
 
     Raises:
         OutOfMemoryError: The memory is too small for them.
         ShapeError: No memory can hold that many.
     """
-    if entry.holds_data and count < _MANY:
+    if state.holds_data and count < _MANY:
         return None
-    made = empty_strided_array(entry, (count,), dtype, (1,))
-    return None if entry.holds_data else made
+    made = empty_strided_array(state, (count,), dtype, (1,))
+    return None if state.holds_data else made
 
 
 @pooled("linspace")
-def _spaced(entry: DeviceEntry, start: Any, end: Any, steps: int, dtype: DType) -> Any:
-    made = unmade(entry, steps, dtype)
+def _spaced(state: DeviceState, start: Any, end: Any, steps: int, dtype: DType) -> Any:
+    made = unmade(state, steps, dtype)
     if made is not None:
         return made
     spaced = _even_steps(start, end, steps) if dtype.category > 1 else _whole_steps(int(start), int(end), steps)
-    return from_host(entry, to_dtype(spaced, dtype), dtype)
+    return from_host(state, to_dtype(spaced, dtype), dtype)
 
 
 def _even_steps(start: Any, end: Any, steps: int) -> Any:
@@ -190,7 +190,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any
                              "pass 0-dimensional tensors")
     start, end = (x.item() if hasattr(x, "_key") else x for x in (start, end))
     either = isinstance(start, complex) or isinstance(end, complex)
-    chosen, entry = options("logspace", dtype, device, number_dtype(3) if either else None)
+    chosen, state = options("logspace", dtype, device, number_dtype(3) if either else None)
     if either and not chosen.is_complex:
         raise ArgumentError("logspace", f"complex bounds for {chosen.name}", "real numbers have no imaginary part",
                             "use a complex dtype")
@@ -200,15 +200,15 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any
         )
     if chosen.category < 2:
         start, end = int(start), int(end)
-    return finish(_powers(entry, start, end, steps, base, chosen), chosen, entry, requires_grad)
+    return finish(_powers(state, start, end, steps, base, chosen), chosen, state, requires_grad)
 
 
 @pooled("logspace")
-def _powers(entry: DeviceEntry, start: Any, end: Any, steps: int, base: float, dtype: DType) -> Any:
-    made = unmade(entry, steps, dtype)
+def _powers(state: DeviceState, start: Any, end: Any, steps: int, base: float, dtype: DType) -> Any:
+    made = unmade(state, steps, dtype)
     if made is not None:
         return made
     exponents = _even_steps(start, end, steps)
     with np.errstate(all="ignore"):
         values = np.power(np.asarray(base, np.result_type(exponents, base)), exponents)
-    return from_host(entry, to_dtype(values, dtype), dtype)
+    return from_host(state, to_dtype(values, dtype), dtype)

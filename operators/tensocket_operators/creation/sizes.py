@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.device import DeviceEntry, default_entry, open_entry
+from tensocket_core.device import DeviceState, default_state, open_device
 from tensocket_core.dispatch.modes import ACTIVE
 from tensocket_core.formats import check_format, preserve_format
 from tensocket_core.keys import DIM0, dtype_bit
@@ -32,12 +32,12 @@ CATEGORY: Final[dict[type, int]] = {bool: 0, int: 1, float: 2, complex: 3}
 
 def small_filled(size: tuple[Any, ...], dtype: Any, device: Any, value: int) -> Any:
     """Return a small tensor of one value on a host-resident device; None for any other call and for errors."""
-    entry = default_entry() if device is None else open_entry(device)
+    state = default_state() if device is None else open_device(device)
     chosen = get_default_dtype() if dtype is None else dtype
     try:
-        form = entry.factories[chosen]
+        form = state.factories[chosen]
     except KeyError:
-        form = _factory_form(entry, chosen)
+        form = _factory_form(state, chosen)
     if form is _NO_FORM or not size:
         return None
     if len(size) == 1 and type(size[0]) is not int:
@@ -60,13 +60,13 @@ def small_filled(size: tuple[Any, ...], dtype: Any, device: Any, value: int) -> 
     return t
 
 
-def _factory_form(entry: DeviceEntry, dtype: Any) -> tuple[Any, int]:
+def _factory_form(state: DeviceState, dtype: Any) -> tuple[Any, int]:
     """Return NumPy's dtype and the key of new tensors; ``_NO_FORM`` for devices and dtypes outside NumPy."""
     form: tuple[Any, int] = _NO_FORM
-    if isinstance(dtype, DType) and entry.holds_data and entry.runtime.profile.host_resident and dtype.native:
-        if dtype.name in entry.runtime.profile.dtypes:
-            form = (dtype.numpy, entry.key | dtype_bit(dtype))
-        entry.factories[dtype] = form
+    if isinstance(dtype, DType) and state.holds_data and state.runtime.profile.host_resident and dtype.native:
+        if dtype.name in state.runtime.profile.dtypes:
+            form = (dtype.numpy, state.key | dtype_bit(dtype))
+        state.factories[dtype] = form
     return form
 
 
@@ -76,17 +76,17 @@ def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     if rest or (ACTIVE and is_intercepted()):
         return dispatch_factory(empty, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
-    chosen, entry = options("empty", dtype, device)
+    chosen, state = options("empty", dtype, device)
     shape = shape_of("empty", size)
     if memory_format is None:
-        return finish(uninitialized(shape, chosen, entry), chosen, entry, requires_grad)
+        return finish(uninitialized(shape, chosen, state), chosen, state, requires_grad)
     format = check_format("empty", memory_format)
     if format is None or format is preserve_format:
         raise ArgumentError("empty", "preserve_format", "there is no tensor whose format could be kept",
                             "pass another format")
-    out = empty_strided_array(entry, shape, chosen, format_strides("empty", shape, format))
-    mark_uninitialized(out, chosen, entry)
-    return finish(out, chosen, entry, requires_grad)
+    out = empty_strided_array(state, shape, chosen, format_strides("empty", shape, format))
+    mark_uninitialized(out, chosen, state)
+    return finish(out, chosen, state, requires_grad)
 
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
@@ -97,8 +97,8 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
             return small
     if rest or (ACTIVE and is_intercepted()):
         return dispatch_factory(zeros, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
-    chosen, entry = options("zeros", dtype, device)
-    return filled("zeros", shape_of("zeros", size), 0, chosen, entry, requires_grad)
+    chosen, state = options("zeros", dtype, device)
+    return filled("zeros", shape_of("zeros", size), 0, chosen, state, requires_grad)
 
 
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
@@ -109,8 +109,8 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
             return small
     if rest or (ACTIVE and is_intercepted()):
         return dispatch_factory(ones, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
-    chosen, entry = options("ones", dtype, device)
-    return filled("ones", shape_of("ones", size), 1, chosen, entry, requires_grad)
+    chosen, state = options("ones", dtype, device)
+    return filled("ones", shape_of("ones", size), 1, chosen, state, requires_grad)
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
@@ -124,8 +124,8 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
         raise ArgumentTypeError("full", f"fill_value {value!r}", "the value is a Python number", "pass a number")
     if not isinstance(size, (tuple, list)):
         raise ArgumentTypeError("full", f"size {size!r}", "size is a tuple of integers", "pass for example (3,)")
-    chosen, entry = options("full", dtype, device, number_dtype(CATEGORY[type(value)]))
-    return filled("full", shape_of("full", (size,)), value, chosen, entry, requires_grad)
+    chosen, state = options("full", dtype, device, number_dtype(CATEGORY[type(value)]))
+    return filled("full", shape_of("full", (size,)), value, chosen, state, requires_grad)
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
@@ -133,9 +133,9 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
     """Return a matrix with ones on the diagonal and zeros elsewhere: [n, m] (m defaults to n)."""
     if rest or (ACTIVE and is_intercepted()):
         return dispatch_factory(eye, n, m, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
-    chosen, entry = options("eye", dtype, device)
+    chosen, state = options("eye", dtype, device)
     rows, columns = shape_of("eye", (n, n if m is None else m))
-    result = (arange(rows, device=entry.device).reshape((rows, 1)) == arange(columns, device=entry.device)).to(chosen)
+    result = (arange(rows, device=state.device).reshape((rows, 1)) == arange(columns, device=state.device)).to(chosen)
     if requires_grad:
         result.requires_grad = True
     return result

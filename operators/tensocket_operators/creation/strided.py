@@ -26,14 +26,14 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None, device: Any = No
     if rest or (ACTIVE and is_intercepted()):
         return dispatch_factory(empty_strided, size, stride, rest=rest, dtype=dtype, device=device,
                                 requires_grad=requires_grad)
-    chosen, entry = options("empty_strided", dtype, device)
+    chosen, state = options("empty_strided", dtype, device)
     shape, strides = shape_of("empty_strided", (size,)), tuple(stride)
     if len(shape) != len(strides) or any(s < 0 for s in strides):
         raise ShapeError("empty_strided", f"size {list(shape)}, stride {list(strides)}",
                          "every size has a stride, which is not negative", "pass as many strides as sizes")
-    out = empty_strided_array(entry, shape, chosen, strides)
-    mark_uninitialized(out, chosen, entry)
-    return finish(out, chosen, entry, requires_grad)
+    out = empty_strided_array(state, shape, chosen, strides)
+    mark_uninitialized(out, chosen, state)
+    return finish(out, chosen, state, requires_grad)
 
 
 def new_empty_strided(input: Any, size: Any, stride: Any, *, dtype: Any = None, device: Any = None,

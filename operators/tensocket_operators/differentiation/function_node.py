@@ -97,10 +97,10 @@ class FunctionNode(MultiNode):
 
 def _zeros(some: Any, shape: tuple[int, ...], options: int) -> Any:
     """Return zeros of a shape and options, under the transforms of another gradient if there is one."""
-    dtype, entry = DTYPE_OF[options & DTYPE_MASK], BY_KEY[options & DEVICE_MASK]
+    dtype, state = DTYPE_OF[options & DTYPE_MASK], BY_KEY[options & DEVICE_MASK]
     if some is None:
-        return filled("zeros", shape, 0, dtype, entry)
-    return some.new_zeros(shape, dtype=dtype, device=entry.device)
+        return filled("zeros", shape, 0, dtype, state)
+    return some.new_zeros(shape, dtype=dtype, device=state.device)
 
 
 def _checked(name: str, returned: tuple[Any, ...], edges: tuple[Any, ...]) -> list[Any]:

@@ -40,11 +40,11 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Return the positions of nonzero elements, one row each, in row-major order; their number depends on the data."""
     if as_tuple and input.ndim == 0:
         input = input.reshape(1)
-    if not input._entry.holds_data:
+    if not input._device_state.holds_data:
         raise missing_data("nonzero", f"a meta tensor of shape {list(input.shape)}")
-    if input._entry.runtime.profile.host_resident:
+    if input._device_state.runtime.profile.host_resident:
         found = call_pooled("nonzero", lambda: np.ascontiguousarray(np.argwhere(input._values())))
-        result = from_values(found, dtypes.int64, input._entry)
+        result = from_values(found, dtypes.int64, input._device_state)
     else:
         result = _coordinates(_true_positions((input.detach() != 0).reshape(-1)), tuple(input.shape))
     return tuple(result.select(1, k) for k in range(result.shape[1])) if as_tuple else result
@@ -63,7 +63,7 @@ def _true_positions(mask: Any) -> Any:
 def _running_count(mask: Any) -> Any:
     """Return the number of true elements up to each one; without a code generator, in passes that double the range."""
     count = mask.to(dtypes.int64)
-    if mask._entry.runtime.target is not None:
+    if mask._device_state.runtime.target is not None:
         return functions.cumsum(count, 0)
     size, step = mask.numel(), 1
     while step < size:
@@ -91,7 +91,7 @@ def _beside(input: Any, index: Any) -> Any:
     Raises:
         DeviceMismatch: The index tensor is on another device.
     """
-    if index._entry is not input._entry and not index._entry.runtime.profile.host_resident:
+    if index._device_state is not input._device_state and not index._device_state.runtime.profile.host_resident:
         raise DeviceMismatch(
             "index",
             f"an index on {index.device} for a tensor on {input.device}",
@@ -264,7 +264,7 @@ def write_indices(input: Any, indices: Any, values: Any) -> None:
         check_reach("index_put_", 0, position, rows._array.shape, value)
         shared = owner_of(value._array) is owner_of(rows._array)  # written and read positions differ
         source = value.clone()._array if shared else value._array
-        scatter_arrays(input._entry, rows._array, position._array, source, 0, rows.dtype, add=False)
+        scatter_arrays(input._device_state, rows._array, position._array, source, 0, rows.dtype, add=False)
     bump(input)
 
 

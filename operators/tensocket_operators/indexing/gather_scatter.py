@@ -46,7 +46,7 @@ def checked_index(operator: str, index: Any, size: int, *, negative: bool = Fals
             operator, f"an index of dtype {index.dtype.name}", "indices are integers", "convert it with .long()"
         )
     index = index.detach().to(dtypes.int64)
-    if index.numel() == 0 or not index._entry.holds_data:
+    if index.numel() == 0 or not index._device_state.holds_data:
         return index
     low, high = value_range(index)
     if low < (-size if negative else 0) or high >= size:
@@ -89,12 +89,12 @@ def check_reach(operator: str, axis: int, index: Any, indexed: tuple[int, ...], 
                              "let no other thread exchange their data meanwhile")
 
 
-def _gather(entry: Any, input: Any, axis: int, index: Any) -> Any:
-    out = entry.runtime.empty(index._array.shape, input.dtype, entry.stream)
+def _gather(state: Any, input: Any, axis: int, index: Any) -> Any:
+    out = state.runtime.empty(index._array.shape, input.dtype, state.stream)
     if 0 not in index._array.shape:
         check_reach("gather", axis, index, input._array.shape)
-        gather_arrays(entry, out, input._array, index._array, axis, input.dtype)
-    return wrap(out, entry.key | dtype_bit(input.dtype))
+        gather_arrays(state, out, input._array, index._array, axis, input.dtype)
+    return wrap(out, state.key | dtype_bit(input.dtype))
 
 
 def _added_as(dtype: Any) -> Any:
@@ -102,15 +102,15 @@ def _added_as(dtype: Any) -> Any:
     return arithmetic_dtype(dtype) if dtype.category > 1 or dtype.itemsize >= 4 else dtypes.int32
 
 
-def _scatter(entry: Any, input: Any, axis: int, index: Any, src: Any, add: bool) -> Any:
+def _scatter(state: Any, input: Any, axis: int, index: Any, src: Any, add: bool) -> Any:
     dtype = input.dtype
     work = _added_as(dtype) if add else dtype
-    out = converted(entry, input._array, dtype, work)
+    out = converted(state, input._array, dtype, work)
     if 0 not in index._array.shape:
         check_reach("scatter", axis, index, input._array.shape, src)
-        values = src._array if src.dtype is work else converted(entry, src._array, src.dtype, work)
-        scatter_arrays(entry, out, index._array, values, axis, work, add=add)
-    return wrap(out if work is dtype else converted(entry, out, work, dtype), entry.key | dtype_bit(dtype))
+        values = src._array if src.dtype is work else converted(state, src._array, src.dtype, work)
+        scatter_arrays(state, out, index._array, values, axis, work, add=add)
+    return wrap(out if work is dtype else converted(state, out, work, dtype), state.key | dtype_bit(dtype))
 
 
 def _cut(value: Any, shape: tuple[int, ...]) -> Any:
@@ -144,16 +144,16 @@ scatter_valid: Final[Custom] = Custom(
 )
 
 
-def _sum_at(entry: Any, grad: Any, index: Any, axis: int, shape: tuple[int, ...], ordered: bool) -> Any:
+def _sum_at(state: Any, grad: Any, index: Any, axis: int, shape: tuple[int, ...], ordered: bool) -> Any:
     check_reach("scatter_add", axis, index, shape, grad)
     dtype = grad.dtype
     note_range(index._array, 0, shape[axis], checked=False)
     work = _added_as(dtype)
-    out = entry.runtime.empty(shape, work, entry.stream)
-    run_generated(entry, ("zeros",), lambda zero: zero, [(0.0, work)], shape, [(out, work)])
-    values = grad._array if work is dtype else converted(entry, grad._array, dtype, work)
-    scatter_arrays(entry, out, index._array, values, axis, work, add=True)
-    return wrap(out if work is dtype else converted(entry, out, work, dtype), entry.key | dtype_bit(dtype))
+    out = state.runtime.empty(shape, work, state.stream)
+    run_generated(state, ("zeros",), lambda zero: zero, [(0.0, work)], shape, [(out, work)])
+    values = grad._array if work is dtype else converted(state, grad._array, dtype, work)
+    scatter_arrays(state, out, index._array, values, axis, work, add=True)
+    return wrap(out if work is dtype else converted(state, out, work, dtype), state.key | dtype_bit(dtype))
 
 
 #: ``ordered`` is the process's setting of determinism, which selects the kernel.
@@ -169,8 +169,8 @@ sum_at: Final = Custom(
 
 def added_at(grad: Any, axis: int, index: Any, shape: tuple[int, ...]) -> Any:
     """Return zeros with ``grad`` added at valid positions along an axis; the index has the rank of ``shape``."""
-    entry = grad._entry
-    if (ACTIVE or (grad._key | index._key) & (AUTOGRAD | WRAPPER) or entry.runtime.target is None or shape[axis] < 2
+    state = grad._device_state
+    if (ACTIVE or (grad._key | index._key) & (AUTOGRAD | WRAPPER) or state.runtime.target is None or shape[axis] < 2
             or not grad._array.size or 0 in shape or grad.dtype.kind == "complex" or grad.ndim != len(shape)):
         return call(scatter_valid, grad.new_zeros(()).expand(shape), axis, index, grad, True)
     return call(sum_at, grad, index, axis, tuple(shape), SETTING.required)
@@ -316,11 +316,11 @@ def rows_index(index: Any, shape: tuple[int, ...], axis: int) -> Any:
 SMALL: Final = 1 << 18
 
 
-def _index_select_direct(key: int, entry: Any, general: Any) -> Any:
-    return None if key & (AUTOGRAD | DIM0) else direct_moves.rows_along(SMALL, entry, general)
+def _index_select_host_path(key: int, state: Any, next_path: Any) -> Any:
+    return None if key & (AUTOGRAD | DIM0) else direct_moves.rows_along(SMALL, state, next_path)
 
 
-@composite("index_select(Tensor input, int dim, Tensor index) -> Tensor", direct=_index_select_direct)
+@composite("index_select(Tensor input, int dim, Tensor index) -> Tensor", host_path=_index_select_host_path)
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """Return positions of a dimension, in the order of a vector of indices."""
     axis = normalize_axis("index_select", dim, input.ndim)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.geometry import as_strided, coalesce, contiguous, element_strides
 from tensocket_core.launch.kernel_handles import kernel_handle, moved_handle
 from tensocket_core.launch.primitives import primitive
@@ -186,11 +186,11 @@ def scatter_rows_nest(dtype: DType, rank: int, add: bool, index: DType) -> Progr
         Let(first, strip * _STRIP), Let(end, call("min", first + _STRIP, width)), *body]))
 
 
-def _scatter_rows(entry: DeviceEntry, out: Any, index: Any, source: Any, axis: int, dtype: DType, add: bool,
+def _scatter_rows(state: DeviceState, out: Any, index: Any, source: Any, axis: int, dtype: DType, add: bool,
                   width: DType) -> bool:
     """Scatter runs of elements that share an index; return whether the kernel applies."""
     inner = _shared(index, axis)
-    if not _RUNS.of(entry) or not inner:
+    if not _RUNS.of(state) or not inner:
         return False
     shape, steps = index.shape, [element_strides(x) for x in (index, source, out)]
     rows, shared = range(len(shape) - inner), range(len(shape) - inner, len(shape))
@@ -198,7 +198,7 @@ def _scatter_rows(entry: DeviceEntry, out: Any, index: Any, source: Any, axis: i
     if len(sizes) > 1 or inside != [(1,), (1,)]:
         return False
     handle = kernel_handle if add else moved_handle
-    launch(entry, ("scatter_rows", dtype, len(rows), add, width),
+    launch(state, ("scatter_rows", dtype, len(rows), add, width),
            lambda: scatter_rows_nest(dtype, len(rows), add, width), None,
            [handle(out, dtype), handle(source, dtype), index],
            [*(shape[k] for k in rows), *sizes, out.shape[axis], *(steps[0][k] for k in rows),
@@ -211,21 +211,21 @@ def _arguments(bound: int, index: Any, *arrays: Any) -> list[int]:
     return [*index.shape, bound, *(s for x in (index, *arrays) for s in element_strides(x))]
 
 
-def gather_arrays(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: int, dtype: DType) -> None:
+def gather_arrays(state: DeviceState, out: Any, source: Any, index: Any, axis: int, dtype: DType) -> None:
     """Fill ``out`` (of the index's shape) from ``source`` along ``axis``; indices are valid."""
-    if entry.runtime.target is None:
-        primitive("gather", entry, "gather", dtype)([out], [source, index], (axis,), entry.stream)
+    if state.runtime.target is None:
+        primitive("gather", state, "gather", dtype)([out], [source, index], (axis,), state.stream)
         return
     rank = len(index.shape)
     reach = (s * n for s, n in zip(element_strides(source), source.shape, strict=True))
-    width = index_dtype(entry, [n * _words(dtype) for n in (source.size, out.size, *reach)])
+    width = index_dtype(state, [n * _words(dtype) for n in (source.size, out.size, *reach)])
     inner = _shared(index, axis)
-    processor = _RUNS.of(entry)
+    processor = _RUNS.of(state)
     if processor and inner:
-        _gather_rows(entry, out, source, index, axis, inner, dtype, width)
+        _gather_rows(state, out, source, index, axis, inner, dtype, width)
         return
     unit = processor and all(element_strides(x)[-1:] == (1,) for x in (index, source, out))
-    launch(entry, ("gather", dtype, rank, axis, width, unit),
+    launch(state, ("gather", dtype, rank, axis, width, unit),
            lambda: gather_nest(dtype, rank, axis, width, unit), Strategy.SERIAL,
            [moved_handle(out, dtype), moved_handle(source, dtype), index],
            _arguments(source.shape[axis], index, source, out))
@@ -242,28 +242,28 @@ def _shared(index: Any, axis: int) -> int:
     return count if together >= _FEWEST else 0
 
 
-def _gather_rows(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: int, inner: int, dtype: DType,
+def _gather_rows(state: DeviceState, out: Any, source: Any, index: Any, axis: int, inner: int, dtype: DType,
                  width: DType) -> None:
     """Gather runs of elements that share an index, in the last ``inner`` dimensions."""
-    registered = entry.runtime.kernels.find("gather", dtype.name, direct=False)
+    registered = state.runtime.kernels.find("gather", dtype.name, direct=False)
     if registered is not None and axis == 0 and inner == len(index.shape) - 1 and (
             index.shape[1:] == source.shape[1:] and contiguous(source)):
-        registered.run([out], [source, index], (axis,), entry.stream)
+        registered.run([out], [source, index], (axis,), state.stream)
         return
-    _launch_rows(entry, out, source, index, axis, inner, dtype, width)
+    _launch_rows(state, out, source, index, axis, inner, dtype, width)
 
 
-def table_rows(entry: DeviceEntry, table: Any, positions: Any, dtype: DType) -> Any:
+def table_rows(state: DeviceState, table: Any, positions: Any, dtype: DType) -> Any:
     """Return the rows of a matrix at valid positions, a contiguous int64 array, by one generated CPU kernel."""
     count, columns = positions.size, table.shape[1]
-    out = entry.runtime.empty((*positions.shape, columns), dtype, entry.stream)
+    out = state.runtime.empty((*positions.shape, columns), dtype, state.stream)
     index = as_strided(positions, (count, columns), (1, 0), 0)
-    width = index_dtype(entry, [table.size * _words(dtype), out.size * _words(dtype)])
-    _launch_rows(entry, out.reshape((count, columns)), table, index, 0, 1, dtype, width)
+    width = index_dtype(state, [table.size * _words(dtype), out.size * _words(dtype)])
+    _launch_rows(state, out.reshape((count, columns)), table, index, 0, 1, dtype, width)
     return out
 
 
-def _launch_rows(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: int, inner: int, dtype: DType,
+def _launch_rows(state: DeviceState, out: Any, source: Any, index: Any, axis: int, inner: int, dtype: DType,
                  width: DType) -> None:
     """Gather runs by a generated kernel; see ``_gather_rows``."""
     shape, places = index.shape, element_strides(index)
@@ -273,7 +273,7 @@ def _launch_rows(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: in
     unit = read[-1] == written[-1] == 1
     moved = [0 if k == axis else steps[0][k] for k in rows]
     ranks = (len(rows), len(sizes))
-    launch(entry, ("gather_rows", dtype, ranks, unit, width), lambda: rows_nest(dtype, ranks, unit, width), None,
+    launch(state, ("gather_rows", dtype, ranks, unit, width), lambda: rows_nest(dtype, ranks, unit, width), None,
            [moved_handle(out, dtype), moved_handle(source, dtype), index],
            [*(shape[k] for k in rows), *sizes, source.shape[axis], *(places[k] for k in rows), *moved, *read,
             steps[0][axis], *(steps[1][k] for k in rows), *written])
@@ -285,27 +285,27 @@ def _words(dtype: DType) -> int:
 
 
 def scatter_arrays(
-    entry: DeviceEntry, out: Any, index: Any, source: Any, axis: int, dtype: DType, *, add: bool
+    state: DeviceState, out: Any, index: Any, source: Any, axis: int, dtype: DType, *, add: bool
 ) -> None:
     """Write ``source`` (read in the index's shape) into ``out`` along ``axis``; indices are valid."""
     name = "scatter_add" if add else "scatter"
     ordered = add and dtype.category > 1 and SETTING.required
-    if entry.runtime.target is None:
-        if ordered and "deterministic" not in entry.runtime.profile.features:
-            alert_not_deterministic(name, entry.device)
+    if state.runtime.target is None:
+        if ordered and "deterministic" not in state.runtime.profile.features:
+            alert_not_deterministic(name, state.device)
         cut = source[tuple(slice(0, n) for n in index.shape)]
-        primitive(name, entry, name, dtype)([out], [out, index, cut], (axis,), entry.stream)
+        primitive(name, state, name, dtype)([out], [out, index, cut], (axis,), state.stream)
         return
     rank, handle = len(index.shape), kernel_handle if add else moved_handle
-    width = index_dtype(entry, [n * _words(dtype) for n in (source.size, out.size, index.size)])
-    if _scatter_rows(entry, out, index, source, axis, dtype, add, width):
+    width = index_dtype(state, [n * _words(dtype) for n in (source.size, out.size, index.size)])
+    if _scatter_rows(state, out, index, source, axis, dtype, add, width):
         return
-    processor = _RUNS.of(entry)
+    processor = _RUNS.of(state)
     # Ordered additions of integers take less time than atomic ones, even if one thread adds them all.
     ordered = ordered or (add and processor and dtype.kind in ("int", "uint"))
     unit = processor and all(element_strides(x)[-1:] == (1,) for x in (index, out, source))
     launch(
-        entry,
+        state,
         (name, dtype, rank, axis, width, unit, ordered),
         lambda: ordered_scatter_nest(dtype, rank, axis, width) if ordered
         else scatter_nest(dtype, rank, axis, width, add=add, unit=unit),
@@ -315,11 +315,11 @@ def scatter_arrays(
     )
 
 
-def combine_arrays(entry: DeviceEntry, out: Any, index: Any, source: Any, axis: int, dtype: DType, mode: str) -> None:
+def combine_arrays(state: DeviceState, out: Any, index: Any, source: Any, axis: int, dtype: DType, mode: str) -> None:
     """Combine ``source`` (read in the index's shape) with ``out`` along ``axis``; indices are valid.
 
     Args:
-        entry: A device with a code generator.
+        state: A device with a code generator.
         out: Changed in place.
         index: Positions.
         source: Values.
@@ -328,8 +328,8 @@ def combine_arrays(entry: DeviceEntry, out: Any, index: Any, source: Any, axis: 
         mode: ``sum``, ``prod``, ``amax`` or ``amin``.
     """
     rank = len(index.shape)
-    width = index_dtype(entry, [source.size, out.size, index.size])
-    launch(entry, ("scatter_ordered", mode, dtype, rank, axis, width),
+    width = index_dtype(state, [source.size, out.size, index.size])
+    launch(state, ("scatter_ordered", mode, dtype, rank, axis, width),
            lambda: ordered_scatter_nest(dtype, rank, axis, width, mode), Strategy.SERIAL,
            [kernel_handle(out, dtype), kernel_handle(source, dtype), index],
            _arguments(out.shape[axis], index, out, source))

@@ -154,7 +154,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
         return _masked_scatter_of_examples(input, mask, source)
     shape = broadcast_shapes("masked_scatter", [input._array.shape, _mask("masked_scatter", mask)._array.shape])
     # Without data, the mask selects nothing, which gives the same shapes and the same graph.
-    places = (mask.expand(shape).reshape(-1).nonzero().reshape(-1) if mask._entry.holds_data
+    places = (mask.expand(shape).reshape(-1).nonzero().reshape(-1) if mask._device_state.holds_data
               else mask.new_empty((0,), dtype=dtypes.int64))
     if places.numel() > source.numel():
         raise ShapeError("masked_scatter", f"{source.numel()} elements for {places.numel()} places",

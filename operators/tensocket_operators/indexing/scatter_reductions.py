@@ -71,20 +71,20 @@ def _check_kind(operator: str, mode: str, dtype: Any) -> None:
 
 def _in_order(out: Any, index: Any, src: Any) -> bool:
     """Whether a generated kernel serves the call: numbers, a code generator, and no mode or recording."""
-    key, entry = out._key | index._key | src._key, out._entry
+    key, state = out._key | index._key | src._key, out._device_state
     watched = key & WRAPPER or STATE.transforms or STATE.dispatch_modes or (key & AUTOGRAD and is_grad_enabled())
-    return not watched and entry.runtime.target is not None and entry.holds_data and out.dtype is src.dtype and (
+    return not watched and state.runtime.target is not None and state.holds_data and out.dtype is src.dtype and (
         out.dtype.kind in ("int", "float") and out.dtype not in FLOAT8)
 
 
 def _ordered(mode: str, out: Any, axis: int, index: Any, src: Any) -> Any:
     out, index, src = (own("scatter_reduce", x) for x in (out, index, src))
-    entry, dtype = out._entry, out.dtype
-    made = converted(entry, out._array, dtype, dtype)
+    state, dtype = out._device_state, out.dtype
+    made = converted(state, out._array, dtype, dtype)
     if 0 not in index._array.shape:
         check_reach("scatter_reduce", axis, index, out._array.shape, src)
-        combine_arrays(entry, made, index._array, src._array, axis, dtype, mode)
-    return wrap(made, entry.key | dtype_bit(dtype))
+        combine_arrays(state, made, index._array, src._array, axis, dtype, mode)
+    return wrap(made, state.key | dtype_bit(dtype))
 
 
 def _combined(mode: str, out: Any, axis: int, index: Any, src: Any) -> Any:
@@ -101,7 +101,7 @@ def _combined(mode: str, out: Any, axis: int, index: Any, src: Any) -> Any:
     target = index
     widened = [*out.shape]
     widened[axis] = spare + 1
-    rounds = flat if src._entry.holds_data else min(flat, 1)
+    rounds = flat if src._device_state.holds_data else min(flat, 1)
     out = functions.clone(out)  # there may be no value to combine
     for _ in range(rounds):
         claims = call(scatter_valid, number.new_full(widened, -1), axis, target, number, False)

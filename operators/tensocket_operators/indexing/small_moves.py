@@ -1,4 +1,4 @@
-"""Host paths for small arrays that move elements: joining arrays, taking rows at indices (see ``direct``)."""
+"""Host paths for small arrays that move elements: joining arrays, taking rows at indices (see ``host_path``)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
 from tensocket_core.launch.host_kernels import Closure
 from tensocket_core.tensor import Tensor
@@ -21,7 +21,7 @@ _Array = np.ndarray
 _ROW_BYTES: Final = 512
 
 
-def join(key: int, limit: int, general: Closure) -> Closure:
+def join(key: int, limit: int, next_path: Closure) -> Closure:
     """Return a closure of ``cat`` for tensors of one dtype."""
     concatenate = undispatched(np.concatenate)
 
@@ -34,13 +34,13 @@ def join(key: int, limit: int, general: Closure) -> Closure:
             arrays = [t._array for t in items]
             array = arrays[0]
         if array.size > limit or arrays[-1].size > limit:
-            return general(items, dim)
+            return next_path(items, dim)
         try:
             r = concatenate(arrays, dim)
         except (ValueError, TypeError):
-            return general(items, dim)
+            return next_path(items, dim)
         if not r.flags.c_contiguous:
-            return general(items, dim)
+            return next_path(items, dim)
         t = _new(Tensor)
         t._array = r
         t._key = key
@@ -50,7 +50,7 @@ def join(key: int, limit: int, general: Closure) -> Closure:
     return direct_join
 
 
-def stacked(key: int, limit: int, empty: Closure, general: Closure) -> Closure:
+def stacked(key: int, limit: int, empty: Closure, next_path: Closure) -> Closure:
     """Return a closure of ``stack`` for tensors of one dtype; ``empty(shape)`` allocates the result."""
     concatenate = undispatched(np.concatenate)
     key &= ~DIM0
@@ -60,7 +60,7 @@ def stacked(key: int, limit: int, empty: Closure, general: Closure) -> Closure:
         shape, shapes = (arrays[0].shape, {x.shape for x in arrays}) if arrays else ((), ())
         rank = len(shape)
         if len(shapes) != 1 or type(dim) is not int or arrays[0].size > limit or (dim and not 0 <= dim < rank):
-            return general(items, dim)
+            return next_path(items, dim)
         r = empty((*shape[:dim], len(arrays), *shape[dim:]))
         if rank:
             # Join along an axis that splits into the new dimension and the old one.
@@ -89,35 +89,35 @@ def taken(x: Any, positions: Any, limit: int) -> Any:
     return r if type(r) is _Array and r.flags.c_contiguous else None
 
 
-def many_rows(x: Any, positions: Any, dtype: DType, entry: DeviceEntry) -> Any:
+def many_rows(x: Any, positions: Any, dtype: DType, state: DeviceState) -> Any:
     """Return the rows of a large array by the device's gather kernel; None if the general closure must decide."""
-    kernel = entry.runtime.kernels.find("gather", dtype.name, direct=False)
+    kernel = state.runtime.kernels.find("gather", dtype.name, direct=False)
     shape = x.shape
     if kernel is None or len(shape) < 2 or not positions.size or not (
             x.flags.c_contiguous and positions.flags.c_contiguous) or positions.max() >= shape[0] or (
             x.strides[0] < _ROW_BYTES):
         return None
-    stream = entry.stream
-    out = entry.runtime.empty((positions.size, *shape[1:]), dtype, stream)
+    stream = state.stream
+    out = state.runtime.empty((positions.size, *shape[1:]), dtype, stream)
     index = _Array(out.shape, positions.dtype, positions, 0, (positions.itemsize, *[0] * (len(shape) - 1)))
     kernel.run([out], [x, index], (0,), stream)
     return out
 
 
-def rows_along(limit: int, entry: DeviceEntry, general: Closure) -> Closure:
+def rows_along(limit: int, state: DeviceState, next_path: Closure) -> Closure:
     """Return a closure of ``index_select`` for int64 vectors along the first dimension."""
     integers = dtype_bit(dtypes.int64)
 
     def direct_rows(a: Any, dim: int, index: Any) -> Any:
         positions = index._array
         if dim != 0 or positions.ndim != 1 or not index._key & integers or (positions.size and positions.min() < 0):
-            return general(a, dim, index)
+            return next_path(a, dim, index)
         x = a._array
         r = taken(x, positions, limit)
         if r is None:
-            r = many_rows(x, positions, DTYPE_OF[a._key & DTYPE_MASK], entry)
+            r = many_rows(x, positions, DTYPE_OF[a._key & DTYPE_MASK], state)
             if r is None:
-                return general(a, dim, index)
+                return next_path(a, dim, index)
         t = _new(Tensor)
         t._array = r
         t._key = a._key & ~AUTOGRAD

@@ -88,7 +88,7 @@ def _item(input: Any, item: Any) -> Any:
     if item is None or item is Ellipsis or isinstance(item, slice) or type(item) is int:
         return _int_slice(item) if isinstance(item, slice) else item
     if isinstance(item, (bool, np.bool_)):
-        return from_values(np.asarray(item), dtypes.bool_, input._entry)
+        return from_values(np.asarray(item), dtypes.bool_, input._device_state)
     if hasattr(item, "_key"):
         if item.ndim == 0 and item.dtype.kind in ("int", "uint") and item.dtype is not dtypes.uint8:
             return item if item._level else int(item.item())
@@ -116,7 +116,7 @@ def _like_values(values: Any, like: Any) -> Any:
     array = np.asarray(values)
     if array.size == 0:
         array = array.astype(np.int64)
-    return from_values(array, dtypes.FROM_NUMPY[array.dtype], like._entry)
+    return from_values(array, dtypes.FROM_NUMPY[array.dtype], like._device_state)
 
 
 def overrides_calls(values: tuple[Any, ...]) -> bool:
@@ -149,11 +149,11 @@ def _getitem_host(array: Any, index: Any) -> Any:
     return result if type(result) is np.ndarray else array[(*index, ...)]
 
 
-def _getitem_direct(key: int, entry: Any, body: Any) -> Any:
+def _getitem_host_path(key: int, state: Any, body: Any) -> Any:
     if key & AUTOGRAD:
         return None
     key &= ~DIM0
-    integers = entry.key | dtype_bit(dtypes.int64)
+    integers = state.key | dtype_bit(dtypes.int64)
     dtype = DTYPE_OF[key & DTYPE_MASK]
 
     def rows(a: Any, index: Any) -> Any:
@@ -163,7 +163,7 @@ def _getitem_direct(key: int, entry: Any, body: Any) -> Any:
             array = taken(a._array, positions, SMALL)
             if array is None and positions.ndim == 1 and positions.size and positions.strides[0] and (
                     positions.min() >= 0):
-                array = many_rows(a._array, positions, dtype, entry)
+                array = many_rows(a._array, positions, dtype, state)
         if array is None:
             return body(a, index)
         t = _new(Tensor)
@@ -171,14 +171,14 @@ def _getitem_direct(key: int, entry: Any, body: Any) -> Any:
         t._grad = t._grad_fn = t._version_counter = t._base = None
         return t
 
-    def otherwise(a: Any, index: Any) -> Any:
+    def next_path(a: Any, index: Any) -> Any:
         return rows(a, index) if type(index) is Tensor else body(a, index)
 
-    return viewer(_getitem_host, key, 2, otherwise)
+    return viewer(_getitem_host, key, 2, next_path)
 
 
 @composite("getitem(Tensor input, any index) -> Tensor~", method=False, function=False, dunder=("__getitem__",),
-           direct=_getitem_direct)
+           host_path=_getitem_host_path)
 def getitem(input: Any, index: Any) -> Any:
     """Return ``input[index]``: ints, slices, None and Ellipsis make a view; index tensors and masks gather."""
     if type(index) is int:
@@ -195,7 +195,7 @@ def _whole_mask(view: Any, advanced: tuple[Any, ...]) -> bool:
     """Whether the only index is a mask of all elements."""
     mask = advanced[0]
     return len(advanced) == 1 and mask is not None and mask.dtype is dtypes.bool_ and mask.shape == view.shape and (
-        mask._entry is view._entry)
+        mask._device_state is view._device_state)
 
 
 def _beside(value: Any, view: Any) -> Any:
@@ -211,7 +211,7 @@ _HELD: Final = {dtypes.float32: ((int, float), 1e30), dtypes.float64: ((int, flo
                 dtypes.int64: ((int,), 2**31 - 1), dtypes.int32: ((int,), 2**31 - 1), dtypes.bool_: ((bool,), 1)}
 
 
-def _setitem_direct(key: int, entry: Any, body: Any) -> Any:
+def _setitem_host_path(key: int, state: Any, body: Any) -> Any:
     """Return a closure in which NumPy writes few elements at a basic index."""
     held = None if key & (AUTOGRAD | DIM0) else _HELD.get(DTYPE_OF[key & DTYPE_MASK])
     if held is None:
@@ -243,7 +243,7 @@ def _setitem_direct(key: int, entry: Any, body: Any) -> Any:
 
 
 @composite("setitem(Tensor input, any index, any value) -> any", method=False, function=False,
-           dunder=("__setitem__",), direct=_setitem_direct, lazy=True)
+           dunder=("__setitem__",), host_path=_setitem_host_path, lazy=True)
 def setitem(input: Any, index: Any, value: Any) -> None:
     """Perform ``input[index] = value``."""
     if overrides_calls((index, value)):

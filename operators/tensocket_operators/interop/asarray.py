@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tensocket_core.device import default_entry, open_entry, selected_entry
+from tensocket_core.device import default_state, open_device, selected_state
 from tensocket_core.dispatch.modes import ACTIVE, as_leaf
 from tensocket_core.promotion import get_default_dtype
 from tensocket_plugins.contract.devices import HOST_DEVICE
@@ -24,13 +24,13 @@ def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Any:
     if ACTIVE and is_intercepted():
         return dispatch_factory(as_tensor, data, dtype=dtype, device=device)
     if hasattr(data, "_key"):
-        target = (selected_entry() or data._entry) if device is None else open_entry(device)
+        target = (selected_state() or data._device_state) if device is None else open_device(device)
         return data.to(target.device, data.dtype if dtype is None else dtype)
-    entry = default_entry() if device is None else open_entry(device)
-    if isinstance(data, np.ndarray) and entry.device.type == HOST_DEVICE:
+    state = default_state() if device is None else open_device(device)
+    if isinstance(data, np.ndarray) and state.device.type == HOST_DEVICE:
         shared = from_numpy(data)
         return shared if dtype is None else shared.to(dtype)
-    return tensor(data, dtype=dtype, device=entry.device)
+    return tensor(data, dtype=dtype, device=state.device)
 
 
 def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None,
@@ -54,8 +54,8 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
         if copy is False:
             raise ArgumentError("asarray", f"copy=False for a {type(obj).__name__}", "only tensors, arrays and buffers "
                                 "are shared", "pass copy=None")
-        entry = default_entry() if device is None else open_entry(device)
-        result = tensor(obj, dtype=dtype, device=entry.device)
+        state = default_state() if device is None else open_device(device)
+        result = tensor(obj, dtype=dtype, device=state.device)
     else:
         result = _converted(source, dtype, device, copy)
     if requires_grad is None:
@@ -86,8 +86,8 @@ def _aliased(obj: Any, dtype: Any) -> Any:
 
 def _converted(source: Any, dtype: Any, device: Any, copy: bool | None) -> Any:
     chosen = source.dtype if dtype is None else dtype
-    entry = (selected_entry() or source._entry) if device is None else open_entry(device)
-    if copy is False and (chosen is not source.dtype or entry is not source._entry):
+    state = (selected_state() or source._device_state) if device is None else open_device(device)
+    if copy is False and (chosen is not source.dtype or state is not source._device_state):
         raise ArgumentError("asarray", f"copy=False for {source.dtype.name} on {source.device} as {chosen.name} on "
-                            f"{entry.device}", "another dtype or device needs a copy", "pass copy=None")
-    return source.to(entry.device, chosen, copy=bool(copy))
+                            f"{state.device}", "another dtype or device needs a copy", "pass copy=None")
+    return source.to(state.device, chosen, copy=bool(copy))

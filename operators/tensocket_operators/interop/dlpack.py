@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.device import DeviceEntry, entries, open_entry, wait_for_values
+from tensocket_core.device import DeviceState, device_states, open_device, wait_for_values
 from tensocket_core.dispatch.modes import of_data
 from tensocket_core.geometry import element_strides
 from tensocket_core.keys import AUTOGRAD, LAZY, dtype_bit
@@ -23,37 +23,37 @@ _NO_WAIT: Final = -1
 _VERSION: Final = (1, 0)
 
 
-def dlpack_device(operator: str, entry: DeviceEntry) -> tuple[int, int]:
+def dlpack_device(operator: str, state: DeviceState) -> tuple[int, int]:
     """Return DLPack's type and number of a device.
 
     Raises:
         ArgumentError: The device shares no memory.
     """
-    if entry.runtime.profile.host_resident:
+    if state.runtime.profile.host_resident:
         return capsules.CPU, 0
-    if entry.runtime.exchange is None:
-        raise ArgumentError(operator, f"a tensor on {entry.device}", "the device shares no memory through DLPack",
+    if state.runtime.exchange is None:
+        raise ArgumentError(operator, f"a tensor on {state.device}", "the device shares no memory through DLPack",
                             "move it with .cpu() first")
-    return entry.runtime.exchange.device
+    return state.runtime.exchange.device
 
 
-def entry_of(operator: str, device: tuple[int, int]) -> DeviceEntry:
+def entry_of(operator: str, device: tuple[int, int]) -> DeviceState:
     """Return the device with DLPack's type and number.
 
     Raises:
         ExchangeError: No usable backend has the device.
     """
     if device[0] in capsules.HOST_TYPES:
-        return open_entry(HOST_DEVICE)
-    for entry in entries():
-        if entry.runtime.exchange is not None and entry.runtime.exchange.device == device:
-            return entry
+        return open_device(HOST_DEVICE)
+    for state in device_states():
+        if state.runtime.exchange is not None and state.runtime.exchange.device == device:
+            return state
     for record in registry().records():
         profile = record.descriptor.profile if record.descriptor is not None else None
         if profile is not None and "dlpack" in profile.features and device[1] < record.device_count:
-            entry = open_entry(Device(record.name, device[1]))
-            if entry.runtime.exchange is not None and entry.runtime.exchange.device == device:
-                return entry
+            state = open_device(Device(record.name, device[1]))
+            if state.runtime.exchange is not None and state.runtime.exchange.device == device:
+                return state
     raise ExchangeError(operator, f"memory on a device of DLPack type {device[0]}, number {device[1]}",
                         "no installed backend shares memory of this kind", "copy it to the host first")
 
@@ -67,24 +67,24 @@ def export(tensor: Any, stream: Any, max_version: tuple[int, int] | None, dl_dev
     if tensor._key & LAZY:
         raise ExchangeError("__dlpack__", "a conjugated or negated view", "Can't export tensors with the conjugate or "
                             "negative bit set", "call .resolve_conj().resolve_neg() first")
-    entry = tensor._entry
-    if not entry.holds_data:
+    state = tensor._device_state
+    if not state.holds_data:
         raise ExchangeError("__dlpack__", "a meta tensor", "there is no memory to share", "use a device with data")
-    device = dlpack_device("__dlpack__", entry)
+    device = dlpack_device("__dlpack__", state)
     if dl_device is not None and tuple(int(n) for n in dl_device) != device:
         if copy is False:
             raise ExchangeError("__dlpack__", f"copy=False for dl_device={tuple(dl_device)} and a tensor on "
-                                f"{entry.device}", "another device needs a copy", "pass copy=None")
+                                f"{state.device}", "another device needs a copy", "pass copy=None")
         target = entry_of("__dlpack__", (int(dl_device[0]), int(dl_device[1])))
         return export(tensor.to(target.device), stream, max_version, None, None)
     if copy:
         tensor = tensor.clone()
-    _wait(entry, stream)
+    _wait(state, stream)
     return capsules.export(_shared_array(tensor), tensor.dtype, device, versioned=max_version is not None
                            and max_version[0] >= _VERSION[0], copied=bool(copy))
 
 
-def _wait(entry: DeviceEntry, stream: Any) -> None:
+def _wait(state: DeviceState, stream: Any) -> None:
     """Make the consumer's stream wait for this thread's.
 
     Raises:
@@ -95,18 +95,18 @@ def _wait(entry: DeviceEntry, stream: Any) -> None:
         raise ArgumentTypeError("__dlpack__", f"stream {stream!r}", "a stream is an int or None", "pass its number")
     if stream == _NO_WAIT:
         return
-    if entry.runtime.exchange is not None:
-        entry.runtime.exchange.export(entry.stream, stream)
+    if state.runtime.exchange is not None:
+        state.runtime.exchange.export(state.stream, stream)
         return
     wait_for_values()
     if stream is not None:
-        raise ArgumentError("__dlpack__", f"stream={stream} for a tensor on {entry.device}",
+        raise ArgumentError("__dlpack__", f"stream={stream} for a tensor on {state.device}",
                             "the host has no streams", "pass stream=None")
 
 
 def _shared_array(tensor: Any) -> Any:
     """Return the tensor's memory as an array for a capsule."""
-    array, exchange = tensor._array, tensor._entry.runtime.exchange
+    array, exchange = tensor._array, tensor._device_state.runtime.exchange
     if exchange is None:
         return array
     return capsules.foreign_array(exchange.address(array), tensor.dtype, array.shape, array.strides, array)
@@ -123,12 +123,12 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     Raises:
         ExchangeError: ``ext_tensor`` is neither, its memory cannot be shared, or ``copy`` is False but required.
     """
-    target = None if device is None else open_entry(device)
+    target = None if device is None else open_device(device)
     capsule = ext_tensor
     if hasattr(ext_tensor, "__dlpack__"):
         capsule = _ask(ext_tensor, copy)
     tensor = _wrap(*capsules.take(capsule))
-    if target is not None and target is not tensor._entry:
+    if target is not None and target is not tensor._device_state:
         if copy is False:
             raise ExchangeError("from_dlpack", f"copy=False for device {target.device} and memory on {tensor.device}",
                                 "another device needs a copy", "pass copy=None")
@@ -164,16 +164,16 @@ def _ask(producer: Any, copy: bool | None) -> Any:
 
 def _wrap(array: np.ndarray[Any, Any], dtype: Any, device: tuple[int, int]) -> Any:
     """Return a tensor on a capsule's memory."""
-    entry = entry_of("from_dlpack", device)
+    state = entry_of("from_dlpack", device)
     strides = element_strides(array)
     if any(s < 0 for s in strides):
         raise ExchangeError("from_dlpack", f"strides {list(strides)}", "strides are not negative",
                             "copy it before the exchange")
     handle: Any = array
-    if entry.runtime.exchange is not None:
+    if state.runtime.exchange is not None:
         address = int(array.__array_interface__["data"][0])
-        handle = foreign_array(entry.runtime.exchange, address, dtype, array.shape, strides, array, entry.stream)
-    return of_data(wrap(handle, entry.key | dtype_bit(dtype)))
+        handle = foreign_array(state.runtime.exchange, address, dtype, array.shape, strides, array, state.stream)
+    return of_data(wrap(handle, state.key | dtype_bit(dtype)))
 
 
 def to_dlpack(tensor: Any) -> Any:

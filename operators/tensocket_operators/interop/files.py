@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.dispatch.modes import as_leaf
 from tensocket_core.promotion import get_default_dtype
 from tensocket_plugins.contract.devices import HOST_DEVICE
@@ -77,7 +77,7 @@ def from_file(filename: Any, shared: bool | None = None, size: int = 0, *, dtype
     Raises:
         ArgumentError: The file does not exist or is smaller, and is not shared; or the device is not the host.
     """
-    if device is not None and open_entry(device) is not open_entry(HOST_DEVICE):
+    if device is not None and open_device(device) is not open_device(HOST_DEVICE):
         raise ArgumentError("from_file", f"device {device}", "files are mapped into the host's memory",
                             "leave device out, then call .to(device)")
     kind = get_default_dtype() if dtype is None else dtype

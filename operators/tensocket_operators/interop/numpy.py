@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.dispatch.modes import ACTIVE, of_data
 from tensocket_core.geometry import memory_of
 from tensocket_core.keys import CONJ, LAZY, dtype_bit
@@ -74,7 +74,7 @@ def _shared(operator: str, array: np.ndarray[Any, Any]) -> Any:
     if type(plain.base) is np.ndarray and plain.size != memory_of(plain).size:
         plain = _alone(plain)
     fix_size(plain)
-    return of_data(wrap(plain, open_entry(HOST_DEVICE).key | dtype_bit(dtype)))
+    return of_data(wrap(plain, open_device(HOST_DEVICE).key | dtype_bit(dtype)))
 
 
 class _Elements:
@@ -120,7 +120,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     taken = _elements(view.nbytes, dtype.itemsize, count, offset)
     array = np.frombuffer(view, dtype.numpy, taken, offset)
     fix_size(array)
-    tensor = of_data(wrap(array, open_entry(HOST_DEVICE).key | dtype_bit(dtype)))
+    tensor = of_data(wrap(array, open_device(HOST_DEVICE).key | dtype_bit(dtype)))
     if requires_grad:
         tensor.requires_grad = True
     if view.readonly:

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from tensocket_core.device import DeviceEntry, open_entry, wait_for_values
+from tensocket_core.device import DeviceState, open_device, wait_for_values
 from tensocket_core.dispatch.lazy import handle_with_bits, plain_handle
 from tensocket_core.geometry import element_strides, memory_of
 from tensocket_core.keys import AUTOGRAD, DIM0, LAZY, dtype_bit
@@ -39,64 +39,64 @@ class Memory:
     """The bytes of one storage.
 
     Attributes:
-        entry: The device of the bytes.
+        state: The device of the bytes.
         handle: A vector of uint8.
         version: Counter of in-place changes for all tensors that share the memory.
     """
 
-    __slots__ = ("__weakref__", "entry", "handle", "version")
+    __slots__ = ("__weakref__", "handle", "state", "version")
 
-    def __init__(self, entry: DeviceEntry, handle: Any) -> None:
-        self.entry = entry
+    def __init__(self, state: DeviceState, handle: Any) -> None:
+        self.state = state
         self.handle = handle
         self.version = [0]
 
     def __reduce__(self) -> tuple[Any, ...]:
         host: Any = self.handle
-        if not self.entry.holds_data:
+        if not self.state.holds_data:
             host = self.handle.size
-        elif not self.entry.runtime.profile.host_resident:
+        elif not self.state.runtime.profile.host_resident:
             host = np.empty(self.handle.shape, np.uint8)
             if host.size:
-                copy_arrays(self.entry, host, self.handle)
+                copy_arrays(self.state, host, self.handle)
         else:
             wait_for_values()
-        return _load_memory, (str(self.entry.device), host)
+        return _load_memory, (str(self.state.device), host)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Memory:
-        made = self.entry.runtime.empty(self.handle.shape, uint8, self.entry.stream)
+        made = self.state.runtime.empty(self.handle.shape, uint8, self.state.stream)
         if 0 not in made.shape:
             if type(made) is np.ndarray:
                 made[...] = self.handle
             else:
-                copy_arrays(self.entry, made, self.handle)
-        return Memory(self.entry, made)
+                copy_arrays(self.state, made, self.handle)
+        return Memory(self.state, made)
 
 
 def _load_memory(device: str, data: Any) -> Memory:
     """Return pickled memory on its device."""
-    entry = open_entry(device)
-    if not entry.holds_data:
-        return Memory(entry, entry.runtime.empty((data,), uint8, entry.stream))
-    made = entry.runtime.empty(data.shape, uint8, entry.stream)
+    state = open_device(device)
+    if not state.holds_data:
+        return Memory(state, state.runtime.empty((data,), uint8, state.stream))
+    made = state.runtime.empty(data.shape, uint8, state.stream)
     if data.size:
-        copy_arrays(entry, made, data)
-    return Memory(entry, made)
+        copy_arrays(state, made, data)
+    return Memory(state, made)
 
 
 def place_of(tensor: Any) -> tuple[Memory, int]:
     """Return the memory of a tensor, and the byte offset of the tensor in it."""
-    array, entry = plain_handle(tensor._array), tensor._entry
+    array, state = plain_handle(tensor._array), tensor._device_state
     if type(array) is DeviceArray:
         storage = array.storage
         whole = DeviceArray(storage, uint8, (storage.nbytes,), (1,), 0)
-        return _known((entry.key, id(storage)), entry, whole), array.offset * array.dtype.itemsize
+        return _known((state.key, id(storage)), state, whole), array.offset * array.dtype.itemsize
     root = memory_of(array)
     low, high = np.lib.array_utils.byte_bounds(root)
     start = int(array.__array_interface__["data"][0])
     if not low <= start <= high:  # an empty array may start anywhere
         start = low
-    return _known((entry.key, low, high), entry, _bytes_of(root, low, high)), start - low
+    return _known((state.key, low, high), state, _bytes_of(root, low, high)), start - low
 
 
 def _bytes_of(root: np.ndarray[Any, Any], low: int, high: int) -> np.ndarray[Any, Any]:
@@ -107,11 +107,11 @@ def _bytes_of(root: np.ndarray[Any, Any], low: int, high: int) -> np.ndarray[Any
     return np.lib.stride_tricks.as_strided(first.view(np.dtype((np.uint8, (first.itemsize,)))), (high - low,), (1,))
 
 
-def _known(key: Any, entry: DeviceEntry, handle: Any) -> Memory:
+def _known(key: Any, state: DeviceState, handle: Any) -> Memory:
     with _LOCK:
         memory = _KNOWN.get(key)
         if memory is None:
-            memory = _KNOWN[key] = Memory(entry, handle)
+            memory = _KNOWN[key] = Memory(state, handle)
         return memory
 
 
@@ -126,7 +126,7 @@ def build(cls: Any, memory: Memory, dtype: DType, shape: tuple[int, ...], stride
         handle = DeviceArray(memory.handle.storage, dtype, shape, strides, start // dtype.itemsize)
     tensor = object.__new__(cls)
     tensor._array = handle_with_bits(handle, 0, lazy)
-    tensor._key = memory.entry.key | dtype_bit(dtype) | (0 if shape else DIM0) | cls._class_key | lazy
+    tensor._key = memory.state.key | dtype_bit(dtype) | (0 if shape else DIM0) | cls._class_key | lazy
     if requires_grad:
         tensor._key |= AUTOGRAD
     tensor._grad = tensor._grad_fn = tensor._base = None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.geometry import element_strides, memory_of
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import AutogradError
@@ -29,7 +29,7 @@ def on_host(tensor: Any) -> bool:
         raise AutogradError("send", f"a tensor of shape {list(tensor.shape)} made by an operator",
                             "only leaf tensors are sent to other processes, because the graph of a tensor stays behind",
                             "detach() it first")
-    return bool(tensor._entry.holds_data)
+    return bool(tensor._device_state.holds_data)
 
 
 def packed_parts(tensor: Any) -> tuple[Any, ...] | None:
@@ -75,7 +75,7 @@ def place_parts(tensor: Any) -> tuple[Any, ...]:
 def on_memory(cls: Any, memory: Any, place: tuple[Any, ...], requires_grad: bool) -> Any:
     """Return a leaf at a place in memory, a vector of bytes."""
     device, dtype, shape, strides, start = place
-    return build(cls, Memory(open_entry(device), memory), dtype, shape, strides, start, requires_grad)
+    return build(cls, Memory(open_device(device), memory), dtype, shape, strides, start, requires_grad)
 
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.lazy import Lazy, handle_with_bits, plain_handle
 from tensocket_core.dispatch.versions import bump
 from tensocket_core.geometry import memory_nbytes, memory_of, memory_offset
@@ -88,7 +88,7 @@ class UntypedStorage:
     @property
     def holds_data(self) -> bool:
         """Whether the storage has memory: not on the device ``meta``."""
-        return self._bytes._entry.holds_data  # type: ignore[no-any-return]
+        return self._bytes._device_state.holds_data  # type: ignore[no-any-return]
 
     @property
     def filename(self) -> str | None:
@@ -139,7 +139,7 @@ class UntypedStorage:
                 raise ArgumentError("storage", f"a slice with step {index.step}", "a part of a storage has all bytes "
                                     "from one place to another", "slice a tensor on it")
             part = self._bytes[index]
-            host = self._bytes._entry.runtime.profile.host_resident
+            host = self._bytes._device_state.runtime.profile.host_resident
             return storage_of(from_numpy(part.numpy()) if host else part.clone())
         return int(self._bytes[index].item())
 
@@ -303,7 +303,7 @@ def storage_of(tensor: Any) -> UntypedStorage:
         return known
     storage = object.__new__(UntypedStorage)
     storage._memory = memory
-    storage._bytes = wrap(bytes_of(tensor._array), tensor._entry.key | dtype_bit(dtypes.uint8))
+    storage._bytes = wrap(bytes_of(tensor._array), tensor._device_state.key | dtype_bit(dtypes.uint8))
     _KNOWN[id(memory)] = storage
     return storage
 
@@ -370,7 +370,7 @@ def placed(tensor: Any, source: Any, offset: int, size: Any, stride: Any) -> Any
         source = storage_of(source)
     check_kind("set_", source, dtype)
     source = untyped(source, "set_")
-    if entry_of(source) is not tensor._entry:
+    if entry_of(source) is not tensor._device_state:
         raise DeviceMismatch("set_", f"a storage on {source.device} for a tensor on {tensor.device}",
                              "the storage is on the tensor's device", "move it with .to(device=...)")
     shape = (source.nbytes() // dtype.itemsize - offset,) if size is None else tuple(size)
@@ -394,9 +394,9 @@ def check_kind(operator: str, storage: Any, dtype: DType) -> None:
                             f"{dtype.name} or an UntypedStorage", "pass storage.untyped()")
 
 
-def entry_of(storage: UntypedStorage) -> DeviceEntry:
+def entry_of(storage: UntypedStorage) -> DeviceState:
     """Return the device of a storage."""
-    return storage._bytes._entry  # type: ignore[no-any-return]
+    return storage._bytes._device_state  # type: ignore[no-any-return]
 
 
 def is_storage(obj: object) -> bool:

@@ -1,6 +1,6 @@
 """Composite operators: functions over public operators.
 
-Devices and autograd act on what they call; ``direct`` makes a shortcut for keys where one kernel call does the same.
+Devices and autograd act on what they call; ``host_path`` makes a shortcut for keys where one kernel call does the same.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from tensocket_core.device import BY_KEY, DeviceEntry
+from tensocket_core.device import BY_KEY, DeviceState
 from tensocket_core.dispatch.conjugation import resolving
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.layers import record
 from tensocket_core.dispatch.modes import STATE, thread_state
-from tensocket_core.dispatch.operator import Direct, Operator
+from tensocket_core.dispatch.operator import HostPath, Operator
 from tensocket_core.dispatch.registry import COMPOSITES
-from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, LAZY
+from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, LAZY, dtype_bit
 from tensocket_core.launch.replay import replayed
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,7 +28,7 @@ class Composite(Operator):
 
     Attributes:
         body: The function.
-        direct: a shortcut for keys of one host-resident device; recorded keys are among them.
+        host_path: Makes a shortcut for keys of one host-resident device; recorded keys are among them.
         replayable: Whether it does nothing but launch kernels; see ``launch.replay``.
         lazy: Whether the body takes lazily conjugated tensors as they are; others see resolved ones.
         variadic: Name of the parameter that collects positional arguments.
@@ -36,11 +36,12 @@ class Composite(Operator):
 
     kind = "composite"
 
-    def __init__(self, schema: str, body: Callable[..., Any], *, direct: Direct | None = None, replayable: bool = False,
+    def __init__(self, schema: str, body: Callable[..., Any], *, host_path: HostPath | None = None,
+                 replayable: bool = False,
                  lazy: bool = False, **record: Any) -> None:
         super().__init__(schema, body.__doc__ or "", **record)
         self.body: Callable[..., Any] = body
-        self.direct = direct
+        self.host_path = host_path
         self.replayable = replayable
         self.lazy = lazy or self.makes_views
         code = body.__code__
@@ -68,28 +69,29 @@ class Composite(Operator):
     def _body(self, key: int) -> Callable[..., Any]:
         return self.body if self.lazy or not key & LAZY else resolving(self.body, writes=self.schema.is_mutable)
 
-    def _shortcut(self, key: int, general: Callable[..., Any]) -> Callable[..., Any]:
-        entry = BY_KEY.get(key & DEVICE_MASK)
-        if self.direct is None or key & LAZY or entry is None or not entry.runtime.profile.host_resident:
-            return general
-        return self.direct(key, entry, self.body) or general
+    def _shortcut(self, key: int, next_path: Callable[..., Any]) -> Callable[..., Any]:
+        state = BY_KEY.get(key & DEVICE_MASK)
+        if self.host_path is None or key & LAZY or state is None or not state.runtime.profile.host_resident:
+            return next_path
+        return self.host_path(key, state, self.body) or next_path
 
     def _kept(self, key: int, closure: Callable[..., Any]) -> Callable[..., Any]:
-        entry = BY_KEY.get(key & DEVICE_MASK)
-        if not self.replayable or key & LAZY or entry is None:
+        state = BY_KEY.get(key & DEVICE_MASK)
+        if not self.replayable or key & LAZY or state is None:
             return closure
-        return replayed(entry, self.schema.tensors, self.positional, closure)
+        return replayed(state, self.schema.tensors, self.positional, closure)
 
-    def rungs(self, key: int, entry: DeviceEntry) -> list[tuple[str, Callable[..., Any]]]:
+    def rungs(self, key: int, state: DeviceState) -> list[tuple[str, Callable[..., Any]]]:
         """Replays, the shortcut to one kernel, and the function."""
         body = self._body(key)
         shortcut = self._shortcut(key, body)
         found = [("replay", self._kept(key, shortcut)), ("host kernel", shortcut), ("compose", body)]
         return [rung for k, rung in enumerate(found) if rung[1] not in [other for _, other in found[k + 1:]]]
 
-    def how(self, entry: DeviceEntry, dtype: Any) -> str:
-        """``composite``."""
-        return "composite"
+    def how(self, state: DeviceState, dtype: Any) -> str:
+        """Return the fastest path: ``replay``, ``host kernel``, or ``composite`` for the function itself."""
+        name = self.rungs(state.key | dtype_bit(dtype), state)[0][0]
+        return "composite" if name == "compose" else name
 
     def invoke(self, kernel: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Keyword-only arguments go by name."""
@@ -130,7 +132,7 @@ def _cut(value: Any) -> Any:
 
 
 def composite(schema: str, *, method: bool | str = True, function: bool = True, namespace: str = "torch",
-              aliases: tuple[str, ...] = (), dunder: tuple[str, ...] = (), direct: Direct | None = None,
+              aliases: tuple[str, ...] = (), dunder: tuple[str, ...] = (), host_path: HostPath | None = None,
               derivative: Derivative | None = None, replayable: bool = False, lazy: bool = False) -> Callable[[F], F]:
     """Register a function as an operator; its docstring is the operator's documentation.
 
@@ -140,7 +142,7 @@ def composite(schema: str, *, method: bool | str = True, function: bool = True, 
 
     def register(run: F) -> F:
         item = Composite(schema, run, method=method, function=function, namespace=namespace, aliases=aliases,
-                           dunder=dunder, direct=direct, derivative=derivative, replayable=replayable, lazy=lazy)
+                           dunder=dunder, host_path=host_path, derivative=derivative, replayable=replayable, lazy=lazy)
         code = run.__code__
         names = [*code.co_varnames[: code.co_argcount], *([item.variadic] if item.variadic else ()),
                  *code.co_varnames[code.co_argcount: code.co_argcount + code.co_kwonlyargcount]]

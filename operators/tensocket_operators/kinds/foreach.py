@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.device import BY_KEY, DeviceEntry
+from tensocket_core.device import BY_KEY, DeviceState
 from tensocket_core.dispatch.modes import STATE
 from tensocket_core.dispatch.versions import bump, check_writable
 from tensocket_core.geometry import contiguous, owner_of, partly_shared
@@ -47,20 +47,20 @@ _NUMBERS: Final = (float, int)
 
 
 #: Device and dtype by key; None for keys that no kernel serves.
-_KINDS: Final[dict[int, tuple[DeviceEntry, DType] | None]] = {}
+_KINDS: Final[dict[int, tuple[DeviceState, DType] | None]] = {}
 
 
-def kernel_kind(key: int) -> tuple[DeviceEntry, DType] | None:
+def kernel_kind(key: int) -> tuple[DeviceState, DType] | None:
     """Return the device and the floating-point dtype of plain tensors whose keys, without ``DIM0``, make up ``key``."""
     try:
         return _KINDS[key]
     except KeyError:
         pass
-    entry, dtype = BY_KEY.get(key & DEVICE_MASK), DTYPE_OF.get(key & DTYPE_MASK)
+    state, dtype = BY_KEY.get(key & DEVICE_MASK), DTYPE_OF.get(key & DTYPE_MASK)
     served = None
-    if not key & ~(DEVICE_MASK | DTYPE_MASK) and entry is not None and dtype is not None:
-        if entry.runtime.target is not None and dtype.kind == "float" and dtype.itemsize > 1:
-            served = entry, dtype
+    if not key & ~(DEVICE_MASK | DTYPE_MASK) and state is not None and dtype is not None:
+        if state.runtime.target is not None and dtype.kind == "float" and dtype.itemsize > 1:
+            served = state, dtype
     _KINDS[key] = served
     return served
 
@@ -128,7 +128,7 @@ class ListFunction:
 
     # ------------------------------------------------------------------------------------------ ways to run
 
-    def _together(self, entry: DeviceEntry, dtype: DType, lists: Sequence[Column],
+    def _together(self, state: DeviceState, dtype: DType, lists: Sequence[Column],
                   numbers: Sequence[Any]) -> list[list[Any]] | None:
         """All rows in one call; None where shapes, layout or shared memory do not allow that."""
         # A list that is given twice is looked at once.
@@ -139,21 +139,21 @@ class ListFunction:
             return None
         first = arrays[0]
         sizes = [x.size for x in first]
-        made = [[entry.runtime.empty(x.shape, dtype, entry.stream) for x in first] for _ in range(self.results)]
+        made = [[state.runtime.empty(x.shape, dtype, state.stream) for x in first] for _ in range(self.results)]
         rows = len(first)
-        index = index_dtype(entry, (max(sizes),))
-        launch_list(entry, (self, dtype, len(arrays), len(numbers), index),
+        index = index_dtype(state, (max(sizes),))
+        launch_list(state, (self, dtype, len(arrays), len(numbers), index),
                     lambda: self._program(dtype, len(arrays), len(numbers), index), Strategy.SERIAL,
                     [*targets, *made, *arrays], [sizes, *[x if isinstance(x, list) else repeat(x, rows)
                                                           for x in numbers]])
         for k in self.writes:
             for target in lists[k]:
                 bump(target)
-        key = entry.key | 1 << dtype.bit
+        key = state.key | 1 << dtype.bit
         return [[wrap(x, key) for x in column] for column in made]
 
     def _one_by_one(self, lists: Sequence[Column], numbers: Sequence[Any],
-                    served: tuple[DeviceEntry, DType] | None) -> list[list[Any]]:
+                    served: tuple[DeviceState, DType] | None) -> list[list[Any]]:
         """Each row by itself, in one kernel call where it can be."""
         count = len(lists[0])
         rows = zip(zip(*lists, strict=True),
@@ -168,11 +168,11 @@ class ListFunction:
                 column.append(result)
         return results
 
-    def _alone(self, entry: DeviceEntry, dtype: DType, items: Sequence[Any], numbers: Sequence[Any],
+    def _alone(self, state: DeviceState, dtype: DType, items: Sequence[Any], numbers: Sequence[Any],
                rows: int) -> tuple[Any, ...] | None:
         """One of several rows; None where its shapes or shared memory do not allow a kernel."""
         if rows > 1:
-            found = self._together(entry, dtype, [[x] for x in items], numbers)
+            found = self._together(state, dtype, [[x] for x in items], numbers)
             if found is not None:
                 return tuple([column[0] for column in found])
         arrays = [x._array for x in items]
@@ -185,7 +185,7 @@ class ListFunction:
         # Tensors of one shape that lie in memory in different ways.
         for k in self.writes:
             check_writable(self.name, items[k])
-        run_generated(entry, (self.name, self, dtype), self._formula(dtype),
+        run_generated(state, (self.name, self, dtype), self._formula(dtype),
                       [*[(x, dtype) for x in arrays], *[(x, dtype) for x in numbers]], shape,
                       [(x, dtype) for x in targets])
         for k in self.writes:

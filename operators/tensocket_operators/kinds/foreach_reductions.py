@@ -53,19 +53,19 @@ class ListReduction:
         kind = kernel_kind(reduce(or_, map(_key_of, items)) & mask & ~DIM0)
         if kind is None or kind[1] not in (dtypes.float32, dtypes.float64):
             return None
-        entry, dtype = kind
+        state, dtype = kind
         arrays = [item._array for item in items]
         sizes = [array.size for array in arrays]
         if not all(map(contiguous, arrays)) or not 0 < min(sizes) <= max(sizes) <= _MOST:
             return None
-        accumulator, index = accumulation_dtype(entry, dtype), index_dtype(entry, (_MOST,))
-        out = entry.runtime.empty((len(arrays),), dtype, entry.stream)
+        accumulator, index = accumulation_dtype(state, dtype), index_dtype(state, (_MOST,))
+        out = state.runtime.empty((len(arrays),), dtype, state.stream)
         ones = [1] * len(sizes)
-        launch_list(entry, (self, dtype, index), lambda: reduction_nest(
+        launch_list(state, (self, dtype, index), lambda: reduction_nest(
             self.name, self.fold, ExprMath, dtype, accumulator, [dtype], (1, 1), (False, True), index), Strategy.GROUP,
             [[out[k:k + 1] for k in range(len(arrays))], arrays],
             [ones, sizes, sizes, ones, [float(size) for size in sizes]])
-        return wrap(out, entry.key | dtype_bit(dtype))
+        return wrap(out, state.key | dtype_bit(dtype))
 
 
 def _sum(element: Any, finish: Any = None) -> Fold:

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.fallback import note_host_operator
 from tensocket_core.dispatch.operator import Operator, check_dtype
 from tensocket_core.keys import dtype_bit
@@ -71,15 +71,15 @@ class HostOperator(Operator):
         self.halves = halves
         self.label = label or self.name
 
-    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+    def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
         """Return the general closure."""
-        return private(self.label, partial(self.run, entry))
+        return private(self.label, partial(self.run, state))
 
-    def how(self, entry: DeviceEntry, dtype: DType) -> str:
-        """``direct`` on the host's own memory, else ``host``."""
-        return "direct" if entry.runtime.profile.host_resident else "host"
+    def how(self, state: DeviceState, dtype: DType) -> str:
+        """Return ``host kernel`` on the host's own memory, else ``host``."""
+        return "host kernel" if state.runtime.profile.host_resident else "host"
 
-    def run(self, entry: DeviceEntry, *args: Any) -> Any:
+    def run(self, state: DeviceState, *args: Any) -> Any:
         """Check, then run on the device or infer the result.
 
         Raises:
@@ -88,24 +88,24 @@ class HostOperator(Operator):
         """
         given = [x for x in args if hasattr(x, "_key")]
         self._check(given[0].dtype)
-        if not entry.holds_data:
-            return self._inferred(entry, given[0].dtype, args)
+        if not state.holds_data:
+            return self._inferred(state, given[0].dtype, args)
         if max([x._array.size for x in given]) < _FEW:
-            return self.on_device(entry, args)
-        return call_pooled(self.label, self.on_device, entry, args)
+            return self.on_device(state, args)
+        return call_pooled(self.label, self.on_device, state, args)
 
-    def on_device(self, entry: DeviceEntry, args: tuple[Any, ...]) -> Any:
+    def on_device(self, state: DeviceState, args: tuple[Any, ...]) -> Any:
         """Fetch, compute, store."""
         given = [x for x in args if hasattr(x, "_key")]
-        if not entry.runtime.profile.host_resident:
+        if not state.runtime.profile.host_resident:
             for tensor in given:
                 note_host_operator(self.name, tensor)
         result = self.compute(*[_values(x) if hasattr(x, "_key") else x for x in args])
         if type(result) is tuple:
-            return tuple([self._stored(entry, np.asarray(part), given[0].dtype) for part in result])
-        return self._stored(entry, np.asarray(result), given[0].dtype)
+            return tuple([self._stored(state, np.asarray(part), given[0].dtype) for part in result])
+        return self._stored(state, np.asarray(result), given[0].dtype)
 
-    def _inferred(self, entry: DeviceEntry, source: DType, args: tuple[Any, ...]) -> Any:
+    def _inferred(self, state: DeviceState, source: DType, args: tuple[Any, ...]) -> Any:
         """Return a result without data, where arguments have none.
 
         Raises:
@@ -115,18 +115,18 @@ class HostOperator(Operator):
             raise missing_data(self.label, "a meta tensor, on whose values the shape of the result depends")
         shape = self.shape(*[tuple(x.shape) if hasattr(x, "_key") else x for x in args])
         if isinstance(self.result, tuple):
-            return tuple([_empty(entry, one, source, kind) for one, kind in zip(shape, self.result, strict=True)])
-        return _empty(entry, shape, source, self.result)
+            return tuple([_empty(state, one, source, kind) for one, kind in zip(shape, self.result, strict=True)])
+        return _empty(state, shape, source, self.result)
 
-    def _stored(self, entry: DeviceEntry, result: np.ndarray[Any, Any], source: DType) -> Any:
+    def _stored(self, state: DeviceState, result: np.ndarray[Any, Any], source: DType) -> Any:
         """Return a result on the device; float32 ones of half-precision arguments are rounded."""
         dtype = dtypes.FROM_NUMPY[result.dtype]
         if source in _HALVES and dtype is dtypes.float32:
             dtype = source
-        check_dtype(self.label, entry, dtype)
+        check_dtype(self.label, state, dtype)
         stored = np.ascontiguousarray(to_dtype(result, dtype)).reshape(result.shape)
-        array = stored if entry.runtime.profile.host_resident else from_host(entry, stored, dtype)
-        return wrap(array, entry.key | dtype_bit(dtype))
+        array = stored if state.runtime.profile.host_resident else from_host(state, stored, dtype)
+        return wrap(array, state.key | dtype_bit(dtype))
 
     def _check(self, dtype: DType) -> None:
         letter = "i" if dtype.kind == "uint" else dtype.kind[0]
@@ -136,13 +136,13 @@ class HostOperator(Operator):
                              "convert with .to(dtype) first")
 
 
-def _empty(entry: DeviceEntry, shape: Shape, source: DType, kind: Kind) -> Any:
+def _empty(state: DeviceState, shape: Shape, source: DType, kind: Kind) -> Any:
     """Return a result without data."""
     dtype = {"same": source, "int32": dtypes.int32, "int64": dtypes.int64, "bool": dtypes.bool_,
              "real": COMPONENT.get(source, source), "complex": source}[kind]
     if kind == "complex" and not source.is_complex:
         dtype = complex_dtype(source)
-    return wrap(entry.runtime.empty(shape, dtype, entry.stream), entry.key | dtype_bit(dtype))
+    return wrap(state.runtime.empty(shape, dtype, state.stream), state.key | dtype_bit(dtype))
 
 
 def _values(tensor: Any) -> np.ndarray[Any, Any]:

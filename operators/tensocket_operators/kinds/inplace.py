@@ -10,7 +10,7 @@ import numpy as np
 
 from tensocket_core.autograd.conjugate import for_key
 from tensocket_core.autograd.inplace import inplace_recorder
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.registry import OPERATORS
@@ -110,9 +110,9 @@ class InPlace(InPlaceOperator, LadderOperator):
             return inplace_recorder(self.name, self.overwriting, below)
         return super().recording(below, key)
 
-    def signature(self, key: int, entry: DeviceEntry) -> Signature:
+    def signature(self, key: int, state: DeviceState) -> Signature:
         """That of the operator, with the host kernel that serves in place."""
-        return replace(self.origin.signature(key, entry), kernel=self._host_kernel(key, entry))
+        return replace(self.origin.signature(key, state), kernel=self._host_kernel(key, state))
 
     def compose(self, call: Signature) -> Callable[..., Any]:
         """Check, run, count."""
@@ -137,12 +137,12 @@ class InPlace(InPlaceOperator, LadderOperator):
         origin = self.origin
         if origin.count != 2 or origin.extras:
             return None
-        found = origin.planner(origin.signature(call.key, call.entry))
+        found = origin.planner(origin.signature(call.key, call.state))
         if found is None or found.result is not DTYPE_OF[call.key & DTYPE_MASK]:
             return None
         return found.in_place(bool(call.key & SCALAR_MASK), next_path, bump)
 
-    def host_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+    def host_closure(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the closure over the host kernel, which writes to the target."""
         if call.kernel is None:
             return None
@@ -159,10 +159,10 @@ class InPlace(InPlaceOperator, LadderOperator):
         def build() -> EntryPlan:
             return replace(self.origin.entry_plan(dtype, dtype, number), shape="into")
 
-        return EntrySpec((dtype, number), call.entry.key | dtype_bit(dtype), build, call.kernel.limit,
+        return EntrySpec((dtype, number), call.state.key | dtype_bit(dtype), build, call.kernel.limit,
                          counted=True) if entries.served(dtype) else None
 
-    def _host_kernel(self, key: int, entry: DeviceEntry) -> Kernel | None:
+    def _host_kernel(self, key: int, state: DeviceState) -> Kernel | None:
         """Return the kernel for small arrays, where the key settles that dtype and number kind fit."""
         origin, bits = self.origin, key & DTYPE_MASK
         number = (key & SCALAR_MASK).bit_length()
@@ -174,7 +174,7 @@ class InPlace(InPlaceOperator, LadderOperator):
         if number and not SCALAR_SHIFT < number <= SCALAR_SHIFT + 1 + dtype.category:
             return None
         fits = origin.result_dtype(dtype) is dtype
-        return origin.direct_kernel(entry, dtype, dtype) if fits and arithmetic_dtype(dtype) is dtype else None
+        return origin.host_kernel(state, dtype, dtype) if fits and arithmetic_dtype(dtype) is dtype else None
 
     def _check(self, target: Any, args: Sequence[Any]) -> None:
         others = args[: self.origin.count - 1]
@@ -220,7 +220,7 @@ class Assign(InPlaceOperator):
         def assign(target: Any, *args: Any) -> Any:
             held = own(self.name, target)
             check_writable(self.name, held, repeated)
-            run(held._entry, held, *[own(self.name, x) if hasattr(x, "_key") else x for x in args])
+            run(held._device_state, held, *[own(self.name, x) if hasattr(x, "_key") else x for x in args])
             bump(held)
             return target
 

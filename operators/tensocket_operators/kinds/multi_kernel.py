@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.keys import dtype_bit
 from tensocket_core.launch.replay import replayed
@@ -46,30 +46,32 @@ class SequenceOperator(HostOperator):
         self.counted = counted
         self.replayable = replayable
 
-    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+    def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
         """Return the closure that runs the kernels, with its launches replayed."""
-        return self.rungs(key, entry)[0][1]
+        return self.rungs(key, state)[0][1]
 
-    def rungs(self, key: int, entry: DeviceEntry) -> list[tuple[str, Callable[..., Any]]]:
+    def rungs(self, key: int, state: DeviceState) -> list[tuple[str, Callable[..., Any]]]:
         """Return the replay, if there is one, and the closure that runs the kernels."""
-        run = super().build(key, entry)
-        replay = replayed(entry, self.schema.tensors, len(self.schema.names), run) if self.replayable else run
+        run = super().build(key, state)
+        replay = replayed(state, self.schema.tensors, len(self.schema.names), run) if self.replayable else run
         return [("compose", run)] if replay is run else [("replay", replay), ("compose", run)]
 
-    def how(self, entry: DeviceEntry, dtype: DType) -> str:
-        """``direct`` on the host's own memory, ``generated`` with a code generator, else ``host``."""
-        generates = entry.runtime.target is not None and not entry.runtime.profile.host_resident
-        return "generated" if generates else super().how(entry, dtype)
+    def how(self, state: DeviceState, dtype: DType) -> str:
+        """Return ``replay`` or ``generated`` with a code generator, else as other operators of the host."""
+        if self.replayable and len(self.rungs(state.key | dtype_bit(dtype), state)) > 1:
+            return "replay"
+        generates = state.runtime.target is not None and not state.runtime.profile.host_resident
+        return "generated" if generates else super().how(state, dtype)
 
-    def on_device(self, entry: DeviceEntry, args: tuple[Any, ...]) -> Any:
+    def on_device(self, state: DeviceState, args: tuple[Any, ...]) -> Any:
         """Run the kernels; otherwise as on the host."""
-        if not self._generates(entry, args[self.counted]):
-            return super().on_device(entry, args)
+        if not self._generates(state, args[self.counted]):
+            return super().on_device(state, args)
         return self.generate(*[x.detach() if hasattr(x, "_key") else x for x in args])
 
-    def _generates(self, entry: DeviceEntry, counted: Any) -> bool:
-        target = entry.runtime.target
-        if target is None or not entry.runtime.profile.host_resident:
+    def _generates(self, state: DeviceState, counted: Any) -> bool:
+        target = state.runtime.target
+        if target is None or not state.runtime.profile.host_resident:
             return target is not None
         return self.many is not None and target.kind == "cpu" and counted._array.size >= self.many and bool(
             counted.ndim)
@@ -90,13 +92,13 @@ def scan_operator(schema: str, doc: str, compute: Callable[..., Any], scan: Scan
         derivative: The gradient.
     """
     def generate(input: Any, dim: int) -> Any:
-        entry, dtype = input._entry, input.dtype
+        state, dtype = input._device_state, input.dtype
         accumulator = arithmetic_dtype(dtype)
-        if wide and entry.runtime.target.float64:
+        if wide and state.runtime.target.float64:
             accumulator = _WIDER.get(accumulator, accumulator)
         stored = int64 if result == "int64" else dtype
-        array = scan_array(entry, operator.name, scan, input._array, dim, dtype, accumulator, stored)
-        return wrap(array, entry.key | dtype_bit(stored))
+        array = scan_array(state, operator.name, scan, input._array, dim, dtype, accumulator, stored)
+        return wrap(array, state.key | dtype_bit(stored))
 
     operator = SequenceOperator(schema, doc, compute, generate, shape=same_shape, result=result, kinds=kinds,
                                 derivative=derivative, method=False, function=False, many=1, replayable=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.operator import check_dtype
 from tensocket_core.geometry import Shape, coalesce, contiguous, element_strides, expanded_strides
 from tensocket_core.keys import dtype_bit
@@ -102,7 +102,7 @@ class RowOperator(LadderOperator):
 
     def compose(self, call: Signature) -> Callable[..., Any]:
         """Return the general closure; it does nothing but launch one kernel."""
-        return private(self.name, partial(self.run, call.entry))
+        return private(self.name, partial(self.run, call.state))
 
     def replays(self, call: Signature) -> bool:
         """True: a call is one launch."""
@@ -110,29 +110,29 @@ class RowOperator(LadderOperator):
 
     def planned_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the closure over plans."""
-        if call.entry.runtime.target is None:
+        if call.state.runtime.target is None:
             return None
         roles = [tensor_only if p.is_tensor else float if p.type == "float" else STATIC for p in self.schema.parameters]
-        return planned(call.entry, roles, partial(self._plan_of_call, call.entry), next_path)
+        return planned(call.state, roles, partial(self._plan_of_call, call.state), next_path)
 
-    def _plan_of_call(self, entry: DeviceEntry, args: tuple[Any, ...], arrays: list[Any]) -> Plan | None:
+    def _plan_of_call(self, state: DeviceState, args: tuple[Any, ...], arrays: list[Any]) -> Plan | None:
         dims = tuple(args[-1])
         given: list[Any] = [None if x is None else own(self.label, x) for x in args[:self.count]]
         held = [x._array for x in given if x is not None]
         if kind_letter(given[0].dtype) != "f" or not dims or 0 in arrays[0].shape or any(
                 x is not y for x, y in zip(held, arrays, strict=True)):  # another thread exchanged one
             return None
-        check_dtype(self.label, entry, given[0].dtype)
-        return self._plan(entry, given, dims)
+        check_dtype(self.label, state, given[0].dtype)
+        return self._plan(state, given, dims)
 
-    def run(self, entry: DeviceEntry, *args: Any) -> Any:
+    def run(self, state: DeviceState, *args: Any) -> Any:
         """Check, then compute over public operators: of rows without elements, and without a code generator."""
         operands, numbers, dims = args[:self.count], [args[k] for k in self._numbers], tuple(args[-1])
         dtype = operands[0].dtype
         if kind_letter(dtype) != "f":
             raise UndefinedDtype(self.label, f"dtype {dtype.name}",
                                  f"{self.label} is defined for floating-point dtypes", "convert with .to(dtype)")
-        check_dtype(self.label, entry, dtype)
+        check_dtype(self.label, state, dtype)
         found = self._decomposed(operands, numbers, dims, dtype, arithmetic_dtype(dtype))
         return found if len(found) > 1 else found[0]
 
@@ -145,7 +145,7 @@ class RowOperator(LadderOperator):
         return tuple([value(None).to(dtype) if result == "full" else value
                       for value, result in zip(made, self.results, strict=True)])
 
-    def _plan(self, entry: DeviceEntry, operands: Sequence[Any], dims: Shape) -> Plan:
+    def _plan(self, state: DeviceState, operands: Sequence[Any], dims: Shape) -> Plan:
         """Return the plan for operands with these layouts."""
         first = operands[0]._array
         shape, dtype = first.shape, operands[0].dtype
@@ -171,20 +171,20 @@ class RowOperator(LadderOperator):
                          for result in self.results])
         placed = tuple([None if x is None else next(given) for x in operands])
         ranks = (len(sizes), len(lengths))
-        index = index_dtype(entry, (first.size, *[reach(shape, tuple(map(abs, s))) for s in steps]))
-        assert entry.runtime.target is not None
-        strategy = pick_strategy(math.prod(sizes), math.prod(lengths), entry.runtime.target, lengths[-1])
+        index = index_dtype(state, (first.size, *[reach(shape, tuple(map(abs, s))) for s in steps]))
+        assert state.runtime.target is not None
+        strategy = pick_strategy(math.prod(sizes), math.prod(lengths), state.runtime.target, lengths[-1])
         layout = None if strides == contiguous_strides(shape) else strides
-        accumulator = accumulation_dtype(entry, dtype)
+        accumulator = accumulation_dtype(state, dtype)
         text = (results, placed, accumulator, ranks, index)
         kernel = program(
-            entry, (self.name, self._texts.setdefault(text, len(self._texts))),
+            state, (self.name, self._texts.setdefault(text, len(self._texts))),
             lambda: row_program(self.name, self.formula, placed, results, accumulator, ranks, index,
                                 len(self._numbers)),
             strategy)
         scalars = *sizes, *lengths, *[n for a, b in zip(across, along, strict=True) for n in (*a, *b)]
         return Plan(kernel, scalars, tuple([
-            Result(shape if result == "full" else single, lies.dtype, entry.key | dtype_bit(lies.dtype),
+            Result(shape if result == "full" else single, lies.dtype, state.key | dtype_bit(lies.dtype),
                    layout if result == "full" else None)
             for result, lies in zip(self.results, results, strict=True)]))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.modes import ACTIVE
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.versions import bump, check_writable
@@ -37,7 +37,7 @@ def written(operator: Operator, out: Any, *operands: Any) -> bool:
     """
     if type(out) is not Tensor or ACTIVE or out._key & _PARTS or out._array.size < _LARGE:
         return False
-    target, entry = out._array, out._entry
+    target, state = out._array, out._device_state
     arrays: list[Any] = []
     key = 0
     for value in operands:
@@ -45,31 +45,31 @@ def written(operator: Operator, out: Any, *operands: Any) -> bool:
             key |= SCALAR[type(value)]
             continue
         array = getattr(value, "_array", None)
-        if array is None or value._key & _PARTS or value._entry is not entry or array.shape != target.shape:
+        if array is None or value._key & _PARTS or value._device_state is not state or array.shape != target.shape:
             return False
         if not contiguous(array) or (array is not target and overlapping(array, target)):
             return False
         arrays.append(array)
         key |= value._key
-    if not contiguous(target) or (found := _planner(operator, key & ~DIM0, entry, arrays)) is None:
+    if not contiguous(target) or (found := _planner(operator, key & ~DIM0, state, arrays)) is None:
         return False
     planner, run = found
     if planner.result is not out.dtype:
         return False
     check_writable(operator.name, out)
     numbers = (planner.converts[-1](operands[-1]),) if key & SCALAR_MASK else ()
-    stream = entry.stream
+    stream = state.stream
     note_use((*arrays, target), stream)
     run((target, *arrays), (target.size, *numbers), stream)
     bump(out)
     return True
 
 
-def _planner(operator: Operator, key: int, entry: DeviceEntry, arrays: list[Any]
+def _planner(operator: Operator, key: int, state: DeviceState, arrays: list[Any]
              ) -> tuple[PointwisePlanner, Executable] | None:
     name = operator.name, key
     if name not in _FOUND:
-        planner = operator.planner(operator.signature(key, entry)) if isinstance(operator, Pointwise) else None
+        planner = operator.planner(operator.signature(key, state)) if isinstance(operator, Pointwise) else None
         operands = (*arrays, 0) if key & SCALAR_MASK else arrays
         plan = None if planner is None else planner.plan(arrays, 0, operands=operands)
         _FOUND[name] = None if planner is None or plan is None else (planner, plan.kernel)

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from tensocket_core.device import DeviceEntry, entry_of_key
+from tensocket_core.device import DeviceState, state_of_key
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.operator import check_dtype
 from tensocket_core.geometry import broadcast_shapes
@@ -137,7 +137,7 @@ class Pointwise(LadderOperator):
         self.stored_extras = stored_extras
         self.keywords = keywords or {}
         self._derived: dict[DType, Kernel] = {}
-        self._exact: dict[tuple[DeviceEntry, DType], bool] = {}
+        self._exact: dict[tuple[DeviceState, DType], bool] = {}
         self.count = len(self.schema.tensors)
         self.extras = len(self.schema.parameters) - self.count
 
@@ -153,33 +153,34 @@ class Pointwise(LadderOperator):
     def _mixed(self, *args: Any) -> Any:
         """Move zero-dimensional tensors to the device of the others, or from the host to the device; dispatch anew."""
         given = [x for x in args[:self.count] if hasattr(x, "_key")]
-        devices = {x._entry for x in given if x.ndim} or {x._entry for x in given if x.device.type != HOST_DEVICE}
+        devices = {x._device_state for x in given if x.ndim} or {x._device_state for x in given
+                                                                 if x.device.type != HOST_DEVICE}
         if len(devices) != 1:
-            return entry_of_key(self.name, functools.reduce(operator.or_, (x._key for x in given)))
-        (entry,) = devices
-        return call(self, *[x.detach().to(entry.device) if hasattr(x, "_key") else x for x in args])
+            return state_of_key(self.name, functools.reduce(operator.or_, (x._key for x in given)))
+        (state,) = devices
+        return call(self, *[x.detach().to(state.device) if hasattr(x, "_key") else x for x in args])
 
-    def signature(self, key: int, entry: DeviceEntry) -> Signature:
+    def signature(self, key: int, state: DeviceState) -> Signature:
         """Dtypes, where the key settles them, and the host kernel."""
         self.check_key(key)
         settled = self._settled(key)
         if settled is None:
-            return Signature(key, entry)
+            return Signature(key, state)
         dtype, number = settled
         compute, result = self._dtypes(dtype)
-        return Signature(key, entry, dtype, compute, result, number, self.direct_kernel(entry, compute, result))
+        return Signature(key, state, dtype, compute, result, number, self.host_kernel(state, compute, result))
 
     def compose(self, call: Signature) -> Callable[..., Any]:
         """Promotion, broadcasting and checks, then one kernel or the formula primitive by primitive."""
-        return private(self.name, partial(self.run, call.entry))
+        return private(self.name, partial(self.run, call.state))
 
     def replays(self, call: Signature) -> bool:
         """Whether small arrays are served by generated kernels, too."""
-        return self._launches(call.entry) and not call.key & SCALAR_MASK
+        return self._launches(call.state) and not call.key & SCALAR_MASK
 
-    def _launches(self, entry: DeviceEntry) -> bool:
+    def _launches(self, state: DeviceState) -> bool:
         """Whether small arrays on the host have kernels, too: formulas with more arguments are many steps in NumPy."""
-        return bool(self.launched or self.extras) and entry.runtime.target is not None
+        return bool(self.launched or self.extras) and state.runtime.target is not None
 
     def check_key(self, key: int) -> None:
         """Refuse bool operands where the operator has no meaning for them.
@@ -216,11 +217,11 @@ class Pointwise(LadderOperator):
 
     def planner(self, call: Signature) -> PointwisePlanner | None:
         """Return what plans the generated kernel; None unless the key settles everything but shapes."""
-        entry, dtype, compute, result = call.entry, call.dtype, call.compute, call.result
-        if dtype is None or compute is None or result is None or entry.runtime.target is None:
+        state, dtype, compute, result = call.state, call.dtype, call.compute, call.result
+        if dtype is None or compute is None or result is None or state.runtime.target is None:
             return None
         if compute is not dtype or "complex" in (compute.kind, result.kind) or not {compute.name, result.name} <= (
-                entry.runtime.profile.dtypes):
+                state.runtime.profile.dtypes):
             return None
         if self.guard is not None and (dtype.category < 2 or arithmetic_dtype(dtype) is not dtype):
             return None  # it may refuse the operands
@@ -231,10 +232,10 @@ class Pointwise(LadderOperator):
             return None
         formula, static, _ = self._bind(compute, (1.0,) * self.extras)
         converts = (*[self.converter(compute)] * self.count, *[self._converter_of_extras(compute)] * self.extras)
-        return PointwisePlanner(entry, (self.name, static, compute, result), formula, compute, result, converts,
+        return PointwisePlanner(state, (self.name, static, compute, result), formula, compute, result, converts,
                                 self.count, least, self.condition)
 
-    def host_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+    def host_closure(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the closure over the host kernel."""
         if call.kernel is None or not self._served_by_key(call):
             return None
@@ -252,18 +253,18 @@ class Pointwise(LadderOperator):
 
     def entry(self, call: Signature) -> EntrySpec | None:
         """Return an entry for small dense operands; where NumPy computes the same bits, after many calls."""
-        entry, compute, result = call.entry, call.compute, call.result
-        if compute is None or result is None or not entry.runtime.profile.host_resident or not (
+        state, compute, result = call.state, call.compute, call.result
+        if compute is None or result is None or not state.runtime.profile.host_resident or not (
                 self._served_by_key(call) and self._native(compute, result, call.number)):
             return None
         counted = call.kernel is not None and entries.exact(self.name)
-        limit = self._limit(entry, compute) if call.kernel is None else call.kernel.limit
+        limit = self._limit(state, compute) if call.kernel is None else call.kernel.limit
         return EntrySpec((compute, call.number, call.zero_dim), call.result_key,
                          partial(self.entry_plan, compute, result, call.number), limit, counted)
 
     def _served_by_key(self, call: Signature) -> bool:
         """Whether closures for small arrays have nothing to decide: the key settles dtypes, and operands are all."""
-        if call.dtype is None or call.compute is not call.dtype or self.extras or self._launches(call.entry):
+        if call.dtype is None or call.compute is not call.dtype or self.extras or self._launches(call.state):
             return False
         if self.condition:
             # A mask of bools is told from values of the same key by looking; 0-d operands are left to promotion.
@@ -287,15 +288,15 @@ class Pointwise(LadderOperator):
         scalars = ("size", "number1") if number else ("size",)
         return EntryPlan(nest, kinds, result, "same", scalars, numbers)
 
-    def direct_kernel(self, entry: DeviceEntry, compute: DType, result: DType) -> Kernel | None:
+    def host_kernel(self, state: DeviceState, compute: DType, result: DType) -> Kernel | None:
         """Return the kernel for small arrays on a host-resident device: registered, else the formula read as NumPy.
 
         None where generated kernels round in another way.
         """
-        if not entry.runtime.profile.host_resident or self._launches(entry) or (
-                entry.runtime.target is not None and not self._rounds_alike(entry, compute)):
+        if not state.runtime.profile.host_resident or self._launches(state) or (
+                state.runtime.target is not None and not self._rounds_alike(state, compute)):
             return None
-        registered = None if self.extras else entry.runtime.kernels.find(self.name, compute.name, direct=True)
+        registered = None if self.extras else state.runtime.kernels.find(self.name, compute.name, direct=True)
         if registered is not None or arithmetic_dtype(compute) is not compute:
             return registered
         derived = self._derived.get(compute)
@@ -304,20 +305,20 @@ class Pointwise(LadderOperator):
             derived = self._derived[compute] = Kernel(run, True, _DERIVED_LIMIT)
         return derived
 
-    def _rounds_alike(self, entry: DeviceEntry, compute: DType) -> bool:
+    def _rounds_alike(self, state: DeviceState, compute: DType) -> bool:
         """Whether NumPy computes the bits that generated kernels do."""
-        found = self._exact.get((entry, compute))
+        found = self._exact.get((state, compute))
         if found is None:
-            registered = None if self.extras else entry.runtime.kernels.find(self.name, compute.name, direct=True)
+            registered = None if self.extras else state.runtime.kernels.find(self.name, compute.name, direct=True)
             kinds = (dtypes.bool_ if self.condition else compute, *(compute,) * (self.count - 1))
-            found = self._exact[entry, compute] = compute.category < 2 or (
+            found = self._exact[state, compute] = compute.category < 2 or (
                 entries.exact(self.name, compute) if registered is not None
                 else not self.extras and is_exact(self.formula, compute, kinds))
         return found
 
-    def _limit(self, entry: DeviceEntry, compute: DType) -> int | None:
+    def _limit(self, state: DeviceState, compute: DType) -> int | None:
         """Elements up to which one thread is sooner done than several have started."""
-        registered = entry.runtime.kernels.find(self.name, compute.name, direct=True)
+        registered = state.runtime.kernels.find(self.name, compute.name, direct=True)
         return _DERIVED_LIMIT if registered is None else registered.limit
 
     def converter(self, compute: DType, position: int = 1) -> Convert:
@@ -355,11 +356,11 @@ class Pointwise(LadderOperator):
 
     # ------------------------------------------------------------------------------------------ general path
 
-    def run(self, entry: DeviceEntry, *args: Any) -> Any:
+    def run(self, state: DeviceState, *args: Any) -> Any:
         """Promote, broadcast, allocate, run, wrap."""
         compute, result = self._dtypes(result_type(args[1:self.count] if self.condition else args[:self.count]))
-        array = self.run_arrays(entry, compute, result, self._operands(args), args[self.count:], None)
-        return wrap(array, entry.key | dtype_bit(result))
+        array = self.run_arrays(state, compute, result, self._operands(args), args[self.count:], None)
+        return wrap(array, state.key | dtype_bit(result))
 
     def _operands(self, args: tuple[Any, ...]) -> list[Any]:
         """Tensors and numbers; the condition is checked."""
@@ -371,17 +372,17 @@ class Pointwise(LadderOperator):
 
     def run_inplace(self, target: Any, *args: Any) -> Any:
         """Compute into ``target``, which is also the first operand; broadcasts the others to its shape."""
-        entry = target._entry
+        state = target._device_state
         compute, result = self._dtypes(result_type((target, *args[:self.count - 1])))
         operands = [target, *args[:self.count - 1]]
-        return self.run_arrays(entry, compute, result, operands, args[self.count - 1:], target)
+        return self.run_arrays(state, compute, result, operands, args[self.count - 1:], target)
 
-    def run_arrays(self, entry: DeviceEntry, compute: DType, result: DType, operands: list[Any],
+    def run_arrays(self, state: DeviceState, compute: DType, result: DType, operands: list[Any],
                    extras: tuple[Any, ...], target: Any) -> Any:
         """Return the result's handle; written into ``target`` (a tensor) if there is one."""
-        check_dtype(self.name, entry, compute)
+        check_dtype(self.name, state, compute)
         if self.result == "complex":
-            check_dtype(self.name, entry, result)
+            check_dtype(self.name, state, result)
         if extras and compute.kind != "complex" and any(type(x) is complex for x in extras):
             raise DtypeError(self.name, f"a complex number for operands of dtype {compute.name}",
                              "a factor is of the operands' category", "convert the operands to a complex dtype")
@@ -396,27 +397,27 @@ class Pointwise(LadderOperator):
         out = None
         if target is not None:
             shape, out = target._array.shape, target._array
-        kernel = self.direct_kernel(entry, compute, result)
+        kernel = self.host_kernel(state, compute, result)
         if kernel is not None and (kernel.limit is None or math.prod(shape) <= kernel.limit):
             given = [x if type(x) is np.ndarray else host_kernels.number_array(x, dtype) for x, dtype in typed]
             made = np.asarray(host_kernels.quietly(kernel)(*given, *extras))
             if out is None:
                 made = to_dtype(made, result) if made.dtype != result.numpy else made
-                return self._laid_out(entry, made, result, given)
+                return self._laid_out(state, made, result, given)
             out[...] = to_dtype(made, target.dtype)
             return out
         stored = result if target is None else target.dtype
         if out is None:
-            out = empty_pointwise(entry, shape, stored, [x for x, _ in typed])
+            out = empty_pointwise(state, shape, stored, [x for x, _ in typed])
         if 0 not in shape:
-            self._run_kernel(entry, compute, stored, typed, extras, shape, out)
+            self._run_kernel(state, compute, stored, typed, extras, shape, out)
         return out
 
-    def _laid_out(self, entry: DeviceEntry, made: Any, result: DType, operands: list[Any]) -> Any:
+    def _laid_out(self, state: DeviceState, made: Any, result: DType, operands: list[Any]) -> Any:
         """Return NumPy's result in PyTorch's layout; NumPy makes it row-major where the operands' layouts differ."""
         if made.ndim < 2 or all(x.flags.c_contiguous for x in operands):
             return made
-        out = empty_pointwise(entry, made.shape, result, operands)
+        out = empty_pointwise(state, made.shape, result, operands)
         if out.strides == made.strides:
             return made
         out[...] = made
@@ -439,18 +440,18 @@ class Pointwise(LadderOperator):
             operand = operand.detach().to(dtype)
         return operand._array, dtype
 
-    def _run_kernel(self, entry: DeviceEntry, compute: DType, stored: DType, typed: list[tuple[Any, DType]],
+    def _run_kernel(self, state: DeviceState, compute: DType, stored: DType, typed: list[tuple[Any, DType]],
                     extras: tuple[Any, ...], shape: tuple[int, ...], out: Any) -> None:
-        runtime = entry.runtime
+        runtime = state.runtime
         formula, static, numbers = self._bind(compute, extras)
         registered = None
         if runtime.target is None and self._is_primitive(compute):
             registered = runtime.kernels.find(self.name, compute.name, direct=False)
         operands = [*typed, *((x, arithmetic_dtype(compute)) for x in numbers)]
         if runtime.target is not None:
-            run_generated(entry, (self.name, static, compute, stored), formula, operands, shape, [(out, stored)])
+            run_generated(state, (self.name, static, compute, stored), formula, operands, shape, [(out, stored)])
         else:
-            run_formula(self.name, entry, formula, operands, compute, shape, out, stored, registered)
+            run_formula(self.name, state, formula, operands, compute, shape, out, stored, registered)
 
     def _is_primitive(self, compute: DType) -> bool:
         """Whether a registered kernel of this name means this operator: a primitive does in its domain."""

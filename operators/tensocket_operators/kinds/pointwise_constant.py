@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.keys import DTYPE_MASK, DTYPE_OF, SCALAR, SCALAR_MASK
 from tensocket_core.launch.path import Signature
 
@@ -29,9 +29,9 @@ class PointwiseWithConstants(Pointwise):
             number: _OfOne(f"{self.name}_number{k}(Tensor input) -> Tensor", f"{self.name} with {number}.", of_one,
                            kinds="f") for k, (number, of_one) in enumerate(numbers.items())}
 
-    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+    def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
         """As of other pointwise operators, but for numbers behind a tensor of floats."""
-        rest, dtype = super().build(key, entry), DTYPE_OF.get(key & DTYPE_MASK)
+        rest, dtype = super().build(key, state), DTYPE_OF.get(key & DTYPE_MASK)
         if key & SCALAR_MASK not in (SCALAR[int], SCALAR[float]) or dtype is None or dtype.kind != "float":
             return rest
         numbers, alone = self.numbers, key & ~SCALAR_MASK
@@ -48,14 +48,14 @@ class PointwiseWithConstants(Pointwise):
         """None where a number decides about the formula: it is looked at first."""
         return None if call.key & SCALAR_MASK else super().planner(call)
 
-    def run_arrays(self, entry: DeviceEntry, compute: Any, result: Any, operands: list[Any], extras: tuple[Any, ...],
+    def run_arrays(self, state: DeviceState, compute: Any, result: Any, operands: list[Any], extras: tuple[Any, ...],
                    target: Any) -> Any:
         """Return the result's handle; see ``Pointwise.run_arrays``."""
         if compute.kind == "float" and not hasattr(operands[1], "_key"):
             found = self.numbers.get(operands[1])
             if found is not None:
-                return found.run_arrays(entry, compute, result, operands[:1], extras, target)
-        return super().run_arrays(entry, compute, result, operands, extras, target)
+                return found.run_arrays(state, compute, result, operands[:1], extras, target)
+        return super().run_arrays(state, compute, result, operands, extras, target)
 
 
 class _OfOne(Pointwise):

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.geometry import broadcast_shapes, contiguous, element_strides, owner_of
 from tensocket_core.keys import dtype_bit
 from tensocket_core.launch.numbers import Convert
@@ -34,7 +34,7 @@ class PointwisePlanner:
     """Makes the plans of one pointwise operator for one key.
 
     Attributes:
-        entry: The device.
+        state: The device.
         name: The operator's name and everything else that its kernels depend on, but geometry.
         formula: Over one expression per operand.
         compute: Dtype of the operands.
@@ -45,7 +45,7 @@ class PointwisePlanner:
         condition: Whether the first operand is a bool condition.
     """
 
-    entry: DeviceEntry
+    state: DeviceState
     name: tuple[Any, ...]
     formula: Callable[..., Any]
     compute: DType
@@ -61,7 +61,7 @@ class PointwisePlanner:
             if self.count == 1 or number:
                 return _of_one(self, key, number, next_path)
             return _of_two(self, key, next_path)
-        return planned(self.entry, self.converts, lambda args, arrays: self._of_call(args, arrays, key), next_path)
+        return planned(self.state, self.converts, lambda args, arrays: self._of_call(args, arrays, key), next_path)
 
     def _of_call(self, args: Sequence[Any], arrays: Sequence[Any], key: int) -> Plan | None:
         """Return the plan of a call; None for arrays of other dtypes, and for extra arguments that are left out."""
@@ -78,7 +78,7 @@ class PointwisePlanner:
     @property
     def held(self) -> Any:
         """The dtype of the operands' handles, which closures compare: another thread may exchange them at any time."""
-        return self.compute.numpy if self.entry.runtime.profile.host_resident else self.compute
+        return self.compute.numpy if self.state.runtime.profile.host_resident else self.compute
 
     def plan(self, arrays: Sequence[Any], key: int, out: Any = None, operands: Sequence[Any] = ()) -> Plan | None:
         """Return the plan for handles like these; None where the next path decides.
@@ -97,20 +97,20 @@ class PointwisePlanner:
             return None
         results: tuple[Result, ...] = ()
         if out is None:
-            out = empty_pointwise(self.entry, shape, self.result, arrays)
+            out = empty_pointwise(self.state, shape, self.result, arrays)
             results = Result(shape, self.result, key, None if contiguous(out) else element_strides(out)),
         elif out.shape != shape or any(s == 0 and n > 1 for s, n in zip(element_strides(out), shape, strict=True)):
             return None
         typed = [(x, bool_ if self.condition and k == 0 else self.compute) for k, x in enumerate(operands or arrays)]
-        name, build, geometry = prepared(self.entry, self.name, self.formula, typed, shape, [(out, self.result)])
-        return Plan(program(self.entry, name, build, Strategy.SERIAL), tuple(geometry), results)
+        name, build, geometry = prepared(self.state, self.name, self.formula, typed, shape, [(out, self.result)])
+        return Plan(program(self.state, name, build, Strategy.SERIAL), tuple(geometry), results)
 
     def in_place(self, number: bool, next_path: Closure, bump: Callable[[Any], None]) -> Closure:
         """Return the closure for a target and another operand, an array or a ``number``.
 
         Operands in one block of memory go to the next path, and so do targets that NumPy may not write.
         """
-        entry, convert, least = self.entry, self.converts[-1], self.least
+        state, convert, least = self.state, self.converts[-1], self.least
         plans: BoundedCache[Any, Plan | None] = BoundedCache(PLANS)
         held = self.held
 
@@ -129,9 +129,9 @@ class PointwisePlanner:
             if plan is None:
                 return next_path(target, other)
             if y is None:
-                plan.launch(entry, (x, x), (convert(other),))  # type: ignore[union-attr]
+                plan.launch(state, (x, x), (convert(other),))  # type: ignore[union-attr]
             else:
-                plan.launch(entry, (x, x, y))  # type: ignore[union-attr]
+                plan.launch(state, (x, x, y))  # type: ignore[union-attr]
             bump(target)
             return target
 
@@ -143,10 +143,10 @@ def _of_one(planner: PointwisePlanner, key: int, number: bool, next_path: Closur
 
     One kernel serves contiguous arrays of all shapes; other layouts have a plan each.
     """
-    entry, result, convert, least = planner.entry, planner.result, planner.converts[-1], planner.least
+    state, result, convert, least = planner.state, planner.result, planner.converts[-1], planner.least
     flat: Plan | None = None
     plans: BoundedCache[Any, Plan | None] = BoundedCache(PLANS)
-    empty, on_host, held = entry.runtime.empty, entry.runtime.profile.host_resident, planner.held
+    empty, on_host, held = state.runtime.empty, state.runtime.profile.host_resident, planner.held
 
     def planned_one(a: Any, *rest: Any) -> Any:
         nonlocal flat
@@ -160,11 +160,11 @@ def _of_one(planner: PointwisePlanner, key: int, number: bool, next_path: Closur
             plan = plans.get(layout, plans)
             if plan is plans:
                 plan = plans[layout] = planner.plan((x,), key, None, (x, 0) if number else ())
-            return next_path(a, *rest) if plan is None else plan.run(entry, (x,), numbers)  # type: ignore[union-attr]
+            return next_path(a, *rest) if plan is None else plan.run(state, (x,), numbers)  # type: ignore[union-attr]
         found = flat
         if found is None:
             found = flat = planner.plan((x,), key, None, (x, 0) if number else ())
-        stream = entry.stream
+        stream = state.stream
         out = empty(x.shape, result, stream)
         if not on_host:
             note_use((x, out), stream)
@@ -176,10 +176,10 @@ def _of_one(planner: PointwisePlanner, key: int, number: bool, next_path: Closur
 
 def _of_two(planner: PointwisePlanner, key: int, next_path: Closure) -> Closure:
     """Return the closure for two tensors; kernels and plans as those of one."""
-    entry, result, least = planner.entry, planner.result, planner.least
+    state, result, least = planner.state, planner.result, planner.least
     flat: Plan | None = None
     plans: BoundedCache[Any, Plan | None] = BoundedCache(PLANS)
-    empty, on_host, held = entry.runtime.empty, entry.runtime.profile.host_resident, planner.held
+    empty, on_host, held = state.runtime.empty, state.runtime.profile.host_resident, planner.held
 
     def planned_two(a: Any, b: Any) -> Any:
         nonlocal flat
@@ -194,11 +194,11 @@ def _of_two(planner: PointwisePlanner, key: int, next_path: Closure) -> Closure:
             plan = plans.get(layouts, plans)
             if plan is plans:
                 plan = plans[layouts] = planner.plan((x, y), key)
-            return next_path(a, b) if plan is None else plan.run(entry, (x, y))  # type: ignore[union-attr]
+            return next_path(a, b) if plan is None else plan.run(state, (x, y))  # type: ignore[union-attr]
         found = flat
         if found is None:
             found = flat = planner.plan((x, y), key)
-        stream = entry.stream
+        stream = state.stream
         out = empty(shape, result, stream)
         if not on_host:
             note_use((x, y, out), stream)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.keys import AUTOGRAD
 
 T = TypeVar("T")
@@ -36,24 +36,24 @@ class Programs(Generic[T]):
             raise ValueError(f"two declarations of programs are called {self.name}")
         DECLARED[self.name] = self
 
-    def of(self, entry: DeviceEntry) -> T:
+    def of(self, state: DeviceState) -> T:
         """Return the value for a device."""
-        target = entry.runtime.target
+        target = state.runtime.target
         return self.cpu if target is not None and target.kind == "cpu" else self.simt
 
 
-Shortcut = Callable[[int, DeviceEntry, Callable[..., Any]], Callable[..., Any] | None]
+Shortcut = Callable[[int, DeviceState, Callable[..., Any]], Callable[..., Any] | None]
 
 
 def processors_only(name: str) -> Callable[[Shortcut], Shortcut]:
-    """Declare a record's ``direct``: a shortcut of processors with a code generator, for calls without gradients."""
+    """Declare a record's ``host_path``: a shortcut of processors with a code generator, for calls without gradients."""
 
     def declare(build: Shortcut) -> Shortcut:
         programs: Programs[Shortcut | None] = Programs(name, cpu=build, simt=None)
 
-        def shortcut(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
-            chosen = programs.of(entry)
-            return None if chosen is None or key & AUTOGRAD else chosen(key, entry, general)
+        def shortcut(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+            chosen = programs.of(state)
+            return None if chosen is None or key & AUTOGRAD else chosen(key, state, next_path)
 
         return shortcut
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Literal
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.operator import check_dtype, missing_primitive
 from tensocket_core.geometry import Shape, coalesce, contiguous_strides, element_strides, normalize_axes
 from tensocket_core.keys import DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
@@ -40,11 +40,11 @@ _FEW: Final = 1 << 18
 _FEW_IN_ROWS: Final = 1 << 16
 
 
-def accumulation_dtype(entry: DeviceEntry, dtype: DType) -> DType:
+def accumulation_dtype(state: DeviceState, dtype: DType) -> DType:
     """Return the element type in which a device adds up values of ``dtype``."""
     work = arithmetic_dtype(dtype)
     part = COMPONENT.get(work, work)
-    wider = entry.runtime.profile.accumulation.get(part.name)
+    wider = state.runtime.profile.accumulation.get(part.name)
     if wider is None:
         return work
     return dtypes.dtype_from_name(wider) if part is work else dtypes.complex128
@@ -87,40 +87,40 @@ class Reduction(LadderOperator):
         #: Plans by device, computed dtype, geometry and axes.
         self._calls: BoundedCache[tuple[Any, ...], Plan] = BoundedCache(PLANS)
 
-    def signature(self, key: int, entry: DeviceEntry) -> Signature:
+    def signature(self, key: int, state: DeviceState) -> Signature:
         """Dtypes and host kernel, where the key settles them."""
         if self.numbers or key & DIM0:
-            return Signature(key, entry)
+            return Signature(key, state)
         dtype = DTYPE_OF[key & DTYPE_MASK]
         try:
             compute = self._compute_dtype(dtype)
         except DtypeError:  # unless a call says dtype=
-            return Signature(key, entry)
+            return Signature(key, state)
         kernel = None
-        if entry.runtime.profile.host_resident and (compute is dtype or self.compute == "bool") and (
+        if state.runtime.profile.host_resident and (compute is dtype or self.compute == "bool") and (
                 dtype is not dtypes.uint8):
-            kernel = entry.runtime.kernels.find(self.name, compute.name, direct=True)
-        return Signature(key, entry, dtype, compute, self._stored_dtype(compute), False, kernel)
+            kernel = state.runtime.kernels.find(self.name, compute.name, direct=True)
+        return Signature(key, state, dtype, compute, self._stored_dtype(compute), False, kernel)
 
     def compose(self, call: Signature) -> Callable[..., Any]:
         """Convert, normalise the dimensions, run, wrap."""
         if self.numbers:
             return private(self.name, lambda input, dim, keepdim, *numbers: self.run(
-                call.entry, input, dim, keepdim, numbers=numbers))
-        return private(self.name, partial(self.run, call.entry))
+                call.state, input, dim, keepdim, numbers=numbers))
+        return private(self.name, partial(self.run, call.state))
 
-    def host_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+    def host_closure(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the closure over the host kernel; sums of rows are an entry's inside of it, where there is one."""
-        kernel, entry = call.kernel, call.entry
+        kernel, state = call.kernel, call.state
         if kernel is None or call.compute is None:
             return None
-        everything = entry.runtime.kernels.find(f"{self.name}_all", call.compute.name, direct=True)
+        everything = state.runtime.kernels.find(f"{self.name}_all", call.compute.name, direct=True)
         positional = len(self.schema.names) == 3
         if not self._has_entry(call):
             return host_paths.reduction(kernel, everything, None, call.result_key, positional, next_path)
         along = Kernel(lambda x: kernel.run(x, (x.ndim - 1,), False), True, kernel.limit)
-        last = entries.array_entry(self, entry, (call.dtype,), along,
-                                   partial(self._entry_plan, entry, call.compute, ()), lambda: along)
+        last = entries.array_entry(self, state, (call.dtype,), along,
+                                   partial(self._entry_plan, state, call.compute, ()), lambda: along)
         return host_paths.reduction(kernel, everything, None if last.run is along.run else last, call.result_key,
                                     positional, next_path)
 
@@ -129,16 +129,16 @@ class Reduction(LadderOperator):
         if call.kernel is None or call.compute is None or not self._has_entry(call):
             return None
         rest = (None, False, None)[:len(self.schema.names) - 1]
-        return EntrySpec((call.dtype,), call.result_key, partial(self._entry_plan, call.entry, call.compute, rest))
+        return EntrySpec((call.dtype,), call.result_key, partial(self._entry_plan, call.state, call.compute, rest))
 
     def _has_entry(self, call: Signature) -> bool:
         assert call.compute is not None
         assert call.result is not None
         return entries.served(call.compute, call.result) and call.compute is call.dtype and self.result == "same"
 
-    def _entry_plan(self, entry: DeviceEntry, dtype: DType, trailing: tuple[Any, ...]) -> EntryPlan:
+    def _entry_plan(self, state: DeviceState, dtype: DType, trailing: tuple[Any, ...]) -> EntryPlan:
         """Return the plan for a dense operand: over all dimensions where arguments follow, else over the last."""
-        accumulator = self._accumulator(entry, dtype)
+        accumulator = self._accumulator(state, dtype)
         ranks = (0, 1) if trailing else (1, 1)
         nest = reduction_nest(self.name, self.fold, ExprMath, dtype, accumulator, [dtype], ranks, (False, True),
                               dtypes.int64)
@@ -153,31 +153,31 @@ class Reduction(LadderOperator):
         """Return the closure for calls over all dimensions or one, where nothing but one generated kernel runs."""
         if not self._is_one_kernel(call):
             return None
-        return planned(call.entry, (tensor_only, STATIC, STATIC, STATIC), partial(self._plan_of_call, call), next_path)
+        return planned(call.state, (tensor_only, STATIC, STATIC, STATIC), partial(self._plan_of_call, call), next_path)
 
     def _plan_of_call(self, call: Signature, args: tuple[Any, ...], arrays: list[Any]) -> Plan | None:
         dim, keepdim, given = (args[1:] + (None, False, None)[len(args) - 1:])
-        (x,), dtype, entry = arrays, call.dtype, call.entry
+        (x,), dtype, state = arrays, call.dtype, call.state
         assert dtype is not None
-        held: Any = dtype.numpy if entry.runtime.profile.host_resident else dtype
+        held: Any = dtype.numpy if state.runtime.profile.host_resident else dtype
         least = 0 if call.kernel is None else call.kernel.limit or 0
         if given is not None or x.dtype is not held or not (dim is None or type(dim) is int) or (
                 type(keepdim) is not bool or x.size <= least):
             return None
         axes = normalize_axes(self.name, dim, len(x.shape))
-        return self._plan(entry, x, axes, keepdim, dtype, dtype)
+        return self._plan(state, x, axes, keepdim, dtype, dtype)
 
     def _is_one_kernel(self, call: Signature) -> bool:
         """Whether a generated kernel serves all arrays of the key's dtype with elements."""
-        entry, dtype = call.entry, call.dtype
-        if dtype is None or entry.runtime.target is None or dtype.kind in ("complex", "bool") or (
-                dtype is dtypes.uint8 or dtype.name not in entry.runtime.profile.dtypes):
+        state, dtype = call.state, call.dtype
+        if dtype is None or state.runtime.target is None or dtype.kind in ("complex", "bool") or (
+                dtype is dtypes.uint8 or dtype.name not in state.runtime.profile.dtypes):
             return False
         if call.kernel is not None and call.kernel.limit is None:
             return False
-        return call.compute is dtype and not self._must_decompose(entry, dtype)
+        return call.compute is dtype and not self._must_decompose(state, dtype)
 
-    def run(self, entry: DeviceEntry, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None,
+    def run(self, state: DeviceState, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None,
             numbers: tuple[float, ...] = ()) -> Any:
         """Convert, normalise the dimensions, run, wrap."""
         if self.result == "bool" and isinstance(dim, (tuple, list)) and not dim:
@@ -187,7 +187,7 @@ class Reduction(LadderOperator):
         if dtype is dtypes.bool_ and self.bools:
             return getattr(input.detach().to(dtype), self.bools)(axes, keepdim)
         compute = self._compute_dtype(input.dtype) if dtype is None else self._given_dtype(dtype)
-        check_dtype(self.name, entry, compute)
+        check_dtype(self.name, state, compute)
         if not self.empty and any(input._array.shape[k] == 0 for k in axes):
             # PyTorch's classes: amax of everything is a RuntimeError, along an empty dim an IndexError.
             kind = (
@@ -202,24 +202,24 @@ class Reduction(LadderOperator):
                 "pass a tensor with elements along the reduced dims",
             )
         source = input.dtype
-        if source is not compute and not self._converts(entry, source, input._array, compute):
+        if source is not compute and not self._converts(state, source, input._array, compute):
             input = input.detach().to(compute)
         stored = self._stored_dtype(compute)
-        array = self._array(entry, input, axes, keepdim, compute, stored, numbers)
-        result = wrap(array, entry.key | dtype_bit(stored))
+        array = self._array(state, input, axes, keepdim, compute, stored, numbers)
+        result = wrap(array, state.key | dtype_bit(stored))
         # PyTorch's exception: what any and all say of uint8 is uint8.
         return result.to(source) if self.result == "bool" and source is dtypes.uint8 else result
 
-    def _converts(self, entry: DeviceEntry, source: DType, array: Any, compute: DType) -> bool:
+    def _converts(self, state: DeviceState, source: DType, array: Any, compute: DType) -> bool:
         """Whether the generated kernel serves, and converts what it reads; sums of wider floats would not be wider."""
-        runtime = entry.runtime
+        runtime = state.runtime
         if runtime.target is None or compute.kind == "complex" or not (
                 source.category < 2 or (compute is dtypes.bool_ and source.kind == "float" and source not in FLOAT8)):
             return False
-        direct_kernel = runtime.kernels.find(self.name, compute.name, direct=True)
-        few = runtime.profile.host_resident and direct_kernel is not None and (
-            direct_kernel.limit is None or array.size <= direct_kernel.limit)
-        return not few and source.name in runtime.profile.dtypes and not self._must_decompose(entry, compute)
+        host_kernel = runtime.kernels.find(self.name, compute.name, direct=True)
+        few = runtime.profile.host_resident and host_kernel is not None and (
+            host_kernel.limit is None or array.size <= host_kernel.limit)
+        return not few and source.name in runtime.profile.dtypes and not self._must_decompose(state, compute)
 
     def _stored_dtype(self, compute: DType) -> DType:
         return {"same": compute, "bool": dtypes.bool_, "int64": dtypes.int64}[self.result]
@@ -247,56 +247,56 @@ class Reduction(LadderOperator):
                              f"pass dtype={number_dtype(2)!r} or convert with .to(dtype)")
         return dtype
 
-    def _array(self, entry: DeviceEntry, input: Any, axes: Shape, keepdim: bool, compute: DType, stored: DType,
+    def _array(self, state: DeviceState, input: Any, axes: Shape, keepdim: bool, compute: DType, stored: DType,
                numbers: tuple[float, ...]) -> Any:
         array = input._array
-        runtime = entry.runtime
+        runtime = state.runtime
         if runtime.profile.host_resident and array.ndim:
             kernel = runtime.kernels.find(self.name, compute.name, direct=True)
             if kernel is not None and (kernel.limit is None or array.size <= kernel.limit):
                 return host_kernels.quietly(kernel)(array, axes, keepdim)
         outer, shape = _result_shapes(array.shape, axes, keepdim)
-        if self._must_decompose(entry, compute):
-            return self._decomposed(entry, input, axes, compute, numbers).reshape(shape)._array
-        out = runtime.empty(outer, stored, entry.stream)
+        if self._must_decompose(state, compute):
+            return self._decomposed(state, input, axes, compute, numbers).reshape(shape)._array
+        out = runtime.empty(outer, stored, state.stream)
         if 0 not in outer:
             if runtime.target is None:
                 kernel = runtime.kernels.find(self.name, compute.name, direct=False)
                 assert kernel is not None
-                tracked(kernel)([out], [array], (axes,), entry.stream)
+                tracked(kernel)([out], [array], (axes,), state.stream)
             else:
-                self._launch(entry, array, axes, keepdim, compute, out, input.dtype, numbers)
+                self._launch(state, array, axes, keepdim, compute, out, input.dtype, numbers)
         return out.reshape(shape)
 
-    def _accumulator(self, entry: DeviceEntry, compute: DType) -> DType:
-        return accumulation_dtype(entry, compute) if self.wide else arithmetic_dtype(compute)
+    def _accumulator(self, state: DeviceState, compute: DType) -> DType:
+        return accumulation_dtype(state, compute) if self.wide else arithmetic_dtype(compute)
 
-    def _must_decompose(self, entry: DeviceEntry, compute: DType) -> bool:
+    def _must_decompose(self, state: DeviceState, compute: DType) -> bool:
         """Whether the device has no kernel for it, or none that is accurate enough."""
-        if entry.runtime.target is None:
-            return entry.runtime.kernels.find(self.name, compute.name, direct=False) is None
-        return self.fold.relative and self._accumulator(entry, compute).itemsize <= compute.itemsize
+        if state.runtime.target is None:
+            return state.runtime.kernels.find(self.name, compute.name, direct=False) is None
+        return self.fold.relative and self._accumulator(state, compute).itemsize <= compute.itemsize
 
-    def _decomposed(self, entry: DeviceEntry, input: Any, axes: Shape, compute: DType,
+    def _decomposed(self, state: DeviceState, input: Any, axes: Shape, compute: DType,
                     numbers: tuple[float, ...]) -> Any:
         """Return the decomposition; of narrow floats in float32, so that only the result is rounded."""
         if self.decompose is None:
-            raise missing_primitive(self.name, entry, compute, self.name)
+            raise missing_primitive(self.name, state, compute, self.name)
         work = arithmetic_dtype(compute)
         result = self.decompose(input if work is compute else input.detach().to(work), axes, False, *numbers)
         return result.to(self._stored_dtype(compute))
 
-    def _launch(self, entry: DeviceEntry, array: Any, axes: Shape, keepdim: bool, compute: DType, out: Any,
+    def _launch(self, state: DeviceState, array: Any, axes: Shape, keepdim: bool, compute: DType, out: Any,
                 source: DType, numbers: tuple[float, ...]) -> None:
-        place = entry.key, compute, source, array.shape, array.strides, axes, bool(keepdim)
+        place = state.key, compute, source, array.shape, array.strides, axes, bool(keepdim)
         plan = self._calls.get(place)
         if plan is None:
-            plan = self._calls[place] = self._plan(entry, array, axes, keepdim, compute, source)
-        buffers, stream = (kernel_handle(out, plan.results[0].dtype), kernel_handle(array, source)), entry.stream
+            plan = self._calls[place] = self._plan(state, array, axes, keepdim, compute, source)
+        buffers, stream = (kernel_handle(out, plan.results[0].dtype), kernel_handle(array, source)), state.stream
         note_use(buffers, stream)
         plan.kernel(buffers, [*plan.scalars, *numbers], stream)
 
-    def _plan(self, entry: DeviceEntry, array: Any, axes: Shape, keepdim: bool, compute: DType,
+    def _plan(self, state: DeviceState, array: Any, axes: Shape, keepdim: bool, compute: DType,
               source: DType) -> Plan:
         """Return the plan for arrays of ``source`` with this shape and these strides."""
         strides = element_strides(array)
@@ -311,18 +311,18 @@ class Reduction(LadderOperator):
         unit = (bool(outer_steps) and outer_steps[-1] == 1, inner_steps[-1] == 1)
         reach = sum((n - 1) * abs(s) for n, s in zip((*outer, *inner), (*outer_steps, *inner_steps), strict=True))
         words = 2 if compute.kind == "complex" else 1
-        index = index_dtype(entry, (words * array.size, words * reach))
-        accumulator, stored = self._accumulator(entry, compute), self._stored_dtype(compute)
+        index = index_dtype(state, (words * array.size, words * reach))
+        accumulator, stored = self._accumulator(state, compute), self._stored_dtype(compute)
         ranks = (len(outer), len(inner))
         length = math.prod(inner)
-        assert entry.runtime.target is not None
+        assert state.runtime.target is not None
         packed = compute.kind != "complex" and unit[0] and ranks == (1, 1) and inner_steps == outer and not (
             self.fold.relative or self.fold.positions)  # which tell rows of one wide row apart
-        strategy = pick_strategy(math.prod(outer), length, entry.runtime.target, packed=packed)
+        strategy = pick_strategy(math.prod(outer), length, state.runtime.target, packed=packed)
         # Only means divide by the count, and they are of floats; a narrow integer could not hold it.
         count = float(length) if accumulator.category >= 2 else accumulator.kind == "bool" or 1
         run = program(
-            entry,
+            state,
             (self.name, source, compute, accumulator, stored, ranks, unit, index, packed),
             lambda: reduction_nest(self.name, self.fold, ExprMath, source, accumulator, [stored], ranks, unit, index,
                                    packed, self.numbers),
@@ -330,7 +330,7 @@ class Reduction(LadderOperator):
         )
         scalars = [*outer, *inner, *outer_steps, *inner_steps, count]
         shape, view = _result_shapes(array.shape, axes, keepdim)
-        result = Result(shape, stored, entry.key | dtype_bit(stored), None, None if view == shape else view)
+        result = Result(shape, stored, state.key | dtype_bit(stored), None, None if view == shape else view)
         return Plan(run, tuple(scalars), (result,))
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.operator import check_dtype
 from tensocket_core.geometry import coalesce, contiguous_strides, element_strides, normalize_axis
 from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
@@ -98,54 +98,54 @@ class SoftmaxLike(LadderOperator):
 
     def compose(self, call: Signature) -> Callable[..., Any]:
         """Return the general closure; with a code generator, it does nothing but launch one kernel."""
-        return private(self.name, partial(self.run, call.entry))
+        return private(self.name, partial(self.run, call.state))
 
     def replays(self, call: Signature) -> bool:
         """True: with a code generator, a call is one launch."""
         return True
 
-    def direct(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+    def host_path(self, key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return a shortcut for ``name(input, dim, *, dtype)`` on a host-resident device; recorded calls have none."""
         bits = key & DTYPE_MASK
         if key & (AUTOGRAD | DIM0) or bits & (bits - 1):
             return None
         dtype = DTYPE_OF[bits]
-        kernel = entry.runtime.kernels.find(self.name, dtype.name, direct=True)
+        kernel = state.runtime.kernels.find(self.name, dtype.name, direct=True)
         if kernel is None:
             return None
         along = _along_last(kernel)
         if not entries.served(dtype):
-            return host_paths.row(kernel, ArrayEntry(along.run, along.limit), key, general)
-        accumulator = accumulation_dtype(entry, dtype)
+            return host_paths.row(kernel, ArrayEntry(along.run, along.limit), key, next_path)
+        accumulator = accumulation_dtype(state, dtype)
 
         def build() -> EntryPlan:
             nest = row_nest(self.name, self.formula, ExprMath, [dtype], dtype, accumulator, 1, True, dtypes.int64)
             scalars = ("rows", "columns", "columns", 1, "columns", 1)
             return EntryPlan(nest, (dtype,), dtype, "same", scalars, limit=_FEW)
 
-        last = entries.array_entry(self, entry, (dtype,), along, build, partial(
-            _compiled, entry, along, (self.name, dtype, accumulator, 1, True, False, dtypes.int64), build))
-        slower = host_paths.row(kernel, last, key, general)
+        last = entries.array_entry(self, state, (dtype,), along, build, partial(
+            _compiled, state, along, (self.name, dtype, accumulator, 1, True, False, dtypes.int64), build))
+        slower = host_paths.row(kernel, last, key, next_path)
         spec = EntrySpec((dtype,), key, lambda: replace(build(), trailing=(LAST_DIM, None)))
-        return entries.build_entry(self, key, entry, spec, slower) or slower
+        return entries.build_entry(self, key, state, spec, slower) or slower
 
     def planned_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the closure over plans; its last argument is the dimension, before it come numbers."""
-        if call.entry.runtime.target is None:
+        if call.state.runtime.target is None:
             return None
         numbers = len(self.schema.names) - self.count - 1
         roles: list[Role] = [*[tensor_only] * self.count, *[float] * numbers, STATIC]
-        return planned(call.entry, roles, partial(self._plan_of_call, call.entry), next_path)
+        return planned(call.state, roles, partial(self._plan_of_call, call.state), next_path)
 
-    def _plan_of_call(self, entry: DeviceEntry, args: tuple[Any, ...], arrays: list[Any]) -> Plan | None:
+    def _plan_of_call(self, state: DeviceState, args: tuple[Any, ...], arrays: list[Any]) -> Plan | None:
         given = [own(self.label, x) for x in args[:self.count]]
         shape = arrays[0].shape
         if kind_letter(given[0].dtype) != "f" or not shape or 0 in shape or any(
                 x._array is not array for x, array in zip(given, arrays, strict=True)):
             return None
-        return self._plan(entry, given, args[-1], len(args) - self.count - 1)
+        return self._plan(state, given, args[-1], len(args) - self.count - 1)
 
-    def run(self, entry: DeviceEntry, *args: Any) -> Any:
+    def run(self, state: DeviceState, *args: Any) -> Any:
         """Check, then run a host kernel or the formula over public operators. The last argument is the dimension."""
         inputs, numbers, dim = list(args[:self.count]), args[self.count:-1], args[-1]
         dtype, shape = inputs[0].dtype, inputs[0]._array.shape
@@ -154,15 +154,15 @@ class SoftmaxLike(LadderOperator):
                                  f"{self.label} is defined for floating-point dtypes",
                                  "pass dtype=, or convert with .to(dtype)")
         axis = normalize_axis(self.label, dim, len(shape))
-        check_dtype(self.label, entry, dtype)
-        runtime = entry.runtime
+        check_dtype(self.label, state, dtype)
+        runtime = state.runtime
         arrays = [x._array for x in inputs]
         if runtime.profile.host_resident and runtime.target is None and shape:
             kernel = runtime.kernels.find(self.name, dtype.name, direct=True)
             if kernel is not None and (kernel.limit is None or arrays[0].size <= kernel.limit):
-                return wrap(host_kernels.quietly(kernel)(*arrays, *numbers, axis), entry.key | dtype_bit(dtype))
+                return wrap(host_kernels.quietly(kernel)(*arrays, *numbers, axis), state.key | dtype_bit(dtype))
         if 0 in shape:  # rows without elements have no largest one, which formulas ask for
-            return wrap(runtime.empty(shape, dtype, entry.stream), entry.key | dtype_bit(dtype))
+            return wrap(runtime.empty(shape, dtype, state.stream), state.key | dtype_bit(dtype))
         return self._decomposed(inputs, numbers, axis)
 
     def _decomposed(self, inputs: list[Any], numbers: tuple[float, ...], axis: int) -> Any:
@@ -170,11 +170,11 @@ class SoftmaxLike(LadderOperator):
         inputs = [x.detach() for x in inputs]
         return self.formula(row, *[partial(_same, x) for x in inputs], *numbers)(None)
 
-    def _plan(self, entry: DeviceEntry, operands: list[Any], dim: int, numbers: int) -> Plan:
+    def _plan(self, state: DeviceState, operands: list[Any], dim: int, numbers: int) -> Plan:
         """Return the plan for operands with these layouts."""
         dtype, shape = operands[0].dtype, operands[0]._array.shape
         axis = normalize_axis(self.label, dim, len(shape))
-        check_dtype(self.label, entry, dtype)
+        check_dtype(self.label, state, dtype)
         strides = [contiguous_strides(shape), *[element_strides(x._array) for x in operands]]
         others = [k for k in range(len(shape)) if k != axis]
         sizes, steps = coalesce(tuple(shape[k] for k in others), [tuple(s[k] for k in others) for s in strides])
@@ -183,16 +183,16 @@ class SoftmaxLike(LadderOperator):
         # Rows that stand side by side: their first elements are neighbours.
         beside = not unit and rank > 0 and all(step[-1] == 1 for step in steps)
         reach = [sum((n - 1) * abs(s) for n, s in zip(shape, step, strict=True)) for step in strides]
-        index = index_dtype(entry, (math.prod(shape), *reach))
-        accumulator = accumulation_dtype(entry, dtype)
-        assert entry.runtime.target is not None
+        index = index_dtype(state, (math.prod(shape), *reach))
+        accumulator = accumulation_dtype(state, dtype)
+        assert state.runtime.target is not None
         kernel = program(
-            entry, (self.name, dtype, accumulator, rank, unit, beside, index),
+            state, (self.name, dtype, accumulator, rank, unit, beside, index),
             lambda: row_nest(self.name, self.formula, ExprMath, [dtype] * len(operands), dtype, accumulator, rank, unit,
                              index, numbers, beside),
-            pick_strategy(math.prod(sizes), shape[axis], entry.runtime.target))
+            pick_strategy(math.prod(sizes), shape[axis], state.runtime.target))
         scalars = (*sizes, shape[axis], *(s for step, last in zip(steps, along, strict=True) for s in (*step, last)))
-        return Plan(kernel, scalars, (Result(shape, dtype, entry.key | dtype_bit(dtype)),))
+        return Plan(kernel, scalars, (Result(shape, dtype, state.key | dtype_bit(dtype)),))
 
 
 def _along_last(kernel: Kernel) -> Kernel:
@@ -201,23 +201,23 @@ def _along_last(kernel: Kernel) -> Kernel:
     return Kernel(lambda x: run(x, x.ndim - 1), True, kernel.limit)
 
 
-def _compiled(entry: DeviceEntry, kernel: Kernel, key: Hashable, build: entries.Build) -> Kernel:
+def _compiled(state: DeviceState, kernel: Kernel, key: Hashable, build: entries.Build) -> Kernel:
     """``kernel(x)`` as a generated kernel for contiguous arrays, where the device makes one: it costs less than NumPy's
     five passes, also for a dozen elements.
     """
-    if entry.runtime.target is None:
+    if state.runtime.target is None:
         return kernel
     plan = build()
-    run = compiled(entry, key, lambda: plan.program, Strategy.SMALL)
+    run = compiled(state, key, lambda: plan.program, Strategy.SMALL)
     if run is None:  # NumPy serves as well
         return kernel
-    otherwise, empty, dtype = kernel.run, np.empty, plan.result.numpy
-    stream = entry.runtime.default_stream
+    next_path, empty, dtype = kernel.run, np.empty, plan.result.numpy
+    stream = state.runtime.default_stream
 
     def along(x: Any) -> Any:
         shape = x.shape
         if not shape or not x.flags.c_contiguous:
-            return otherwise(x)
+            return next_path(x)
         columns = shape[-1]
         out = empty(shape, dtype)
         run((out, x), (x.size // columns, columns, columns, 1, columns, 1), stream)

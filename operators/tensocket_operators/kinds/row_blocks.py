@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.keys import dtype_bit
 from tensocket_core.launch.plan import Plan, Result
 from tensocket_core.launch.programs import program
@@ -68,12 +68,12 @@ class RowsAndColumnSums:
     formula: Callable[..., tuple[Any, ...]]
     sums: int
 
-    def plan(self, entry: DeviceEntry, operands: Sequence[tuple[DType, RowLayout] | None], shape: tuple[int, ...],
+    def plan(self, state: DeviceState, operands: Sequence[tuple[DType, RowLayout] | None], shape: tuple[int, ...],
              sizes: tuple[int, int], numbers: int, view: tuple[int, ...]) -> Plan:
         """Return the plan for contiguous arrays: the result, and the sums of ``sizes[1]`` elements each.
 
         Args:
-            entry: A processor.
+            state: A processor.
             operands: Dtypes of the operands, and how they lie; the first one is full. The plan takes no arrays for
                 operands that are None.
             shape: Shape of the result, whose dtype is the first operand's.
@@ -83,13 +83,13 @@ class RowsAndColumnSums:
         """
         assert operands[0] is not None
         (rows, length), dtype = sizes, operands[0][0]
-        work, accumulator, lying = arithmetic_dtype(dtype), accumulation_dtype(entry, dtype), tuple(operands)
+        work, accumulator, lying = arithmetic_dtype(dtype), accumulation_dtype(state, dtype), tuple(operands)
         size = block_size(rows, length)
-        kernel = program(entry, (self.name, lying, accumulator, rows > size),
+        kernel = program(state, (self.name, lying, accumulator, rows > size),
                          lambda: _program(self, lying, accumulator, numbers, rows > size),
                          Strategy.SMALL if length <= _FEW else Strategy.GROUP)
-        total = Result((length,), work, entry.key | dtype_bit(work), None, view if view != (length,) else None)
-        results = Result(shape, dtype, entry.key | dtype_bit(dtype)), *[total] * self.sums
+        total = Result((length,), work, state.key | dtype_bit(work), None, view if view != (length,) else None)
+        results = Result(shape, dtype, state.key | dtype_bit(dtype)), *[total] * self.sums
         return Plan(kernel, (-(-rows // size), rows, length, size), results)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from tensocket_core.autograd.conjugate import wirtinger
 from tensocket_core.autograd.inference import COUNTER
 from tensocket_core.autograd.view_history import record_view
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.lazy import handle_with_bits
-from tensocket_core.dispatch.operator import Direct, Operator, check_dtype
+from tensocket_core.dispatch.operator import HostPath, Operator, check_dtype
 from tensocket_core.keys import AUTOGRAD, CONJ, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, NEG, SCALAR_MASK, dtype_bit
 from tensocket_core.launch.private import private
 from tensocket_core.launch.replay import replayed
@@ -45,32 +45,32 @@ class View(Operator):
         closure = super().recording(below, key)
         return closure if self.derivative is None else _noted(closure)
 
-    def how(self, entry: DeviceEntry, dtype: DType) -> str:
+    def how(self, state: DeviceState, dtype: DType) -> str:
         """``view``: no device runs anything."""
         return "view"
 
-    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+    def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
         """One closure for all devices: it works on handles."""
-        view = self.host if entry.runtime.profile.host_resident else self.view
+        view = self.host if state.runtime.profile.host_resident else self.view
         return self._viewer(view, key, key)
 
     def _viewer(self, view: Callable[..., Any], before: int, after: int) -> Callable[..., Any]:
         """Return the closure for two keys: of the tensor and of the view."""
         if (before | after) & LAZY:
-            general = view
+            next_path = view
 
             def view(array: Any, *args: Any) -> Any:
-                return handle_with_bits(general(handle_with_bits(array, before, 0), *args), 0, after)
+                return handle_with_bits(next_path(handle_with_bits(array, before, 0), *args), 0, after)
 
-        return viewer(view, after & ~(DIM0 | SCALAR_MASK), len(self.schema.parameters), self.otherwise)
+        return viewer(view, after & ~(DIM0 | SCALAR_MASK), len(self.schema.parameters), self.next_path)
 
-    def otherwise(self, input: Any, argument: Any) -> Any:
+    def next_path(self, input: Any, argument: Any) -> Any:
         """The result for an argument of a type that the view has no rule for; called while its error is handled."""
         raise
 
 
 def viewer(view: Callable[..., Any], key: int, arguments: int,
-           otherwise: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+           next_path: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """Return a closure that makes a view tensor on ``view(array, ...)``; written out for two arguments, the most common
     case.
 
@@ -85,9 +85,9 @@ def viewer(view: Callable[..., Any], key: int, arguments: int,
         try:
             array = view(a._array, argument)
         except ArgumentTypeError:
-            return otherwise(a, argument)
+            return next_path(a, argument)
         if array is None:
-            return otherwise(a, argument)
+            return next_path(a, argument)
         version = a._version_counter
         if version is None:
             version = a._version_counter = [0]
@@ -139,7 +139,7 @@ class LazyView(View):
         super().__init__(schema, doc, lambda array: array, **record)
         self.bits = bits
 
-    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+    def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
         """Return the closure of a view whose key has the bits turned."""
         return self._viewer(self.view, key, key ^ self.bits)
 
@@ -160,7 +160,7 @@ class RetypedView(View):
         self.conjugates = conjugates
         self.refuses = refuses
 
-    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+    def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
         """Return the closure of a view whose key has the other dtype.
 
         Raises:
@@ -172,8 +172,8 @@ class RetypedView(View):
                              "whose elements are not in memory", "call resolve_conj() or resolve_neg(), which copy")
         bits = key & DTYPE_MASK
         dtype = self.dtypes[DTYPE_OF[bits]]
-        check_dtype(self.name, entry, dtype)
-        view = self.host if entry.runtime.profile.host_resident else self.view
+        check_dtype(self.name, state, dtype)
+        view = self.host if state.runtime.profile.host_resident else self.view
         after = key & ~(bits | CONJ) | dtype_bit(dtype)
         return self._viewer(view, key, after ^ NEG if key & CONJ and self.conjugates else after)
 
@@ -198,31 +198,36 @@ def _noted(record: Callable[..., Any]) -> Callable[..., Any]:
 
 class Custom(Operator):
     """An operator run by one function over tensors: ``function(entry, *args)``. Recording is this record's business;
-    the function itself works on handles or detached tensors. ``direct`` and ``replayable`` are as in composites.
+    the function itself works on handles or detached tensors. ``host_path`` and ``replayable`` are as in composites.
     """
 
     kind = "custom"
 
-    def __init__(self, schema: str, doc: str, run: Callable[..., Any], direct: Direct | None = None,
+    def __init__(self, schema: str, doc: str, run: Callable[..., Any], host_path: HostPath | None = None,
                  replayable: bool = False, **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.run = run
-        self.direct = direct
+        self.host_path = host_path
         self.replayable = replayable
 
-    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+    def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
         """Return the function with its device, behind its host path and replays."""
-        return self.rungs(key, entry)[0][1]
+        return self.rungs(key, state)[0][1]
 
-    def rungs(self, key: int, entry: DeviceEntry) -> list[tuple[str, Callable[..., Any]]]:
+    def how(self, state: DeviceState, dtype: DType) -> str:
+        """Return the fastest path, if it is not the function itself."""
+        name = self.rungs(state.key | dtype_bit(dtype), state)[0][0]
+        return super().how(state, dtype) if name == "compose" else name
+
+    def rungs(self, key: int, state: DeviceState) -> list[tuple[str, Callable[..., Any]]]:
         """Return the replay, the host path and the function, without those that do not exist."""
-        found = [("compose", private(self.name, partial(self.run, entry)))]
-        if self.direct is not None and entry.runtime.profile.host_resident:
-            made = self.direct(key, entry, found[0][1])
+        found = [("compose", private(self.name, partial(self.run, state)))]
+        if self.host_path is not None and state.runtime.profile.host_resident:
+            made = self.host_path(key, state, found[0][1])
             if made is not None:
                 found.insert(0, ("host kernel", made))
         if self.replayable:
-            replay = replayed(entry, self.schema.tensors, len(self.schema.names), found[0][1])
+            replay = replayed(state, self.schema.tensors, len(self.schema.names), found[0][1])
             if replay is not found[0][1]:
                 found.insert(0, ("replay", replay))
         return found

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tensocket_core.device import BY_KEY, default_entry
+from tensocket_core.device import BY_KEY, default_state
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.fallback import with_alternatives
@@ -126,8 +126,8 @@ class LibraryOperator(Operator):
         """Return the kernel for all devices, the composed function, or alternatives; raise an error if none exists."""
         if self.body is not None:
             return self.body
-        entry = BY_KEY.get(key & DEVICE_MASK)
-        device = "" if entry is None else entry.device.type
+        state = BY_KEY.get(key & DEVICE_MASK)
+        device = "" if state is None else state.device.type
         if self.explicit is not None and not (self.custom and device == "meta"):
             return self.explicit
         if not key & DEVICE_MASK:
@@ -136,7 +136,7 @@ class LibraryOperator(Operator):
 
     def _on_default(self, *args: Any) -> Any:
         """Run a call without tensors on the default device."""
-        device = default_entry().device.type
+        device = default_state().device.type
         return (self.overrides.get(device) or self._missing(device))(*args)
 
     def _missing(self, device: str) -> Callable[..., Any]:
@@ -148,11 +148,11 @@ class LibraryOperator(Operator):
         raise UnsupportedOperator(self.name, f"a call on {device}", "no kernel is registered for this device",
                                   "register one with register_kernel, or a decomposition")
 
-    def how(self, entry: Any, dtype: Any) -> str:
+    def how(self, state: Any, dtype: Any) -> str:
         """Return ``registered``, ``composite`` or ``none``."""
         if self.body is not None:
             return "composite"
-        return "registered" if self.explicit or entry.device.type in self.overrides else "none"
+        return "registered" if self.explicit or state.device.type in self.overrides else "none"
 
 
 def _as_list(value: Any) -> Any:

@@ -202,7 +202,7 @@ def _check_phases(operator: str, phases: Any) -> None:
     Raises:
         AutogradError: The loss changes, so it has no derivative.
     """
-    if phases._entry.holds_data and any_true(phases.abs() > _PHASES):
+    if phases._device_state.holds_data and any_true(phases.abs() > _PHASES):
         raise AutogradError(operator, "a loss that depends on the phases of its vectors",
                             "vectors are unique up to a factor of length 1, so that such a loss is ill-defined",
                             "use functions of them that do not, such as absolute values or projectors")

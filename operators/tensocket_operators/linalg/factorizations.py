@@ -45,7 +45,7 @@ def check_info(operator: str, info: Any, what: str) -> None:
     Raises:
         LinAlgError: An element of ``info`` is not 0.
     """
-    if not info.numel() or not info._entry.holds_data:
+    if not info.numel() or not info._device_state.holds_data:
         return
     worst = value_range(info.abs())[1]
     if worst:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.operator import Operator, check_dtype
 from tensocket_core.geometry import Shape, broadcast_shapes, coalesce, element_strides, expand
 from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
-from tensocket_core.launch import host_kernels as direct
+from tensocket_core.launch import host_kernels
 from tensocket_core.launch.entries import build_product
 from tensocket_core.launch.primitives import primitive
 from tensocket_core.launch.private import private
@@ -35,24 +35,24 @@ class MatMul(Operator):
 
     kind = "matmul"
 
-    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+    def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
         """Return the general closure, or for a dtype with native products an entry that falls back to it."""
-        slow = private(self.name, partial(self.run, entry))
+        next_path = private(self.name, partial(self.run, state))
         dtype = NATIVE.get(key & (DTYPE_MASK | AUTOGRAD | DIM0))
-        return slow if dtype is None or not entry.runtime.profile.host_resident else build_product(
-            "product", entry, dtype, key, slow)
+        return next_path if dtype is None or not state.runtime.profile.host_resident else build_product(
+            "product", state, dtype, key, next_path)
 
-    def run(self, entry: DeviceEntry, input: Any, other: Any) -> Any:
+    def run(self, state: DeviceState, input: Any, other: Any) -> Any:
         """Check the operands, compute and wrap the product."""
         dtype = input.dtype
         if other.dtype is not dtype:
             raise DtypeError(self.name, f"{dtype.name} and {other.dtype.name}", "both operands have one dtype",
                              "convert one of them with .to(dtype)")
-        check_dtype(self.name, entry, dtype)
+        check_dtype(self.name, state, dtype)
         if dtype.kind == "bool":
             raise UnsupportedDtype(
                 self.name,
-                f"bool on {entry.device}",
+                f"bool on {state.device}",
                 "matrix products are defined for numbers",
                 "convert with .to(dtype)",
             )
@@ -65,33 +65,33 @@ class MatMul(Operator):
             raise ShapeError(self.name, f"shapes {list(x.shape)} and {list(y.shape)}",
                              "the last size of the first must equal the second-to-last of the second",
                              "transpose or reshape one of them")
-        key = entry.key | dtype_bit(dtype)
-        runtime = entry.runtime
+        key = state.key | dtype_bit(dtype)
+        runtime = state.runtime
         batch = broadcast_shapes(self.name, [x.shape[:-2], y.shape[:-2]])
         kernel = runtime.kernels.find(self.name, dtype.name, direct=True) if runtime.profile.host_resident else None
         if kernel is not None:
-            run = direct.quietly(kernel)
+            run = host_kernels.quietly(kernel)
             few = x.size + y.size < _FEW
             return wrap(run(x, y) if few else call_pooled(self.name, run, x, y), key)
         shape = (*batch, x.shape[-2], y.shape[-1])
-        out = runtime.empty(shape, dtype, entry.stream)
+        out = runtime.empty(shape, dtype, state.stream)
         if dtype.is_complex and runtime.kernels.find(self.name, dtype.name, direct=False) is None:
-            return self._by_parts(entry, input.detach(), other.detach(), wrap(out, key))
+            return self._by_parts(state, input.detach(), other.detach(), wrap(out, key))
         if 0 not in shape:
-            self._run(entry, out, expand(x, (*batch, *x.shape[-2:])), expand(y, (*batch, *y.shape[-2:])), dtype)
+            self._run(state, out, expand(x, (*batch, *x.shape[-2:])), expand(y, (*batch, *y.shape[-2:])), dtype)
         return wrap(out, key)
 
-    def _by_parts(self, entry: DeviceEntry, input: Any, other: Any, out: Any) -> Any:
+    def _by_parts(self, state: DeviceState, input: Any, other: Any, out: Any) -> Any:
         """Compute a complex product as four real ones."""
         (a, b), (c, d) = ((x.real.contiguous(), x.imag.contiguous()) for x in (input, other))
-        out.real.copy_(self.run(entry, a, c) - self.run(entry, b, d))
-        out.imag.copy_(self.run(entry, a, d) + self.run(entry, b, c))
+        out.real.copy_(self.run(state, a, c) - self.run(state, b, d))
+        out.imag.copy_(self.run(state, a, d) + self.run(state, b, c))
         return out
 
-    def _run(self, entry: DeviceEntry, out: Any, x: Any, y: Any, dtype: DType) -> None:
-        runtime = entry.runtime
+    def _run(self, state: DeviceState, out: Any, x: Any, y: Any, dtype: DType) -> None:
+        runtime = state.runtime
         if runtime.target is None or runtime.kernels.find(self.name, dtype.name, direct=False) is not None:
-            primitive(self.name, entry, "matmul", dtype)([out], [x, y], (), entry.stream)
+            primitive(self.name, state, "matmul", dtype)([out], [x, y], (), state.stream)
             return
         depth = x.shape[-1]
         batch: Shape
@@ -99,8 +99,8 @@ class MatMul(Operator):
         x_steps, y_steps = (*x_batch, *element_strides(x)[-2:]), (*y_batch, *element_strides(y)[-2:])
         if out.ndim == 2:
             batch, x_steps, y_steps = (), element_strides(x), element_strides(y)
-        index = index_dtype(entry, (out.size, x.size, y.size, _reach(x), _reach(y)))
-        launch(entry, (self.name, dtype, len(batch), index), lambda: matmul_nest(dtype, len(batch), index),
+        index = index_dtype(state, (out.size, x.size, y.size, _reach(x), _reach(y)))
+        launch(state, (self.name, dtype, len(batch), index), lambda: matmul_nest(dtype, len(batch), index),
                Strategy.SERIAL, [out, x, y], [*batch, *out.shape[-2:], depth, *x_steps, *y_steps])
 
 

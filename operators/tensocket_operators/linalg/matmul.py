@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
-from tensocket_core.dispatch.operator import Direct
+from tensocket_core.dispatch.operator import HostPath
 from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
 from tensocket_core.launch.entries import build_product
 from tensocket_plugins.contract.dtypes import DType, bfloat16, float16, float32, float64
@@ -17,7 +17,7 @@ from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.kit import host_linalg
 
 from ..kinds.composite import composite
-from . import small_products as direct_products
+from . import small_products as small_products
 from .kind import MatMul
 
 product: Final[MatMul] = MatMul(
@@ -31,7 +31,8 @@ product: Final[MatMul] = MatMul(
 )
 
 
-def _product_direct(fits: Callable[[Any, Any], bool], recordable: Callable[[Any, Any], bool] | None = None) -> Direct:
+def _product_host_path(fits: Callable[[Any, Any], bool], recordable: Callable[[Any, Any],
+                                                                              bool] | None = None) -> HostPath:
     """Return a shortcut to the host's library for matrices of one dtype; recorded calls go to the record.
 
     Args:
@@ -39,14 +40,14 @@ def _product_direct(fits: Callable[[Any, Any], bool], recordable: Callable[[Any,
         recordable: Whether the record can multiply them; None for never.
     """
 
-    def make(key: int, entry: DeviceEntry, body: Any) -> Any:
-        kernel = _kernel("matmul", key, entry)
+    def make(key: int, state: DeviceState, body: Any) -> Any:
+        kernel = _kernel("matmul", key, state)
         if kernel is None:
             return None
         if not key & AUTOGRAD:
-            slow = direct_products.product(kernel, key, fits, body)
-            return slow if recordable is None or fits is _same_batch else build_product(
-                body.__name__, entry, _MULTIPLIED[key & DTYPE_MASK], key, slow)
+            next_path = small_products.product(kernel, key, fits, body)
+            return next_path if recordable is None or fits is _same_batch else build_product(
+                body.__name__, state, _MULTIPLIED[key & DTYPE_MASK], key, next_path)
         if recordable is None:
             return None
         recorded = product.below(key)
@@ -55,10 +56,10 @@ def _product_direct(fits: Callable[[Any, Any], bool], recordable: Callable[[Any,
     return make
 
 
-def _kernel(operator: str, key: int, entry: DeviceEntry) -> Kernel | None:
+def _kernel(operator: str, key: int, state: DeviceState) -> Kernel | None:
     """Return the host's kernel for a key of one dtype."""
     dtype = _MULTIPLIED.get(key & DTYPE_MASK)
-    return None if key & DIM0 or dtype is None else entry.runtime.kernels.find(operator, dtype.name, direct=True)
+    return None if key & DIM0 or dtype is None else state.runtime.kernels.find(operator, dtype.name, direct=True)
 
 
 def _batches(x: Any, y: Any) -> bool:
@@ -89,7 +90,7 @@ _MULTIPLIED: Final[dict[int, DType]] = {dtype_bit(dtype): dtype for dtype in (fl
 
 
 @composite("matmul(Tensor input, Tensor other) -> Tensor", dunder=("__matmul__", "__rmatmul__"),
-           direct=_product_direct(_any, _batches))
+           host_path=_product_host_path(_any, _batches))
 def matmul(input: Any, other: Any) -> Any:
     """Multiply matrices; vectors are a row on the left and a column on the right, leading dimensions are batches."""
     left, right = input.ndim, other.ndim
@@ -107,14 +108,14 @@ def matmul(input: Any, other: Any) -> Any:
     return result.reshape((*shape[:-2], *(shape[-2:-1] if left > 1 else ()), *(shape[-1:] if right > 1 else ())))
 
 
-@composite("mm(Tensor input, Tensor mat2) -> Tensor", direct=_product_direct(_matrices, _matrices))
+@composite("mm(Tensor input, Tensor mat2) -> Tensor", host_path=_product_host_path(_matrices, _matrices))
 def mm(input: Any, mat2: Any) -> Any:
     """Multiply two matrices."""
     _ranks("mm", input, mat2, 2)
     return call(product, input, mat2)
 
 
-@composite("bmm(Tensor input, Tensor mat2) -> Tensor", direct=_product_direct(_same_batch, _same_batch))
+@composite("bmm(Tensor input, Tensor mat2) -> Tensor", host_path=_product_host_path(_same_batch, _same_batch))
 def bmm(input: Any, mat2: Any) -> Any:
     """Multiply two batches of matrices."""
     _ranks("bmm", input, mat2, 3)
@@ -128,7 +129,7 @@ def bmm(input: Any, mat2: Any) -> Any:
     return call(product, input, mat2)
 
 
-@composite("mv(Tensor input, Tensor vec) -> Tensor", direct=_product_direct(_vector))
+@composite("mv(Tensor input, Tensor vec) -> Tensor", host_path=_product_host_path(_vector))
 def mv(input: Any, vec: Any) -> Any:
     """Multiply a matrix by a vector."""
     if input.ndim != 2 or vec.ndim != 1:
@@ -141,19 +142,19 @@ def mv(input: Any, vec: Any) -> Any:
     return input.matmul(vec)
 
 
-@composite("dot(Tensor input, Tensor tensor) -> Tensor", direct=_product_direct(_vectors))
+@composite("dot(Tensor input, Tensor tensor) -> Tensor", host_path=_product_host_path(_vectors))
 def dot(input: Any, tensor: Any) -> Any:
     """Return the inner product of two vectors."""
     _ranks("dot", input, tensor, 1)
     return input.matmul(tensor)
 
 
-def _affine_direct(key: int, entry: DeviceEntry, body: Any) -> Any:
-    kernel = None if key & AUTOGRAD else _kernel("linear", key, entry)
+def _affine_host_path(key: int, state: DeviceState, body: Any) -> Any:
+    kernel = None if key & AUTOGRAD else _kernel("linear", key, state)
     if kernel is None:
         return None
-    slow = direct_products.affine(kernel, key, body)
-    return build_product("linear", entry, _MULTIPLIED[key & DTYPE_MASK], key, slow, affine=True)
+    next_path = small_products.affine(kernel, key, body)
+    return build_product("linear", state, _MULTIPLIED[key & DTYPE_MASK], key, next_path, affine=True)
 
 
 def _weight_gradient(grad: Any, input: Any, shape: Any) -> Any:
@@ -169,7 +170,7 @@ def _weight_gradient(grad: Any, input: Any, shape: Any) -> Any:
     "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
     method=False,
     namespace="nn.functional",
-    direct=_affine_direct,
+    host_path=_affine_host_path,
     derivative=Derivative(
         input=lambda grad, weight: grad.matmul(weight) if weight.ndim == 2 else grad.unsqueeze(-1) * weight,
         weight=lambda grad, input, weight_shape: _weight_gradient(grad, input, weight_shape),

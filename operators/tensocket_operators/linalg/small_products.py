@@ -14,18 +14,18 @@ from tensocket_plugins.kit.host_kernels_quiet import quiet
 _new = object.__new__
 
 
-def product(kernel: Kernel, key: int, fits: Callable[[Any, Any], bool], general: Closure) -> Closure:
-    """Return a closure that runs ``kernel(x, y)`` if ``fits(x, y)`` allows the shapes, else ``general``."""
+def product(kernel: Kernel, key: int, fits: Callable[[Any, Any], bool], next_path: Closure) -> Closure:
+    """Return a closure that runs ``kernel(x, y)`` if ``fits(x, y)`` allows the shapes, else ``next_path``."""
     run = quiet(kernel.run, 2)
 
     def direct_product(a: Any, b: Any) -> Any:
         x, y = a._array, b._array
         if not fits(x, y):
-            return general(a, b)
+            return next_path(a, b)
         try:
             r = run(x, y)
         except REFUSED:
-            return general(a, b)
+            return next_path(a, b)
         t = _new(Tensor)
         t._array = r
         t._key = key if r.shape else key | DIM0
@@ -35,18 +35,18 @@ def product(kernel: Kernel, key: int, fits: Callable[[Any, Any], bool], general:
     return direct_product
 
 
-def affine(kernel: Kernel, key: int, general: Closure) -> Closure:
+def affine(kernel: Kernel, key: int, next_path: Closure) -> Closure:
     """Return a closure for ``input @ weight.T + bias`` with ``kernel(x, weight, bias)``; the input is at least 2-D."""
     run = quiet(kernel.run, 3)
 
     def direct_affine(a: Any, weight: Any, bias: Any = None) -> Any:
         x, w = a._array, weight._array
         if x.ndim < 2 or w.ndim != 2:
-            return general(a, weight, bias)
+            return next_path(a, weight, bias)
         try:
             r = run(x, w, None if bias is None else bias._array)
         except REFUSED:
-            return general(a, weight, bias)
+            return next_path(a, weight, bias)
         t = _new(Tensor)
         t._array = r
         t._key = key

@@ -112,7 +112,7 @@ def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     """Return the inverses of the matrices with Cholesky factors ``input``."""
     check_matrix("cholesky_inverse", input, square=True)
     diagonal = input.detach().diagonal(0, -2, -1)
-    if diagonal._entry.holds_data and any_true(diagonal == 0):
+    if diagonal._device_state.holds_data and any_true(diagonal == 0):
         raise LinAlgError("cholesky_inverse", "a factor with a zero on its diagonal", "such a matrix has no inverse",
                           "pass the result of cholesky")
     places = positions(input, input.shape[-1])

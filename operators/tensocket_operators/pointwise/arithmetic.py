@@ -126,7 +126,7 @@ def _no_zero_divisor(operator: str) -> Any:
         if not hasattr(divisor, "_key"):
             zero = as_number(divisor, compute) == 0
         else:
-            zero = divisor._entry.runtime.profile.host_resident and not divisor._array.all()
+            zero = divisor._device_state.runtime.profile.host_resident and not divisor._array.all()
         if zero:
             raise DtypeError(operator, f"{compute.name} by {0 if hasattr(divisor, '_key') else divisor!r}",
                              "integers have no quotient by zero", "convert to a floating-point dtype")

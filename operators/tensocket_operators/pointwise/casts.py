@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.dispatch.call import call
 from tensocket_core.formats import preserve_format
 from tensocket_core.strides import suggested_format
@@ -45,12 +45,12 @@ def to(
             copy, non_blocking = (arg, non_blocking) if type(args[position - 1]) is bool else (copy, arg)
         elif arg is not None:
             raise _refused(f"{type(arg).__name__} {arg!r}")
-    target = input._entry if device is None else open_entry(device)
+    target = input._device_state if device is None else open_device(device)
     wanted = input.dtype if dtype is None else as_dtype(dtype)
     if wanted is None:
         raise _refused(f"dtype {dtype!r}")
     keeps = memory_format is None or memory_format is preserve_format
-    if target is input._entry and wanted is input.dtype:
+    if target is input._device_state and wanted is input.dtype:
         if copy:
             return input.clone(memory_format=memory_format)
         return input if keeps else _laid_out(input, memory_format)

@@ -43,7 +43,7 @@ def _has_limit(limit: Any) -> None:
         raise ArgumentError("clamp", "min=None, max=None", "at least one limit is given", "pass min or max")
 
 
-def _where_direct(key: int, entry: Any, body: Any) -> Any:
+def _where_host_path(key: int, state: Any, body: Any) -> Any:
     """Return the record's closure if the key has bool and another dtype: a bool mask, and values of the other."""
     bits = key & DTYPE_MASK
     if not bits & _BOOL or bits == _BOOL or bits & _UINT8:
@@ -56,7 +56,7 @@ _UINT8: Final = dtype_bit(dtypes.uint8)
 
 
 @composite("where(Tensor condition, Operand? input=None, Operand? other=None) -> any", method=False,
-           direct=_where_direct)
+           host_path=_where_host_path)
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """Return ``input`` where the condition holds, else ``other``; of a condition alone, its positions as a tuple."""
     if input is None and other is None:
@@ -87,8 +87,8 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
                 "the value is a number or a 0-dimensional tensor",
                 "use where to choose between tensors",
             )
-        if value.dtype is not input.dtype and value._entry.runtime.profile.host_resident and not (
-                value._level or STATE.transforms or not value._entry.holds_data):
+        if value.dtype is not input.dtype and value._device_state.runtime.profile.host_resident and not (
+                value._level or STATE.transforms or not value._device_state.holds_data):
             check_range("masked_fill", value.item(), input.dtype)
         value = value.to(input.dtype)
     elif input.dtype.category < 2:

@@ -18,9 +18,9 @@ from ..kinds.composite import composite
 from ..kinds.inplace import Assign, check_parts, check_separate
 
 
-def _copy(entry: Any, target: Any, src: Any) -> None:
+def _copy(state: Any, target: Any, src: Any) -> None:
     if not hasattr(src, "_key"):
-        fill_array("copy_", entry, target._array, src, target.dtype)
+        fill_array("copy_", state, target._array, src, target.dtype)
         return
     shape = target._array.shape
     if broadcast_shapes("copy_", [shape, src._array.shape]) != shape:
@@ -31,24 +31,24 @@ def _copy(entry: Any, target: Any, src: Any) -> None:
             "reshape src",
         )
     array, dtype = src._array, src.dtype
-    if src._entry is entry:
+    if src._device_state is state:
         if array.size != 1:  # one element is read before it is written
             check_parts("copy_", target, (src,))
         if partly_shared(array, target._array):
-            array = converted(entry, array, dtype, dtype)
-        copy_elements(entry, target._array, target.dtype, array, dtype)
+            array = converted(state, array, dtype, dtype)
+        copy_elements(state, target._array, target.dtype, array, dtype)
         return
     if (
         dtype is target.dtype
         and array.shape == shape
         and contiguous(target._array)
         and contiguous(array)
-        and src._entry.runtime.profile.host_resident
+        and src._device_state.runtime.profile.host_resident
     ):
         if array.size:
-            copy_arrays(entry, target._array, array)
+            copy_arrays(state, target._array, array)
         return
-    copy_elements(entry, target._array, target.dtype, to_device(array, dtype, src._entry, entry), dtype)
+    copy_elements(state, target._array, target.dtype, to_device(array, dtype, src._device_state, state), dtype)
 
 
 def _copied(grad: Any, wanted: Any) -> tuple[Any, Any]:
@@ -56,7 +56,7 @@ def _copied(grad: Any, wanted: Any) -> tuple[Any, Any]:
     return (grad.new_zeros(grad.shape) if wanted[0] else None), (grad if wanted[1] else None)
 
 
-def _fill(entry: Any, target: Any, value: Any) -> None:
+def _fill(state: Any, target: Any, value: Any) -> None:
     if hasattr(value, "_key") and value.ndim:
         raise ShapeError(
             "fill_",
@@ -65,7 +65,7 @@ def _fill(entry: Any, target: Any, value: Any) -> None:
             "use copy_ to write a tensor",
         )
     number = value.detach().to(target.dtype).item() if hasattr(value, "_key") else value
-    fill_array("fill_", entry, target._array, number, target.dtype)
+    fill_array("fill_", state, target._array, number, target.dtype)
 
 
 def _marked(grad: Any, index: Any) -> Any:
@@ -79,13 +79,13 @@ def _marked(grad: Any, index: Any) -> Any:
 copy_: Final = Assign(
     "copy_(Tensor! input, Operand src, bool non_blocking=False) -> Tensor",
     "Elements of src, converted and moved, in place.",
-    lambda entry, target, src, non_blocking=False: _copy(entry, target, src),
+    lambda state, target, src, non_blocking=False: _copy(state, target, src),
     derivative=Derivative(lambda grad, wanted: _copied(grad, wanted)).of_overwriting(),
 )
 basic_put_: Final = Assign(
     "basic_put_(Tensor! input, any index, Tensor src) -> Tensor",
     "Elements of src at a basic index, in place.",
-    lambda entry, target, index, src: _copy(entry, target.detach().basic_index(index), src),
+    lambda state, target, index, src: _copy(state, target.detach().basic_index(index), src),
     method=False,
     derivative=Derivative(
         input=lambda grad, index: grad.masked_fill(_marked(grad, index), 0),

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.keys import DTYPE_MASK, SCALAR, SCALAR_MASK, dtype_bit
 from tensocket_plugins.contract import dtypes
@@ -76,11 +76,11 @@ _POWERS: Final[dict[float, Callable[..., Any]]] = {
 class _Power(PointwiseWithConstants):
     """Record of powers; bools are defined for the exponents True and False."""
 
-    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+    def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
         """Return the closure for a key without layers, on one device."""
         if key & DTYPE_MASK == dtype_bit(bool_) and key & SCALAR_MASK == SCALAR[bool]:
             return lambda input, exponent: input.clone() if exponent else input.logical_or(input.logical_not())
-        return super().build(key, entry)
+        return super().build(key, state)
 
 
 pow: Final = _Power(

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.fallback import note_host_operator
 from tensocket_core.dispatch.modes import ACTIVE, as_leaf
 from tensocket_core.formats import contiguous_format, preserve_format
@@ -38,8 +38,8 @@ def _random(
     requires_grad: bool,
     generator: Generator | None,
 ) -> Any:
-    chosen, entry = options(operator, dtype, generator.device if device is None and generator is not None else device)
-    result = floats(operator, formulas, shape_of(operator, size), chosen, entry, generator)
+    chosen, state = options(operator, dtype, generator.device if device is None and generator is not None else device)
+    result = floats(operator, formulas, shape_of(operator, size), chosen, state, generator)
     return as_leaf(result) if requires_grad else result
 
 
@@ -66,7 +66,7 @@ def _floats_like(draw: Callable[..., Any], formulas: tuple[Formula, Formula], in
     """Return ``drawn_like`` of floats, faster where no argument asks for anything but the properties of ``input``."""
     if ACTIVE or dtype or device or memory_format or input._key & WRAPPER or not contiguous(input._array):
         return drawn_like(draw, input, dtype, device, requires_grad, memory_format)
-    drawn = floats(draw.__name__, formulas, input._array.shape, input.dtype, input._entry, None)
+    drawn = floats(draw.__name__, formulas, input._array.shape, input.dtype, input._device_state, None)
     return as_leaf(drawn) if requires_grad else drawn
 
 
@@ -115,14 +115,14 @@ def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: G
         raise ArgumentError("randint", f"low={low}, high={high}", "low is less than high", "exchange them")
     if not -INT_RANGE <= low < high <= INT_RANGE:
         raise ArgumentError("randint", f"low={low}, high={high}", "bounds are numbers of int64", "pass smaller ones")
-    chosen, entry = options(
+    chosen, state = options(
         "randint", dtype, generator.device if device is None and generator is not None else device, dtypes.int64
     )
     if chosen is not dtypes.int64 or low < -INT_RANGE or high > INT_RANGE:
         check_range("randint", low, chosen)
         check_range("randint", high - 1, chosen)
     shape = shape_of("randint", (size,))
-    result = whole_numbers(entry, shape, chosen, low, high, generator)
+    result = whole_numbers(state, shape, chosen, low, high, generator)
     result = result if result.dtype is chosen else result.to(chosen)
     return as_leaf(result) if requires_grad else result
 
@@ -173,10 +173,10 @@ def _ascending(keys: Any) -> Any:
     return np.argsort(keys, axis=-1, kind="stable") if tied else order
 
 
-def _order(entry: DeviceEntry, keys: Any) -> Any:
+def _order(state: DeviceState, keys: Any) -> Any:
     """Return ``_ascending`` of a long vector, on a processor: sort upper halves, then the few keys that share one."""
     upper = (keys >> 31).astype(np.uint32)
-    order = sorted_positions(entry, upper, dtypes.uint32, 0, False)
+    order = sorted_positions(state, upper, dtypes.uint32, 0, False)
     ranked = upper[order]
     tied = np.flatnonzero(ranked[1:] == ranked[:-1])
     if tied.size:
@@ -194,31 +194,31 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
                     requires_grad=requires_grad)
     if n < 0:
         raise ArgumentError("randperm", f"n={n}", "n is not negative", "pass a non-negative number")
-    chosen, entry = options(
+    chosen, state = options(
         "randperm", dtype, generator.device if device is None and generator is not None else device, dtypes.int64
     )
     check_range("randperm", n - 1, chosen)
     if chosen in EXACT and n - 1 > EXACT[chosen]:
         raise ArgumentError("randperm", f"n={n} for {chosen.name}", "the dtype holds all numbers below n",
                             "use a wider dtype")
-    if not entry.holds_data:
-        return finish(entry.runtime.empty((n,), chosen, entry.stream), chosen, entry, requires_grad)
+    if not state.holds_data:
+        return finish(state.runtime.empty((n,), chosen, state.stream), chosen, state, requires_grad)
 
     def draw(lead: tuple[int, ...]) -> Any:
-        keys = wrap(draw_array("bits", bits64, entry, (*lead, n), dtypes.int64, 2, generator),
-                            entry.key | dtype_bit(dtypes.int64))
-        if not entry.runtime.profile.host_resident:
-            if entry.runtime.target is not None:
-                order = sorted_positions(entry, keys._array, dtypes.int64, len(lead), False)
-                array = order if chosen is dtypes.int64 else converted(entry, order, dtypes.int64, chosen)
-                return wrap(array, entry.key | dtype_bit(chosen))
+        keys = wrap(draw_array("bits", bits64, state, (*lead, n), dtypes.int64, 2, generator),
+                            state.key | dtype_bit(dtypes.int64))
+        if not state.runtime.profile.host_resident:
+            if state.runtime.target is not None:
+                order = sorted_positions(state, keys._array, dtypes.int64, len(lead), False)
+                array = order if chosen is dtypes.int64 else converted(state, order, dtypes.int64, chosen)
+                return wrap(array, state.key | dtype_bit(chosen))
             note_host_operator("randperm", keys)
-        elif not lead and n >= _MANY and _SORTED.of(entry):
-            return from_values(_order(entry, keys._host()), chosen, entry)
+        elif not lead and n >= _MANY and _SORTED.of(state):
+            return from_values(_order(state, keys._host()), chosen, state)
         order = call_pooled("randperm", _ascending, keys._host())
-        if chosen is dtypes.int64 and entry.runtime.profile.host_resident:
+        if chosen is dtypes.int64 and state.runtime.profile.host_resident:
             return wrap(order, keys._key)
-        return from_values(order, chosen, entry)
+        return from_values(order, chosen, state)
 
     result = through_transforms("randperm", draw)
     return as_leaf(result) if requires_grad else result

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.device import DeviceEntry, entries, open_entry
+from tensocket_core.device import DeviceState, device_states, open_device
 from tensocket_core.launch.fill import from_values
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -30,7 +30,7 @@ class Generator:
     """
 
     def __init__(self, device: Any = None) -> None:
-        self._entry = open_entry(device)
+        self._device_state = open_device(device)
         self._seed = _PROCESS_SEED[0]
         self._offset = 0
         self._lock = held_over_forks(threading.Lock(), Rank.LEAVES)
@@ -38,14 +38,14 @@ class Generator:
     @property
     def device(self) -> Any:
         """The device that uses its numbers."""
-        return self._entry.device
+        return self._device_state.device
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _generator_at, (self._entry.device, self._seed, self._offset)
+        return _generator_at, (self._device_state.device, self._seed, self._offset)
 
     def clone_state(self) -> Generator:
         """Return another generator at the same position."""
-        return _generator_at(self._entry.device, self._seed, self._offset)
+        return _generator_at(self._device_state.device, self._seed, self._offset)
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of ``seed``.
@@ -72,7 +72,7 @@ class Generator:
     def get_state(self) -> Any:
         """Return seed and position, as a tensor of 16 bytes on the host."""
         words = np.array([self._seed, self._offset], np.uint64)
-        return from_values(words.view(np.uint8), dtypes.uint8, open_entry(None))
+        return from_values(words.view(np.uint8), dtypes.uint8, open_device(None))
 
     def set_state(self, state: Any) -> Generator:
         """Go to a position that ``get_state`` returned.
@@ -122,12 +122,12 @@ def _generator_at(device: Any, seed: int, offset: int) -> Generator:
 _GENERATORS: Final[dict[int, Generator]] = {}
 
 
-def generator_of(entry: DeviceEntry) -> Generator:
+def generator_of(device_state: DeviceState) -> Generator:
     """Return the generator that a device's random operators use."""
-    generator = _GENERATORS.get(entry.key)
+    generator = _GENERATORS.get(device_state.key)
     if generator is None:
         with _LOCK:
-            generator = _GENERATORS.setdefault(entry.key, Generator(entry.device))
+            generator = _GENERATORS.setdefault(device_state.key, Generator(device_state.device))
     return generator
 
 
@@ -138,10 +138,10 @@ def manual_seed(seed: int) -> Generator:
         ArgumentError: The seed does not fit 64 bits.
     """
     seed = int(seed)
-    first = generator_of(open_entry(None)).manual_seed(seed)
+    first = generator_of(open_device(None)).manual_seed(seed)
     _PROCESS_SEED[0] = seed % _SEED_LIMIT
-    for entry in entries():
-        generator_of(entry).manual_seed(seed)
+    for device_state in device_states():
+        generator_of(device_state).manual_seed(seed)
     return first
 
 
@@ -154,14 +154,14 @@ def seed() -> int:
 
 def initial_seed() -> int:
     """Return the seed of the default device's generator."""
-    return generator_of(open_entry(None)).initial_seed()
+    return generator_of(open_device(None)).initial_seed()
 
 
 def get_rng_state() -> Any:
     """Return the state of the default device's generator."""
-    return generator_of(open_entry(None)).get_state()
+    return generator_of(open_device(None)).get_state()
 
 
 def set_rng_state(state: Any) -> None:
     """Set the state of the default device's generator."""
-    generator_of(open_entry(None)).set_state(state)
+    generator_of(open_device(None)).set_state(state)

@@ -36,7 +36,7 @@ def check_floats(operator: str, dtype: DType) -> None:
 def uniforms(input: Any, generator: Generator | None) -> Any:
     """Draw uniforms in [0, 1) of a tensor's shape, in the dtype that its device computes in; float32 for integers."""
     work = arithmetic_dtype(input.dtype) if input.dtype.is_floating_point else dtypes.float32
-    return floats("rand", UNIFORM, tuple(input.shape), work, input._entry, generator)
+    return floats("rand", UNIFORM, tuple(input.shape), work, input._device_state, generator)
 
 
 def uniform_(input: Any, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None,
@@ -55,7 +55,7 @@ def uniform_(input: Any, a: float = 0.0, b: float = 1.0, *, generator: Generator
                                 "the bounds and their distance are finite numbers of the dtype", "use a wider dtype")
     if drawn_in_place("uniform_", UNIFORM_SCALED, input, generator, (b - a, a)):
         return input
-    drawn = floats("rand", UNIFORM, tuple(input.shape), input.dtype, input._entry, generator)
+    drawn = floats("rand", UNIFORM, tuple(input.shape), input.dtype, input._device_state, generator)
     return input.copy_(drawn * (b - a) + a)
 
 
@@ -67,7 +67,8 @@ def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Gener
         )
     if drawn_in_place("normal_", NORMAL_SCALED, input, generator, (std, mean)):
         return input
-    return input.copy_(floats("randn", NORMAL, tuple(input.shape), input.dtype, input._entry, generator) * std + mean)
+    return input.copy_(floats("randn", NORMAL, tuple(input.shape), input.dtype, input._device_state,
+                              generator) * std + mean)
 
 
 def log_normal_(input: Any, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Any:
@@ -76,7 +77,7 @@ def log_normal_(input: Any, mean: float = 1.0, std: float = 2.0, *, generator: G
     if std <= 0:
         raise ArgumentError("log_normal_", f"std={std}", "a standard deviation is positive", "pass a positive number")
     work = arithmetic_dtype(input.dtype)
-    drawn = floats("randn", NORMAL, tuple(input.shape), work, input._entry, generator)
+    drawn = floats("randn", NORMAL, tuple(input.shape), work, input._device_state, generator)
     return input.copy_((drawn * std + mean).exp())
 
 
@@ -155,7 +156,7 @@ def _whole(operator: str, input: Any, low: int, high: int, generator: Generator 
         if high <= low:
             raise ArgumentError(operator, f"from={low}, to={high} in {dtype.name}", "from is less than to",
                                 "use a wider dtype")
-    return whole_numbers(input._entry, tuple(input.shape), dtype, low, high, generator)
+    return whole_numbers(input._device_state, tuple(input.shape), dtype, low, high, generator)
 
 
 def _check_bound(operator: str, name: str, bound: int, dtype: DType) -> None:
@@ -220,7 +221,7 @@ def checked_probability(operator: str, p: Any) -> Any:
         return p
     check_floats(operator, p.dtype)
     p = p.detach()
-    if p._entry.holds_data and p.numel() and any_true(~((p >= 0) & (p <= 1))):
+    if p._device_state.holds_data and p.numel() and any_true(~((p >= 0) & (p <= 1))):
         raise ArgumentError(operator, "a tensor with other numbers", "a probability lies between 0 and 1",
                             "pass probabilities")
     return p

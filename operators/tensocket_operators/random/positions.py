@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tensocket_core.device import entries
+from tensocket_core.device import device_states
 
 from .generator import generator_of
 
@@ -15,14 +15,14 @@ States = dict[int, tuple[int, int]]
 
 def rng_states() -> States:
     """Return the positions of the generators of all opened devices."""
-    return {entry.key: generator_of(entry).position for entry in entries()}
+    return {state.key: generator_of(state).position for state in device_states()}
 
 
 def go_to_states(states: States) -> None:
     """Move the generators to these positions; those of other devices stay where they are."""
-    for entry in entries():
-        if entry.key in states:
-            generator_of(entry).position = states[entry.key]
+    for state in device_states():
+        if state.key in states:
+            generator_of(state).position = states[state.key]
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from .inplace import check_floats, checked_probability, uniforms
 #: Connects a result to its parameters, with zero gradients, as PyTorch does for samples.
 _drawn_from: Final = Custom(
     "drawn_from(Tensor drawn, Tensor parameters) -> Tensor", "Samples of a distribution with these parameters.",
-    lambda entry, drawn, parameters: drawn.detach(), method=False, function=False,
+    lambda state, drawn, parameters: drawn.detach(), method=False, function=False,
     derivative=Derivative(parameters=lambda grad, parameters_shape: grad.new_zeros(parameters_shape)))
 
 
@@ -86,17 +86,17 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Gene
                                 "pass size with two numbers only")
     _check_deviation(std)
     if not given:
-        chosen, entry = options("normal", dtype, generator.device if device is None and generator else device)
+        chosen, state = options("normal", dtype, generator.device if device is None and generator else device)
         shape = shape_of("normal", (size,))
-        if chosen is dtypes.float32 and entry.runtime.target is not None:
-            drawn = drawn_tensor("normal", NORMAL_SCALED[0], entry, shape, chosen, 1, generator,
+        if chosen is dtypes.float32 and state.runtime.target is not None:
+            drawn = drawn_tensor("normal", NORMAL_SCALED[0], state, shape, chosen, 1, generator,
                                  (float(std), float(mean)))
             return as_leaf(drawn) if requires_grad else drawn
-        drawn = floats("randn", NORMAL, shape, chosen, entry, generator)
+        drawn = floats("randn", NORMAL, shape, chosen, state, generator)
     else:
         shape = broadcast_shapes("normal", [tuple(x.shape) for x in given])
         chosen = given[0].dtype
-        drawn = floats("randn", NORMAL, shape, chosen, given[0]._entry, generator)
+        drawn = floats("randn", NORMAL, shape, chosen, given[0]._device_state, generator)
     parts = [x.detach() if hasattr(x, "_key") else x for x in (mean, std)]
     result = _connected((drawn * parts[1] + parts[0]).to(chosen if dtype is None else dtype),
                         *[x for x in (mean, std) if hasattr(x, "_key")])
@@ -109,7 +109,7 @@ def _check_deviation(std: Any) -> None:
     elif std.dtype.is_complex:
         raise DtypeError("normal", f"std of dtype {std.dtype.name}", "standard deviations are real", "pass std.abs()")
     else:
-        wrong = std._entry.holds_data and std.numel() and any_true(std.detach() < 0)
+        wrong = std._device_state.holds_data and std.numel() and any_true(std.detach() < 0)
     if wrong:
         raise ArgumentError("normal", f"std={std if not hasattr(std, '_key') else 'a tensor with negative elements'}",
                             "a standard deviation is not negative", "pass non-negative numbers")
@@ -153,7 +153,7 @@ def _check_weights(input: Any, num_samples: int, replacement: bool) -> None:
     if not replacement and num_samples > input.shape[-1]:
         raise ArgumentError("multinomial", f"{num_samples} samples of {input.shape[-1]} categories",
                             "a category is drawn once without replacement", "pass replacement=True")
-    if not input._entry.holds_data or not input.numel():
+    if not input._device_state.holds_data or not input.numel():
         return
     if any_true(~((input >= 0) & (input < math.inf))):
         raise ArgumentError("multinomial", "weights that are negative or not finite",
@@ -275,7 +275,7 @@ def poisson(input: Any, generator: Generator | None = None) -> Any:
         return dispatch_factory(poisson, input, *(() if generator is None else (generator,)))
     check_floats("poisson", input.dtype)
     rate = input.detach().to(arithmetic_dtype(input.dtype))
-    if not rate._entry.holds_data:
+    if not rate._device_state.holds_data:
         return empty_like(input.detach())
     if any_true(~(rate >= 0)):
         raise ArgumentError("poisson", "a negative or undefined rate", "rates are not negative", "check the rates")
@@ -335,7 +335,7 @@ def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Any:
                          "both have one dtype", "convert with .to(dtype)")
     work = arithmetic_dtype(count.dtype)
     n, p = functions.broadcast_tensors(count.detach().to(work).clamp(min=0), prob.detach().to(work).clamp(0, 1))
-    if not n._entry.holds_data:
+    if not n._device_state.holds_data:
         return count.new_empty(tuple(n.shape))
     rare = functions.where(p > 0.5, 1 - p, p)
     large = n * rare >= _LARGE

@@ -41,7 +41,7 @@ def _bounds(name: str, values: Any, low: float, high: float, *, given: bool) -> 
     Raises:
         ArgumentError: The range is not finite.
     """
-    if not given and not values._entry.holds_data:
+    if not given and not values._device_state.holds_data:
         return 0.0, 1.0
     if not given and values.numel():
         least, most = value_range(values.detach())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.geometry import contiguous
 from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_plugins.contract.dtypes import DType
@@ -48,14 +48,14 @@ def extremes_nest(dtype: DType, index: DType) -> Program:
     return nest.program([reduce, *(Store("out0", const(k, index), value) for k, value in enumerate((low, high)))])
 
 
-def both_extremes(entry: DeviceEntry, array: Any, dtype: DType) -> tuple[Any, Any] | None:
+def both_extremes(state: DeviceState, array: Any, dtype: DType) -> tuple[Any, Any] | None:
     """Return the smallest and the largest element of an array in host memory, or None if no kernel finds both."""
-    target = entry.runtime.target
-    if target is None or not entry.runtime.profile.host_resident or not contiguous(array) or not array.size:
+    target = state.runtime.target
+    if target is None or not state.runtime.profile.host_resident or not contiguous(array) or not array.size:
         return None
-    index = index_dtype(entry, [array.size])
-    found = entry.runtime.empty((2,), arithmetic_dtype(dtype), entry.stream)
-    launch(entry, ("extremes", dtype, index), lambda: extremes_nest(dtype, index),
+    index = index_dtype(state, [array.size])
+    found = state.runtime.empty((2,), arithmetic_dtype(dtype), state.stream)
+    launch(state, ("extremes", dtype, index), lambda: extremes_nest(dtype, index),
            pick_strategy(1, array.size, target), [found, array], [array.size])
-    entry.stream.synchronize()
+    state.stream.synchronize()
     return found[0].item(), found[1].item()

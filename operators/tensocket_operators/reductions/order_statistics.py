@@ -199,7 +199,7 @@ def _check_quantile(name: str, input: Any, q: Any, interpolation: str) -> None:
         if q.dtype is not input.dtype:
             raise DtypeError(name, f"q of dtype {q.dtype.name} for {input.dtype.name}",
                              "q has the dtype of the elements", "convert q with .to(dtype)")
-        outside = q._entry.holds_data and q.numel() and any_true((q < 0) | (q > 1))
+        outside = q._device_state.holds_data and q.numel() and any_true((q < 0) | (q > 1))
     if outside:
         raise ArgumentError(name, f"q={q.tolist() if hasattr(q, '_key') else q}", "q lies between 0 and 1",
                             "pass fractions, not percents")

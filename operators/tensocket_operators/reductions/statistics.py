@@ -168,11 +168,11 @@ def _signed(weights: Any, function: Any) -> Any:
     return function(weights.clamp(min=0).log()) - function((-weights).clamp(min=0).log())
 
 
-def _adjoint_values(entry: Any, weights: Any, input: Any, result: Any, dim: int) -> Any:
+def _adjoint_values(state: Any, weights: Any, input: Any, result: Any, dim: int) -> Any:
     return _signed(weights, lambda logs: (_later(logs - result, dim) + input).exp())
 
 
-def _tangent_values(entry: Any, weights: Any, input: Any, result: Any, dim: int) -> Any:
+def _tangent_values(state: Any, weights: Any, input: Any, result: Any, dim: int) -> Any:
     return _signed(weights, lambda logs: (call(log_running, logs + input, dim) - result).exp())
 
 

@@ -21,7 +21,7 @@ def any_true(mask: Any) -> bool:
     True if any example needs the slower path, which is correct for all of them. It is also true of a tensor without
     data, so that the slower path infers shapes.
     """
-    if not mask._entry.holds_data:
+    if not mask._device_state.holds_data:
         return True
     if STATE.transforms or mask._level:
         with untransformed():
@@ -41,10 +41,10 @@ def value_range(values: Any) -> tuple[Any, Any]:
     for axis, step in enumerate(values._array.strides):
         if step == 0 and values._array.shape[axis] > 1:  # expanded: one element stands for the whole dimension
             values = values.narrow(axis, 0, 1)
-    if values._entry.runtime.profile.host_resident and values._array.size <= _SMALL and values.dtype.native:
+    if values._device_state.runtime.profile.host_resident and values._array.size <= _SMALL and values.dtype.native:
         array = values._host()
         return array.min().item(), array.max().item()
-    found = values._entry.holds_data and both_extremes(values._entry, values._array, values.dtype)
+    found = values._device_state.holds_data and both_extremes(values._device_state, values._array, values.dtype)
     return found or (values.amin().item(), values.amax().item())
 
 

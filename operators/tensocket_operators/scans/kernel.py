@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.geometry import coalesce, element_strides
 from tensocket_core.launch.kernel_handles import kernel_handle
 from tensocket_core.launch.programs import index_dtype, launch
@@ -26,25 +26,25 @@ _BLOCK: Final = 64
 class _Rows:
     """One scan: the rows' dimensions and the launches of its kernels."""
 
-    def __init__(self, entry: DeviceEntry, name: str, scan: Scan, accumulator: DType, sizes: Sequence[int],
+    def __init__(self, state: DeviceState, name: str, scan: Scan, accumulator: DType, sizes: Sequence[int],
                  index: DType) -> None:
-        self.entry, self.name, self.scan, self.accumulator = entry, name, scan, accumulator
+        self.state, self.name, self.scan, self.accumulator = state, name, scan, accumulator
         self.sizes, self.index = tuple(sizes), index
         self.types = scan.types(accumulator, index)
         self.count = math.prod(sizes)
 
     def blocks(self, length: int) -> int:
         """Return the number of blocks per row: enough to keep the device busy, each large enough for an iteration."""
-        target = self.entry.runtime.target
+        target = self.state.runtime.target
         assert target is not None
-        alone = target.sequential or _PROGRAMS.of(self.entry) is _Processor
+        alone = target.sequential or _PROGRAMS.of(self.state) is _Processor
         lanes = target.parallelism * (1 if alone else target.group_size)
         wanted = min(-(-length // _BLOCK), -(-lanes // self.count))
         return -(-length // -(-length // wanted))
 
     def totals(self, per_row: int) -> list[Any]:
         """Allocate arrays for one set of values per block."""
-        empty, stream = self.entry.runtime.empty, self.entry.stream
+        empty, stream = self.state.runtime.empty, self.state.stream
         return [empty((self.count * per_row,), dtype, stream) for dtype in self.types]
 
     def launch(self, outs: Sequence[Any], ins: Sequence[Any], carries: Sequence[Any], blocks: int, length: int,
@@ -59,7 +59,7 @@ class _Rows:
         """Launch a nest on the handles of results, inputs and carried totals."""
         types = [*([form.result] if form.result else self.types), *([form.source] if form.source else self.types),
                  *(self.types if form.carried else ())]
-        launch(self.entry, key, build, strategy,
+        launch(self.state, key, build, strategy,
                [kernel_handle(array, dtype) for array, dtype in zip(arrays, types, strict=True)], scalars)
 
     def run(self, outs: Sequence[Any], ins: Sequence[Any], length: int, strides: tuple[Sequence[int], Sequence[int]],
@@ -97,7 +97,7 @@ class _Processor(_Rows):
             self.start(("scan_columns", self.name, form), partial(columns_nest, self.name, self.scan, form), None, form,
                        [*outs, *ins], [*self.sizes, 1, length, length, *both])
             return
-        target = self.entry.runtime.target
+        target = self.state.runtime.target
         assert target is not None
         apart = any(step and step[-1] != 1 for step in strides)
         # Additions without conversions run one by one as fast as vectors are transposed.
@@ -119,12 +119,12 @@ class _Processor(_Rows):
 _PROGRAMS: Final = Programs("scan", cpu=_Processor, simt=_Rows)
 
 
-def scan_array(entry: DeviceEntry, name: str, scan: Scan, array: Any, axis: int, source: DType, accumulator: DType,
+def scan_array(state: DeviceState, name: str, scan: Scan, array: Any, axis: int, source: DType, accumulator: DType,
                result: DType) -> Any:
     """Return a new array of the input's shape with a scan along ``axis``.
 
     Args:
-        entry: A device with a code generator.
+        state: A device with a code generator.
         name: Name of the kernels; with the element types, it identifies the scan.
         scan: The mathematics.
         array: The input's handle.
@@ -134,7 +134,7 @@ def scan_array(entry: DeviceEntry, name: str, scan: Scan, array: Any, axis: int,
         result: The result's element type.
     """
     shape = array.shape
-    out = entry.runtime.empty(shape, result, entry.stream)
+    out = state.runtime.empty(shape, result, state.stream)
     if 0 in shape:
         return out
     others = [k for k in range(len(shape)) if k != axis]
@@ -146,7 +146,7 @@ def scan_array(entry: DeviceEntry, name: str, scan: Scan, array: Any, axis: int,
     along = [s[axis] if shape else 1 for s in steps]
     reach = [sum((n - 1) * abs(s) for n, s in zip(shape, step, strict=True)) for step in steps]
     words = 2 if any(dtype in COMPONENT for dtype in (source, result)) else 1
-    index = index_dtype(entry, [words * n for n in (out.size, *reach)])
-    rows = _PROGRAMS.of(entry)(entry, name, scan, accumulator, sizes, index)
+    index = index_dtype(state, [words * n for n in (out.size, *reach)])
+    rows = _PROGRAMS.of(state)(state, name, scan, accumulator, sizes, index)
     rows.run([out], [array], length, ((*outer[0], along[0]), (*outer[1], along[1])), source, result)
     return out

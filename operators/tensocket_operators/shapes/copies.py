@@ -23,15 +23,15 @@ from .views import sliced
 _new = object.__new__
 
 
-def _clone(entry: Any, input: Any, memory_format: Any = None) -> Any:
+def _clone(state: Any, input: Any, memory_format: Any = None) -> Any:
     source, dtype = input._array, input.dtype
     if memory_format is None or memory_format is preserve_format:
-        out = converted(entry, source, dtype, dtype)
+        out = converted(state, source, dtype, dtype)
     else:
         strides = format_strides("clone", source.shape, memory_format)
-        out = empty_strided_array(entry, source.shape, dtype, strides)
-        copy_elements(entry, out, dtype, source, dtype)
-    return wrap(out, entry.key | dtype_bit(dtype))
+        out = empty_strided_array(state, source.shape, dtype, strides)
+        copy_elements(state, out, dtype, source, dtype)
+    return wrap(out, state.key | dtype_bit(dtype))
 
 
 def separate(result: Any, input: Any) -> Any:
@@ -54,7 +54,7 @@ def _small_copy(x: Any, memory_format: Any) -> Any:
     return x.copy() if flags.c_contiguous else x.copy("F") if flags.f_contiguous and 1 not in x.shape else None
 
 
-def _clone_direct(key: int, entry: Any, general: Any) -> Any:
+def _clone_host_path(key: int, state: Any, next_path: Any) -> Any:
     key, limit = key & ~DIM0, _SMALL
 
     def direct_clone(a: Any, memory_format: Any = None) -> Any:
@@ -64,7 +64,7 @@ def _clone_direct(key: int, entry: Any, general: Any) -> Any:
         else:
             r = _small_copy(x, memory_format)
             if r is None:
-                return general(a, memory_format)
+                return next_path(a, memory_format)
         t = _new(Tensor)
         t._array = r
         t._key = key if r.shape else key | DIM0
@@ -74,23 +74,23 @@ def _clone_direct(key: int, entry: Any, general: Any) -> Any:
     return direct_clone
 
 
-def _to(entry: Any, input: Any, target: Any, dtype: Any) -> Any:
+def _to(state: Any, input: Any, target: Any, dtype: Any) -> Any:
     array, source = input._array, input.dtype
     check_dtype("to", target, dtype)
     if source is not dtype:
-        array = converted(entry, array, source, dtype)
-    if target is not entry:
-        array = to_device(array, dtype, entry, target)
+        array = converted(state, array, source, dtype)
+    if target is not state:
+        array = to_device(array, dtype, state, target)
     return wrap(array, target.key | dtype_bit(dtype))
 
 
-def _embed(entry: Any, input: Any, shape: tuple[int, ...], index: Any) -> Any:
+def _embed(state: Any, input: Any, shape: tuple[int, ...], index: Any) -> Any:
     zeros = input.new_zeros(shape)
-    copy_elements(entry, sliced(zeros._array, index), input.dtype, input._array, input.dtype)
+    copy_elements(state, sliced(zeros._array, index), input.dtype, input._array, input.dtype)
     return zeros
 
 
-def _cat(entry: Any, items: Any, dim: int) -> Any:
+def _cat(state: Any, items: Any, dim: int) -> Any:
     dtype = result_type(items)
     # A tensor of shape [0] is skipped, as PyTorch does for historical reasons.
     parts = [t for t in items if tuple(t.shape) != (0,)]
@@ -115,18 +115,18 @@ def _cat(entry: Any, items: Any, dim: int) -> Any:
     shape = (*first[:axis], total, *first[axis + 1:])
     found = {suggested_format(t._array.shape, public_strides(t._array)) for t in parts} if rank > 3 else ()
     strides = format_strides("cat", shape, *found) if len(found) == 1 else contiguous_strides(shape)
-    out = empty_strided_array(entry, shape, dtype, strides)
+    out = empty_strided_array(state, shape, dtype, strides)
     large = out.size >= _MANY and strides == contiguous_strides(shape)
-    kernel = entry.runtime.kernels.find("cat", dtype.name, direct=False) if large else None
+    kernel = state.runtime.kernels.find("cat", dtype.name, direct=False) if large else None
     if kernel is not None and all(t.dtype is dtype for t in parts):
-        kernel.run([out], [t._array for t in parts], (axis,), entry.stream)
-        return wrap(out, entry.key | dtype_bit(dtype))
+        kernel.run([out], [t._array for t in parts], (axis,), state.stream)
+        return wrap(out, state.key | dtype_bit(dtype))
     start = 0
     for t in parts:
         stop = start + t._array.shape[axis]
-        copy_elements(entry, out[(slice(None),) * axis + (slice(start, stop), ...)], dtype, t._array, t.dtype)
+        copy_elements(state, out[(slice(None),) * axis + (slice(start, stop), ...)], dtype, t._array, t.dtype)
         start = stop
-    return wrap(out, entry.key | dtype_bit(dtype))
+    return wrap(out, state.key | dtype_bit(dtype))
 
 
 #: Number of elements from which a registered kernel joins arrays.
@@ -135,9 +135,9 @@ _MANY: Final = 1 << 16
 _SMALL: Final = 4096
 
 
-def _cat_direct(key: int, entry: Any, general: Any) -> Any:
+def _cat_host_path(key: int, state: Any, next_path: Any) -> Any:
     bits = key & DTYPE_MASK
-    return None if key & DIM0 or bits & (bits - 1) else direct_moves.join(key, _SMALL, general)
+    return None if key & DIM0 or bits & (bits - 1) else direct_moves.join(key, _SMALL, next_path)
 
 
 def _cat_gradient(grad: Any, tensors: Any, dim: int) -> tuple[Any, ...]:
@@ -157,7 +157,7 @@ clone: Final = Custom(
     "clone(Tensor input, *, any memory_format=None) -> Tensor",
     "A copy with elements in the same order in memory, or as a memory format says.",
     _clone,
-    _clone_direct,
+    _clone_host_path,
     derivative=Derivative(input=lambda grad: grad),
 )
 convert: Final = Custom(
@@ -179,7 +179,7 @@ cat: Final = Custom(
     "cat(Tensor[] tensors, int dim=0) -> Tensor",
     "Tensors joined along a dimension.",
     _cat,
-    _cat_direct,
+    _cat_host_path,
     method=False,
     aliases=("concat", "concatenate"),
     derivative=Derivative(_cat_gradient),

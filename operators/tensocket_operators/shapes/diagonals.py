@@ -7,7 +7,7 @@ import operator
 from typing import Any
 
 from tensocket_core import functions
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.dispatch.modes import ACTIVE, as_leaf
 from tensocket_core.geometry import normalize_axis
 from tensocket_core.promotion import result_type
@@ -186,7 +186,7 @@ def _triangle(name: str, row: int, col: int, offset: int, dtype: Any, device: An
     chosen = dtypes.int64 if dtype is None else dtype
     if chosen.category != 1:
         raise UndefinedDtype(name, f"dtype {chosen.name}", "indices are integers", "leave dtype out")
-    if not open_entry(device).holds_data:
+    if not open_device(device).holds_data:
         below = _count_below(row, col, offset - upper)
         return creation.empty(2, row * col - below if upper else below, dtype=chosen, device=device)
     rows = creation.arange(row, device=device).unsqueeze(1)

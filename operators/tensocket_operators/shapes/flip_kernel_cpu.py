@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.geometry import coalesce, element_strides
 from tensocket_core.launch.kernel_handles import moved_handle
 from tensocket_core.launch.programs import launch
@@ -38,11 +38,11 @@ def reversal_nest(dtype: DType, rank: int) -> Program:
         loop(j, width, moves("out0", to + j, "in0", start - j, dtype), LoopKind.PARALLEL)]))
 
 
-def reverse_array(entry: DeviceEntry, out: Any, source: Any, axes: tuple[int, ...], dtype: DType) -> bool:
+def reverse_array(state: DeviceState, out: Any, source: Any, axes: tuple[int, ...], dtype: DType) -> bool:
     """Copy ``source``, reversed along ``axes``, into ``out`` of its shape; return whether the kernel applies."""
     rank = len(source.shape)
     steps = list(element_strides(source))
-    if not _PROGRAMS.of(entry) or rank - 1 not in axes or steps[-1:] != [1] or (
+    if not _PROGRAMS.of(state) or rank - 1 not in axes or steps[-1:] != [1] or (
             element_strides(out)[-1:] != (1,)):
         return False
     last = 0
@@ -54,6 +54,6 @@ def reverse_array(entry: DeviceEntry, out: Any, source: Any, axes: tuple[int, ..
         return False
     if not sizes:
         sizes, written, read = [1], [0], [0]
-    launch(entry, ("reversal", dtype, len(sizes)), lambda: reversal_nest(dtype, len(sizes)), Strategy.GROUP,
+    launch(state, ("reversal", dtype, len(sizes)), lambda: reversal_nest(dtype, len(sizes)), Strategy.GROUP,
            [moved_handle(out, dtype), moved_handle(source, dtype)], [*sizes, width, *written, *read, last])
     return True

@@ -32,17 +32,17 @@ _SMALL: Final = 1 << 16
 def _direct(make: Any) -> Any:
     """Return a closure over small host arrays of one dtype without gradients, made by ``make``."""
 
-    def direct_closure(key: int, entry: Any, general: Any) -> Any:
+    def direct_closure(key: int, state: Any, next_path: Any) -> Any:
         bits = key & DTYPE_MASK
         if key & AUTOGRAD or not bits or bits & (bits - 1):
             return None
-        dtype, runtime = DTYPE_OF[bits], entry.runtime
-        return make(key, _SMALL, lambda shape: runtime.empty(shape, dtype, entry.stream), general)
+        dtype, runtime = DTYPE_OF[bits], state.runtime
+        return make(key, _SMALL, lambda shape: runtime.empty(shape, dtype, state.stream), next_path)
 
     return direct_closure
 
 
-@composite("stack(Tensor[] tensors, int dim=0) -> Tensor", method=False, direct=_direct(direct_moves.stacked))
+@composite("stack(Tensor[] tensors, int dim=0) -> Tensor", method=False, host_path=_direct(direct_moves.stacked))
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Join tensors of one shape along a new dimension."""
     for x in tensors:
@@ -58,7 +58,7 @@ def stack(tensors: Any, dim: int = 0) -> Any:
     return functions.cat([x.unsqueeze(dim) for x in tensors], normalize_axis("stack", dim, tensors[0].ndim + 1))
 
 
-def _reverse(entry: Any, input: Any, dims: tuple[int, ...]) -> Any:
+def _reverse(state: Any, input: Any, dims: tuple[int, ...]) -> Any:
     """Copy a view with negative strides in host memory where no kernel reverses; gather on other devices."""
     source, dtype = input._array, input.dtype
     if type(source) is not np.ndarray:
@@ -66,10 +66,10 @@ def _reverse(entry: Any, input: Any, dims: tuple[int, ...]) -> Any:
             places = input.new_arange(source.shape[axis] - 1, -1, -1)
             input = call(gather_valid, input, axis, rows_index(places, tuple(source.shape), axis))
         return input
-    out = empty_preserved(entry, source, dtype)
-    if source.size < _SMALL or not reverse_array(entry, out, source, dims, dtype):
-        copy_elements(entry, out, dtype, np.flip(source, dims), dtype)
-    return wrap(out, entry.key | dtype_bit(dtype))
+    out = empty_preserved(state, source, dtype)
+    if source.size < _SMALL or not reverse_array(state, out, source, dims, dtype):
+        copy_elements(state, out, dtype, np.flip(source, dims), dtype)
+    return wrap(out, state.key | dtype_bit(dtype))
 
 
 reverse: Final[Custom] = Custom(
@@ -92,7 +92,7 @@ def flip(input: Any, *dims: Any) -> Any:
     return call(reverse, input, tuple(axes)) if axes and input.ndim else input.clone()
 
 
-@composite("repeat(Tensor input, int... repeats) -> Tensor", function=False, direct=_direct(repeated))
+@composite("repeat(Tensor input, int... repeats) -> Tensor", function=False, host_path=_direct(repeated))
 def repeat(input: Any, *repeats: Any) -> Any:
     """Return copies of the tensor along every dimension; more repeats than dimensions add leading dimensions."""
     counts = sizes(repeats)

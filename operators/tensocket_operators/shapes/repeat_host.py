@@ -12,7 +12,7 @@ from tensocket_core.tensor import Tensor
 _new: Final = object.__new__
 
 
-def repeated(key: int, limit: int, empty: Closure, general: Closure) -> Closure:
+def repeated(key: int, limit: int, empty: Closure, next_path: Closure) -> Closure:
     """Return a closure of ``repeat`` for few elements; ``empty(shape)`` allocates the result."""
     key &= ~DIM0
 
@@ -21,7 +21,7 @@ def repeated(key: int, limit: int, empty: Closure, general: Closure) -> Closure:
         lead = len(counts) - x.ndim
         if not counts or lead < 0 or any(type(n) is not int or n < 0 for n in counts) or (
                 x.size * math.prod(counts) > limit):
-            return general(a, *repeats)
+            return next_path(a, *repeats)
         shape = (*(1,) * lead, *x.shape)
         r = empty(tuple([n * size for n, size in zip(counts, shape, strict=True)]))
         # Split each dimension into repeats and size.

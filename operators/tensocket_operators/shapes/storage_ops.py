@@ -68,14 +68,14 @@ def resize_unrecorded(input: Any, shape: tuple[int, ...], memory_format: Any = N
     if shape == input._array.shape and format is contiguous_format:
         return
     strides = contiguous_strides(shape) if format is preserve_format else format_strides("resize_", shape, format)
-    array, entry = plain_handle(input._array), input._entry
+    array, state = plain_handle(input._array), input._device_state
     first = memory_offset(array)
     held = memory_nbytes(array) // input.dtype.itemsize
     if first + reach(shape, strides) > held:
         if has_fixed_size(memory_of(array)):
             raise ArgumentError("resize_", f"size {list(shape)} for memory of {held} elements that others have, too",
                                 "Trying to resize storage that is not resizable", "clone() it first")
-        grown = uninitialized((first + reach(shape, strides),), input.dtype, entry)
+        grown = uninitialized((first + reach(shape, strides),), input.dtype, state)
         kept = _plain(input).as_strided((held,), (1,), 0)
         target = _plain(input)
         target._array = grown[0:held]

@@ -207,15 +207,15 @@ class _ShapeView(View):
         closure = super().recording(below, key)
 
         def record_view(input: Any, shape: Any) -> Any:
-            return self.otherwise(input, shape) if _is_dtype(shape) else closure(input, shape)
+            return self.next_path(input, shape) if _is_dtype(shape) else closure(input, shape)
 
         return record_view
 
-    def otherwise(self, input: Any, argument: Any) -> Any:
+    def next_path(self, input: Any, argument: Any) -> Any:
         """Return the same memory as elements of another dtype."""
         if _is_dtype(argument):
             return call(view_dtype, input, as_dtype(argument[0]))
-        return super().otherwise(input, argument)
+        return super().next_path(input, argument)
 
 
 def _is_dtype(shape: Any) -> bool:
@@ -238,7 +238,7 @@ def _same_bits(input: Any, dtype: DType) -> Any:
 class _Reinterpretation(View):
     """The record of a view in another dtype."""
 
-    def build(self, key: int, entry: Any) -> Any:
+    def build(self, key: int, state: Any) -> Any:
         """Return a closure that sets the result's dtype, which the key does not determine."""
 
         def reinterpret(input: Any, dtype: DType) -> Any:
@@ -246,7 +246,7 @@ class _Reinterpretation(View):
                 return _same_bits(input, dtype)
             alias = input.detach()
             alias._array = retyped(input._array, input.dtype, dtype)
-            alias._key = entry.key | dtype_bit(dtype) | (0 if alias._array.shape else DIM0)
+            alias._key = state.key | dtype_bit(dtype) | (0 if alias._array.shape else DIM0)
             alias._base = input if input._base is None else input._base
             return alias
 

@@ -87,11 +87,11 @@ def _window(name: str, formula: Formula, M: int, sym: bool, dtype: Any, layout: 
 
 def _made(name: str, formula: Formula, count: int, symmetric: bool, dtype: Any, device: Any,
           requires_grad: bool) -> Any:
-    chosen, entry = options(name, dtype, device)
-    array = unmade(entry, count, chosen)
+    chosen, state = options(name, dtype, device)
+    array = unmade(state, count, chosen)
     if array is None:
-        array = from_host(entry, to_dtype(_factors(formula, count, symmetric), chosen), chosen)
-    return finish(array, chosen, entry, requires_grad)
+        array = from_host(state, to_dtype(_factors(formula, count, symmetric), chosen), chosen)
+    return finish(array, chosen, state, requires_grad)
 
 
 def bartlett(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
@@ -207,10 +207,10 @@ def _periodic(name: str, formula: Formula, window_length: int, periodic: bool, d
     """
     if window_length < 0:
         raise ArgumentError(name, f"window_length={window_length}", "a length is not negative", "pass 0 or more")
-    chosen, entry = options(name, dtype, device)
+    chosen, state = options(name, dtype, device)
     if not chosen.is_floating_point:
         raise UndefinedDtype(name, f"dtype {chosen.name}", "windows are of real floats", "pass a float dtype")
-    return _made(name, formula, window_length, not periodic, chosen, entry.device, requires_grad)
+    return _made(name, formula, window_length, not periodic, chosen, state.device, requires_grad)
 
 
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None,

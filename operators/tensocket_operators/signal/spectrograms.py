@@ -228,7 +228,7 @@ def _joined(frames: Any, factors: Any, hop: int, center: bool, length: int | Non
     end = start + length if length is not None else reach - start
     used = max(min(end, reach) - start, 0)
     signal, weights = signal.narrow(-1, start, used), weights.narrow(0, start, used)
-    if weights._entry.holds_data and any_true(weights.detach().abs() < _TINY):
+    if weights._device_state.holds_data and any_true(weights.detach().abs() < _TINY):
         raise ArgumentError("istft", "windows whose squares add up to zero", "every point lies in a window",
                             "pass a smaller hop_length or another window")
     signal = signal / weights

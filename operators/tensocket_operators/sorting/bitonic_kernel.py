@@ -12,7 +12,7 @@ import math
 from functools import partial
 from typing import Any, Final
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.geometry import coalesce, element_strides
 from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_plugins.contract.dtypes import DType, int32, int64
@@ -147,11 +147,11 @@ def positions_nest(rank: int, twice: bool, index: DType) -> Program:
 class _Sort:
     """One call: the rows' layout, and its launches."""
 
-    def __init__(self, entry: DeviceEntry, out: Any, array: Any, axis: int, dtype: DType, descending: bool) -> None:
-        self.entry, self.out, self.array, self.dtype, self.descending = entry, out, array, dtype, descending
+    def __init__(self, state: DeviceState, out: Any, array: Any, axis: int, dtype: DType, descending: bool) -> None:
+        self.state, self.out, self.array, self.dtype, self.descending = state, out, array, dtype, descending
         shape = array.shape
         self.length = shape[axis]
-        self.digits = _DIGITS.of(entry) and self.length > SHORT
+        self.digits = _DIGITS.of(state) and self.length > SHORT
         self.padded = self.length if self.digits else 1 << (self.length - 1).bit_length()
         others = [k for k in range(len(shape)) if k != axis]
         steps = [element_strides(x) for x in (out, array)]
@@ -161,7 +161,7 @@ class _Sort:
         self.steps = [(*outer[k], steps[k][axis]) for k in range(2)]
         self.total = math.prod(self.sizes) * self.padded
         reach = sum((n - 1) * abs(s) for n, s in zip(shape, steps[1], strict=True))
-        self.index = index_dtype(entry, (self.total, reach))
+        self.index = index_dtype(state, (self.total, reach))
         self.rank = len(self.sizes)
 
     def run(self) -> None:
@@ -171,17 +171,17 @@ class _Sort:
         halves: tuple[int | None, ...] = (None,) if self.dtype.itemsize < 8 else (0,) if bits <= 32 else (0, 1)
         keys: list[Any] = []
         for half in halves:
-            made = self.entry.runtime.empty((self.total,), int64, self.entry.stream)
+            made = self.state.runtime.empty((self.total,), int64, self.state.stream)
             form = (self.dtype, self.rank, self.descending, half, self.index)
-            launch(self.entry, ("sort_keys", *form), partial(pack_nest, *form), Strategy.SERIAL,
+            launch(self.state, ("sort_keys", *form), partial(pack_nest, *form), Strategy.SERIAL,
                    [made, self.array, *keys], [*geometry, *self.steps[1]])
             if self.digits:
-                made = sort_keys(self.entry, made, self.total // self.length, min(32, bits), signed, self.index)
+                made = sort_keys(self.state, made, self.total // self.length, min(32, bits), signed, self.index)
             else:
                 self.sort(made)
             keys.insert(0, made)
         last = (self.rank, len(keys) == 2, self.index)
-        launch(self.entry, ("sort_positions", *last), partial(positions_nest, *last), Strategy.SERIAL,
+        launch(self.state, ("sort_positions", *last), partial(positions_nest, *last), Strategy.SERIAL,
                [self.out, *keys], [*geometry, *self.steps[0]])
 
     def sort(self, keys: Any) -> None:
@@ -202,11 +202,11 @@ class _Sort:
         form = (steps, first, self.index)
         # In the last stage the whole row is one part, which is sorted in ascending order.
         bit = (1 << stage) & (self.padded - 1)
-        launch(self.entry, ("sort_network", *form), partial(network_nest, *form), Strategy.SERIAL, [keys],
+        launch(self.state, ("sort_network", *form), partial(network_nest, *form), Strategy.SERIAL, [keys],
                [self.total >> steps, gap, bit])
 
 
-def sorted_positions(entry: DeviceEntry, array: Any, dtype: DType, axis: int, descending: bool) -> Any:
+def sorted_positions(state: DeviceState, array: Any, dtype: DType, axis: int, descending: bool) -> Any:
     """Return a new array of the input's shape with the positions of elements along ``axis``, in stable order.
 
     Raises:
@@ -216,10 +216,10 @@ def sorted_positions(entry: DeviceEntry, array: Any, dtype: DType, axis: int, de
     if shape and shape[axis] >= 1 << 31:
         raise ShapeError("sort", f"{shape[axis]} elements along dim {axis}", "a row has at most 2147483647 elements",
                          "sort parts of it")
-    out = entry.runtime.empty(shape, int64, entry.stream)
+    out = state.runtime.empty(shape, int64, state.stream)
     if 0 in shape:
         return out
     if not shape:
-        return sorted_positions(entry, array.reshape((1,)), dtype, 0, descending).reshape(())
-    _Sort(entry, out, array, axis, dtype, descending).run()
+        return sorted_positions(state, array.reshape((1,)), dtype, 0, descending).reshape(())
+    _Sort(state, out, array, axis, dtype, descending).run()
     return out

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.launch.programs import launch
 from tensocket_plugins.contract.dtypes import DType, int32, int64
 from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
@@ -121,11 +121,11 @@ def differing_bits(array: Any, dtype: DType) -> tuple[int, bool]:
     return (max(bits, 32), True) if dtype.kind != "bool" else (bits, False)
 
 
-def sort_keys(entry: DeviceEntry, keys: Any, rows: int, bits: int, signed: bool, index: DType) -> Any:
+def sort_keys(state: DeviceState, keys: Any, rows: int, bits: int, signed: bool, index: DType) -> Any:
     """Sort rows of keys; return the given array or a new one. The given array is overwritten.
 
     Args:
-        entry: The device.
+        state: The device.
         keys: int64; they are sorted by their upper halves.
         rows: Number of rows.
         bits: How many of the lowest bits of the upper halves differ.
@@ -134,10 +134,10 @@ def sort_keys(entry: DeviceEntry, keys: Any, rows: int, bits: int, signed: bool,
     """
     length = keys.size // rows
     parts = 1 if rows >= ENOUGH else -(-length // PART)
-    other = entry.runtime.empty((keys.size,), int64, entry.stream)
+    other = state.runtime.empty((keys.size,), int64, state.stream)
     for shift in range(0, bits, BITS):
         flip = DIGITS >> 1 if signed and shift + BITS >= bits else 0
-        launch(entry, ("sort_digit", index), partial(_program, index), None, [other, keys],
+        launch(state, ("sort_digit", index), partial(_program, index), None, [other, keys],
                [rows, length, parts, -(-length // parts), 32 + shift, flip])
         keys, other = other, keys
     return keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.ir.build.elements import load
@@ -67,12 +67,12 @@ def search_nest(dtype: DType, right: bool, index: DType) -> Program:
     return nest.program(parallel([row, column], [rows, count], body))
 
 
-def search_rows(entry: DeviceEntry, edges: Any, values: Any, dtype: DType, right: bool) -> Any:
+def search_rows(state: DeviceState, edges: Any, values: Any, dtype: DType, right: bool) -> Any:
     """Search ``values`` [rows, count] in sorted ``edges`` [rows, length], all contiguous; return int64 positions."""
-    out = entry.runtime.empty(values.shape, int64, entry.stream)
+    out = state.runtime.empty(values.shape, int64, state.stream)
     if out.size:
-        index = index_dtype(entry, (out.size, edges.size))
+        index = index_dtype(state, (out.size, edges.size))
         length = edges.shape[1]
-        launch(entry, ("searchsorted", dtype, right, index), partial(search_nest, dtype, right, index),
+        launch(state, ("searchsorted", dtype, right, index), partial(search_nest, dtype, right, index),
                Strategy.SERIAL, [out, values, edges], [*values.shape, length, length.bit_length()])
     return out

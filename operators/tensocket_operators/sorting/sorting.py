@@ -41,13 +41,13 @@ def _order(x: Any, dim: int, descending: bool, count: int) -> Any:
 
 
 def _generated_order(input: Any, dim: int, descending: bool, count: int) -> Any:
-    entry, dtype = input._entry, input.dtype
-    if input.ndim and 0 < count <= input.shape[dim] and _FIRST.of(entry) and input._array.size:
-        array = top_positions(entry, input._array, dtype, dim, count, descending)
+    state, dtype = input._device_state, input.dtype
+    if input.ndim and 0 < count <= input.shape[dim] and _FIRST.of(state) and input._array.size:
+        array = top_positions(state, input._array, dtype, dim, count, descending)
         if array is not None:
-            return wrap(array, entry.key | dtype_bit(dtypes.int64)).movedim(-1, dim).contiguous()
-    array = sorted_positions(entry, input._array, dtype, dim, descending)
-    result = wrap(array, entry.key | dtype_bit(dtypes.int64))
+            return wrap(array, state.key | dtype_bit(dtypes.int64)).movedim(-1, dim).contiguous()
+    array = sorted_positions(state, input._array, dtype, dim, descending)
+    result = wrap(array, state.key | dtype_bit(dtypes.int64))
     return result if count < 0 or not input.ndim else result.narrow(dim, 0, count).contiguous()
 
 
@@ -119,12 +119,12 @@ def _search(edges: Any, values: Any, right: bool, sorter: Any) -> Any:
 def _generated_search(edges: Any, values: Any, right: bool, sorter: Any) -> Any:
     if sorter is not None:
         edges = call(gather_valid, edges, edges.ndim - 1, sorter)
-    shape, entry = tuple(values.shape), values._entry
+    shape, state = tuple(values.shape), values._device_state
     length, rows = edges.shape[-1], math.prod(edges.shape[:-1])
     table = edges.reshape(rows, length).contiguous()
     wanted = values.reshape(rows, values.numel() // rows if rows else 0).contiguous()
-    found = search_rows(entry, table._array, wanted._array, edges.dtype, right)
-    return wrap(found, entry.key | dtype_bit(dtypes.int64)).reshape(shape)
+    found = search_rows(state, table._array, wanted._array, edges.dtype, right)
+    return wrap(found, state.key | dtype_bit(dtypes.int64)).reshape(shape)
 
 
 #: Number of values from which a kernel searches faster than NumPy.

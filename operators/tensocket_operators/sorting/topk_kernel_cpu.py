@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.geometry import coalesce, element_strides
 from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_plugins.contract.dtypes import DType, int32, int64
@@ -162,11 +162,11 @@ class _Select:
         return [Store("failed", self.number, cast(~fits, int32)), If(fits, (ranked, filled))]
 
 
-def top_positions(entry: DeviceEntry, array: Any, dtype: DType, axis: int, count: int, largest: bool) -> Any | None:
+def top_positions(state: DeviceState, array: Any, dtype: DType, axis: int, count: int, largest: bool) -> Any | None:
     """Return the positions of the first ``count`` elements of rows in sorted order, along the result's last dimension.
 
     Args:
-        entry: A processor.
+        state: A processor.
         array: The input's handle; it has at least one dimension and is not empty.
         dtype: The input's element type.
         axis: The dimension along rows.
@@ -185,11 +185,11 @@ def top_positions(entry: DeviceEntry, array: Any, dtype: DType, axis: int, count
     sizes, (outer,) = coalesce(tuple(shape[k] for k in others), [tuple(strides[k] for k in others)]) if others else (
         (), [()])
     rows = math.prod(sizes)
-    index = index_dtype(entry, (array.size, rows * count))
-    out = entry.runtime.empty((*(shape[k] for k in others), count), int64, entry.stream)
+    index = index_dtype(state, (array.size, rows * count))
+    out = state.runtime.empty((*(shape[k] for k in others), count), int64, state.stream)
     failed = np.empty(rows, np.int32)
     form = (dtype, len(sizes), largest, columns, strides[axis] == 1, index)
-    launch(entry, ("top_places", *form), partial(_program, form), None, [out, failed, array],
+    launch(state, ("top_places", *form), partial(_program, form), None, [out, failed, array],
            [*sizes, length, count, *outer, strides[axis]])
     return None if failed.any() else out
 

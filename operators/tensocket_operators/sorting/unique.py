@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_core import functions
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.call import call
 from tensocket_core.geometry import normalize_axis
 from tensocket_core.keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF, dtype_bit
@@ -196,19 +196,19 @@ def _sorted_groups(x: Any, inverse: bool, counts: bool) -> list[Any]:
     return results
 
 
-def _unique_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+def _unique_host_path(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     """Return a closure for the distinct elements of a small tensor."""
     bits = key & DTYPE_MASK
     dtype = DTYPE_OF.get(bits)
-    if dtype is None or not served(dtype) or not entry.holds_data or key & AUTOGRAD:
+    if dtype is None or not served(dtype) or not state.holds_data or key & AUTOGRAD:
         return None
-    own, integers = entry.key | bits, entry.key | dtype_bit(dtypes.int64)
+    own, integers = state.key | bits, state.key | dtype_bit(dtypes.int64)
 
     def direct_unique(input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
                       dim: int | None = None) -> Any:
         x = input._array
         if dim is not None or not 0 < x.size < _MANY:
-            return general(input, sorted, return_inverse, return_counts, dim)
+            return next_path(input, sorted, return_inverse, return_counts, dim)
         found = _sorted_groups(x.reshape(-1), return_inverse, return_counts)
         values = wrap(found[0], own)
         if len(found) == 1:
@@ -221,7 +221,7 @@ def _unique_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) ->
 
 
 @composite("unique(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False, "
-           "int? dim=None) -> any", direct=_unique_direct)
+           "int? dim=None) -> any", host_path=_unique_host_path)
 def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
            dim: int | None = None) -> Any:
     """Return the distinct elements in order, or the distinct slices along a dimension; each NaN is distinct.

@@ -45,7 +45,7 @@ class InteropMethods:
     @property
     def is_meta(self) -> bool:
         """Whether the tensor has a shape and a dtype, but no data."""
-        return not self._entry.holds_data  # type: ignore[attr-defined]
+        return not self._device_state.holds_data  # type: ignore[attr-defined]
 
     def numpy(self: Any, *, force: bool = False) -> np.ndarray[Any, Any]:
         """Return a NumPy array that shares memory with this tensor.
@@ -62,7 +62,7 @@ class InteropMethods:
             if self._key & AUTOGRAD and STATE.grad_enabled:
                 raise AutogradError("numpy", "a tensor that requires grad", "NumPy arrays have no gradients",
                                     "call .detach().numpy()")
-            if not self._entry.runtime.profile.host_resident:
+            if not self._device_state.runtime.profile.host_resident:
                 raise ArgumentTypeError("numpy", f"a tensor on {self.device}", "NumPy arrays are in host memory",
                                         "call .cpu().numpy()")
             check_resolved(self)
@@ -98,7 +98,7 @@ class InteropMethods:
 
     def __dlpack_device__(self: Any) -> tuple[int, int]:
         """Return DLPack's type and number of the device."""
-        return dlpack.dlpack_device("__dlpack_device__", self._entry)
+        return dlpack.dlpack_device("__dlpack_device__", self._device_state)
 
     def module_load(self: Any, other: Any, assign: bool = False) -> Any:
         """Prepare ``other``, a value from a state dict, to be swapped with this tensor of a module.

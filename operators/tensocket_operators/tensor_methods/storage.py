@@ -21,7 +21,7 @@ from ..interop import sharing, storage_kinds, typed_storages, typenames
 from ..interop import storage as storages
 
 if TYPE_CHECKING:
-    from tensocket_core.device import DeviceEntry
+    from tensocket_core.device import DeviceState
     from tensocket_plugins.contract.dtypes import DType
 
 
@@ -37,7 +37,7 @@ class StorageMethods:
     if TYPE_CHECKING:
 
         @property
-        def _entry(self) -> DeviceEntry: ...
+        def _device_state(self) -> DeviceState: ...
 
         @property
         def dtype(self) -> DType: ...  # noqa: D102  the tensor documents it
@@ -79,7 +79,7 @@ class StorageMethods:
 
     def data_ptr(self) -> int:
         """Return a number that identifies the memory address of the first element; 0 for a tensor without elements."""
-        return self._entry.runtime.data_ptr(plain_handle(self._array)) if self._array.size else 0
+        return self._device_state.runtime.data_ptr(plain_handle(self._array)) if self._array.size else 0
 
     def is_contiguous(self, memory_format: Any = contiguous_format) -> bool:
         """Whether the tensor has a memory format: by default row-major order without gaps."""

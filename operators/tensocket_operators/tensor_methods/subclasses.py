@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final
 
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.overrides import (
@@ -199,13 +199,13 @@ def make_wrapper(cls: Any, size: Any, strides: Any = None, storage_offset: Any =
         raise ArgumentTypeError("_make_wrapper_subclass", f"dtype {dtype!r}", "dtype is a tensocket dtype",
                                 "pass for example tensocket.float32")
     check_policies("_make_wrapper_subclass", policies)
-    entry = open_entry(device)
+    state = open_device(device)
     shape = creation.shape_of("_make_wrapper_subclass", (tuple(size),))
     format = check_format("_make_wrapper_subclass", memory_format) or contiguous_format
     steps = format_strides("_make_wrapper_subclass", shape, format) if strides is None else tuple(strides)
     tensor = _new(cls)
     tensor._array = DeviceArray(Storage(Block(None, 0, None), None), dtype, shape, steps, storage_offset or 0)
-    tensor._key = entry.key | dtype_bit(dtype) | cls._class_key | (0 if shape else DIM0)
+    tensor._key = state.key | dtype_bit(dtype) | cls._class_key | (0 if shape else DIM0)
     tensor._grad = tensor._grad_fn = tensor._version_counter = tensor._base = None
     if layout is not None and layout is not strided:
         tensor._layout = layout

@@ -16,7 +16,7 @@ import pytest
 import tensocket_operators as torch
 from tensocket_core.autograd.engine import queue_callback
 from tensocket_core.autograd.node import MultiNode, Node
-from tensocket_core.device import open_entry, thread_streams
+from tensocket_core.device import open_device, thread_streams
 from tensocket_core.recording import RECORDING_SLOW_PATHS
 from tensocket_core.tensor import Tensor
 from tensocket_operators.autograd import Function
@@ -334,7 +334,7 @@ def test_leaves_that_no_longer_require_grad_get_none() -> None:
 
 
 def test_backward_uses_the_streams_of_forward() -> None:
-    entry = open_entry("ref:0")
+    state = open_device("ref:0")
     x = leaf([1.0, 2.0])
     used: list[Any] = []
 
@@ -345,7 +345,7 @@ def test_backward_uses_the_streams_of_forward() -> None:
 
         @staticmethod
         def backward(ctx: Any, grad: Any) -> Any:
-            used.append(entry.stream)
+            used.append(state.stream)
             return grad * 2
 
     y = Watch.apply(x)
@@ -353,9 +353,9 @@ def test_backward_uses_the_streams_of_forward() -> None:
     with stream:
         assert RECORDING_SLOW_PATHS == [None]
         z = Watch.apply(y)
-        own = entry.stream
+        own = state.stream
     assert RECORDING_SLOW_PATHS == []
-    default = entry.stream
+    default = state.stream
     assert own is not default
     Watch.apply(z).sum().backward(retain_graph=True)
     assert used == [default, own, default]
@@ -363,16 +363,16 @@ def test_backward_uses_the_streams_of_forward() -> None:
     used.clear()
     with stream:
         z.sum().backward()  # nodes of the default stream go there also from another one
-        assert entry.stream is own
+        assert state.stream is own
     assert used == [own, default]
     assert thread_streams() is None
 
 
 def test_streams_wait_for_each_other() -> None:
-    entry = open_entry("ref:0")
+    state = open_device("ref:0")
     events: list[tuple[str, Any]] = []
     stream = torch.Stream("ref:0")
-    kind = type(entry.runtime.default_stream)
+    kind = type(state.runtime.default_stream)
     wait = kind.wait
 
     def noted(self: Any, event: Any) -> None:
@@ -382,11 +382,11 @@ def test_streams_wait_for_each_other() -> None:
     x = leaf([1.0])
     with stream:
         y = x * 2
-        own = entry.stream
+        own = state.stream
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kind, "wait", noted)
         y.sum().backward()
-    assert [s for _, s in events] == [own, entry.stream]
+    assert [s for _, s in events] == [own, state.stream]
 
 
 # ------------------------------------------------------------------------------------------------------------- memory

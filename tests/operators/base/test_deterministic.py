@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tensocket_operators as tc
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_operators import functions as F
 from tensocket_operators.deterministic import set_fill_uninitialized_memory
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UnsupportedOperator
@@ -112,12 +112,12 @@ def test_gradients_of_indexing_are_ordered() -> None:
 
 
 def test_no_program_with_atomics_is_built_for_floats() -> None:
-    entry = open_entry("ref:1")
+    device_state = open_device("ref:1")
     tc.use_deterministic_algorithms(True)
     index = tc.tensor([0, 0, 1], device="ref:1")
 
     def kinds() -> set[Any]:
-        return {key[0][-1] for key in entry.programs if key[0][0] == "scatter_add"}
+        return {key[0][-1] for key in device_state.programs if key[0][0] == "scatter_add"}
 
     tc.zeros(2, device="ref:1", dtype=tc.float16).scatter_add(0, index, tc.ones(3, device="ref:1", dtype=tc.float16))
     assert kinds() == {True}

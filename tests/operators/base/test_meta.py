@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensocket_operators as tc
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_plugins.contract.errors import DeviceMismatch, MissingDataError
 
 NO_DATA = r"Cannot copy out of meta tensor; no data! — compute it on a device that holds data"
@@ -60,7 +60,7 @@ def test_operators_infer_and_compile_nothing() -> None:
     x, y = meta(4, 1, 3), meta(5, 3, dtype=tc.float64)
     total = (x + y).softmax(-1).sum((0, 1), keepdim=True)
     assert (total.dtype, tuple(total.shape), total.stride()) == (tc.float64, (1, 1, 3), (3, 3, 1))
-    assert len(open_entry("meta").programs) == 0
+    assert len(open_device("meta").programs) == 0
 
 
 def test_views_share_a_storage_and_keep_geometry() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tensocket_operators as torch
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 
@@ -23,7 +23,7 @@ def settings() -> Iterator[None]:
 
 
 def test_threads_are_those_of_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    kind = type(open_entry(None).runtime)
+    kind = type(open_device(None).runtime)
     monkeypatch.delattr(kind, "get_num_threads", raising=False)
     monkeypatch.delattr(kind, "set_num_threads", raising=False)
     torch.set_num_threads(3)
@@ -51,7 +51,7 @@ def test_default_type() -> None:
     torch.set_default_tensor_type("torch.meta.FloatTensor")
     assert (torch.ones(1).device.type, torch.ones(1).dtype) == ("meta", torch.float32)
     torch.set_default_tensor_type(torch.FloatTensor)
-    assert torch.ones(1).device == open_entry(None).device
+    assert torch.ones(1).device == open_device(None).device
 
 
 def test_default_types_are_deprecated() -> None:

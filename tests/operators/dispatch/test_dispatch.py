@@ -10,13 +10,14 @@ import pytest
 
 import tensocket_operators as torch
 from tensocket_core import keys
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.dispatch import fallback
 from tensocket_core.dispatch.blame import blame
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS, clear_tables
 from tensocket_core.dispatch.schema import parse_schema
+from tensocket_core.launch import entries
 from tensocket_operators import functions as F
 from tensocket_operators.kinds import composite as composites
 from tensocket_operators.kinds.composite import composite
@@ -62,11 +63,11 @@ def test_fields_of_keys_do_not_overlap() -> None:
 
 
 def test_keys_of_tensors() -> None:
-    entry = open_entry("ref")
-    assert torch.zeros(2)._key == FLOAT32 | entry.key
-    assert torch.tensor(1)._key == INT64 | keys.DIM0 | entry.key
-    assert torch.zeros(2, requires_grad=True)._key == FLOAT32 | keys.AUTOGRAD | entry.key
-    assert torch.zeros(2, device="ref:1")._key & keys.DEVICE_MASK == open_entry("ref:1").key != entry.key
+    state = open_device("ref")
+    assert torch.zeros(2)._key == FLOAT32 | state.key
+    assert torch.tensor(1)._key == INT64 | keys.DIM0 | state.key
+    assert torch.zeros(2, requires_grad=True)._key == FLOAT32 | keys.AUTOGRAD | state.key
+    assert torch.zeros(2, device="ref:1")._key & keys.DEVICE_MASK == open_device("ref:1").key != state.key
     assert torch.zeros(2, 3)[0, 0]._key & keys.DIM0
     assert not torch.zeros(()).reshape(1)._key & keys.DIM0
 
@@ -79,8 +80,8 @@ def test_keys_in_words(key: int, words: str) -> None:
 
 
 def test_opening_a_device_twice_gives_one_entry() -> None:
-    assert open_entry("ref") is open_entry("ref:0") is open_entry(torch.device("ref", 0))
-    assert "ref:0" in repr(open_entry("ref"))
+    assert open_device("ref") is open_device("ref:0") is open_device(torch.device("ref", 0))
+    assert "ref:0" in repr(open_device("ref"))
 
 
 # ------------------------------------------------------------------------------------------------------------ tables
@@ -251,22 +252,23 @@ def test_errors_inside_composites_name_the_composite() -> None:
 def test_registrations_say_how_operators_run() -> None:
     generated = torch.registrations("ref")
     assert generated.keys() == OPERATORS.keys()
-    assert generated["add"] == "generated"
+    assert generated["add"] == "plan"
     composed = torch.registrations("plain")
     assert composed["add"] == "registered"  # the primitive of that name
     assert composed["sigmoid"] == "composite"
-    assert set(generated.values()) == {"generated", "view", "host"}
+    replays = {"replay"} if entries.ENABLED else set()
+    assert set(generated.values()) == {"plan", "generated", "view", "host"} | replays
     assert set(composed.values()) == {"registered", "composite", "view", "host"}
     assert generated["transpose"] == composed["transpose"] == "view"
 
 
 def test_registrations_of_a_dtype() -> None:
-    assert torch.registrations("ref", torch.int64)["add"] == "generated"
+    assert torch.registrations("ref", torch.int64)["add"] == "plan"
 
 
 def test_host_operators_are_refused_where_nobody_declares_them() -> None:
     profile = type("Undeclared", (), {"host_kernels": frozenset(), "host_resident": False})
-    entry = type("Entry", (), {"runtime": type("Runtime", (), {"profile": profile})})
-    tensor = type("Value", (), {"_entry": entry, "dtype": torch.int64, "device": "dev:0", "nbytes": 8})
+    state = type("Entry", (), {"runtime": type("Runtime", (), {"profile": profile})})
+    tensor = type("Value", (), {"_device_state": state, "dtype": torch.int64, "device": "dev:0", "nbytes": 8})
     with pytest.raises(UnsupportedOperator, match=re.escape("[randperm] int64 on dev:0 — the backend neither runs")):
         fallback.note_host_operator("randperm", tensor)

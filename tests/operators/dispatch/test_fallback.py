@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tensocket_operators as torch
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.dispatch import fallback
 from tensocket_plugins.contract.errors import ArgumentError, UnsupportedOperator
 from tensocket_plugins.contract.registry import registry
@@ -114,9 +114,9 @@ def test_forbidding_again_takes_effect_at_once() -> None:
 
 @needs_cpu
 def test_undeclared_host_operators_need_the_fallback() -> None:
-    entry = open_entry(NAME)
-    declared = entry.runtime.profile
-    entry.runtime.profile = dataclasses.replace(declared, host_kernels=frozenset())
+    state = open_device(NAME)
+    declared = state.runtime.profile
+    state.runtime.profile = dataclasses.replace(declared, host_kernels=frozenset())
     try:
         with pytest.raises(UnsupportedOperator, match=r"\[randperm\] int64 on lacking:0 — the backend neither runs"):
             torch.randperm(3, device=NAME)
@@ -124,4 +124,4 @@ def test_undeclared_host_operators_need_the_fallback() -> None:
         assert sorted(torch.randperm(3, device=NAME).tolist()) == [0, 1, 2]
         assert [(r.operator, r.kind) for r in torch.fallback_ledger()] == [("randperm", "fallback")]
     finally:
-        entry.runtime.profile = declared
+        state.runtime.profile = declared

@@ -343,7 +343,7 @@ def test_lazy_handles_are_no_arrays():
     with pytest.raises(TypeError, match="does not support ufuncs"):
         np.add(handle, 1)
     with pytest.raises(TypeError, match="a kernel is given a Lazy in place of an array"):
-        note_use([handle], tc.ones(1)._entry.stream)
+        note_use([handle], tc.ones(1)._device_state.stream)
 
 
 def test_keys_of_lazy_tensors():

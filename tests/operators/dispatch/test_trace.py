@@ -32,10 +32,10 @@ def test_a_call_has_a_key_a_path_and_arguments() -> None:
     with traced() as calls:
         x * 2.5
         x.detach().sum(0)
-    assert calls[0] == Call("call", "mul", 0, "float32 autograd number:float", "autograd > ref:0 generated",
+    assert calls[0] == Call("call", "mul", 0, "float32 autograd number:float", "autograd > ref:0 plan",
                             "float32[2, 3]@ref:0, 2.5")
     assert [c.name for c in calls] == ["mul", "detach", "sum"]
-    assert str(calls[0]) == ("[call] op=[mul] key=[float32 autograd number:float] path=[autograd > ref:0 generated] "
+    assert str(calls[0]) == ("[call] op=[mul] key=[float32 autograd number:float] path=[autograd > ref:0 plan] "
                              "args=(float32[2, 3]@ref:0, 2.5)")
     assert ACTIVE == RECORDING_SLOW_PATHS == []
 
@@ -81,7 +81,7 @@ def test_registered_kernels_show_in_the_path() -> None:
         torch.ones(1).exp()
         torch.ones(1, requires_grad=True).sin()
     patch._destroy()
-    assert [c.path for c in calls if c.kind == "call"] == ["ref:0 override", "autograd (override) > ref:0 generated"]
+    assert [c.path for c in calls if c.kind == "call"] == ["ref:0 override", "autograd (override) > ref:0 plan"]
 
 
 def test_the_environment_traces_a_process() -> None:
@@ -92,6 +92,6 @@ def test_the_environment_traces_a_process() -> None:
                           env={**os.environ, "TENSOCKET_SHOW_DISPATCH_TRACE": "1"})
     lines = done.stderr.splitlines()
     assert lines[0] == "[factory] op=[ones] args=([2], 'ref')"
-    assert lines[1].startswith("[call] op=[mul] key=[float32 autograd] path=[autograd > ref:0 generated] args=(float")
+    assert lines[1].startswith("[call] op=[mul] key=[float32 autograd] path=[autograd > ref:0 plan] args=(float")
     assert "[backward] op=[MulBackward0] args=(float32[2]@ref:0)" in lines
     assert any(line.startswith("  [call] op=[mul]") for line in lines)

@@ -43,8 +43,8 @@ def leaf(*shape: int) -> Any:
 
 def undeclared() -> None:
     profile = type("Profile", (), {"host_kernels": frozenset(), "host_resident": False})
-    entry = type("Entry", (), {"runtime": type("Runtime", (), {"profile": profile})})
-    value = type("Value", (), {"_entry": entry, "dtype": torch.int64, "device": "dev:0"})
+    state = type("Entry", (), {"runtime": type("Runtime", (), {"profile": profile})})
+    value = type("Value", (), {"_device_state": state, "dtype": torch.int64, "device": "dev:0"})
     fallback.note_host_operator("randperm", value)
 
 

@@ -117,7 +117,7 @@ def test_what_the_listing_says():
     assert listed["exp"] == "registered"
     assert listed["gelu"] == "composite"
     assert listed["transpose"] == "view"
-    assert tc.registrations("ref")["exp"] == "generated"
+    assert tc.registrations("ref")["exp"] == "plan"
 
 
 def test_dtypes_that_the_device_lacks():

@@ -14,7 +14,7 @@ import pytest
 
 import tensocket_operators as torch
 from tensocket_core.autograd.graph import saved_tensors_hooks
-from tensocket_core.device import open_entry, thread_streams
+from tensocket_core.device import open_device, thread_streams
 from tensocket_core.dispatch.modes import ACTIVE, STATE
 from tensocket_core.dispatch.overrides import TorchFunctionMode
 from tensocket_core.dispatch.registry import clear_tables
@@ -158,7 +158,7 @@ def on_a_stream(x: Any) -> float:
     stream = torch.Stream("ref:0")
     with stream:
         y = x * x
-        assert open_entry("ref:0").stream is stream or open_entry("ref:0").stream == torch.current_stream("ref:0")
+        assert open_device("ref:0").stream is stream or open_device("ref:0").stream == torch.current_stream("ref:0")
     y.sum().backward()
     return 2.0
 
@@ -329,8 +329,8 @@ OPERATORS: list[tuple[Callable[[Any], Any], Callable[[Any], Any]]] = [
 @pytest.fixture
 def cold(device: str) -> Iterator[None]:
     """The device as if nothing had run."""
-    entry = open_entry(device)
-    kept = [(cache, dict(cache)) for cache in (entry.programs, entry.natives)]
+    state = open_device(device)
+    kept = [(cache, dict(cache)) for cache in (state.programs, state.native_entries)]
     for cache, _ in kept:
         cache.clear()
     clear_tables()
@@ -343,15 +343,15 @@ def cold(device: str) -> Iterator[None]:
 @pytest.mark.usefixtures("cold")
 def test_cold_caches_fill_at_once(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each program is compiled once, whoever asks first; a ninth thread keeps forgetting closures."""
-    entry = open_entry(device)
+    state = open_device(device)
     built: Counter[str] = Counter()
-    compile_ir = type(entry.runtime).compile_ir
+    compile_ir = type(state.runtime).compile_ir
 
     def counted(self: Any, program: Any) -> Any:
         built[repr(program)] += 1
         return compile_ir(self, program)
 
-    monkeypatch.setattr(type(entry.runtime), "compile_ir", counted)
+    monkeypatch.setattr(type(state.runtime), "compile_ir", counted)
     done = threading.Event()
 
     def body(index: int) -> None:
@@ -374,7 +374,7 @@ def test_cold_caches_fill_at_once(device: str, monkeypatch: pytest.MonkeyPatch) 
         done.set()
         clearing.join(SECONDS)
     assert max(built.values(), default=1) == 1
-    assert bool(built) == (entry.runtime.target is not None)
+    assert bool(built) == (state.runtime.target is not None)
 
 
 @pytest.mark.usefixtures("cold")
@@ -396,9 +396,9 @@ def test_gradients_with_cold_caches(device: str) -> None:
 @pytest.mark.skipif(not torch.is_available("cpu"), reason="native entries are the CPU backend's")
 def test_operators_are_promoted_in_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Promotion clears tables under the feet of callers; results do not change, and every operator arrives."""
-    entry = open_entry("cpu")
-    before = dict(entry.natives)
-    entry.natives.clear()
+    state = open_device("cpu")
+    before = dict(state.native_entries)
+    state.native_entries.clear()
     monkeypatch.setattr(native, "_CALLS", 60)
     clear_tables()
     values = np.arange(-6.0, 6.0).reshape(3, 4)
@@ -426,10 +426,10 @@ def test_operators_are_promoted_in_several_threads(monkeypatch: pytest.MonkeyPat
             x = torch.tensor(values, device="cpu")
             for _ in range(200):
                 assert run(x).tolist() == expected.tolist()
-            assert not native.ENABLED or any(key[0] == name for key in entry.natives), name
+            assert not native.ENABLED or any(key[0] == name for key in state.native_entries), name
     finally:
         monkeypatch.undo()
-        entry.natives.update(before)
+        state.native_entries.update(before)
         clear_tables()
 
 

@@ -128,7 +128,7 @@ def test_nextafter_of_every_half(towards, device):
 
 
 def test_nextafter_of_bfloat16(device):
-    if "bfloat16" not in tc.tensor(0.0, device=device)._entry.runtime.profile.dtypes:
+    if "bfloat16" not in tc.tensor(0.0, device=device)._device_state.runtime.profile.dtypes:
         pytest.skip("the device lacks bfloat16")
     x = tc.tensor([1.0, 1.0, 0.0, -0.0, math.inf, -1.0, 2.0**-133], dtype=tc.bfloat16, device=device)
     y = tc.tensor([2.0, 0.0, 1.0, -1.0, 0.0, -1.0, 0.0], dtype=tc.bfloat16, device=device)

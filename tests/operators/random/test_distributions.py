@@ -20,10 +20,10 @@ def test_a_generator_is_the_only_source() -> None:
                  lambda g: torch.binomial(torch.full((5,), 50.0), torch.full((5,), 0.5), generator=g),
                  lambda g: torch.randint_like(torch.zeros(5), 1000, generator=g)):
         first, second = (draw(torch.Generator().manual_seed(3)) for _ in range(2))
-        before = generator_of(first._entry).position
+        before = generator_of(first._device_state).position
         assert draw(torch.Generator().manual_seed(4)).tolist() != first.tolist()
         assert first.tolist() == second.tolist()
-        assert generator_of(first._entry).position == before
+        assert generator_of(first._device_state).position == before
 
 
 @pytest.mark.parametrize(("dtype", "last"), [("int8", 127), ("uint8", 255), ("bool", 1), ("float16", 2048),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensocket_operators as tc
-from tensocket_core.device import open_entry
+from tensocket_core.device import open_device
 from tensocket_core.dispatch.registry import OPERATORS
 from tensocket_operators import functions as f
 from tensocket_plugins.contract.errors import (
@@ -37,7 +37,7 @@ def test_profiles_can_declare_every_host_operator():
 
 
 def test_the_host_is_used_only_where_it_is_declared(monkeypatch):
-    runtime = open_entry("plain").runtime
+    runtime = open_device("plain").runtime
     monkeypatch.setattr(runtime, "profile", dataclasses.replace(runtime.profile, host_kernels=frozenset()))
     with pytest.raises(UnsupportedOperator, match=r"\[argsort\] float32 on plain:0 — the backend neither runs"):
         f.sort(tc.tensor([2.0, 1.0], device="plain"))

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tensocket
-from tensocket_core.device import entries
+from tensocket_core.device import device_states
 from tensocket_operators import get_num_threads, set_num_threads
 
 
 def timer() -> float:
     """Return the time in seconds, after all work on opened devices has finished."""
-    for entry in entries():
+    for entry in device_states():
         if entry.holds_data:
             entry.runtime.synchronize()
     return timeit.default_timer()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tensocket_core import functions
-from tensocket_core.device import BY_KEY, DeviceEntry
+from tensocket_core.device import BY_KEY, DeviceState
 from tensocket_core.dispatch.blame import blame
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
@@ -85,10 +85,10 @@ def _weights(scores: Any, mask: Any, alive: bool) -> Any:
 
 def _has_kernel(shapes: tuple[Any, Any, Any], query: Any, key: Any, value: Any, mask: Any, shared: bool) -> bool:
     """Whether the device's kernel serves the call: there is enough to compute, and nothing broadcasts."""
-    entry = BY_KEY.get((query._key | key._key | value._key) & DEVICE_MASK)
-    if entry is None or entry.runtime.kernels.find("attend", query.dtype.name, direct=False) is None:
+    state = BY_KEY.get((query._key | key._key | value._key) & DEVICE_MASK)
+    if state is None or state.runtime.kernels.find("attend", query.dtype.name, direct=False) is None:
         return False
-    if mask is not None and (mask.requires_grad or mask.ndim > 4 or mask._key & DEVICE_MASK != entry.key):
+    if mask is not None and (mask.requires_grad or mask.ndim > 4 or mask._key & DEVICE_MASK != state.key):
         return False
     q, k, v = shapes
     if len(q) > 4 or k[:-2] != v[:-2] or 0 in q or 0 in k or 0 in v or q[-2] < _FEW < k[-2]:
@@ -115,45 +115,45 @@ def _attended(shapes: tuple[Any, Any, Any], query: Any, key: Any, value: Any, ma
     return result
 
 
-def _attend_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+def _attend_host_path(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     if key & AUTOGRAD:
         return None
 
-    def direct(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float) -> Any:
+    def host_path(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float) -> Any:
         dtype = query.dtype
-        kernel = _kernel("attend", entry, mask, query, key, value)
+        kernel = _kernel("attend", state, mask, query, key, value)
         if kernel is None:
-            return general(query, key, value, mask, is_causal, scale)
+            return next_path(query, key, value, mask, is_causal, scale)
         work = dtype if dtype.itemsize >= 4 else float32
         q, k, v = query._array, key._array, value._array
-        stream, shape = entry.stream, q.shape[:3]
-        out, sums = entry.runtime.empty((*shape, v.shape[3]), dtype, stream), entry.runtime.empty(shape, work, stream)
+        stream, shape = state.stream, q.shape[:3]
+        out, sums = state.runtime.empty((*shape, v.shape[3]), dtype, stream), state.runtime.empty(shape, work, stream)
         kernel([out, sums], [q, k, v, None if mask is None else mask._array], (is_causal, scale), stream)
-        return wrap(out, entry.key | dtype_bit(dtype)), wrap(sums, entry.key | dtype_bit(work))
+        return wrap(out, state.key | dtype_bit(dtype)), wrap(sums, state.key | dtype_bit(work))
 
-    return private("scaled_dot_product_attention", direct)
+    return private("scaled_dot_product_attention", host_path)
 
 
-def _gradients_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+def _gradients_host_path(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     if key & AUTOGRAD:
         return None
 
-    def direct(grad: Any, query: Any, key: Any, value: Any, mask: Any, out: Any, sums: Any, is_causal: bool,
+    def host_path(grad: Any, query: Any, key: Any, value: Any, mask: Any, out: Any, sums: Any, is_causal: bool,
                scale: float) -> Any:
-        kernel = _kernel("attend_gradients", entry, mask, query, key, value, grad, out)
+        kernel = _kernel("attend_gradients", state, mask, query, key, value, grad, out)
         if kernel is None:
-            return general(grad, query, key, value, mask, out, sums, is_causal, scale)
+            return next_path(grad, query, key, value, mask, out, sums, is_causal, scale)
         dtype = query.dtype
-        outs = [entry.runtime.empty(tuple(x.shape), dtype, entry.stream) for x in (query, key, value)]
+        outs = [state.runtime.empty(tuple(x.shape), dtype, state.stream) for x in (query, key, value)]
         arrays = [x._array for x in (grad, query, key, value)]
         kernel(outs, [*arrays, None if mask is None else mask._array, out._array, sums._array], (is_causal, scale),
-               entry.stream)
-        return tuple([wrap(x, entry.key | dtype_bit(dtype)) for x in outs])
+               state.stream)
+        return tuple([wrap(x, state.key | dtype_bit(dtype)) for x in outs])
 
-    return private("scaled_dot_product_attention", direct)
+    return private("scaled_dot_product_attention", host_path)
 
 
-def _kernel(name: str, entry: DeviceEntry, mask: Any, *operands: Any) -> Any:
+def _kernel(name: str, state: DeviceState, mask: Any, *operands: Any) -> Any:
     """Return the device's kernel if all operands have one dtype and shapes that fit each other."""
     dtype = operands[0].dtype
     q, k, v = (tuple(x.shape) for x in operands[:3])
@@ -163,7 +163,7 @@ def _kernel(name: str, entry: DeviceEntry, mask: Any, *operands: Any) -> Any:
         return None
     if any(x.dtype is not dtype for x in operands) or (mask is not None and mask.dtype not in (dtype, bool_)):
         return None
-    found = entry.runtime.kernels.find(name, dtype.name, direct=False)
+    found = state.runtime.kernels.find(name, dtype.name, direct=False)
     return None if found is None else tracked(found)
 
 
@@ -196,7 +196,8 @@ def _rows_gradients(grad: Any, query: Any, key: Any, value: Any, mask: Any, is_c
 
 @composite(
     "attend_gradients(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor out, Tensor sums, "
-    "bool is_causal, float scale) -> (Tensor, Tensor, Tensor)", method=False, function=False, direct=_gradients_direct,
+    "bool is_causal, float scale) -> (Tensor, Tensor, Tensor)", method=False, function=False,
+    host_path=_gradients_host_path,
     replayable=True)
 def attend_gradients(grad: Any, query: Any, key: Any, value: Any, mask: Any, out: Any, sums: Any, is_causal: bool,
                      scale: float) -> Any:
@@ -206,7 +207,7 @@ def attend_gradients(grad: Any, query: Any, key: Any, value: Any, mask: Any, out
 
 @composite(
     "attend(Tensor query, Tensor key, Tensor value, Tensor? mask, bool is_causal, float scale) -> (Tensor, Tensor)",
-    method=False, function=False, direct=_attend_direct, replayable=True,
+    method=False, function=False, host_path=_attend_host_path, replayable=True,
     derivative=Derivative(lambda grads, query, key, value, mask, result0, result1, is_causal, scale: (*call(
         COMPOSITES["attend_gradients"], grads[0], query, key, value, mask, result0, result1, is_causal, scale), None)))
 def attend(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float) -> Any:

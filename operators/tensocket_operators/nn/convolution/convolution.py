@@ -33,7 +33,7 @@ def _exchanged(operator: str, first: Any, second: Any) -> ShapeError:
                       "let no other thread exchange their data meanwhile")
 
 
-def _convolve(entry: Any, input: Any, weight: Any, window: Window) -> Any:
+def _convolve(state: Any, input: Any, weight: Any, window: Window) -> Any:
     sizes, factors = input._array.shape, weight._array.shape
     if len(sizes) != len(factors) or sizes[1] != factors[1] * window.groups:
         raise _exchanged("convolve", sizes, factors)
@@ -41,11 +41,11 @@ def _convolve(entry: Any, input: Any, weight: Any, window: Window) -> Any:
     shape = (sizes[0], factors[0], *outputs)
     if 0 in shape or 0 in factors:
         return input.new_zeros(shape)
-    kernel = _registered(entry, "convolve", input, window, factors[2:])
+    kernel = _registered(state, "convolve", input, window, factors[2:])
     if kernel is not None:
-        return _laid(_made(entry, kernel, shape, (input, weight), window), input, weight)
+        return _laid(_made(state, kernel, shape, (input, weight), window), input, weight)
     pads = [(p, p) for p in window.padding]
-    return _laid(forward(entry, input.detach(), weight.detach(), window, outputs, pads), input, weight)
+    return _laid(forward(state, input.detach(), weight.detach(), window, outputs, pads), input, weight)
 
 
 def _laid(result: Any, image: Any, weight: Any) -> Any:
@@ -55,7 +55,7 @@ def _laid(result: Any, image: Any, weight: Any) -> Any:
     return laid_like(result, image._array)
 
 
-def _convolve_input(entry: Any, upstream: Any, weight: Any, window: Window, sizes: tuple[int, ...]) -> Any:
+def _convolve_input(state: Any, upstream: Any, weight: Any, window: Window, sizes: tuple[int, ...]) -> Any:
     shape = (upstream.shape[0], window.groups * weight.shape[1], *sizes)
     if upstream.ndim != weight.ndim or upstream.shape[1] != weight.shape[0] or (
             any(n > most for n, most in zip(
@@ -63,13 +63,13 @@ def _convolve_input(entry: Any, upstream: Any, weight: Any, window: Window, size
         raise _exchanged("convolve_input", upstream.shape, weight.shape)
     if 0 in shape or 0 in upstream.shape or 0 in weight.shape:
         return upstream.new_zeros(shape)
-    kernel = _registered(entry, "convolve_input", upstream, window, tuple(weight.shape[2:]))
+    kernel = _registered(state, "convolve_input", upstream, window, tuple(weight.shape[2:]))
     if kernel is not None:
-        return _laid(_made(entry, kernel, shape, (upstream, weight), window), upstream, weight)
-    return _laid(backward_input(entry, upstream.detach(), weight.detach(), window, sizes), upstream, weight)
+        return _laid(_made(state, kernel, shape, (upstream, weight), window), upstream, weight)
+    return _laid(backward_input(state, upstream.detach(), weight.detach(), window, sizes), upstream, weight)
 
 
-def _convolve_weight(entry: Any, upstream: Any, input: Any, window: Window, kernel: tuple[int, ...]) -> Any:
+def _convolve_weight(state: Any, upstream: Any, input: Any, window: Window, kernel: tuple[int, ...]) -> Any:
     shape = (upstream.shape[1], input.shape[1] // window.groups, *kernel)
     if upstream.ndim != input.ndim or upstream.shape[0] != input.shape[0] or (
             any(n > most for n, most in zip(
@@ -77,13 +77,13 @@ def _convolve_weight(entry: Any, upstream: Any, input: Any, window: Window, kern
         raise _exchanged("convolve_weight", upstream.shape, input.shape)
     if 0 in shape or 0 in upstream.shape or 0 in input.shape:
         return upstream.new_zeros(shape)
-    run = _registered(entry, "convolve_weight", input, window, kernel)
+    run = _registered(state, "convolve_weight", input, window, kernel)
     if run is not None:
-        return _made(entry, run, shape, (upstream, input), window)
-    return backward_weight(entry, upstream.detach(), input.detach(), window, kernel)
+        return _made(state, run, shape, (upstream, input), window)
+    return backward_weight(state, upstream.detach(), input.detach(), window, kernel)
 
 
-def _registered(entry: Any, operator: str, input: Any, window: Window, kernel: tuple[int, ...]) -> Any:
+def _registered(state: Any, operator: str, input: Any, window: Window, kernel: tuple[int, ...]) -> Any:
     """Return the device's registered kernel if it has one and the convolution is more than one matrix product."""
     if max(kernel) == 1 and window.plain:
         return None
@@ -92,17 +92,17 @@ def _registered(entry: Any, operator: str, input: Any, window: Window, kernel: t
     if window.apart(kernel) and cells * input._array.shape[1] >= _DEEP and input._array.size >= _MANY and (
             operator != "convolve_input" or cells >= _CELLS):
         return None
-    return entry.runtime.kernels.find(operator, input.dtype.name, direct=False)
+    return state.runtime.kernels.find(operator, input.dtype.name, direct=False)
 
 
-def _made(entry: Any, kernel: Any, shape: tuple[int, ...], operands: tuple[Any, ...], window: Window) -> Any:
+def _made(state: Any, kernel: Any, shape: tuple[int, ...], operands: tuple[Any, ...], window: Window) -> Any:
     """Return the result of a registered kernel, which takes the window's numbers as scalars."""
     dtype = operands[0].dtype
-    out = entry.runtime.empty(shape, dtype, entry.stream)
+    out = state.runtime.empty(shape, dtype, state.stream)
     arrays = [x._array for x in operands]
-    note_use((out, *arrays), entry.stream)
-    kernel.run([out], arrays, (window.stride, window.padding, window.dilation, window.groups), entry.stream)
-    return wrap(out, entry.key | dtype_bit(dtype))
+    note_use((out, *arrays), state.stream)
+    kernel.run([out], arrays, (window.stride, window.padding, window.dilation, window.groups), state.stream)
+    return wrap(out, state.key | dtype_bit(dtype))
 
 
 def _cut(result: Any, shape: tuple[int, ...]) -> Any:

@@ -100,7 +100,7 @@ def _strided_windows(array: Any, kernel: tuple[int, ...], outputs: tuple[int, ..
     return as_strided(array, (batch, *split, *kernel, *outputs), (sb, *steps_of, *taps, *hops), 0)
 
 
-def columns(entry: Any, x: Any, kernel: tuple[int, ...], outputs: tuple[int, ...], window: Window, *,
+def columns(state: Any, x: Any, kernel: tuple[int, ...], outputs: tuple[int, ...], window: Window, *,
             batch_last: bool) -> Any:
     """Return the windows of a padded image as a matrix for each group.
 
@@ -114,15 +114,15 @@ def columns(entry: Any, x: Any, kernel: tuple[int, ...], outputs: tuple[int, ...
             return x.reshape((batch, groups, rows, count))
         return x.reshape((batch, groups * rows, count)).transpose(0, 1).reshape((groups, rows, batch * count))
     view = _strided_windows(x._array, kernel, outputs, window, batch_last)
-    made = entry.runtime.empty(view.shape, x.dtype, entry.stream)
-    copy_elements(entry, made, x.dtype, view, x.dtype)
+    made = state.runtime.empty(view.shape, x.dtype, state.stream)
+    copy_elements(state, made, x.dtype, view, x.dtype)
     shape = (groups, rows, batch * count) if batch_last else (batch, groups, rows, count)
-    return wrap(made.reshape(shape), entry.key | dtype_bit(x.dtype))
+    return wrap(made.reshape(shape), state.key | dtype_bit(x.dtype))
 
 
-def _parts(entry: Any, batch: int, each: int) -> Iterator[tuple[int, int]]:
+def _parts(state: Any, batch: int, each: int) -> Iterator[tuple[int, int]]:
     """Yield the start and length of each range of images whose columns are made at once."""
-    limit = _HOST_COLUMNS if entry.runtime.profile.host_resident else _DEVICE_COLUMNS
+    limit = _HOST_COLUMNS if state.runtime.profile.host_resident else _DEVICE_COLUMNS
     step = max(1, limit // max(each, 1))
     for start in range(0, batch, step):
         yield start, min(step, batch - start)
@@ -141,36 +141,36 @@ def _swapped(flat: Any, batch: int, shape: tuple[int, ...]) -> Any:
     return flat.reshape((-1, batch, math.prod(shape))).transpose(0, 1).reshape((batch, -1, *shape))
 
 
-def _by_channel(entry: Any, x: Any, weight: Any, window: Window, outputs: tuple[int, ...]) -> Any:
+def _by_channel(state: Any, x: Any, weight: Any, window: Window, outputs: tuple[int, ...]) -> Any:
     """Return the convolution of a padded image where every group is one channel."""
     batch, channels, dtype = x.shape[0], x.shape[1], x.dtype
     steps = element_strides(x._array)[2:]
     shape = (batch, channels, weight.shape[0] // channels, *outputs)
-    out = entry.runtime.empty(shape, dtype, entry.stream)
+    out = state.runtime.empty(shape, dtype, state.stream)
     kernels = weight.reshape((channels, shape[2], *weight.shape[2:])).contiguous()
-    channels_array(entry, out, x._array, kernels._array, [s * n for s, n in zip(steps, window.stride, strict=True)],
+    channels_array(state, out, x._array, kernels._array, [s * n for s, n in zip(steps, window.stride, strict=True)],
                    [s * d for s, d in zip(steps, window.dilation, strict=True)], dtype)
-    return wrap(out, entry.key | dtype_bit(dtype)).view((batch, weight.shape[0], *outputs))
+    return wrap(out, state.key | dtype_bit(dtype)).view((batch, weight.shape[0], *outputs))
 
 
-def forward(entry: Any, x: Any, weight: Any, window: Window, outputs: tuple[int, ...],
+def forward(state: Any, x: Any, weight: Any, window: Window, outputs: tuple[int, ...],
             pads: list[tuple[int, int]]) -> Any:
     """Return the convolution of ``x``, padded by ``pads``, with ``weight``."""
     kernel, groups = tuple(weight.shape[2:]), window.groups
-    if groups > 1 and weight.shape[1] == 1 and not x.dtype.is_complex and entry.runtime.target is not None:
-        return _by_channel(entry, padded(x, pads), weight, window, outputs)
+    if groups > 1 and weight.shape[1] == 1 and not x.dtype.is_complex and state.runtime.target is not None:
+        return _by_channel(state, padded(x, pads), weight, window, outputs)
     count, batch = math.prod(outputs), x.shape[0]
     matrix = weight.reshape((groups, weight.shape[0] // groups, -1))
     wide = count >= _WIDE or batch == 1
     parts = []
-    for start, size in _parts(entry, batch, x.shape[1] * math.prod(kernel) * count):
+    for start, size in _parts(state, batch, x.shape[1] * math.prod(kernel) * count):
         some = padded(_some(x, start, size), pads)
-        made = functions.matmul(matrix, columns(entry, some, kernel, outputs, window, batch_last=not wide))
+        made = functions.matmul(matrix, columns(state, some, kernel, outputs, window, batch_last=not wide))
         parts.append(made.reshape((size, weight.shape[0], *outputs)) if wide else _swapped(made, size, outputs))
     return _joined(parts)
 
 
-def backward_input(entry: Any, grad: Any, weight: Any, window: Window, sizes: tuple[int, ...]) -> Any:
+def backward_input(state: Any, grad: Any, weight: Any, window: Window, sizes: tuple[int, ...]) -> Any:
     """Apply the transpose of ``forward`` to ``grad`` [B, O, outputs..]: the gradient of every element of the image."""
     kernel, groups, outputs = tuple(weight.shape[2:]), window.groups, tuple(grad.shape[2:])
     rows = weight.shape[0] // groups
@@ -180,26 +180,26 @@ def backward_input(entry: Any, grad: Any, weight: Any, window: Window, sizes: tu
         turned = turned.reshape((groups * weight.shape[1], rows, *kernel)).flip(tuple(range(2, 2 + len(kernel))))
         spans = [d * (k - 1) for d, k in zip(window.dilation, kernel, strict=True)]
         pads = [(span - p, n - o + p) for span, p, n, o in zip(spans, window.padding, sizes, outputs, strict=True)]
-        return forward(entry, grad, turned, Window(window.stride, window.padding, window.dilation, groups), sizes, pads)
+        return forward(state, grad, turned, Window(window.stride, window.padding, window.dilation, groups), sizes, pads)
     matrix = weight.reshape((groups, rows, -1)).mT
     count, batch, channels = math.prod(outputs), grad.shape[0], groups * weight.shape[1]
     windows = windows_of(sizes, outputs, kernel, window)
     parts = []
-    for start, size in _parts(entry, batch, channels * math.prod(kernel) * count):
+    for start, size in _parts(state, batch, channels * math.prod(kernel) * count):
         some = _some(grad, start, size).reshape((size, groups, rows, count))
         made = functions.matmul(matrix, some).reshape((size, channels, *kernel, *outputs))
         parts.append(call(fold_columns, made, windows))
     return _joined(parts)
 
 
-def backward_weight(entry: Any, grad: Any, x: Any, window: Window, kernel: tuple[int, ...]) -> Any:
+def backward_weight(state: Any, grad: Any, x: Any, window: Window, kernel: tuple[int, ...]) -> Any:
     """Return the products of output gradients and windows, added up over all windows: [O, C / groups, kernel..]."""
     groups, outputs, batch = window.groups, tuple(grad.shape[2:]), grad.shape[0]
     count, rows = math.prod(outputs), grad.shape[1] // groups
     pads = [(p, p) for p in window.padding]
     total: Any = None
-    for start, size in _parts(entry, batch, x.shape[1] * math.prod(kernel) * count):
-        some = columns(entry, padded(_some(x, start, size), pads), kernel, outputs, window, batch_last=True)
+    for start, size in _parts(state, batch, x.shape[1] * math.prod(kernel) * count):
+        some = columns(state, padded(_some(x, start, size), pads), kernel, outputs, window, batch_last=True)
         upstream = _some(grad, start, size).reshape((size, groups * rows, count)).transpose(0, 1)
         part = functions.matmul(upstream.reshape((groups, rows, size * count)), some.mT)
         total = part if total is None else total + part

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.geometry import coalesce, element_strides
 from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_plugins.contract.dtypes import DType, int32
@@ -96,19 +96,19 @@ def resample_nest(dtype: DType, ranks: tuple[int, int], unit: bool, index: DType
                                  [reduce, Store("out0", target, cast(total, dtype))]))
 
 
-def resample_array(entry: DeviceEntry, out: Any, source: Any, axis: int, taps: Taps, dtype: DType) -> None:
+def resample_array(state: DeviceState, out: Any, source: Any, axis: int, taps: Taps, dtype: DType) -> None:
     """Apply a map along ``axis`` of ``source``; both arrays have elements."""
     shape, steps = out.shape, [element_strides(out), element_strides(source)]
     sizes, strides = zip(*(_merged(shape[part], [s[part] for s in steps])
                            for part in (slice(0, axis), slice(axis + 1, None))), strict=True)
     ranks = (len(sizes[0]), len(sizes[1]))
-    index = index_dtype(entry, (out.size, source.size, *(_reach(x) for x in (out, source))))
+    index = index_dtype(state, (out.size, source.size, *(_reach(x) for x in (out, source))))
     unit = bool(ranks[1]) and strides[1][0][-1] == strides[1][1][-1] == 1
     beside = sizes[1][-1] if ranks[1] else taps.outputs
     few = beside < _FEW and taps.taps > _FEW
-    launch(entry, ("resample", dtype, ranks, unit, index), lambda: resample_nest(dtype, ranks, unit, index),
+    launch(state, ("resample", dtype, ranks, unit, index), lambda: resample_nest(dtype, ranks, unit, index),
            Strategy.GROUP if few else Strategy.SERIAL,
-           [out, source, taps.on(entry, "positions"), taps.on(entry, "weights", arithmetic_dtype(dtype))],
+           [out, source, taps.on(state, "positions"), taps.on(state, "weights", arithmetic_dtype(dtype))],
            [*sizes[0], taps.outputs, *sizes[1], taps.taps,
             *(n for k in range(2) for n in (*strides[0][k], steps[k][axis], *strides[1][k])), 1])
 
@@ -144,17 +144,17 @@ def fold_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
     return nest.program(parallel([*a, *i], [*lead, *sizes], [reduce, Store("out0", target, cast(total, dtype))]))
 
 
-def fold_array(entry: DeviceEntry, out: Any, source: Any, windows: Sequence[Taps], dtype: DType) -> None:
+def fold_array(state: DeviceState, out: Any, source: Any, windows: Sequence[Taps], dtype: DType) -> None:
     """Add up columns: ``source`` is [n.., kernel.., outputs..], ``out`` is [n.., sizes..]; both have elements."""
     dims = len(windows)
     outer = len(out.shape) - dims
     steps = [element_strides(out), element_strides(source)]
     lead, merged = coalesce(out.shape[:outer], [s[:outer] for s in steps])
-    index = index_dtype(entry, (out.size, source.size, *(_reach(x) for x in (out, source))))
+    index = index_dtype(state, (out.size, source.size, *(_reach(x) for x in (out, source))))
     back = [window.transposed for window in windows]
-    launch(entry, ("fold", dtype, len(lead), dims, index), lambda: fold_nest(dtype, len(lead), dims, index),
+    launch(state, ("fold", dtype, len(lead), dims, index), lambda: fold_nest(dtype, len(lead), dims, index),
            Strategy.SERIAL,
-           [out, source, *(taps.on(entry, part) for taps in back for part in ("positions", "slots"))],
+           [out, source, *(taps.on(state, part) for taps in back for part in ("positions", "slots"))],
            [*lead, *out.shape[outer:], *(taps.taps for taps in back),
             *(n for k in range(2) for n in (*merged[k], *steps[k][outer:]))])
 
@@ -182,12 +182,12 @@ def channels_nest(dtype: DType, dims: int, unit: bool, index: DType) -> Program:
     return nest.program(parallel([n, c, m, *o], [*lead, *outputs], [reduce, store]))
 
 
-def channels_array(entry: DeviceEntry, out: Any, source: Any, weight: Any, hops: Sequence[int], taps: Sequence[int],
+def channels_array(state: DeviceState, out: Any, source: Any, weight: Any, hops: Sequence[int], taps: Sequence[int],
                    dtype: DType) -> None:
     """Convolve each channel with its own kernels.
 
     Args:
-        entry: The device.
+        state: The device.
         out: [n, c, m, o..], contiguous.
         source: [n, c, ..], padded.
         weight: [c, m, k..].
@@ -196,8 +196,8 @@ def channels_array(entry: DeviceEntry, out: Any, source: Any, weight: Any, hops:
         dtype: Element type of all three.
     """
     dims = len(hops)
-    index = index_dtype(entry, (out.size, source.size, weight.size, _reach(source)))
+    index = index_dtype(state, (out.size, source.size, weight.size, _reach(source)))
     unit = hops[-1] == 1
-    launch(entry, ("convolve_channels", dtype, dims, unit, index), lambda: channels_nest(dtype, dims, unit, index),
+    launch(state, ("convolve_channels", dtype, dims, unit, index), lambda: channels_nest(dtype, dims, unit, index),
            Strategy.SERIAL, [out, source, weight],
            [*out.shape, *weight.shape[2:], *element_strides(source)[:2], *hops, *taps, *element_strides(weight)])

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.geometry import contiguous
 from tensocket_core.launch.kernel_handles import moved_handle
 from tensocket_core.launch.programs import index_dtype, launch
@@ -70,12 +70,12 @@ def border_nest(dtype: DType, dims: int, mode: str, index: DType) -> Program:
     return nest.program(parallel([image, *rows], [count, *grown[:-1]], body))
 
 
-def border_array(entry: DeviceEntry, out: Any, source: Any, pad: tuple[int, ...], mode: str, value: Any,
+def border_array(state: DeviceState, out: Any, source: Any, pad: tuple[int, ...], mode: str, value: Any,
                  dtype: DType) -> bool:
     """Fill ``out`` with ``source`` and a border; return False if this kernel does not apply.
 
     Args:
-        entry: The device.
+        state: The device.
         out: An array of the padded shape.
         source: The images.
         pad: Pairs of a low and a high side, from the last dimension on.
@@ -84,15 +84,15 @@ def border_array(entry: DeviceEntry, out: Any, source: Any, pad: tuple[int, ...]
         dtype: Element type of both arrays.
     """
     dims = len(pad) // 2
-    if not _PROGRAMS.of(entry) or min(pad) < 0 or not (contiguous(source) and contiguous(out)):
+    if not _PROGRAMS.of(state) or min(pad) < 0 or not (contiguous(source) and contiguous(out)):
         return False
     if mode == "constant" and (arithmetic_dtype(dtype).kind not in ("int", "uint", "float") or dtype.itemsize == 1):
         return False
-    width = index_dtype(entry, [2 * out.size, 2 * source.size])
+    width = index_dtype(state, [2 * out.size, 2 * source.size])
     lead = len(source.shape) - dims
     low, high = (list(reversed(pad[side::2])) for side in (0, 1))
     numbers = [value] if mode == "constant" else []
-    launch(entry, ("border", dtype, dims, mode, width), lambda: border_nest(dtype, dims, mode, width), Strategy.GROUP,
+    launch(state, ("border", dtype, dims, mode, width), lambda: border_nest(dtype, dims, mode, width), Strategy.GROUP,
            [out, source] if mode == "constant" else [moved_handle(out, dtype), moved_handle(source, dtype)],
            [math.prod(source.shape[:lead]), *source.shape[lead:], *low, *high, *numbers])
     return True

@@ -120,14 +120,14 @@ def _surrounded(input: Any, sides: tuple[int, ...], mode: str) -> Any:
     return laid_like(result if result is not input else input.clone(), input._array)
 
 
-def _border(entry: Any, input: Any, pad: tuple[int, ...], mode: str) -> Any:
+def _border(state: Any, input: Any, pad: tuple[int, ...], mode: str) -> Any:
     source, dtype, lead = input._array, input.dtype, input.ndim - len(pad) // 2
     shape = (*source.shape[:lead], *(n + low + high for n, low, high in zip(
         source.shape[lead:], pad[-2::-2], pad[::-2], strict=True)))
-    out = entry.runtime.empty(shape, dtype, entry.stream)
-    if 0 in shape or not border_array(entry, out, source, pad, mode, None, dtype):
+    out = state.runtime.empty(shape, dtype, state.stream)
+    if 0 in shape or not border_array(state, out, source, pad, mode, None, dtype):
         return _surrounded(input.detach(), pad, mode)
-    return wrap(out, entry.key | dtype_bit(dtype))
+    return wrap(out, state.key | dtype_bit(dtype))
 
 
 def _unbordered(grad: Any, pad: tuple[int, ...], mode: str) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.launch.copies import from_host
 from tensocket_plugins.contract.dtypes import DType, int32
 from tensocket_plugins.contract.launch_recorder import note_constant
@@ -101,13 +101,13 @@ class Taps:
         weights[source, place] = self.weights[output, slot]
         return positions, weights, slots
 
-    def on(self, entry: DeviceEntry, part: str, dtype: DType = int32) -> Any:
+    def on(self, state: DeviceState, part: str, dtype: DType = int32) -> Any:
         """Return a table (``positions``, ``slots`` or ``weights``) on a device; each is copied once."""
-        key = (entry.key, part, dtype.name)
+        key = (state.key, part, dtype.name)
         found = self._held.get(key)
         if found is None:
             values = np.ascontiguousarray(getattr(self, part), dtype.numpy)
-            found = self._held[key] = from_host(entry, values, dtype)
+            found = self._held[key] = from_host(state, values, dtype)
         note_constant(found)
         return found
 

@@ -45,12 +45,12 @@ def has_channels_last(array: Any) -> bool:
     return format is not None and suggested_format(tuple(array.shape), public_strides(array)) is format
 
 
-def empty_image(entry: Any, shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
+def empty_image(state: Any, shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
     """Return an uninitialised array; it is channels last in memory if ``like`` is, but without gaps."""
     format = _channels_last(len(shape), like)
     if format is None:
-        return entry.runtime.empty(shape, dtype, entry.stream)
-    return empty_strided_array(entry, shape, dtype, format_strides("empty", shape, format))
+        return state.runtime.empty(shape, dtype, state.stream)
+    return empty_strided_array(state, shape, dtype, format_strides("empty", shape, format))
 
 
 def laid_like(result: Any, like: Any) -> Any:
@@ -61,13 +61,13 @@ def laid_like(result: Any, like: Any) -> Any:
     return result.contiguous(memory_format=format)
 
 
-def _wrapped(entry: Any, array: Any, dtype: Any) -> Any:
-    return wrap(array, entry.key | dtype_bit(dtype))
+def _wrapped(state: Any, array: Any, dtype: Any) -> Any:
+    return wrap(array, state.key | dtype_bit(dtype))
 
 
-def _table(entry: Any, values: np.ndarray[Any, Any]) -> Any:
+def _table(state: Any, values: np.ndarray[Any, Any]) -> Any:
     """Return an int64 table as a tensor, for devices without a code generator."""
-    return _wrapped(entry, from_host(entry, np.ascontiguousarray(values, np.int64), dtypes.int64), dtypes.int64)
+    return _wrapped(state, from_host(state, np.ascontiguousarray(values, np.int64), dtypes.int64), dtypes.int64)
 
 
 def _flat(shape: tuple[int, ...], dims: int) -> tuple[int, ...]:
@@ -77,26 +77,26 @@ def _flat(shape: tuple[int, ...], dims: int) -> tuple[int, ...]:
 # ---------------------------------------------------------------------------------------------------- weighted sums
 
 
-def _resample(entry: Any, input: Any, dim: int, taps: Taps) -> Any:
+def _resample(state: Any, input: Any, dim: int, taps: Taps) -> Any:
     source, dtype = input._array, input.dtype
     axis = dim + source.ndim
     shape = (*source.shape[:axis], taps.outputs, *source.shape[axis + 1:])
-    if 0 in source.shape or 0 in shape or not entry.holds_data:
+    if 0 in source.shape or 0 in shape or not state.holds_data:
         return laid_like(input.new_zeros(shape), source)
-    if entry.runtime.target is None:
-        return laid_like(_resample_by_parts(entry, input.detach(), axis, taps), source)
-    out = empty_image(entry, shape, dtype, source)
-    resample_array(entry, out, source, axis, taps, dtype)
-    return _wrapped(entry, out, dtype)
+    if state.runtime.target is None:
+        return laid_like(_resample_by_parts(state, input.detach(), axis, taps), source)
+    out = empty_image(state, shape, dtype, source)
+    resample_array(state, out, source, axis, taps, dtype)
+    return _wrapped(state, out, dtype)
 
 
-def _resample_by_parts(entry: Any, input: Any, axis: int, taps: Taps) -> Any:
-    rows = input.index_select(axis, _table(entry, taps.positions.clip(0).reshape(-1)))
+def _resample_by_parts(state: Any, input: Any, axis: int, taps: Taps) -> Any:
+    rows = input.index_select(axis, _table(state, taps.positions.clip(0).reshape(-1)))
     shape = tuple(input.shape)
     spread = (*shape[:axis], taps.outputs, taps.taps, *shape[axis + 1:])
     lead = (taps.outputs, taps.taps, *(1,) * (len(shape) - axis - 1))
     weights = input.new_tensor(taps.weights.tolist()).reshape(lead)
-    valid = _table(entry, taps.positions >= 0).reshape(lead) != 0
+    valid = _table(state, taps.positions >= 0).reshape(lead) != 0
     return functions.where(valid, rows.reshape(spread) * weights, 0).sum(axis + 1).to(input.dtype)
 
 
@@ -114,20 +114,20 @@ resample: Final[Custom] = Custom(
 # ------------------------------------------------------------------------------------------------- columns and images
 
 
-def _fold(entry: Any, input: Any, windows: tuple[Taps, ...]) -> Any:
+def _fold(state: Any, input: Any, windows: tuple[Taps, ...]) -> Any:
     source, dtype, dims = input._array, input.dtype, len(windows)
     if dtype.is_complex:
         real, imag = (call(fold_columns, part.contiguous(), windows) for part in (
             input.detach().real, input.detach().imag))
         return functions.complex(real, imag)
     shape = (*source.shape[:source.ndim - 2 * dims], *(window.size for window in windows))
-    if 0 in source.shape or 0 in shape or not entry.holds_data:
+    if 0 in source.shape or 0 in shape or not state.holds_data:
         return input.new_zeros(shape)
-    if entry.runtime.target is None:
-        return _fold_by_parts(entry, input.detach(), windows, shape)
-    out = entry.runtime.empty(shape, dtype, entry.stream)
-    fold_array(entry, out, source, windows, dtype)
-    return _wrapped(entry, out, dtype)
+    if state.runtime.target is None:
+        return _fold_by_parts(state, input.detach(), windows, shape)
+    out = state.runtime.empty(shape, dtype, state.stream)
+    fold_array(state, out, source, windows, dtype)
+    return _wrapped(state, out, dtype)
 
 
 def _flat_positions(windows: tuple[Taps, ...]) -> np.ndarray[Any, Any]:
@@ -142,10 +142,10 @@ def _flat_positions(windows: tuple[Taps, ...]) -> np.ndarray[Any, Any]:
     return np.where(valid, flat, math.prod(window.size for window in windows))
 
 
-def _fold_by_parts(entry: Any, input: Any, windows: tuple[Taps, ...], shape: tuple[int, ...]) -> Any:
+def _fold_by_parts(state: Any, input: Any, windows: tuple[Taps, ...], shape: tuple[int, ...]) -> Any:
     dims = len(windows)
     order = (*range(dims, 2 * dims), *range(dims))
-    places = _table(entry, _flat_positions(windows).transpose(order).reshape(-1))
+    places = _table(state, _flat_positions(windows).transpose(order).reshape(-1))
     columns = input.reshape(_flat(tuple(input.shape), 2 * dims))
     size = math.prod(shape[len(shape) - dims:])
     room = input.new_zeros((*columns.shape[:-1], size + 1))
@@ -153,17 +153,17 @@ def _fold_by_parts(entry: Any, input: Any, windows: tuple[Taps, ...], shape: tup
     return added.narrow(-1, 0, size).reshape(shape)
 
 
-def _unfold(entry: Any, input: Any, windows: tuple[Taps, ...]) -> Any:
+def _unfold(state: Any, input: Any, windows: tuple[Taps, ...]) -> Any:
     """Gather windows as columns, for gradients of ``fold_columns`` with windows that leave the image."""
     dims, x = len(windows), input.detach()
     lead = tuple(x.shape[:x.ndim - dims])
-    if not entry.holds_data:
+    if not state.holds_data:
         return x.new_zeros((*lead, *[window.taps for window in windows], *[window.outputs for window in windows]))
     size = math.prod(window.size for window in windows)
     flat = call(constant_pad, x.reshape((*lead, size)), (0, 1), 0)
     order = (*range(dims, 2 * dims), *range(dims))
     places = _flat_positions(windows).transpose(order)
-    return flat.index_select(-1, _table(entry, places.reshape(-1))).reshape((*lead, *places.shape))
+    return flat.index_select(-1, _table(state, places.reshape(-1))).reshape((*lead, *places.shape))
 
 
 #: Maps [n.., kernel.., outputs..] to [n.., sizes..].
@@ -190,26 +190,26 @@ unfold_columns: Final[Custom] = Custom(
 # --------------------------------------------------------------------------------------------------- largest elements
 
 
-def _pool(entry: Any, input: Any, windows: tuple[Taps, ...]) -> tuple[Any, Any]:
+def _pool(state: Any, input: Any, windows: tuple[Taps, ...]) -> tuple[Any, Any]:
     source, dtype, dims = input._array, input.dtype, len(windows)
     shape = (*source.shape[:source.ndim - dims], *[window.outputs for window in windows])
-    if 0 in shape or not entry.holds_data:
+    if 0 in shape or not state.holds_data:
         return tuple([laid_like(input.new_zeros(shape, dtype=kind), source) for kind in (dtype, dtypes.int64)])
-    if entry.runtime.target is None:
-        best, chosen = _pool_by_parts(entry, input.detach(), windows, shape)
+    if state.runtime.target is None:
+        best, chosen = _pool_by_parts(state, input.detach(), windows, shape)
         return laid_like(best, source), laid_like(chosen, source)
-    out, places = empty_image(entry, shape, dtype, source), empty_image(entry, shape, dtypes.int64, source)
-    pool_array(entry, out, places, source, windows, dtype)
-    return _wrapped(entry, out, dtype), _wrapped(entry, places, dtypes.int64)
+    out, places = empty_image(state, shape, dtype, source), empty_image(state, shape, dtypes.int64, source)
+    pool_array(state, out, places, source, windows, dtype)
+    return _wrapped(state, out, dtype), _wrapped(state, places, dtypes.int64)
 
 
-def _pool_by_parts(entry: Any, input: Any, windows: tuple[Taps, ...], shape: tuple[int, ...]) -> tuple[Any, Any]:
+def _pool_by_parts(state: Any, input: Any, windows: tuple[Taps, ...], shape: tuple[int, ...]) -> tuple[Any, Any]:
     dims = len(windows)
     table = _flat_positions(windows)
     size = math.prod(window.size for window in windows)
     low = -math.inf if input.dtype.is_floating_point else 0 if input.dtype.kind != "int" else (
         -(1 << (8 * input.dtype.itemsize - 1)))
-    places = _table(entry, table.reshape(-1))
+    places = _table(state, table.reshape(-1))
     flat = functions.cat([input.reshape(_flat(tuple(input.shape), dims)),
                           input.new_full((*input.shape[:input.ndim - dims], 1), low)], -1)
     split = (*shape, math.prod(table.shape[dims:]))
@@ -219,23 +219,23 @@ def _pool_by_parts(entry: Any, input: Any, windows: tuple[Taps, ...], shape: tup
     return best, chosen.clamp(max=size - 1)
 
 
-def _pool_gradient(entry: Any, upstream: Any, places: Any, windows: tuple[Taps, ...]) -> Any:
+def _pool_gradient(state: Any, upstream: Any, places: Any, windows: tuple[Taps, ...]) -> Any:
     grad, dtype, dims = upstream._array, upstream.dtype, len(windows)
     shape = (*grad.shape[:grad.ndim - dims], *(window.size for window in windows))
-    if 0 in grad.shape or 0 in shape or not entry.holds_data:
+    if 0 in grad.shape or 0 in shape or not state.holds_data:
         return laid_like(upstream.new_zeros(shape), grad)
-    if entry.runtime.target is None:
+    if state.runtime.target is None:
         lines = _flat(tuple(shape), dims)
         flat = [x.detach().reshape(_flat(tuple(grad.shape), dims)) for x in (places, upstream)]
         return laid_like(upstream.new_zeros(lines).scatter_add(-1, *flat).reshape(shape), grad)
     note_range(places._array, 0, math.prod(window.size for window in windows), checked=False)
-    out = empty_image(entry, shape, dtype, grad)
+    out = empty_image(state, shape, dtype, grad)
     # Sums in memory are rounded at every step, which is too inexact for 16-bit elements.
-    if entry.runtime.profile.host_resident and dtype.itemsize >= 4 and contiguous(out):
-        pool_spread_array(entry, out, grad, places._array, dims, dtype)
+    if state.runtime.profile.host_resident and dtype.itemsize >= 4 and contiguous(out):
+        pool_spread_array(state, out, grad, places._array, dims, dtype)
     else:
-        pool_gradient_array(entry, out, grad, places._array, windows, dtype)
-    return _wrapped(entry, out, dtype)
+        pool_gradient_array(state, out, grad, places._array, windows, dtype)
+    return _wrapped(state, out, dtype)
 
 
 def picked(input: Any, places: Any, dims: int) -> Any:
@@ -268,20 +268,20 @@ pool_max_gradient: Final[Custom] = Custom(
 # -------------------------------------------------------------------------------------------------------- padding
 
 
-def _pad(entry: Any, input: Any, pad: tuple[int, ...], value: Any) -> Any:
+def _pad(state: Any, input: Any, pad: tuple[int, ...], value: Any) -> Any:
     source, dtype = input._array, input.dtype
     rank = source.ndim
     sides = [(0, 0)] * (rank - len(pad) // 2) + [(pad[k], pad[k + 1]) for k in range(len(pad) - 2, -1, -2)]
     shape = tuple([n + low + high for n, (low, high) in zip(source.shape, sides, strict=True)])
-    out = empty_image(entry, shape, dtype, source)
-    result = _wrapped(entry, out, dtype)
-    if pad and 0 not in source.shape and border_array(entry, out, source, pad, "constant", value, dtype):
+    out = empty_image(state, shape, dtype, source)
+    result = _wrapped(state, out, dtype)
+    if pad and 0 not in source.shape and border_array(state, out, source, pad, "constant", value, dtype):
         return result
     if any(low > 0 or high > 0 for low, high in sides):
         result.fill_(value)
     inner = tuple([slice(max(low, 0), n - max(high, 0)) for n, (low, high) in zip(shape, sides, strict=True)])
     kept = tuple([slice(max(-low, 0), n - max(-high, 0)) for n, (low, high) in zip(source.shape, sides, strict=True)])
-    copy_elements(entry, out[inner], dtype, source[kept], dtype)
+    copy_elements(state, out[inner], dtype, source[kept], dtype)
     return result
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.modes import ACTIVE
@@ -62,24 +62,24 @@ def _scaled(input: Any, draw: Any, p: float) -> Any:
     return call(kept, input, draw, p, 1 / (1 - p))
 
 
-def _at_once(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+def _at_once(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     """Return a closure that draws for arrays without gaps where no mode or transform intercepts calls."""
     dtype = DTYPE_OF.get(key & DTYPE_MASK)
     if dtype is None or dtype.kind != "float" or arithmetic_dtype(dtype) is not dtype:
         return None
-    made, wide = entry.key | dtype_bit(dtype), dtype.itemsize > 4
+    made, wide = state.key | dtype_bit(dtype), dtype.itemsize > 4
 
     def dropped(input: Any, p: float, train: bool) -> Any:
         array = input._array
         if ACTIVE or not train or not 0 < p < 1 or not array.size or not contiguous(array):
-            return general(input, p, train)
-        draw = draw_array("rand", UNIFORM[wide], entry, array.shape, dtype, 1 + wide, None)
+            return next_path(input, p, train)
+        draw = draw_array("rand", UNIFORM[wide], state, array.shape, dtype, 1 + wide, None)
         return call(kept, input, wrap(draw, made), p, 1 / (1 - p))
 
     return dropped
 
 
-@composite("dropout(Tensor input, float p=0.5, bool train=True) -> Tensor~", method=False, direct=_at_once)
+@composite("dropout(Tensor input, float p=0.5, bool train=True) -> Tensor~", method=False, host_path=_at_once)
 def dropout(input: Any, p: float = 0.5, train: bool = True) -> Any:
     """Zero elements with probability ``p`` and divide the others by 1 - p; the identity when not training.
 

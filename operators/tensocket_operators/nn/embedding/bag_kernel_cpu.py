@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.launch.programs import launch
 from tensocket_plugins.contract.dtypes import DType, float64, int64
 from tensocket_plugins.ir.build.elements import load, stores
@@ -138,12 +138,12 @@ class _Bags:
         return total / call("max", count, const(1, self.work))
 
 
-def sum_bags(entry: DeviceEntry, table: Any, index: Any, starts: Any, factors: Any, dtype: DType, mean: bool,
+def sum_bags(state: DeviceState, table: Any, index: Any, starts: Any, factors: Any, dtype: DType, mean: bool,
              skipped: int) -> Any:
     """Return sums or means over bags of rows, [bags, columns], of handles on a processor.
 
     Args:
-        entry: A device whose target is of kind ``cpu``.
+        state: A device whose target is of kind ``cpu``.
         table: [rows, columns]; adjacent columns are adjacent in memory.
         index: int64 rows, all valid.
         starts: int64, the starts of the bags and the end of the last one; ascending, all within ``index``.
@@ -154,10 +154,10 @@ def sum_bags(entry: DeviceEntry, table: Any, index: Any, starts: Any, factors: A
     """
     form = BagForm(dtype, factors is not None, mean, skipped >= 0)
     bags, columns = starts.shape[0] - 1, table.shape[1]
-    out = entry.runtime.empty((bags, columns), dtype, entry.stream)
+    out = state.runtime.empty((bags, columns), dtype, state.stream)
     if out.size:
         step = table.strides[0] // dtype.itemsize
-        launch(entry, ("bags", form), partial(bag_nest, form), None,
+        launch(state, ("bags", form), partial(bag_nest, form), None,
                [out, table, index, starts, *(() if factors is None else (factors,))],
                [bags, columns, step, skipped, table.shape[0], index.size])
     return out

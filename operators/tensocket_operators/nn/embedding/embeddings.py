@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_core import functions
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.blame import blame
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
@@ -98,20 +98,20 @@ def _sparse_gradient(rows: Any, shape: tuple[int, ...], index: Any, padding_idx:
     return rows._sparse_at(index.unsqueeze(0), shape)
 
 
-def _rows_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+def _rows_host_path(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     """Return a closure for small lookups in tables and at positions that need no conversion."""
     kinds = key & DTYPE_MASK & ~_INT64
     if key & (AUTOGRAD | DIM0) or kinds & (kinds - 1) or not kinds or not key & _INT64:
         return None
-    dtype, out, processor = DTYPE_OF[kinds], key & ~_INT64, entry.runtime.target is not None
+    dtype, out, processor = DTYPE_OF[kinds], key & ~_INT64, state.runtime.target is not None
 
     def direct_rows(weight: Any, indices: Any, *rest: Any) -> Any:
         table, places = weight._array, indices._array
         if (table.ndim != 2 or places.dtype != np.int64 or not places.flags.c_contiguous
                 or not 0 < places.size * table.shape[1] <= SMALL or not table.flags.c_contiguous
                 or not guard_range(places, 0, table.shape[0])):
-            return general(weight, indices, *rest)
-        rows = table_rows(entry, table, places, dtype) if processor and is_recording() else table.take(places, 0)
+            return next_path(weight, indices, *rest)
+        rows = table_rows(state, table, places, dtype) if processor and is_recording() else table.take(places, 0)
         return wrap(rows, out)
 
     return direct_rows
@@ -120,7 +120,7 @@ def _rows_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> C
 @composite(
     "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) "
     "-> Tensor",
-    method=False, direct=_rows_direct, replayable=True,
+    method=False, host_path=_rows_host_path, replayable=True,
     derivative=Derivative(weight=lambda grad, weight_shape, indices, padding_idx, scale_grad_by_freq, sparse: call(
         COMPOSITES["embedding_gradient"], grad, indices, weight_shape, padding_idx, scale_grad_by_freq, sparse)),
 )
@@ -225,9 +225,9 @@ def _check_offsets(input: Any, offsets: Any) -> None:
     Raises:
         ArgumentError: A bag begins elsewhere.
     """
-    if offsets is None or not offsets.shape[0] or not offsets._entry.holds_data:
+    if offsets is None or not offsets.shape[0] or not offsets._device_state.holds_data:
         return
-    if STATE.transforms or offsets._level or not offsets._entry.runtime.profile.host_resident:
+    if STATE.transforms or offsets._level or not offsets._device_state.runtime.profile.host_resident:
         first, last = value_range(offsets.select(0, 0))[0], value_range(offsets.select(0, -1))[1]
     else:
         first, last = (int(offsets._host()[place]) for place in (0, -1))
@@ -283,27 +283,27 @@ def _factors_gradient(grad: Any, weight: Any, index: Any, starts: Any, skipped: 
 
 
 @processors_only("bags")
-def _bags_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+def _bags_host_path(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     """Return a closure that launches one kernel, on processors with a code generator."""
-    def direct(weight: Any, index: Any, starts: Any, factors: Any, mean: bool, skipped: int, by_freq: bool,
+    def host_path(weight: Any, index: Any, starts: Any, factors: Any, mean: bool, skipped: int, by_freq: bool,
                sparse: bool) -> Any:
         table, begins, dtype = weight._array, starts._array, weight.dtype
         plain = dtype.kind == "float" and dtype.itemsize >= 2 and (factors is None or factors.dtype is dtype)
         falls = begins.size > 1 and bool((begins[1:] < begins[:-1]).any())
         if not plain or falls or not begins.size or begins[0] < 0 or begins[-1] > index.shape[0] or (
                 element_strides(table)[1] != 1 < table.shape[1]):
-            return general(weight, index, starts, factors, mean, skipped, by_freq, sparse)
+            return next_path(weight, index, starts, factors, mean, skipped, by_freq, sparse)
         places, begins = index.contiguous()._array, starts.contiguous()._array
         weights = None if factors is None else factors.contiguous()._array
-        made = sum_bags(entry, table, places, begins, weights, dtype, mean, skipped)
-        return wrap(made, entry.key | dtype_bit(dtype))
+        made = sum_bags(state, table, places, begins, weights, dtype, mean, skipped)
+        return wrap(made, state.key | dtype_bit(dtype))
 
-    return private("embedding_bag", direct)
+    return private("embedding_bag", host_path)
 
 
 @composite(
     "bag_sums(Tensor weight, Tensor index, Tensor starts, Tensor? factors, bool mean, int skipped, bool by_freq, "
-    "bool sparse) -> Tensor", method=False, function=False, direct=_bags_direct, derivative=Derivative(
+    "bool sparse) -> Tensor", method=False, function=False, host_path=_bags_host_path, derivative=Derivative(
         weight=lambda grad, weight_shape, index, starts, factors, mean, skipped, by_freq, sparse: _table_gradient(
             grad, weight_shape, index, starts, factors, mean, skipped, by_freq, sparse),
         factors=lambda grad, weight, index, starts, skipped: _factors_gradient(grad, weight, index, starts, skipped)))
@@ -415,7 +415,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
             "pass num_classes",
         )
     classes = int(input.amax().item()) + 1 if num_classes == -1 else num_classes
-    if input.numel() and input._entry.holds_data:
+    if input.numel() and input._device_state.holds_data:
         low, high = value_range(input)
         if not 0 <= low <= high < classes:
             raise ArgumentError("one_hot", f"classes from {low} to {high} of {classes}",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tensocket_core import functions
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.registry import COMPOSITES
@@ -90,16 +90,16 @@ def _direct(kind: Kind) -> Any:
     """Return a shortcut that launches one kernel, on processors with a code generator."""
 
     @processors_only(f"ctc_{kind}")
-    def shortcut(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
-        def direct(first: Any, second: Any) -> Any:
+    def shortcut(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+        def host_path(first: Any, second: Any) -> Any:
             dtype, shape = first.dtype, first.shape
             if second.dtype is not dtype:
-                return general(first, second)
+                return next_path(first, second)
             arrays = [x.contiguous()._array for x in (first, second)]
-            made = along_time(entry, kind, arrays, dtype, (shape[0], *shape[-2:]), _log_sum, _NEVER)
-            return wrap(made, entry.key | dtype_bit(dtype))
+            made = along_time(state, kind, arrays, dtype, (shape[0], *shape[-2:]), _log_sum, _NEVER)
+            return wrap(made, state.key | dtype_bit(dtype))
 
-        return private("ctc_loss", direct)
+        return private("ctc_loss", host_path)
 
     return shortcut
 
@@ -126,7 +126,7 @@ def _slopes(grad: Any, emitted: Any, barred: Any, scores: Any) -> Any:
     return flows.narrow(0, 1, steps).narrow(2, 0, width) * alive
 
 
-@composite("ctc_flows(Tensor shares, Tensor grad) -> Tensor", method=False, function=False, direct=_direct("flows"))
+@composite("ctc_flows(Tensor shares, Tensor grad) -> Tensor", method=False, function=False, host_path=_direct("flows"))
 def ctc_flows(shares: Any, grad: Any) -> Any:
     """Return the gradients of all scores, [T + 1, N, W], with two more columns of 0 at the end.
 
@@ -146,7 +146,7 @@ def ctc_flows(shares: Any, grad: Any) -> Any:
 
 
 @composite("ctc_scores(Tensor emitted, Tensor barred) -> Tensor", method=False, function=False,
-           direct=_direct("scores"), derivative=Derivative(
+           host_path=_direct("scores"), derivative=Derivative(
                emitted=lambda grad, emitted, barred, result: _slopes(grad, emitted, barred, result)))
 def ctc_scores(emitted: Any, barred: Any) -> Any:
     """Return log probabilities of all states before and after every step, [T + 1, N, 2 + W]; 2 columns of log 0 lead.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Literal
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.launch.programs import launch
 from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.ir.build.math import ExprMath
@@ -95,12 +95,12 @@ class _Alignments:
         return [Let(time, self.steps - 1 - self.step), Store("out0", self._row(time) + self.s, value)]
 
 
-def along_time(entry: DeviceEntry, kind: Kind, operands: Sequence[Any], dtype: DType, sizes: Sequence[int],
+def along_time(device_state: DeviceState, kind: Kind, operands: Sequence[Any], dtype: DType, sizes: Sequence[int],
                log_sum: Callable[..., Any], never: float) -> Any:
     """Run a recurrence over times on a processor and return its result, [times + 1, examples, states + 2].
 
     Args:
-        entry: A device whose target is of kind ``cpu``.
+        device_state: A device whose target is of kind ``cpu``.
         kind: ``scores``: the logarithm of the summed exponentials of the state's score and those of the two before it
             (the last one plus its bar), plus the emitted score; two columns of ``never`` come first. ``flows``: a
             gradient plus the flows of the state and the two after it, one time later, times their shares; two columns
@@ -113,8 +113,8 @@ def along_time(entry: DeviceEntry, kind: Kind, operands: Sequence[Any], dtype: D
         never: The number that stands for the logarithm of 0.
     """
     steps, count, width = sizes
-    out = entry.runtime.empty((steps + 1, count, width + 2), dtype, entry.stream)
+    out = device_state.runtime.empty((steps + 1, count, width + 2), dtype, device_state.stream)
     if out.size:
-        launch(entry, ("alignments", kind, dtype), partial(alignment_nest, kind, dtype, log_sum, never), None,
+        launch(device_state, ("alignments", kind, dtype), partial(alignment_nest, kind, dtype, log_sum, never), None,
                [out, *operands], sizes)
     return out

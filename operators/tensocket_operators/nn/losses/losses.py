@@ -221,7 +221,7 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction:
         raise DtypeError("binary_cross_entropy", f"a target of {target.dtype.name} for an input of {input.dtype.name}",
                          "input and target have one dtype", "convert the target with .to(input.dtype)")
     for name, values in (("inputs", input), ("targets", target)):
-        if values._entry.runtime.profile.host_resident and values._entry.holds_data and values.numel():
+        if values._device_state.runtime.profile.host_resident and values._device_state.holds_data and values.numel():
             low, high = value_range(values.detach())
             if not (low >= 0 and high <= 1):  # NaN is not a probability
                 raise ArgumentError("binary_cross_entropy", f"{name} from {low} to {high}",
@@ -349,7 +349,7 @@ def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps
         ArgumentError: A variance is negative.
     """
     var = _variances(input, var)
-    if var._entry.holds_data and var.numel() and value_range(var.detach())[0] < 0:
+    if var._device_state.holds_data and var.numel() and value_range(var.detach())[0] < 0:
         raise ArgumentError("gaussian_nll_loss", "a negative variance", "variances are not negative",
                             "predict their logarithm or apply softplus")
     given = var.detach()

@@ -136,7 +136,7 @@ def multilabel_margin_loss(input: Any, target: Any, reduction: Any = "mean") -> 
         raise DtypeError("multilabel_margin_loss", f"target of dtype {target.dtype.name}", "classes are int64",
                          "convert them with .long()")
     target, classes = target.reshape(tuple(rows.shape)), rows.shape[1]
-    if target._entry.holds_data and target.numel():
+    if target._device_state.holds_data and target.numel():
         least, most = value_range(target)
         if least < -1 or most >= classes:
             raise IndexOutOfRange("multilabel_margin_loss", f"targets for {classes} classes",

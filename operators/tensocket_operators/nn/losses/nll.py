@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.blame import blame
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
@@ -72,7 +72,7 @@ def _picked(x: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, A
     return index, factor, total
 
 
-def _fits(entry: DeviceEntry, x: Any, labels: Any, weight: Any, ignore_index: int) -> bool:
+def _fits(state: DeviceState, x: Any, labels: Any, weight: Any, ignore_index: int) -> bool:
     """Whether kernels can compute the loss: the matrix is small, nothing is converted, and all labels are valid."""
     if x.ndim != 2 or labels.ndim != 1 or not 0 < x.shape[0] == labels.shape[0] or not 0 < x.size < _MANY or (
             labels.dtype != np.int64 or not labels.flags.c_contiguous or type(ignore_index) is not int):
@@ -84,31 +84,31 @@ def _fits(entry: DeviceEntry, x: Any, labels: Any, weight: Any, ignore_index: in
     return guard_range(labels, 0, x.shape[1], ignore_index)
 
 
-def _along_last(operator: str, entry: DeviceEntry, dtype: DType) -> Callable[[Any], Any]:
+def _along_last(operator: str, state: DeviceState, dtype: DType) -> Callable[[Any], Any]:
     """Return a row operator as a function from a matrix to an array."""
-    key = entry.key | dtype_bit(dtype)
+    key = state.key | dtype_bit(dtype)
     run = COMPOSITES[operator].below(key)
     return lambda array: run(wrap(array, key), -1, dtype=None)._array
 
 
-def _loss_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+def _loss_host_path(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     dtype = _FLOATS.get(key & DTYPE_MASK)
     if key & (AUTOGRAD | DIM0) or dtype is None:
         return None
-    log_softmax, launched = _along_last("log_softmax", entry, dtype), entry.runtime.target is not None
-    out = entry.key | dtype_bit(dtype)
+    log_softmax, launched = _along_last("log_softmax", state, dtype), state.runtime.target is not None
+    out = state.key | dtype_bit(dtype)
 
     def direct_loss(input: Any, target: Any, weight: Any, scores: bool, ignore_index: int, reduction: str) -> Any:
         x, labels = input._array, target._array
-        if launched and _fits(entry, x, labels, weight, ignore_index):
+        if launched and _fits(state, x, labels, weight, ignore_index):
             form = Form(dtype, weight is not None, reduction)
             values = log_softmax_rows.below(out)(input, 1)._array if scores else x
             return wrap(class_terms(
-                entry, form, values, labels, None if weight is None else weight._array, ignore_index), out)
+                state, form, values, labels, None if weight is None else weight._array, ignore_index), out)
         try:
             found = _picked(x, labels, weight, ignore_index)
             if found is None:
-                return general(input, target, weight, scores, ignore_index, reduction)
+                return next_path(input, target, weight, scores, ignore_index, reduction)
             index, factor, total = found
             terms = np.negative((log_softmax(x) if scores else x)[_row_numbers(len(index)), index])
             if factor is not None:
@@ -116,35 +116,35 @@ def _loss_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> C
             if reduction != "none":
                 terms = np.asarray(np.add.reduce(terms) / total if reduction == "mean" else np.add.reduce(terms))
         except REFUSED:
-            return general(input, target, weight, scores, ignore_index, reduction)
+            return next_path(input, target, weight, scores, ignore_index, reduction)
         return wrap(terms, out)
 
     return private("cross_entropy", quiet(direct_loss))
 
 
-def _backward_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+def _backward_host_path(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     key &= ~DIM0  # the upstream gradient's
     dtype = _FLOATS.get(key & DTYPE_MASK)
     if key & AUTOGRAD or dtype is None:
         return None
-    softmax, launched = _along_last("softmax", entry, dtype), entry.runtime.target is not None
-    out = entry.key | dtype_bit(dtype)
+    softmax, launched = _along_last("softmax", state, dtype), state.runtime.target is not None
+    out = state.key | dtype_bit(dtype)
 
     def direct_backward(upstream: Any, input: Any, target: Any, weight: Any, scores: bool, ignore_index: int,
                         reduction: str) -> Any:
         x, labels, scale = input._array, target._array, upstream._array
-        if launched and _fits(entry, x, labels, weight, ignore_index):
+        if launched and _fits(state, x, labels, weight, ignore_index):
             form = Form(dtype, weight is not None, reduction)
             shares = softmax_rows.below(out)(input, 1)._array if scores else None
-            return wrap(class_gradient(entry, form, scale, shares, x.shape, labels, (
+            return wrap(class_gradient(state, form, scale, shares, x.shape, labels, (
                 None if weight is None else weight._array), ignore_index), out)
         try:
             found = _picked(x, labels, weight, ignore_index)
             if found is None:
-                return general(upstream, input, target, weight, scores, ignore_index, reduction)
+                return next_path(upstream, input, target, weight, scores, ignore_index, reduction)
             index, factor, total = found
             if not total:
-                return general(upstream, input, target, weight, scores, ignore_index, reduction)
+                return next_path(upstream, input, target, weight, scores, ignore_index, reduction)
             scale = scale / total if reduction == "mean" else scale
             scale = scale if factor is None else scale * factor
             result = softmax(x) if scores else np.zeros(x.shape, x.dtype)
@@ -152,7 +152,7 @@ def _backward_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) 
                 np.multiply(result, scale[:, None] if scale.ndim else scale, result)
             result[_row_numbers(len(index)), index] -= scale
         except REFUSED:
-            return general(upstream, input, target, weight, scores, ignore_index, reduction)
+            return next_path(upstream, input, target, weight, scores, ignore_index, reduction)
         return wrap(result, out)
 
     return private("cross_entropy", quiet(direct_backward))
@@ -163,7 +163,7 @@ def _backward_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) 
 
 @composite(
     "class_loss_backward(Tensor upstream, Tensor input, Tensor target, Tensor? weight, bool scores, int ignore_index, "
-    "str reduction) -> Tensor", method=False, function=False, direct=_backward_direct, replayable=True)
+    "str reduction) -> Tensor", method=False, function=False, host_path=_backward_host_path, replayable=True)
 def class_loss_backward(upstream: Any, input: Any, target: Any, weight: Any, scores: bool, ignore_index: int,
                         reduction: str) -> Any:
     """Return the gradient of ``class_loss``: (softmax(input) - 1 at the target) times factor and upstream gradient."""
@@ -180,7 +180,7 @@ def class_loss_backward(upstream: Any, input: Any, target: Any, weight: Any, sco
 
 @composite(
     "class_loss(Tensor input, Tensor target, Tensor? weight, bool scores, int ignore_index, str reduction) -> Tensor",
-    method=False, function=False, direct=_loss_direct, replayable=True,
+    method=False, function=False, host_path=_loss_host_path, replayable=True,
     derivative=Derivative(input=lambda grad, input, target, weight, scores, ignore_index, reduction: call(
         COMPOSITES["class_loss_backward"], grad, input, target, weight, scores, ignore_index, reduction)))
 def class_loss(input: Any, target: Any, weight: Any, scores: bool, ignore_index: int, reduction: str) -> Any:

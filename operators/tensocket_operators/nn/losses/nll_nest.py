@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.launch.programs import launch
 from tensocket_plugins.contract.dtypes import DType, float64, int64
 from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
@@ -168,25 +168,25 @@ def gradient_nest(form: Form, scores: bool) -> Program:
         Let(scale, Load("scales", _ROW, form.dtype)), Let(label, Load("labels", _ROW, int64)), *inner]))
 
 
-def class_terms(entry: DeviceEntry, form: Form, values: Any, labels: Any, weights: Any, ignored: int) -> Any:
+def class_terms(state: DeviceState, form: Form, values: Any, labels: Any, weights: Any, ignored: int) -> Any:
     """Return the loss of a matrix of log probabilities; labels, valid or ignored, and weights have no gaps."""
-    out = entry.runtime.empty(labels.shape if form.reduction == "none" else (), form.dtype, entry.stream)
+    out = state.runtime.empty(labels.shape if form.reduction == "none" else (), form.dtype, state.stream)
     size = form.dtype.itemsize
-    launch(entry, ("class_terms", form), partial(terms_nest, form), Strategy.SERIAL,
+    launch(state, ("class_terms", form), partial(terms_nest, form), Strategy.SERIAL,
            [out, values, labels, *([weights] if form.weighted else ())],
            [labels.size, *(step // size for step in values.strides), ignored, values.shape[1]])
     return out
 
 
-def class_gradient(entry: DeviceEntry, form: Form, upstream: Any, shares: Any, shape: tuple[int, ...], labels: Any,
+def class_gradient(state: DeviceState, form: Form, upstream: Any, shares: Any, shape: tuple[int, ...], labels: Any,
                    weights: Any, ignored: int) -> Any:
     """Return the gradient for such a matrix; ``shares`` are the probabilities of scores, otherwise None."""
-    empty, stream = entry.runtime.empty, entry.stream
+    empty, stream = state.runtime.empty, state.stream
     scales, out = empty(labels.shape, form.dtype, stream), empty(shape, form.dtype, stream)
     step = upstream.strides[0] // form.dtype.itemsize if upstream.ndim else 0
-    launch(entry, ("class_scales", form), partial(scales_nest, form), Strategy.SERIAL,
+    launch(state, ("class_scales", form), partial(scales_nest, form), Strategy.SERIAL,
            [scales, upstream, labels, *([weights] if form.weighted else ())], [labels.size, step, ignored, shape[1]])
     scores = shares is not None
-    launch(entry, ("class_gradient", form.dtype, scores), partial(gradient_nest, form, scores), Strategy.SERIAL,
+    launch(state, ("class_gradient", form.dtype, scores), partial(gradient_nest, form, scores), Strategy.SERIAL,
            [out, *([shares] if scores else ()), scales, labels], [*shape])
     return out

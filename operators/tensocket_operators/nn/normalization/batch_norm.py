@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.blame import blame
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
@@ -67,8 +67,8 @@ def _moved(running: tuple[Any, Any], values: tuple[Any, Any], momentum: float, f
     dtype = DTYPE_OF.get(key & DTYPE_MASK)
     if ACTIVE or dtype is None or not key == var._key == values[0]._key & ~AUTOGRAD or key & (AUTOGRAD | WRAPPER):
         return False
-    entry = mean._entry
-    if entry.runtime.target is None or not is_same_or_disjoint(*arrays) or not (
+    state = mean._device_state
+    if state.runtime.target is None or not is_same_or_disjoint(*arrays) or not (
             arrays[0].size == arrays[1].size == values[0]._array.size == values[1]._array.size):
         return False
     for x, array in zip(running, arrays, strict=True):
@@ -79,28 +79,28 @@ def _moved(running: tuple[Any, Any], values: tuple[Any, Any], momentum: float, f
         if not (contiguous(array) if flags is None else flags.carray):
             return False
     if type(arrays[0]) is np.ndarray and arrays[0].size <= _SMALL:
-        made = _small_move(key, entry)(mean, var, *values, momentum, factor)
+        made = _small_move(key, state)(mean, var, *values, momentum, factor)
         for array, new in zip(arrays, made, strict=True):
             array[...] = new._array
     else:
-        _move(entry, dtype, arrays, (*arrays, values[0]._array, values[1]._array), momentum, factor)
+        _move(state, dtype, arrays, (*arrays, values[0]._array, values[1]._array), momentum, factor)
     bump(mean)
     bump(var)
     return True
 
 
-def _move(entry: DeviceEntry, dtype: DType, outs: Sequence[Any], operands: Sequence[Any], momentum: float,
+def _move(state: DeviceState, dtype: DType, outs: Sequence[Any], operands: Sequence[Any], momentum: float,
           factor: float) -> None:
-    launch(entry, _MOVING[dtype], partial(_moving_nest, dtype, entry), Strategy.SERIAL, (*outs, *operands),
+    launch(state, _MOVING[dtype], partial(_moving_nest, dtype, state), Strategy.SERIAL, (*outs, *operands),
            (outs[0].size, 1 - momentum, momentum, momentum * factor))
 
 
-def _moved_statistics(entry: DeviceEntry, mean: Any, var: Any, first: Any, second: Any, momentum: float,
+def _moved_statistics(state: DeviceState, mean: Any, var: Any, first: Any, second: Any, momentum: float,
                       factor: float) -> tuple[Any, Any]:
     """Return new tensors with the next running mean and variance."""
-    dtype, key = mean.dtype, entry.key | dtype_bit(mean.dtype)
-    outs = [entry.runtime.empty(x._array.shape, dtype, entry.stream) for x in (mean, var)]
-    _move(entry, dtype, outs, [x._array for x in (mean, var, first, second)], momentum, factor)
+    dtype, key = mean.dtype, state.key | dtype_bit(mean.dtype)
+    outs = [state.runtime.empty(x._array.shape, dtype, state.stream) for x in (mean, var)]
+    _move(state, dtype, outs, [x._array for x in (mean, var, first, second)], momentum, factor)
     return wrap(outs[0], key), wrap(outs[1], key)
 
 
@@ -108,17 +108,17 @@ def _moved_statistics(entry: DeviceEntry, mean: Any, var: Any, first: Any, secon
 _SMALL_MOVES: Final[dict[int, Callable[..., Any]]] = {}
 
 
-def _small_move(key: int, entry: DeviceEntry) -> Callable[..., Any]:
+def _small_move(key: int, state: DeviceState) -> Callable[..., Any]:
     found = _SMALL_MOVES.get(key)
     if found is None:
-        found = _SMALL_MOVES[key] = replayed(entry, range(4), 6, partial(_moved_statistics, entry))
+        found = _SMALL_MOVES[key] = replayed(state, range(4), 6, partial(_moved_statistics, state))
     return found
 
 
-def _moving_nest(dtype: DType, entry: DeviceEntry) -> Program:
+def _moving_nest(dtype: DType, state: DeviceState) -> Program:
     flat, number = Operand("flat", dtype), Operand("number", dtype)
     return pointwise_nest("running_statistics", lambda a, b, x, y, keep, first, second: (
-        a * keep + x * first, b * keep + y * second), [flat] * 4 + [number] * 3, [flat] * 2, 1, index_dtype(entry, ()))
+        a * keep + x * first, b * keep + y * second), [flat] * 4 + [number] * 3, [flat] * 2, 1, index_dtype(state, ()))
 
 
 @lru_cache(maxsize=256)
@@ -203,25 +203,25 @@ def _known_formula(present: tuple[bool, ...], *values: Any) -> Any:
     return x * scale + (-mean * scale if bias is None else bias - mean * scale)
 
 
-def _known_at_once(entry: DeviceEntry, values: Sequence[Any], eps: float) -> Any:
+def _known_at_once(state: DeviceState, values: Sequence[Any], eps: float) -> Any:
     """Compute ``normalize_known`` of a contiguous array in one kernel."""
     x, dtype = values[0]._array, values[0].dtype
     columns = (-1, *(1,) * (x.ndim - 2))
     operands = [(x, dtype), *[(v._array.reshape(columns), dtype) for v in values[1:] if v is not None], (eps, dtype)]
     present = tuple([v is not None for v in values])
-    out = entry.runtime.empty(x.shape, dtype, entry.stream)
-    run_generated(entry, ("normalize_known", present), partial(_known_formula, present), operands, x.shape,
+    out = state.runtime.empty(x.shape, dtype, state.stream)
+    run_generated(state, ("normalize_known", present), partial(_known_formula, present), operands, x.shape,
                   [(out, dtype)])
-    return wrap(out, entry.key | dtype_bit(dtype))
+    return wrap(out, state.key | dtype_bit(dtype))
 
 
-def _cut_off(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+def _cut_off(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     """Run unrecorded by detaching the operands, which costs less than a mode that every operator inside would check."""
     if key & AUTOGRAD:
         return None
 
     dtype = DTYPE_OF.get(key & DTYPE_MASK)
-    plain = dtype is not None and dtype.kind == "float" and entry.runtime.target is not None and (
+    plain = dtype is not None and dtype.kind == "float" and state.runtime.target is not None and (
         arithmetic_dtype(dtype) is dtype)
 
     def known(*args: Any) -> Any:
@@ -229,14 +229,14 @@ def _cut_off(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Calla
         x = values[0]._array
         if plain and 0 < x.size <= _SMALL and contiguous(x) and all(
                 v is None or v._array.size == x.shape[1] for v in values[1:]):
-            return _known_at_once(entry, values, eps)
-        return general(*[x if x is None or not x._key & AUTOGRAD else x.detach() for x in values], eps)
+            return _known_at_once(state, values, eps)
+        return next_path(*[x if x is None or not x._key & AUTOGRAD else x.detach() for x in values], eps)
 
     return private("batch_norm", known)
 
 
 @composite("normalize_known(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, float eps) -> Tensor",
-           method=False, function=False, direct=_cut_off, replayable=True, derivative=Derivative(
+           method=False, function=False, host_path=_cut_off, replayable=True, derivative=Derivative(
                lambda grad, input, weight, mean, var, eps, wanted: _known_gradients(
                    grad, input, weight, mean, var, eps, wanted)))
 def normalize_known(input: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> Any:

@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any, Final
 
 from tensocket_core import functions
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.registry import COMPOSITES
@@ -301,13 +301,13 @@ normalize_backward_sums: Final[RowOperator] = RowOperator(
 
 
 @processors_only("row_norm_gradients")
-def _one_pass(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+def _one_pass(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     """Processors read both arrays once for all three gradients, where rows are adjacent in memory."""
     roles: list[Role] = [*[tensor_only] * 5, float, STATIC, STATIC]
-    return private("normalize_backward", planned(entry, roles, partial(_plan_all, entry), general))
+    return private("normalize_backward", planned(state, roles, partial(_plan_all, state), next_path))
 
 
-def _plan_all(entry: DeviceEntry, args: Sequence[Any], arrays: Sequence[Any]) -> Plan | None:
+def _plan_all(state: DeviceState, args: Sequence[Any], arrays: Sequence[Any]) -> Plan | None:
     """Plan all three gradients in one launch; None if the layouts do not allow it."""
     *operands, _, rows, dims = args
     upstream, input, weight, _, square = operands
@@ -321,7 +321,7 @@ def _plan_all(entry: DeviceEntry, args: Sequence[Any], arrays: Sequence[Any]) ->
             or (weight is not None and weight._array.size != length) or not all(map(contiguous, arrays))):
         return None
     lying = [None if x is None else (x.dtype, lies) for x, lies in zip(operands, _LYING, strict=True)]
-    return _ALL_GRADIENTS.plan(entry, lying, shape, (count, length), 1, sizes)
+    return _ALL_GRADIENTS.plan(state, lying, shape, (count, length), 1, sizes)
 
 
 _LYING: Final[tuple[RowLayout, ...]] = ("full", "full", "column", "row", "row")
@@ -330,7 +330,7 @@ _ALL_GRADIENTS: Final = RowsAndColumnSums("normalize_backward_columns", _backwar
 
 @composite(
     f"normalize_backward_columns(Tensor upstream, Tensor input, Tensor? weight, {SAVED}, int[] rows, int[] dims) -> "
-    "(Tensor, Tensor, Tensor)", method=False, function=False, direct=_one_pass, replayable=True)
+    "(Tensor, Tensor, Tensor)", method=False, function=False, host_path=_one_pass, replayable=True)
 def normalize_backward_columns(upstream: Any, input: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any,
                                dims: Any) -> Any:
     """normalize_backward along rows, and the sums of upstream * y and of upstream along dims.

@@ -155,13 +155,13 @@ def nearest_elements(input: Any, wanted: tuple[int, ...], factors: tuple[float |
     """Resize an image by copying the nearest elements of the input."""
     result = input
     for k, (m, factor) in enumerate(zip(wanted, factors, strict=True)):
-        if not input._entry.holds_data:
+        if not input._device_state.holds_data:
             result = result.narrow(2 + k, 0, 1).expand(*[-1] * (2 + k), m, *[-1] * (input.ndim - 3 - k))
             continue
         places = nearest_places(input.shape[2 + k], m, factor, exact)
         if m != input.shape[2 + k] or factor is not None:
             result = result.index_select(2 + k, input.new_tensor(places.tolist(), dtype=dtypes.int64))
-    if result is input or not input._entry.holds_data:
+    if result is input or not input._device_state.holds_data:
         result = result.clone()
     return laid_like(result, input._array)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.geometry import coalesce, element_strides
 from tensocket_core.launch.programs import index_dtype, program
 from tensocket_core.launch.stream_use import note_use
@@ -46,20 +46,20 @@ _NOWHERE: Final = (1 << 30) - 1
 _PLANS: Final[BoundedCache[tuple[Any, ...], tuple[Any, ...]]] = BoundedCache(1024)
 
 
-def _launch(entry: DeviceEntry, place: tuple[Any, ...], arrays: Sequence[Any], plan: Callable[[], tuple[Any, ...]]
+def _launch(state: DeviceState, place: tuple[Any, ...], arrays: Sequence[Any], plan: Callable[[], tuple[Any, ...]]
             ) -> None:
     """Launch a program on arrays; ``plan`` gives its key, builder, scalars and tables for ``place`` and the arrays'
     shapes and strides.
     """
-    place = (entry.key, *place, *[(x.shape, x.strides) for x in arrays])
+    place = (state.key, *place, *[(x.shape, x.strides) for x in arrays])
     found = _PLANS.get(place)
     if found is None:
         key, build, scalars, tables = plan()
-        found = _PLANS[place] = program(entry, key, build, Strategy.SERIAL), scalars, tables
+        found = _PLANS[place] = program(state, key, build, Strategy.SERIAL), scalars, tables
     run, scalars, tables = found
     for table in tables:
         note_constant(table)
-    buffers, stream = (*arrays, *tables), entry.stream
+    buffers, stream = (*arrays, *tables), state.stream
     note_use(buffers, stream)
     run(buffers, scalars, stream)
 
@@ -149,18 +149,18 @@ def even_pool_nest(dtype: DType, outer: int, dims: int, hop: int | None, unit: t
     return nest.program(parallel([*a, *o], [*lead, *outputs], body))
 
 
-def pool_array(entry: DeviceEntry, out: Any, places: Any, source: Any, windows: tuple[Taps, ...], dtype: DType) -> None:
+def pool_array(state: DeviceState, out: Any, places: Any, source: Any, windows: tuple[Taps, ...], dtype: DType) -> None:
     """Find the largest elements of windows; ``out`` and ``places`` have the same strides, and no array is empty."""
-    _launch(entry, ("pool_max", dtype, windows), (out, places, source),
-            lambda: _pool_plan(entry, out, source, windows, dtype))
+    _launch(state, ("pool_max", dtype, windows), (out, places, source),
+            lambda: _pool_plan(state, out, source, windows, dtype))
 
 
-def _pool_plan(entry: DeviceEntry, out: Any, source: Any, windows: tuple[Taps, ...], dtype: DType) -> tuple[Any, ...]:
+def _pool_plan(state: DeviceState, out: Any, source: Any, windows: tuple[Taps, ...], dtype: DType) -> tuple[Any, ...]:
     dims = len(windows)
     outer = len(out.shape) - dims
     steps = [element_strides(out), element_strides(source)]
     lead, merged = coalesce(out.shape[:outer], [s[:outer] for s in steps])
-    index = index_dtype(entry, (out.size, source.size, *(_reach(x) for x in (out, source))))
+    index = index_dtype(state, (out.size, source.size, *(_reach(x) for x in (out, source))))
     even = [window.even for window in windows if window.even is not None]
     sizes = [*lead, *out.shape[outer:], *(window.taps for window in windows), *source.shape[outer:]]
     ends = [n for k in range(2) for n in (*merged[k], *steps[k][outer:])]
@@ -171,7 +171,7 @@ def _pool_plan(entry: DeviceEntry, out: Any, source: Any, windows: tuple[Taps, .
                 lambda: even_pool_nest(dtype, len(lead), dims, hop, unit, index),
                 (*sizes, *(n for numbers in zip(*even, strict=True) for n in numbers), *ends), ())
     return (("pool_max", dtype, len(lead), dims, index), lambda: pool_nest(dtype, len(lead), dims, index),
-            (*sizes, *ends), tuple([window.on(entry, "positions") for window in windows]))
+            (*sizes, *ends), tuple([window.on(state, "positions") for window in windows]))
 
 
 def pool_gradient_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
@@ -221,40 +221,40 @@ def pool_spread_nest(dtype: DType, outer: int, dims: int, index: DType) -> Progr
     return nest.program(parallel(a, lead, (clear, *body)))
 
 
-def pool_spread_array(entry: DeviceEntry, out: Any, grad: Any, places: Any, dims: int, dtype: DType) -> None:
+def pool_spread_array(state: DeviceState, out: Any, grad: Any, places: Any, dims: int, dtype: DType) -> None:
     """Take gradients back to the largest elements of contiguous images; no array is empty."""
-    _launch(entry, ("pool_max_spread", dtype, dims), (out, grad, places),
-            lambda: _spread_plan(entry, out, grad, places, dims, dtype))
+    _launch(state, ("pool_max_spread", dtype, dims), (out, grad, places),
+            lambda: _spread_plan(state, out, grad, places, dims, dtype))
 
 
-def _spread_plan(entry: DeviceEntry, out: Any, grad: Any, places: Any, dims: int, dtype: DType) -> tuple[Any, ...]:
+def _spread_plan(state: DeviceState, out: Any, grad: Any, places: Any, dims: int, dtype: DType) -> tuple[Any, ...]:
     outer = len(out.shape) - dims
     steps = [element_strides(out), element_strides(grad), element_strides(places)]
     lead, merged = coalesce(out.shape[:outer], [s[:outer] for s in steps])
-    index = index_dtype(entry, (out.size, grad.size, *(_reach(x) for x in (out, grad, places))))
+    index = index_dtype(state, (out.size, grad.size, *(_reach(x) for x in (out, grad, places))))
     return (("pool_max_spread", dtype, len(lead), dims, index),
             lambda: pool_spread_nest(dtype, len(lead), dims, index),
             (*lead, *grad.shape[outer:], math.prod(out.shape[outer:]),
              *(n for k in (1, 2) for n in (*merged[k], *steps[k][outer:]))), ())
 
 
-def pool_gradient_array(entry: DeviceEntry, out: Any, grad: Any, places: Any, windows: tuple[Taps, ...],
+def pool_gradient_array(state: DeviceState, out: Any, grad: Any, places: Any, windows: tuple[Taps, ...],
                         dtype: DType) -> None:
     """Take gradients back to the largest elements; no array is empty."""
-    _launch(entry, ("pool_max_gradient", dtype, windows), (out, grad, places),
-            lambda: _gradient_plan(entry, out, grad, places, windows, dtype))
+    _launch(state, ("pool_max_gradient", dtype, windows), (out, grad, places),
+            lambda: _gradient_plan(state, out, grad, places, windows, dtype))
 
 
-def _gradient_plan(entry: DeviceEntry, out: Any, grad: Any, places: Any, windows: tuple[Taps, ...],
+def _gradient_plan(state: DeviceState, out: Any, grad: Any, places: Any, windows: tuple[Taps, ...],
                    dtype: DType) -> tuple[Any, ...]:
     dims = len(windows)
     outer = len(out.shape) - dims
     steps = [element_strides(out), element_strides(grad), element_strides(places)]
     lead, merged = coalesce(out.shape[:outer], [s[:outer] for s in steps])
-    index = index_dtype(entry, (out.size, grad.size, *(_reach(x) for x in (out, grad, places))))
+    index = index_dtype(state, (out.size, grad.size, *(_reach(x) for x in (out, grad, places))))
     back = [window.transposed for window in windows]
     return (("pool_max_gradient", dtype, len(lead), dims, index),
             lambda: pool_gradient_nest(dtype, len(lead), dims, index),
             (*lead, *out.shape[outer:], *(taps.taps for taps in back),
              *(n for k in range(3) for n in (*merged[k], *steps[k][outer:]))),
-            tuple([taps.on(entry, "positions") for taps in back]))
+            tuple([taps.on(state, "positions") for taps in back]))

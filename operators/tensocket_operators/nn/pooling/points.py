@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tensocket_core import functions
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.registry import COMPOSITES
@@ -26,23 +26,23 @@ def _direct(kind: Kind) -> Any:
     """
 
     @processors_only(f"{kind}_points")
-    def shortcut(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
-        def direct(first: Any, second: Any, index: Any, size: int) -> Any:
+    def shortcut(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+        def host_path(first: Any, second: Any, index: Any, size: int) -> Any:
             dtype = first.dtype
             if dtype.kind != "float" or dtype.itemsize < 4 or second.dtype is not dtype:
-                return general(first, second, index, size)
+                return next_path(first, second, index, size)
             batch, count, points = index.shape
             channels = first.shape[1]
             many, few, weights = (batch, channels, size), (batch, channels, points), (batch, count, points)
             needed, shape = {"read": ((many, weights), few), "place": ((few, weights), many),
                              "slopes": ((few, many), weights)}[kind]
             if (tuple(first.shape), tuple(second.shape)) != needed:
-                return general(first, second, index, size)
+                return next_path(first, second, index, size)
             arrays = [x.contiguous()._array for x in (first, second, index)]
-            made = on_points(entry, kind, shape, arrays, dtype, (batch, channels, size, points))
-            return wrap(made, entry.key | dtype_bit(dtype))
+            made = on_points(state, kind, shape, arrays, dtype, (batch, channels, size, points))
+            return wrap(made, state.key | dtype_bit(dtype))
 
-        return private("grid_sample", direct)
+        return private("grid_sample", host_path)
 
     return shortcut
 
@@ -55,14 +55,14 @@ def _elements(flat: Any, index: Any) -> Any:
 
 
 @composite("point_slopes(Tensor grad, Tensor flat, Tensor index, int size) -> Tensor", method=False, function=False,
-           direct=_direct("slopes"))
+           host_path=_direct("slopes"))
 def point_slopes(grad: Any, flat: Any, index: Any, size: int) -> Any:
     """Return the gradients of the weights of ``read_points``."""
     return functions.stack([(_elements(flat, index.select(1, k)) * grad).sum(1) for k in range(index.shape[1])], 1)
 
 
 @composite("place_points(Tensor grad, Tensor weights, Tensor index, int size) -> Tensor", method=False, function=False,
-           direct=_direct("place"))
+           host_path=_direct("place"))
 def place_points(grad: Any, weights: Any, index: Any, size: int) -> Any:
     """Return the gradients of the elements of ``read_points``, [B, C, size]."""
     total = grad.new_zeros((*grad.shape[:2], size))
@@ -75,7 +75,7 @@ def place_points(grad: Any, weights: Any, index: Any, size: int) -> Any:
 
 @composite(
     "read_points(Tensor flat, Tensor weights, Tensor index, int size) -> Tensor", method=False, function=False,
-    direct=_direct("read"), derivative=Derivative(
+    host_path=_direct("read"), derivative=Derivative(
         flat=lambda grad, weights, index, size: call(COMPOSITES["place_points"], grad, weights, index, size),
         weights=lambda grad, flat, index, size: call(COMPOSITES["point_slopes"], grad, flat, index, size)))
 def read_points(flat: Any, weights: Any, index: Any, size: int) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, Literal
 
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.launch.programs import launch
 from tensocket_plugins.contract.dtypes import DType, float64, int64
 from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
@@ -132,12 +132,12 @@ class _Points:
         ]
 
 
-def on_points(entry: DeviceEntry, kind: Kind, shape: tuple[int, ...], operands: Sequence[Any], dtype: DType,
+def on_points(state: DeviceState, kind: Kind, shape: tuple[int, ...], operands: Sequence[Any], dtype: DType,
               sizes: Sequence[int]) -> Any:
     """Return a new array on a processor: the sums at points, or the gradient of their elements or weights.
 
     Args:
-        entry: A device whose target is of kind ``cpu``.
+        state: A device whose target is of kind ``cpu``.
         kind: ``read`` for sums over the positions of each point, ``place`` for gradients of elements, ``slopes`` for
             those of weights.
         shape: The result's shape.
@@ -145,9 +145,9 @@ def on_points(entry: DeviceEntry, kind: Kind, shape: tuple[int, ...], operands: 
         dtype: Element type of everything but positions.
         sizes: Sizes of the batch, the channels, the elements of a channel and the points.
     """
-    out = entry.runtime.empty(shape, dtype, entry.stream)
+    out = state.runtime.empty(shape, dtype, state.stream)
     if out.size:
         count = operands[2].shape[1]
-        launch(entry, ("points", kind, dtype, count), partial(point_nest, kind, dtype, count), None,
+        launch(state, ("points", kind, dtype, count), partial(point_nest, kind, dtype, count), None,
                [out, *operands], sizes)
     return out

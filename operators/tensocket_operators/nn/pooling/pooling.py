@@ -142,7 +142,7 @@ def max_pool3d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 
     return _max_pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
-def _max_gradient(entry: Any, grad_output: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+def _max_gradient(state: Any, grad_output: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
                   ceil_mode: bool, indices: Any) -> Any:
     name = "max_pool2d_with_indices_backward"
     windows = _max_windows(name, 2, spatial(name, input, 2), kernel_size, stride, padding, dilation, ceil_mode)
@@ -150,7 +150,7 @@ def _max_gradient(entry: Any, grad_output: Any, input: Any, kernel_size: Any, st
     if tuple(grad_output.shape) != shape or tuple(indices.shape) != shape:
         raise ShapeError(name, f"grad_output {list(grad_output.shape)}, indices {list(indices.shape)}",
                          f"both have the shape of the result, {list(shape)}", "pass those of the forward pass")
-    return pool_max_gradient.run(entry, grad_output, indices, windows)
+    return pool_max_gradient.run(state, grad_output, indices, windows)
 
 
 max_pool2d_with_indices_backward: Final = Custom(
@@ -310,7 +310,7 @@ def _no_gradient(grad: Any, operator: str) -> Any:
 without_windows: Final = Custom(
     "without_windows(Tensor input, str operator) -> Tensor",
     "The result of pooling to a size of 0, which PyTorch refuses to go back from.",
-    lambda entry, input, operator: input.detach().clone(),
+    lambda state, input, operator: input.detach().clone(),
     method=False,
     function=False,
     derivative=Derivative(input=_no_gradient),

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tensocket_core import functions
-from tensocket_core.device import DeviceEntry
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.modes import STATE, thread_state
-from tensocket_core.dispatch.operator import Direct
+from tensocket_core.dispatch.operator import HostPath
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF, dtype_bit
 from tensocket_core.launch.primitives import tracked
@@ -121,13 +121,13 @@ def _folds(input: Any, w_ih: Any, w_hh: Any) -> bool:
                 and w_ih.numel() + w_hh.numel() <= (_CACHED if input.shape[1] >= _SEVERAL else _TINY))
 
 
-def _layer_kernel(name: str) -> Direct:
+def _layer_kernel(name: str) -> HostPath:
     """Return the shortcut to a device's registered kernel for a layer."""
 
-    def direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+    def host_path(key: int, device_state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         dtype = DTYPE_OF.get(key & DTYPE_MASK)
         kernel = None if dtype is None or key & AUTOGRAD else (
-            entry.runtime.kernels.find(f"{name}_layer", dtype.name, direct=False))
+            device_state.runtime.kernels.find(f"{name}_layer", dtype.name, direct=False))
         if dtype is None or kernel is None:
             return None
         run, work = tracked(kernel), dtype if dtype.itemsize >= 4 else float32
@@ -136,30 +136,30 @@ def _layer_kernel(name: str) -> Direct:
         def layer(input: Any, w_ih: Any, b_ih: Any, *args: Any) -> tuple[Any, ...]:
             *states, w_hh, b_hh, reverse, saving = args
             if not _fits(name, dtype, input, w_ih, b_ih, states, w_hh, b_hh):
-                return general(input, w_ih, b_ih, *args)  # type: ignore[no-any-return]
+                return next_path(input, w_ih, b_ih, *args)  # type: ignore[no-any-return]
             if w_ih is not None and not _folds(input, w_ih, w_hh):
                 with thread_state(exclude=STATE.exclude | AUTOGRAD):
                     input, w_ih, b_ih = functions.linear(input, w_ih, b_ih), None, None
             shape = (*input.shape[:2], w_hh.shape[1])
-            stream = entry.stream
-            outs = [entry.runtime.empty(shape, dtype, stream) for _ in range(parts)]
+            stream = device_state.stream
+            outs = [device_state.runtime.empty(shape, dtype, stream) for _ in range(parts)]
             saved = None
             if saving and saved_parts:
-                saved = entry.runtime.empty((*shape[:2], saved_parts * shape[2]), work, stream)
+                saved = device_state.runtime.empty((*shape[:2], saved_parts * shape[2]), work, stream)
             ins = [None if x is None else x._array for x in (input, w_ih, b_ih, *states, w_hh, b_hh)]
             run([*outs, saved], ins, (reverse,), stream)
-            last = input.new_empty(0) if saved is None else wrap(saved, entry.key | dtype_bit(work))
-            return *[wrap(out, entry.key | dtype_bit(dtype)) for out in outs], last
+            last = input.new_empty(0) if saved is None else wrap(saved, device_state.key | dtype_bit(work))
+            return *[wrap(out, device_state.key | dtype_bit(dtype)) for out in outs], last
 
         return private(name, layer)
 
-    return direct
+    return host_path
 
 
-def _gradients_kernel(name: str) -> Direct:
+def _gradients_kernel(name: str) -> HostPath:
     """Return the shortcut to a device's registered kernel for the gradients of a layer."""
 
-    def direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+    def host_path(key: int, device_state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         if key & AUTOGRAD:
             return None
         parts = 2 if name == "lstm" else 1
@@ -169,23 +169,23 @@ def _gradients_kernel(name: str) -> Direct:
             (input, w_ih, b_ih), states, (w_hh, b_hh) = rest[:3], rest[3:3 + parts], rest[3 + parts:5 + parts]
             outputs, saved, reverse = rest[5 + parts:5 + 2 * parts], rest[-2], rest[-1]
             dtype = input.dtype
-            kernel = entry.runtime.kernels.find(f"{name}_layer_gradients", dtype.name, direct=False)
+            kernel = device_state.runtime.kernels.find(f"{name}_layer_gradients", dtype.name, direct=False)
             missing = _SAVED[name] and not saved.shape[-1]
             if kernel is None or missing or not _fits(name, dtype, input, w_ih, b_ih, states, w_hh, b_hh) or any(
                     x is not None and x.dtype is not dtype for x in given):
-                return general(*args)  # type: ignore[no-any-return]
-            stream = entry.stream
+                return next_path(*args)  # type: ignore[no-any-return]
+            stream = device_state.stream
             sums = (*input.shape[:2], w_hh.shape[0])
             shapes = [sums] * (2 if name == "gru" else 1) + [tuple(x.shape) for x in states]
-            outs = [entry.runtime.empty(shape, dtype, stream) for shape in shapes]
+            outs = [device_state.runtime.empty(shape, dtype, stream) for shape in shapes]
             arrays = [None if x is None else x._array for x in (*given, *states, w_hh, *outputs)]
             tracked(kernel)(outs, [*arrays, saved._array], (reverse,), stream)
-            found = [wrap(out, entry.key | dtype_bit(dtype)) for out in outs]
+            found = [wrap(out, device_state.key | dtype_bit(dtype)) for out in outs]
             return tuple(found) if name == "gru" else (found[0], *found)
 
         return private(name, gradients)
 
-    return direct
+    return host_path
 
 
 def _all_gradients(name: str, given: tuple[Any, ...], source: tuple[Any, Any, Any], states: tuple[Any, ...], w_hh: Any,
@@ -221,7 +221,7 @@ def _derivative(name: str) -> Derivative:
 @composite(
     f"lstm_layer_gradients(Tensor? grad, Tensor? grad_cells, {_SOURCE}, Tensor cx, Tensor w_hh, Tensor? b_hh, "
     "Tensor outputs, Tensor cells, Tensor saved, bool reverse) -> (Tensor, Tensor, Tensor, Tensor)",
-    method=False, function=False, direct=_gradients_kernel("lstm"))
+    method=False, function=False, host_path=_gradients_kernel("lstm"))
 def lstm_layer_gradients(grad: Any, grad_cells: Any, input: Any, w_ih: Any, b_ih: Any, hx: Any, cx: Any, w_hh: Any,
                          b_hh: Any, outputs: Any, cells: Any, saved: Any, reverse: bool) -> Any:
     """Return the gradients of a layer's inputs, hidden sums, first output and first cell state."""
@@ -232,7 +232,7 @@ def lstm_layer_gradients(grad: Any, grad_cells: Any, input: Any, w_ih: Any, b_ih
 @composite(
     f"gru_layer_gradients(Tensor grad, {_SOURCE}, Tensor w_hh, Tensor? b_hh, Tensor outputs, "
     "Tensor saved, bool reverse) -> (Tensor, Tensor, Tensor)",
-    method=False, function=False, direct=_gradients_kernel("gru"))
+    method=False, function=False, host_path=_gradients_kernel("gru"))
 def gru_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any,
                         outputs: Any, saved: Any, reverse: bool) -> Any:
     """Return the gradients of a layer's inputs, hidden sums and first output."""
@@ -242,7 +242,7 @@ def gru_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: Any, w_
 @composite(
     f"rnn_tanh_layer_gradients(Tensor grad, {_SOURCE}, Tensor w_hh, Tensor? b_hh, Tensor outputs, "
     "Tensor saved, bool reverse) -> (Tensor, Tensor, Tensor)",
-    method=False, function=False, direct=_gradients_kernel("rnn_tanh"))
+    method=False, function=False, host_path=_gradients_kernel("rnn_tanh"))
 def rnn_tanh_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any,
                              outputs: Any, saved: Any, reverse: bool) -> Any:
     """Return the gradients of a layer's inputs, hidden sums and first output."""
@@ -252,7 +252,7 @@ def rnn_tanh_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: An
 @composite(
     f"rnn_relu_layer_gradients(Tensor grad, {_SOURCE}, Tensor w_hh, Tensor? b_hh, Tensor outputs, "
     "Tensor saved, bool reverse) -> (Tensor, Tensor, Tensor)",
-    method=False, function=False, direct=_gradients_kernel("rnn_relu"))
+    method=False, function=False, host_path=_gradients_kernel("rnn_relu"))
 def rnn_relu_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any,
                              outputs: Any, saved: Any, reverse: bool) -> Any:
     """Return the gradients of a layer's inputs, hidden sums and first output."""
@@ -261,7 +261,7 @@ def rnn_relu_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: An
 
 @composite(
     f"lstm_layer({_SOURCE}, Tensor cx, Tensor w_hh, Tensor? b_hh, bool reverse, bool saving) -> "
-    "(Tensor, Tensor, Tensor)", method=False, function=False, direct=_layer_kernel("lstm"),
+    "(Tensor, Tensor, Tensor)", method=False, function=False, host_path=_layer_kernel("lstm"),
     derivative=Derivative(
         lambda grads, input, w_ih, b_ih, hx, cx, w_hh, b_hh, result0, result1, result2, reverse, wanted:
         _all_gradients("lstm", grads, (input, w_ih, b_ih), (hx, cx), w_hh, b_hh, (result0, result1, result2), reverse,
@@ -287,7 +287,7 @@ def lstm_layer(input: Any, w_ih: Any, b_ih: Any, hx: Any, cx: Any, w_hh: Any, b_
 
 @composite(
     f"gru_layer({_SOURCE}, Tensor w_hh, Tensor? b_hh, bool reverse, bool saving) -> (Tensor, Tensor)",
-    method=False, function=False, direct=_layer_kernel("gru"), derivative=_derivative("gru"))
+    method=False, function=False, host_path=_layer_kernel("gru"), derivative=_derivative("gru"))
 def gru_layer(input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any, reverse: bool, saving: bool) -> Any:
     """Return the outputs of a layer of ``gru_cell`` over time, and saved values for its gradients."""
     return *_outputs(gru_step, _projected(input, w_ih, b_ih), (hx,), w_hh, b_hh, reverse), input.new_empty(0)
@@ -295,7 +295,7 @@ def gru_layer(input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any, r
 
 @composite(
     f"rnn_tanh_layer({_SOURCE}, Tensor w_hh, Tensor? b_hh, bool reverse, bool saving) -> (Tensor, Tensor)",
-    method=False, function=False, direct=_layer_kernel("rnn_tanh"), derivative=_derivative("rnn_tanh"))
+    method=False, function=False, host_path=_layer_kernel("rnn_tanh"), derivative=_derivative("rnn_tanh"))
 def rnn_tanh_layer(input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any, reverse: bool, saving: bool) -> Any:
     """Return the outputs of a layer of ``rnn_tanh_cell`` over time; the second result is empty."""
     return *_outputs(tanh_step, _projected(input, w_ih, b_ih), (hx,), w_hh, b_hh, reverse), input.new_empty(0)
@@ -303,7 +303,7 @@ def rnn_tanh_layer(input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: A
 
 @composite(
     f"rnn_relu_layer({_SOURCE}, Tensor w_hh, Tensor? b_hh, bool reverse, bool saving) -> (Tensor, Tensor)",
-    method=False, function=False, direct=_layer_kernel("rnn_relu"), derivative=_derivative("rnn_relu"))
+    method=False, function=False, host_path=_layer_kernel("rnn_relu"), derivative=_derivative("rnn_relu"))
 def rnn_relu_layer(input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any, reverse: bool, saving: bool) -> Any:
     """Return the outputs of a layer of ``rnn_relu_cell`` over time; the second result is empty."""
     return *_outputs(relu_step, _projected(input, w_ih, b_ih), (hx,), w_hh, b_hh, reverse), input.new_empty(0)
