@@ -28,8 +28,8 @@ from .code.executable import make_executable
 from .code.pointers import address_of
 from .kernels.attention import Attention
 from .kernels.convolution import Convolutions
+from .kernels.memcpy_kernels import RunCopies
 from .kernels.recurrent import Recurrences
-from .kernels.runs import RunCopies
 from .linear.blas import Library, best_library, host_features, set_blas_threads
 from .linear.lapack import install_lapack
 from .linear.products import Multiply, NumpyProducts, Parts, register_products
@@ -40,7 +40,7 @@ from .threads.streams import CpuEvent, CpuStream, Streams
 if TYPE_CHECKING:
     from .code.compiler import Compiler
     from .linear.halves import Halves
-    from .linear.narrow import NarrowProducts
+    from .lowp_gemm.products import LowPrecisionProducts
     from .native import ReplayCompiler
     from .threads.workers import Workers
 
@@ -71,7 +71,7 @@ class CpuDevice(OpenDevice):
         register_host_kernels(self.kernels, limit=HOST_LIMIT)
         empty = partial(self.allocator.of, operator="matmul")
         parts = Parts(self._make_products, self._make_halves, self._make_narrow, empty)
-        self.narrow_products = parts.narrow
+        self.lowp_products = parts.narrow
         register_products(self.kernels, parts)
         install_lapack(self._library, lambda: self.compiler)
         self.own_programs: dict[Any, Executable] = {}
@@ -134,13 +134,13 @@ class CpuDevice(OpenDevice):
 
         return Halves(dtype, self.compiler, self.pool)
 
-    def _make_narrow(self, dtype: str) -> NarrowProducts | None:
+    def _make_narrow(self, dtype: str) -> LowPrecisionProducts | None:
         """Products of narrow numbers in code of our own; None where the processor, or the dtype, is not for it."""
-        from .linear.narrow import NarrowProducts
-        from .linear.narrow_arithmetic import arithmetic_of
+        from .lowp_gemm.arithmetic import arithmetic_of
+        from .lowp_gemm.products import LowPrecisionProducts
 
         arithmetic = arithmetic_of(dtype, host_features())
-        return None if arithmetic is None else NarrowProducts(
+        return None if arithmetic is None else LowPrecisionProducts(
             arithmetic, self.compiler, self.pool, partial(self.allocator.of, operator="matmul"))
 
     def compile_ir(self, program: Program) -> Executable:

@@ -22,7 +22,7 @@ from tensocket_plugins.ir.nodes import Assign, Atomic, Call, Declare, Expr, Kern
 from tensocket_plugins.ir.printers.llvm_calls import split_loop, walk
 from tensocket_plugins.ir.printers.llvm_vectors import LINE
 from tensocket_plugins.ir.schedule.cpu import ROW_LANES
-from tensocket_plugins.ir.schedule.streaming import streamed
+from tensocket_plugins.ir.schedule.nontemporal_stores import streamed
 from tensocket_plugins.kit.bounded import BoundedCache
 
 from ..threads.pool import Entry, ThreadPool

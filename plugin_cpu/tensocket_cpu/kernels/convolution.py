@@ -24,7 +24,7 @@ from tensocket_plugins.kit.bounded import BoundedCache
 
 from ..threads.streams import CpuQueue
 from . import convolution_schedule as programs
-from . import narrow_convolution, winograd
+from . import lowp_convolution, winograd
 from .clearing import clear
 from .convolution_plans import (
     Flat,
@@ -175,7 +175,7 @@ class Convolutions:
     def _convolve(self, dtype: DType, work: DType, out: Any, x: Any, w: Any, scalars: Sequence[Any], turned: bool,
                   stream: Stream) -> None:
         key = (dtype, turned, x.shape, x.strides, w.shape, w.strides, out.shape, scalars)
-        call: _Call | narrow_convolution.NarrowCall | None = self._calls.get(key)
+        call: _Call | lowp_convolution.LowPrecisionCall | None = self._calls.get(key)
         again = partial(self._convolve, dtype, work, out, x, w, scalars, turned)
         if call is None:
             layer = _layer(x, out, scalars, turned) if _square(w, scalars) else None
@@ -185,13 +185,13 @@ class Convolutions:
                         self._device, dtype, work, out, x, w, layer, plan, stream)):
                 return
             narrow = plan is None and self._narrow(dtype, x, w, out, scalars)
-            call = narrow_convolution.plan_call(self, self._device, out, x, w, scalars, turned) if narrow else \
+            call = lowp_convolution.plan_call(self, self._device, out, x, w, scalars, turned) if narrow else \
                 self._call(dtype, work, out, x, w, scalars, turned)
             if plan is None:
                 self._calls[key] = call
-        if isinstance(call, narrow_convolution.NarrowCall):
+        if isinstance(call, lowp_convolution.LowPrecisionCall):
             if not self._queued("convolve_input" if turned else "convolve", again, stream):
-                narrow_convolution.convolve(self, self._device, call, out, x, w, scalars[3])
+                lowp_convolution.convolve(self, self._device, call, out, x, w, scalars[3])
             return
         if not call.complete:
             clear(self._device, out.reshape((1, -1)), 0, dtype, stream)
@@ -210,9 +210,9 @@ class Convolutions:
 
     def _narrow(self, dtype: DType, x: Any, w: Any, out: Any, scalars: Sequence[Any]) -> bool:
         """Whether the convolution multiplies pairs of bfloat16 numbers."""
-        if dtype.name != "bfloat16" or not narrow_convolution.serves(x, w, out, scalars[3]):
+        if dtype.name != "bfloat16" or not lowp_convolution.serves(x, w, out, scalars[3]):
             return False
-        products = self._device.narrow_products(dtype.name)
+        products = self._device.lowp_products(dtype.name)
         return products is not None and products.pairs
 
     def _weight(self, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Sequence[Any],
@@ -222,7 +222,7 @@ class Convolutions:
         if self._queued("convolve_weight", partial(self._weight, dtype, work, outs, ins, scalars), stream):
             return
         key = (dtype, grad.shape, grad.strides, x.shape, x.strides, out.shape, scalars)
-        call: _WeightCall | narrow_convolution.NarrowWeightCall | None = self._calls.get(key)
+        call: _WeightCall | lowp_convolution.LowPrecisionWeightCall | None = self._calls.get(key)
         if call is None:
             layer = _layer(x, grad, scalars, False) if _square(out, scalars) else None
             plan = None if layer is None else winograd.weight_plan(layer, work, self._device.get_num_threads())
@@ -230,12 +230,12 @@ class Convolutions:
                     self._device, dtype, work, out, grad, x, layer, plan, stream):
                 return
             narrow = plan is None and self._narrow(dtype, x, out, grad, scalars)
-            call = narrow_convolution.plan_weight(self._device, out, grad, x, scalars) if narrow else \
+            call = lowp_convolution.plan_weight(self._device, out, grad, x, scalars) if narrow else \
                 self._weight_call(dtype, work, out, grad, x, scalars)
             if plan is None:
                 self._calls[key] = call
-        if isinstance(call, narrow_convolution.NarrowWeightCall):
-            if narrow_convolution.weight_gradient(self, self._device, call, out, grad, x, scalars[3]):
+        if isinstance(call, lowp_convolution.LowPrecisionWeightCall):
+            if lowp_convolution.weight_gradient(self, self._device, call, out, grad, x, scalars[3]):
                 return
             call = self._weight_call(dtype, work, out, grad, x, scalars)
         image = self.filled(call.image, work, x, stream)

@@ -22,8 +22,8 @@ from tensocket_plugins.kit import host_linalg
 from ..threads.pool import in_children
 
 if TYPE_CHECKING:
+    from ..lowp_gemm.products import LowPrecisionProducts
     from .halves import Halves
-    from .narrow import NarrowProducts
 
 Array = NDArray[Any]
 Empty = Callable[[tuple[int, ...], Any], Array]
@@ -62,11 +62,11 @@ class Parts:
     """
 
     def __init__(self, products: Callable[[], Multiply], halves: Callable[[str], Halves],
-                 narrow: Callable[[str], NarrowProducts | None], empty: Empty) -> None:
+                 narrow: Callable[[str], LowPrecisionProducts | None], empty: Empty) -> None:
         self._make, self._halves, self._narrow = products, halves, narrow
         self._lock = threading.Lock()
         self._made: dict[str, Halves] = {}
-        self._made_narrow: dict[str, NarrowProducts | None] = {}
+        self._made_narrow: dict[str, LowPrecisionProducts | None] = {}
         self.empty = empty
         self.products: Multiply = self._first
         in_children(self, Parts._renew_lock)
@@ -87,7 +87,7 @@ class Parts:
                 self._made[dtype] = self._made.get(dtype) or self._halves(dtype)
         return self._made[dtype]
 
-    def narrow(self, dtype: str) -> NarrowProducts | None:
+    def narrow(self, dtype: str) -> LowPrecisionProducts | None:
         """Return the products of a narrow dtype; None if they go through BLAS."""
         if dtype not in self._made_narrow:
             with self._lock:

@@ -13,12 +13,12 @@ from .groups import schedule_groups
 from .matmul import schedule_tiles
 from .narrow_rows import WIDTH, pack, packs
 from .nest import Names
+from .nontemporal_stores import schedule_quotients
 from .partials import FEW_LANES, LANES
 from .reduce import split, splittable
 from .register_runs import schedule_runs
 from .simt import schedule_lanes
-from .streaming import schedule_quotients
-from .transpose import schedule_turned
+from .transpose import schedule_transposed
 
 #: Maximum length of a reduction that one lane computes.
 SHORT: Final = 64
@@ -116,7 +116,8 @@ def _schedule_kernel(kernel: Kernel, target: Target, strategy: Strategy, names: 
             return runs
         # A nest that is worth splitting has too few outputs for columns.
         columns = None if strategy is Strategy.SPLIT else schedule_columns(kernel, names)
-        made = columns or schedule_turned(kernel, names) or (schedule_lanes_of_rows(kernel, names) if serial else None)
+        made = columns or schedule_transposed(kernel, names) or (schedule_lanes_of_rows(kernel, names) if serial
+                                                                 else None)
         made = made or schedule_quotients(kernel, names)
         if made or serial:
             return made or schedule_loops(kernel, names)

@@ -25,7 +25,7 @@ LEAST: Final = 8
 
 
 @dataclass(frozen=True)
-class _Turned:
+class _TransposedNest:
     """A nest with operands contiguous along ``across`` and results contiguous along ``last``."""
 
     outer: list[Axis]
@@ -35,7 +35,7 @@ class _Turned:
     loads: dict[tuple[str, str], Load]
 
 
-def _match(kernel: Kernel) -> _Turned | None:
+def _match(kernel: Kernel) -> _TransposedNest | None:
     axes, body = peel(kernel.body)
     if len(axes) < 2 or not all(isinstance(s, Let | Store) for s in body):
         return None
@@ -46,11 +46,11 @@ def _match(kernel: Kernel) -> _Turned | None:
         found = {(load.buffer, format_expression(load.index)): load
                  for load in loads(body) if unit_step(load.index, axis[0].name)}
         if found:
-            return _Turned([*axes[:position], *axes[position + 1:-1]], axis, last, body, found)
+            return _TransposedNest([*axes[:position], *axes[position + 1:-1]], axis, last, body, found)
     return None
 
 
-def schedule_turned(kernel: Kernel, names: Names) -> Kernel | None:
+def schedule_transposed(kernel: Kernel, names: Names) -> Kernel | None:
     """Schedule a transposing nest by squares; return None for any other."""
     nest = _match(kernel)
     return None if nest is None else _Squares(nest, names).kernel(kernel)
@@ -86,7 +86,7 @@ def shuffles(source: str, other: str, dtype: DType, side: int, at: Var, done: in
 class _Squares:
     """Builder of the loops over squares: one iteration covers the whole of ``across``."""
 
-    def __init__(self, nest: _Turned, names: Names) -> None:
+    def __init__(self, nest: _TransposedNest, names: Names) -> None:
         self.nest, self.names = nest, names
         self.index = nest.last[0].dtype
         self.side = max(LEAST, *(LINE // load.dtype.itemsize for load in nest.loads.values()))

@@ -26,7 +26,7 @@ from ..code.executable import make_entry
 from ..code.pointers import address_of
 from ..threads.pool import Entry, ThreadPool
 from ..threads.streams import CpuQueue
-from . import run_code
+from . import memcpy_code
 
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
@@ -162,13 +162,13 @@ class RunCopies:
             entry(args, 0, count)
 
     def _entry(self, name: str) -> Entry | None:
-        """Return a function of ``run_code``; None without LLVM, with a warning the first time."""
+        """Return a function of ``memcpy_code``; None without LLVM, with a warning the first time."""
         try:
             return self._entries[name]
         except KeyError:
             pass
         try:
-            (address,), library = self._compiler().compile_text(name, run_code.text(name), [name])
+            (address,), library = self._compiler().compile_text(name, memcpy_code.text(name), [name])
         except KernelError as error:
             if not self._stats.failures:
                 warnings.warn(f"{error}; NumPy copies instead; build_stats('cpu').failures has all reasons",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tensocket_cpu.device import CpuDevice
-from tensocket_cpu.kernels.runs import runs
+from tensocket_cpu.kernels.memcpy_kernels import runs
 from tensocket_plugins.contract.errors import KernelError
 
 

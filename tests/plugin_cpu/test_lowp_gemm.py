@@ -11,9 +11,9 @@ import pytest
 from tensocket_cpu.code.launch_recorder import record_launches
 from tensocket_cpu.linear.blas import best_library, host_features
 from tensocket_cpu.linear.gemm import Products
-from tensocket_cpu.linear.narrow import NarrowProducts
-from tensocket_cpu.linear.narrow_arithmetic import PAIRED, WIDENED, arithmetic_of
 from tensocket_cpu.linear.products import Parts, linear_halves, matmul_halves, matmul_integers
+from tensocket_cpu.lowp_gemm.arithmetic import PAIRED, WIDENED, arithmetic_of
+from tensocket_cpu.lowp_gemm.products import LowPrecisionProducts
 from tensocket_plugins.ir.scalar import bfloat16_to_float32, float32_to_bfloat16
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
@@ -54,7 +54,7 @@ def make(device, name):
     def unwritten(shape, dtype):
         return np.full(shape, 0x7F, np.uint8 if dtype.itemsize == 1 else dtype).view(dtype)
 
-    return NarrowProducts(arithmetic, device.compiler, device.pool, unwritten)
+    return LowPrecisionProducts(arithmetic, device.compiler, device.pool, unwritten)
 
 
 @pytest.fixture(scope="module", params=HALVES)

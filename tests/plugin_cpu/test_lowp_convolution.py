@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tensocket_cpu.device import CpuDevice
-from tensocket_cpu.kernels import narrow_convolution, winograd
+from tensocket_cpu.kernels import lowp_convolution, winograd
 from tensocket_cpu.linear.blas import host_features
 from tensocket_plugins.ir.scalar import bfloat16_to_float32, float32_to_bfloat16
 
@@ -34,8 +34,8 @@ CASES = [
 @pytest.fixture
 def own(device, monkeypatch):
     """A device that multiplies pairs wherever it can."""
-    monkeypatch.setattr(narrow_convolution, "_ROWS", 2)
-    monkeypatch.setattr(narrow_convolution, "_TERMS", 1)
+    monkeypatch.setattr(lowp_convolution, "_ROWS", 2)
+    monkeypatch.setattr(lowp_convolution, "_TERMS", 1)
     for name in ("plan", "weight_plan"):
         monkeypatch.setattr(winograd, name, lambda *args: None)
     made = CpuDevice(0)
@@ -102,7 +102,7 @@ def counted(monkeypatch):
         return call
 
     for name in ("convolve", "weight_gradient"):
-        monkeypatch.setattr(narrow_convolution, name, noted(getattr(narrow_convolution, name)))
+        monkeypatch.setattr(lowp_convolution, name, noted(getattr(lowp_convolution, name)))
     return ran
 
 

@@ -25,7 +25,7 @@ from tensocket_plugins.ir.nodes import (
     loop,
 )
 from tensocket_plugins.ir.printers.llvm import print_llvm
-from tensocket_plugins.ir.schedule.streaming import BLOCK, streamed
+from tensocket_plugins.ir.schedule.nontemporal_stores import BLOCK, streamed
 
 I, J, N, M = (Var(name, int64) for name in ("i", "j", "n", "m"))
 P = LoopKind.PARALLEL

@@ -38,7 +38,7 @@ from .tiles import index, lanes, numbers
 
 if TYPE_CHECKING:
     from ..device import CpuDevice
-    from ..linear.narrow import NarrowProducts
+    from ..lowp_gemm.products import LowPrecisionProducts
     from .convolution import Convolutions
 
 #: The fewest channels of a group's result, and the fewest terms of its sums, that fill tiles well enough.
@@ -68,7 +68,7 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class NarrowCall:
+class LowPrecisionCall:
     """The launches of a convolution.
 
     Attributes:
@@ -85,7 +85,7 @@ class NarrowCall:
 
 
 @dataclass(frozen=True, slots=True)
-class NarrowWeightCall:
+class LowPrecisionWeightCall:
     """The launches for a weight's gradient.
 
     Attributes:
@@ -134,7 +134,7 @@ def place_rows(spread: bool) -> Program:
 
 
 def plan_call(own: Convolutions, device: CpuDevice, out: Any, x: Any, w: Any, scalars: Sequence[Any],
-              turned: bool) -> NarrowCall:
+              turned: bool) -> LowPrecisionCall:
     """Return the launches for arrays of these shapes and strides."""
     stride, padding, dilation, groups = scalars
     plan: Plan
@@ -146,7 +146,8 @@ def plan_call(own: Convolutions, device: CpuDevice, out: Any, x: Any, w: Any, sc
     plane = plan.parts * plan.plane * 2
     cells = out[0, 0].size
     parts = tuple(_part(device, phase, plan, out.shape[0] * out.shape[1], cells, turned) for phase in plan.phases)
-    return NarrowCall(own.flat(uint16, uint16, x, plan), (x.shape[1] * plane, x.shape[1] // groups * plane), parts,
+    return LowPrecisionCall(own.flat(uint16, uint16, x, plan), (x.shape[1] * plane, x.shape[1] // groups * plane),
+                            parts,
                       plan.complete)
 
 
@@ -159,7 +160,8 @@ def _part(device: CpuDevice, phase: Phase, plan: Plan, planes: int, cells: int, 
         run, (planes, count, pitch, phase.width, phase.hop, positions, cells)))
 
 
-def convolve(own: Convolutions, device: CpuDevice, call: NarrowCall, out: Any, x: Any, w: Any, groups: int) -> None:
+def convolve(own: Convolutions, device: CpuDevice, call: LowPrecisionCall, out: Any, x: Any, w: Any,
+             groups: int) -> None:
     """Run ``call`` on arrays with the layouts that it was planned for."""
     stream = device.default_stream
     if not call.complete:
@@ -175,7 +177,7 @@ def convolve(own: Convolutions, device: CpuDevice, call: NarrowCall, out: Any, x
         run((out, made, part.rows), sizes, stream)
 
 
-def plan_weight(device: CpuDevice, out: Any, grad: Any, x: Any, scalars: Sequence[Any]) -> NarrowWeightCall:
+def plan_weight(device: CpuDevice, out: Any, grad: Any, x: Any, scalars: Sequence[Any]) -> LowPrecisionWeightCall:
     """Return the launches for arrays of these shapes and strides."""
     stride, padding, dilation, groups = scalars
     plan = forward_plan(out.shape[1], x.shape[2:], out.shape[2:], grad.shape[2:], stride, padding, dilation, 1)
@@ -191,7 +193,8 @@ def plan_weight(device: CpuDevice, out: Any, grad: Any, x: Any, scalars: Sequenc
     planes = grad.shape[1] * images
     upstream = Flat((planes, plan.plane), plan.plane, ((run, (
         planes, images, *lengths, 0, plan.plane, *bounds, 0, steps[1], steps[0], *steps[2:])),))
-    return NarrowWeightCall(_channels_first(run, x, plan), upstream, x.shape[1] // groups * images * plan.plane * 2,
+    return LowPrecisionWeightCall(_channels_first(run, x, plan), upstream,
+                                  x.shape[1] // groups * images * plan.plane * 2,
                             table * 2)
 
 
@@ -209,7 +212,7 @@ def _channels_first(run: Executable, x: Any, plan: Plan) -> Flat:
     return Flat((1, used + plan.plane), used, tuple(launches))
 
 
-def weight_gradient(own: Convolutions, device: CpuDevice, call: NarrowWeightCall, out: Any, grad: Any, x: Any,
+def weight_gradient(own: Convolutions, device: CpuDevice, call: LowPrecisionWeightCall, out: Any, grad: Any, x: Any,
                     groups: int) -> bool:
     """Run ``call``; return False if a result is not finite.
 
@@ -223,8 +226,8 @@ def weight_gradient(own: Convolutions, device: CpuDevice, call: NarrowWeightCall
     return not bool(((out & _EXPONENT) == _EXPONENT).any())
 
 
-def _products(device: CpuDevice) -> NarrowProducts:
-    found = device.narrow_products("bfloat16")
+def _products(device: CpuDevice) -> LowPrecisionProducts:
+    found = device.lowp_products("bfloat16")
     assert found is not None  # calls are planned only if it exists
     return found
 

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from tensocket_plugins.contract.launch_recorder import RECORDERS, forbid_replay
 
 from ..code.pointers import address_of
+from ..linear.gemm import NO_BATCH, PLAIN, TRANSPOSED, batch_steps, oriented
 from ..threads.pool import Entry, ThreadPool
-from .gemm import NO_BATCH, PLAIN, TRANSPOSED, batch_steps, oriented
-from .narrow_arithmetic import Arithmetic
-from .narrow_code import several_text, single_text
-from .narrow_loops import WORDS
-from .narrow_words import LANES, MOST, SLACK, TALL, WIDE
+from .arithmetic import Arithmetic
+from .blocking import WORDS
+from .microkernel import several_text, single_text
+from .packing import LANES, MOST, SLACK, TALL, WIDE
 
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
@@ -37,7 +37,7 @@ _BYTES: Final = np.dtype(np.uint8)
 _ZEROS: Final = np.zeros(WIDE, np.float32)
 
 
-class NarrowProducts:
+class LowPrecisionProducts:
     """Matrix products of one dtype. Sums are float32 or int32, and are rounded or truncated once, at the end.
 
     Args:

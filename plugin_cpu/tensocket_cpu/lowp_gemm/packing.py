@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from string import Template
 from typing import Final
 
-from .narrow_arithmetic import Arithmetic
-from .narrow_loops import WORDS
+from .arithmetic import Arithmetic
+from .blocking import WORDS
 
 #: The words of a vector, and the columns of a panel.
 LANES: Final = 16

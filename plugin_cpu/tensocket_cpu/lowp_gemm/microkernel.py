@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from string import Template
 from typing import Final
 
-from .narrow_arithmetic import Arithmetic
-from .narrow_loops import BLOCKS, EACH, HALF, HEIGHT, SEVERAL, SINGLE, STRIPS
-from .narrow_words import (
+from .arithmetic import Arithmetic
+from .blocking import BLOCKS, EACH, HALF, HEIGHT, SEVERAL, SINGLE, STRIPS
+from .packing import (
     CHUNK,
     LANES,
     MANY,
