@@ -239,7 +239,7 @@ def expand(array: Any, shape: Shape) -> Any:
     return as_strided(array, shape, expanded_strides(array.shape, element_strides(array), shape), 0)
 
 
-def partly_shared(array: Any, out: Any) -> bool:
+def overlaps_partially(array: Any, out: Any) -> bool:
     """Whether writing ``out`` changes elements of ``array`` that are read later: memory shared, but not one to one."""
     array, out = getattr(array, "plain", array), getattr(out, "plain", out)
     if array is out:
@@ -268,12 +268,12 @@ def is_dense(shape: Shape, strides: Shape) -> bool:
     return True
 
 
-def share_a_part(array: Any, out: Any) -> bool:
+def dense_overlaps_partially(array: Any, out: Any) -> bool:
     """Whether two dense arrays share memory, but not element by element."""
-    return overlapping(array, out) and partly_shared(array, out)
+    return dense_overlaps(array, out) and overlaps_partially(array, out)
 
 
-def overlapping(array: Any, out: Any) -> bool:
+def dense_overlaps(array: Any, out: Any) -> bool:
     """Whether two dense arrays share memory."""
     if not (array.size and out.size and all(is_dense(x.shape, element_strides(x)) for x in (array, out))):
         return False
@@ -293,6 +293,8 @@ __all__ = [
     "coalesce",
     "contiguous",
     "contiguous_strides",
+    "dense_overlaps",
+    "dense_overlaps_partially",
     "element_strides",
     "expand",
     "expanded_strides",
@@ -304,8 +306,6 @@ __all__ = [
     "normalize_axes",
     "normalize_axis",
     "normalize_shape",
-    "overlapping",
+    "overlaps_partially",
     "owner_of",
-    "partly_shared",
-    "share_a_part",
 ]

@@ -19,7 +19,7 @@ from tensocket_core.dispatch.overrides import (
 )
 from tensocket_core.dispatch.results import OF_OUT
 from tensocket_core.dispatch.versions import check_writable
-from tensocket_core.geometry import as_strided, element_strides, is_dense, overlapping
+from tensocket_core.geometry import as_strided, dense_overlaps, element_strides, is_dense
 from tensocket_core.keys import AUTOGRAD, WRAPPER
 from tensocket_core.promotion import can_cast, result_type
 from tensocket_plugins.contract import dtypes
@@ -196,7 +196,7 @@ def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, trut
         strides = element_strides(result._array)
         if strides != element_strides(out._array) and is_dense(result._array.shape, strides):
             out._array = as_strided(out._array, tuple(result.shape), strides, 0)  # it gets the layout of the result
-    if any(overlapping(x._array, out._array) for x in apart if hasattr(x, "_array")):
+    if any(dense_overlaps(x._array, out._array) for x in apart if hasattr(x, "_array")):
         raise ShapeError(operator, f"out of shape {list(out.shape)} within the memory of an operand",
                          "out has memory of its own here", "clone() the operand first")
     check_parts(operator, out, beside)

@@ -10,7 +10,7 @@ from tensocket_core.tensor import Tensor
 
 from . import creation, random
 from .interop import asarray, numpy
-from .tensor_methods.subclasses import ASKING, METHODS
+from .tensor_methods.subclasses import METHODS, SELF_CHECKING_METHODS
 
 #: Factories that are methods of tensors; modes see these and the factories in the modules' ``__all__``.
 _FACTORIES: Final = ("new_zeros", "new_ones", "new_empty", "new_empty_strided", "new_full", "new_tensor")
@@ -35,6 +35,6 @@ def names_of_functions() -> dict[Any, str]:
         found[getattr(random, name)] = f"torch.{name}"
     for name in _FACTORIES:
         found[getattr(creation, name)] = f"torch.Tensor.{name}"
-    for name in (*METHODS, *ASKING, "detach"):
+    for name in (*METHODS, *SELF_CHECKING_METHODS, "detach"):
         found[getattr(Tensor, name)] = f"torch.Tensor.{name}"
     return found

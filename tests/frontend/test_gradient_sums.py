@@ -60,11 +60,11 @@ def test_sums_reuse_memory(x, monkeypatch):
 
 @pytest.mark.usefixtures("reuse")
 def test_a_sum_happens_in_the_first_term():
-    from tensocket_core.autograd.accumulate import added
+    from tensocket_core.autograd.accumulate import add_gradients
 
     first, second = [numbers(2)], numbers(3)
     place, total = first[0].data_ptr(), (first[0] + second).tolist()
-    found = added(first.pop(), second, False)
+    found = add_gradients(first.pop(), second, False)
     assert found.data_ptr() == place
     assert found._version == 0
     assert found.tolist() == total
@@ -72,13 +72,13 @@ def test_a_sum_happens_in_the_first_term():
 
 @pytest.mark.parametrize("known", ["tensor", "view", "detached", "array", "create_graph"])
 def test_a_first_term_that_somebody_knows_stays(known):
-    from tensocket_core.autograd.accumulate import added
+    from tensocket_core.autograd.accumulate import add_gradients
 
     first, second = [numbers(2)], numbers(3)
     holder = {"tensor": lambda t: t, "view": lambda t: t[3:], "detached": lambda t: t.detach(),
               "array": lambda t: t.numpy(), "create_graph": lambda t: None}[known](first[0])
     place, before = first[0].data_ptr(), None if holder is None else holder.tolist()
-    found = added(first.pop(), second, known == "create_graph")
+    found = add_gradients(first.pop(), second, known == "create_graph")
     assert found.data_ptr() != place or known == "create_graph"
     if holder is not None:
         assert holder.tolist() == before

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tensocket_cpu.linear import blas
-from tensocket_cpu.linear.batches import Repeats
+from tensocket_cpu.linear.batches import BatchCaller
 from tensocket_cpu.linear.lapack import Lapack, install_lapack
 from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.kit import host_linalg
@@ -25,7 +25,7 @@ def lapack(request, device):
     library = blas.best_library()
     if library is None or not library.private:
         pytest.skip("the package scipy-openblas64 is not there")
-    return Lapack(library, Repeats((lambda: device.compiler) if request.param == "compiled" else without_compiler))
+    return Lapack(library, BatchCaller((lambda: device.compiler) if request.param == "compiled" else without_compiler))
 
 
 def values(rng, shape, dtype):

@@ -33,7 +33,7 @@ def _measure() -> int:
 
 
 #: Value of ``sys.getrefcount(x)`` for a local variable that holds the only reference.
-SOLE: Final = _measure()
+SOLE_REFERENCE: Final = _measure()
 
 
 def accumulate(leaf: Any, grad: Any, create_graph: bool, sole: bool = False) -> None:
@@ -54,7 +54,7 @@ def accumulate(leaf: Any, grad: Any, create_graph: bool, sole: bool = False) -> 
     with LOCKS[id(leaf) >> 5 & 15]:
         old = leaf._grad
         if old is None:
-            leaf._grad = grad if sole and not create_graph and _can_keep(leaf, grad) else laid_out(grad, leaf)
+            leaf._grad = grad if sole and not create_graph and _can_keep(leaf, grad) else copy_in_layout(grad, leaf)
         elif create_graph:
             leaf._grad = old + grad
         elif (old._key | grad._key) & _PARTS:
@@ -64,7 +64,7 @@ def accumulate(leaf: Any, grad: Any, create_graph: bool, sole: bool = False) -> 
             old.add_(grad)
 
 
-def became_first(leaf: Any, grad: Any) -> bool:
+def try_set_first(leaf: Any, grad: Any) -> bool:
     """Make a gradient without other references the first one of a leaf, in the usual case: no copy, no conversion.
 
     Args:
@@ -76,7 +76,8 @@ def became_first(leaf: Any, grad: Any) -> bool:
         return False
     x, y = leaf._array, grad._array
     if (type(x) is not np.ndarray or type(y) is not np.ndarray or x.shape != y.shape or grad._base is not None
-            or leaf._key & WRAPPER or (leaf._key ^ AUTOGRAD ^ grad._key) & _SHARED or sys.getrefcount(y) > SOLE + 1
+            or leaf._key & WRAPPER or (leaf._key ^ AUTOGRAD ^ grad._key) & _SHARED or sys.getrefcount(y) >
+            SOLE_REFERENCE + 1
             or not x.flags.c_contiguous or not y.flags.c_contiguous):
         return False
     with LOCKS[id(leaf) >> 5 & 15]:
@@ -96,7 +97,7 @@ _PASSED: Final = _parameter_references([object()].pop())
 _LARGE: Final = 16384
 
 
-def added(old: Any, grad: Any, create_graph: bool) -> Any:
+def add_gradients(old: Any, grad: Any, create_graph: bool) -> Any:
     """Return ``old + grad`` for two partial gradients, in the memory of ``old`` if nobody can observe that.
 
     That holds if the caller's reference to the tensor was the only one, the tensor has the only reference to the array,
@@ -109,7 +110,7 @@ def added(old: Any, grad: Any, create_graph: bool) -> Any:
     """
     array = old._array
     if (type(array) is not np.ndarray or array.size < _LARGE or create_graph or ACTIVE or RECORDING_SLOW_PATHS
-            or sys.getrefcount(old) != _PASSED or sys.getrefcount(array) != SOLE + 1):
+            or sys.getrefcount(old) != _PASSED or sys.getrefcount(array) != SOLE_REFERENCE + 1):
         return old + grad
     flags, other = array.flags, grad._array
     if not flags.owndata or not flags.carray or type(other) is not np.ndarray or array.shape != other.shape or (
@@ -136,7 +137,7 @@ def _can_keep(leaf: Any, grad: Any) -> bool:
     if grad._key & WRAPPER and grad.is_sparse and not grad._dispatches:  # a dispatching class has its own components
         return bool(grad._values().is_contiguous() and grad._indices().is_contiguous())
     x, y = leaf._array, grad._array
-    if sys.getrefcount(y) > SOLE + 1:  # another tensor has the same handle
+    if sys.getrefcount(y) > SOLE_REFERENCE + 1:  # another tensor has the same handle
         return False
     if grad._base is not None:
         if not _is_all_of(grad, y):
@@ -154,11 +155,11 @@ def _can_keep(leaf: Any, grad: Any) -> bool:
 def _is_all_of(grad: Any, array: Any) -> bool:
     """Whether a view has all elements of another tensor without further references: a reshaped gradient."""
     base = grad._base
-    if sys.getrefcount(base) != SOLE + 1 or base._grad_fn is not None or base._key & _PARTS:
+    if sys.getrefcount(base) != SOLE_REFERENCE + 1 or base._grad_fn is not None or base._key & _PARTS:
         return False
     whole = base._array
     return (type(array) is type(whole) is np.ndarray and array.base is whole and array.size == whole.size
-            and bool(array.flags.c_contiguous) and sys.getrefcount(whole) == SOLE + 2)
+            and bool(array.flags.c_contiguous) and sys.getrefcount(whole) == SOLE_REFERENCE + 2)
 
 
 def _dense(leaf: Any) -> bool:
@@ -172,7 +173,7 @@ def _dense(leaf: Any) -> bool:
     return True
 
 
-def laid_out(grad: Any, leaf: Any) -> Any:
+def copy_in_layout(grad: Any, leaf: Any) -> Any:
     """Return a copy of ``grad`` in the leaf's layout if that is dense, else row-major."""
     x, y = leaf._array, grad._array
     if (type(x) is type(y) is np.ndarray and x.flags.c_contiguous and not grad._key & _PARTS

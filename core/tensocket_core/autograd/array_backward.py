@@ -23,7 +23,7 @@ from ..dispatch.derivative import Derivative
 from ..keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, OPTIONS, WRAPPER
 from ..launch import host_kernels
 from ..tensor import Tensor, wrap
-from .accumulate import LOCKS, SOLE
+from .accumulate import LOCKS, SOLE_REFERENCE
 from .node import Node
 
 _Array = np.ndarray
@@ -189,7 +189,7 @@ def _pass_on(state: Any, host: HostRules, edges: tuple[Any, ...], outputs: list[
         if edge is None or array is None:
             continue
         # The count is taken before anything else refers to the array.
-        sole = sys.getrefcount(array) == SOLE
+        sole = sys.getrefcount(array) == SOLE_REFERENCE
         if isinstance(edge, Tensor) and edge._key & _PARTS == AUTOGRAD and edge._extras is None and (
                 edge._key & OPTIONS == host.options):
             kept = _add_to_leaf(edge, host, array, sole)

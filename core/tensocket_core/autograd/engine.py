@@ -24,7 +24,7 @@ from ..dispatch.modes import ACTIVE, INHERITED, STATE, set_grad_enabled
 from ..keys import AUTOGRAD, OPTIONS, WRAPPER
 from ..recording import OVERRIDDEN_KERNELS, RECORDING_SLOW_PATHS
 from . import anomaly
-from .accumulate import SOLE, accumulate, added, became_first
+from .accumulate import SOLE_REFERENCE, accumulate, add_gradients, try_set_first
 from .array_backward import run_chain_on_arrays
 from .deep import in_new_thread, stack_is_full
 from .edges import Target, cast_to_shape, check_swapped, fit_edge, last_uses, node_of, on_the_way, target_of
@@ -97,7 +97,7 @@ class _Pass:
                     self.nothing.discard(sequence)
                     self.grads[sequence] = grad
                 else:
-                    total = self.grads[sequence] = added(self.grads.pop(sequence), grad, self.create_graph)
+                    total = self.grads[sequence] = add_gradients(self.grads.pop(sequence), grad, self.create_graph)
                     if self.plain and not total._key & _PARTS:
                         self.own.add(sequence)
             else:
@@ -114,7 +114,7 @@ class _Pass:
         if isinstance(node, MultiNode):
             self._give_output(node, target_of(edge)[1], fit_edge(edge, grad))
 
-    def _give_nothing(self, edge: Any) -> None:
+    def _visit_without_gradient(self, edge: Any) -> None:
         """Visit the target of an edge even if no gradient arrives: user-defined functions receive zeros, hooks None."""
         node = node_of(edge)
         if node is None or node.sequence in self.grads or (self.wanted is not None and not self._leads_on(edge)):
@@ -155,7 +155,8 @@ class _Pass:
             self.nothing.discard(sequence)
             self.grads[sequence] = [None] * len(node.outputs)
         grads = self.grads[sequence]
-        grads[index] = grad if grads[index] is None else added(_taken(grads, index), grad, self.create_graph)
+        grads[index] = grad if grads[index] is None else add_gradients(_pop_value(grads, index), grad,
+                                                                       self.create_graph)
 
     def _give_leaf(self, leaf: Any, grad: Any, sole: bool) -> None:
         if self.wanted is not None and (id(leaf), 0) not in self.wanted:
@@ -174,7 +175,7 @@ class _Pass:
 
     def _capture(self, target: Target, grad: Any) -> None:
         known = target in self.captured
-        self.captured[target] = added(self.captured.pop(target), grad, self.create_graph) if known else grad
+        self.captured[target] = add_gradients(self.captured.pop(target), grad, self.create_graph) if known else grad
 
     # ------------------------------------------------------------------------------------------ visiting
 
@@ -261,11 +262,11 @@ class _Pass:
             if edge is None:
                 continue
             if output is None:
-                self._give_nothing(edge)
+                self._visit_without_gradient(edge)
             else:
                 # The count is taken before the call, because arguments are references too.
-                sole = sys.getrefcount(output) == SOLE
-                if not (sole and self.plain and became_first(edge, output)):
+                sole = sys.getrefcount(output) == SOLE_REFERENCE
+                if not (sole and self.plain and try_set_first(edge, output)):
                     self.give(edge, output, sole)
 
     def _finish(self) -> None:
@@ -321,7 +322,7 @@ class _Pass:
         if streams != ambient:
             use_streams(streams)
         tracer = STATE.tracer
-        compute = self._watched if anomaly.enabled() else self._plainly
+        compute = self._compute_checked if anomaly.enabled() else self._compute_plain
         try:
             if tracer is None:
                 return compute(node, grad, edges)
@@ -331,10 +332,10 @@ class _Pass:
             if streams != ambient:
                 use_streams(ambient)
 
-    def _plainly(self, node: Node, grad: Any, edges: tuple[Any, ...]) -> list[Any]:
+    def _compute_plain(self, node: Node, grad: Any, edges: tuple[Any, ...]) -> list[Any]:
         return node.apply(grad, edges, self.create_graph)
 
-    def _watched(self, node: Node, grad: Any, edges: tuple[Any, ...]) -> list[Any]:
+    def _compute_checked(self, node: Node, grad: Any, edges: tuple[Any, ...]) -> list[Any]:
         parent, anomaly.CURRENT.node = anomaly.CURRENT.node, node
         try:
             outputs = node.apply(grad, edges, self.create_graph)
@@ -404,7 +405,7 @@ def _wrapped(grads: list[Any]) -> bool:
     return bool(bits & WRAPPER)
 
 
-def _taken(values: list[Any], index: int) -> Any:
+def _pop_value(values: list[Any], index: int) -> Any:
     """Return an element and remove it from the list, so that the list holds no reference."""
     value = values[index]
     values[index] = None

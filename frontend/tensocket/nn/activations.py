@@ -10,7 +10,7 @@ import warnings
 from tensocket_operators import Tensor, is_grad_enabled
 from tensocket_operators import dtype as DType
 from tensocket_operators import functions as ops
-from tensocket_operators.differentiation.delayed import without_way_back
+from tensocket_operators.differentiation.delayed import forbid_backward
 
 
 def _source(input: Tensor, inplace: bool) -> Tensor:
@@ -26,7 +26,7 @@ def _placed(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
 def _bent(operator: str, input: Tensor, result: Tensor, slope: float, inplace: bool) -> Tensor:
     """Return ``_placed``; in place, a negative slope hides the operand's sign from backward, which then raises."""
     if inplace and not slope >= 0:
-        result = without_way_back(operator, slope, result)
+        result = forbid_backward(operator, slope, result)
     return _placed(input, result, inplace)
 
 

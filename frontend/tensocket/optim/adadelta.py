@@ -8,7 +8,17 @@ from typing import Any
 from tensocket_operators import Tensor
 from tensocket_operators.kinds.foreach import ListFunction
 
-from .batch import Batch, ListOptimizer, decay_factor, decay_of, decayed, moved, rate_of, start_with_zeros, update_lists
+from .batch import (
+    Batch,
+    ListOptimizer,
+    apply_step,
+    apply_weight_decay,
+    decay_factor,
+    decay_of,
+    rate_of,
+    start_with_zeros,
+    update_lists,
+)
 from .checks import ranges
 from .optimizer import ParamGroup, ParamsT
 
@@ -65,10 +75,10 @@ class Adadelta(ListOptimizer):
 def _step(maximize: bool, decay: str) -> ListFunction:
     def rule(p: Any, g: Any, square: Any, delta: Any, factor: Any, rho: Any, share: Any, eps: Any,
              rate: Any) -> tuple[Any, ...]:
-        p, g = decayed(p, g, maximize, decay, factor)
+        p, g = apply_weight_decay(p, g, maximize, decay, factor)
         square = (square * rho).addcmul(g, g, value=share)
         step = ((delta + eps) / (square + eps)).sqrt() * g
-        return moved(p, step, rate), square, (delta * rho).addcmul(step, step, value=share)
+        return apply_step(p, step, rate), square, (delta * rho).addcmul(step, step, value=share)
 
     return ListFunction("adadelta", rule, (0, 2, 3))
 

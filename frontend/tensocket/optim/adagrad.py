@@ -12,11 +12,11 @@ from tensocket_operators.kinds.foreach import ListFunction
 from .batch import (
     Batch,
     ListOptimizer,
+    apply_quotient_step,
+    apply_weight_decay,
     decay_factor,
     decay_of,
-    decayed,
     entries,
-    moved_by_quotient,
     rate_of,
     refuse_decay,
     scalar,
@@ -106,9 +106,9 @@ class Adagrad(ListOptimizer):
 @cache
 def _step(maximize: bool, decay: str) -> ListFunction:
     def rule(p: Any, g: Any, total: Any, factor: Any, eps: Any, rate: Any) -> tuple[Any, ...]:
-        p, g = decayed(p, g, maximize, decay, factor)
+        p, g = apply_weight_decay(p, g, maximize, decay, factor)
         total = total.addcmul(g, g)
-        return moved_by_quotient(p, g, total.sqrt() + eps, rate), total
+        return apply_quotient_step(p, g, total.sqrt() + eps, rate), total
 
     return ListFunction("adagrad", rule, (0, 2))
 

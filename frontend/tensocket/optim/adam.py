@@ -11,10 +11,10 @@ from tensocket_operators.kinds.foreach import ListFunction
 from .batch import (
     Batch,
     ListOptimizer,
+    apply_quotient_step,
+    apply_weight_decay,
     decay_factor,
     decay_of,
-    decayed,
-    moved_by_quotient,
     rate_of,
     start_with_zeros,
     update_lists,
@@ -99,16 +99,16 @@ def moments(mean: Any, square: Any, g: Any, share1: Any, beta2: Any, share2: Any
 def _step(maximize: bool, decay: str, amsgrad: bool) -> ListFunction:
     def plain(p: Any, g: Any, mean: Any, square: Any, factor: Any, share1: Any, beta2: Any, share2: Any, eps: Any,
               rate: Any) -> tuple[Any, ...]:
-        p, g = decayed(p, g, maximize, decay, factor)
+        p, g = apply_weight_decay(p, g, maximize, decay, factor)
         mean, square = moments(mean, square, g, share1, beta2, share2)
-        return moved_by_quotient(p, mean, square.sqrt() + eps, rate), mean, square
+        return apply_quotient_step(p, mean, square.sqrt() + eps, rate), mean, square
 
     def largest(p: Any, g: Any, mean: Any, square: Any, most: Any, factor: Any, share1: Any, beta2: Any, share2: Any,
                 eps: Any, rate: Any) -> tuple[Any, ...]:
-        p, g = decayed(p, g, maximize, decay, factor)
+        p, g = apply_weight_decay(p, g, maximize, decay, factor)
         mean, square = moments(mean, square, g, share1, beta2, share2)
         most = most.maximum(square)
-        return moved_by_quotient(p, mean, most.sqrt() + eps, rate), mean, square, most
+        return apply_quotient_step(p, mean, most.sqrt() + eps, rate), mean, square, most
 
     return ListFunction("adam", largest, (0, 2, 3, 4)) if amsgrad else ListFunction("adam", plain, (0, 2, 3))
 

@@ -11,10 +11,10 @@ from tensocket_operators.kinds.foreach import ListFunction
 from .batch import (
     Batch,
     ListOptimizer,
+    apply_quotient_step,
+    apply_weight_decay,
     decay_factor,
     decay_of,
-    decayed,
-    moved_by_quotient,
     rate_of,
     start_with_zeros,
     update_lists,
@@ -73,10 +73,10 @@ class Adamax(ListOptimizer):
 def _step(maximize: bool, decay: str) -> ListFunction:
     def rule(p: Any, g: Any, mean: Any, largest: Any, factor: Any, share: Any, beta2: Any, eps: Any,
              rate: Any) -> tuple[Any, ...]:
-        p, g = decayed(p, g, maximize, decay, factor)
+        p, g = apply_weight_decay(p, g, maximize, decay, factor)
         mean = mean.lerp(g, share)
         largest = (largest * beta2).maximum(g.abs() + eps)
-        return moved_by_quotient(p, mean, largest, rate), mean, largest
+        return apply_quotient_step(p, mean, largest, rate), mean, largest
 
     return ListFunction("adamax", rule, (0, 2, 3))
 

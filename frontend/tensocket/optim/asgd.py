@@ -8,7 +8,17 @@ from typing import Any
 from tensocket_operators import Tensor
 from tensocket_operators.kinds.foreach import ListFunction
 
-from .batch import Batch, ListOptimizer, decay_factor, decay_of, decayed, moved, scalar, start_with_zeros, update_lists
+from .batch import (
+    Batch,
+    ListOptimizer,
+    apply_step,
+    apply_weight_decay,
+    decay_factor,
+    decay_of,
+    scalar,
+    start_with_zeros,
+    update_lists,
+)
 from .optimizer import ParamGroup, ParamsT, _get_value
 
 
@@ -80,8 +90,8 @@ def _advance(batch: Batch, group: ParamGroup) -> None:
 @cache
 def _step(maximize: bool, decay: str) -> ListFunction:
     def rule(p: Any, g: Any, average: Any, factor: Any, keep: Any, rate: Any, share: Any) -> tuple[Any, ...]:
-        p, g = decayed(p, g, maximize, decay, factor)
-        p = moved(p * keep, g, rate)
+        p, g = apply_weight_decay(p, g, maximize, decay, factor)
+        p = apply_step(p * keep, g, rate)
         return p, average + (p - average) * share
 
     return ListFunction("asgd", rule, (0, 2))

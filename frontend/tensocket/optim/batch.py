@@ -232,7 +232,7 @@ def decay_of(group: ParamGroup) -> str:
     return "shrink" if group.get("decoupled_weight_decay") else "penalty"
 
 
-def decayed(p: Any, g: Any, maximize: bool, decay: str, factor: Any) -> tuple[Any, Any]:
+def apply_weight_decay(p: Any, g: Any, maximize: bool, decay: str, factor: Any) -> tuple[Any, Any]:
     """Return parameter and gradient of the minimised loss with weight decay: the first part of most rules.
 
     Args:
@@ -250,17 +250,19 @@ def decayed(p: Any, g: Any, maximize: bool, decay: str, factor: Any) -> tuple[An
 
 
 def decay_factor(group: ParamGroup, decay: str, rate: Any) -> Any:
-    """Return the number for ``decayed``: the weight of the penalty, or the remaining share of the parameter."""
+    """Return the number for ``apply_weight_decay``: the weight of the penalty, or the remaining share of the
+    parameter.
+    """
     weight = group["weight_decay"] if group.get("differentiable") else _get_value(group["weight_decay"])
     return 1 - rate * weight if decay == "shrink" else weight
 
 
-def moved(p: Any, direction: Any, rate: Any) -> Any:
+def apply_step(p: Any, direction: Any, rate: Any) -> Any:
     """Return ``p - rate * direction``, also for a rate that requires a gradient."""
     return p - direction * rate
 
 
-def moved_by_quotient(p: Any, numerator: Any, denominator: Any, rate: Any) -> Any:
+def apply_quotient_step(p: Any, numerator: Any, denominator: Any, rate: Any) -> Any:
     """Return ``p - rate * numerator / denominator``, also for a rate that requires a gradient."""
     if isinstance(rate, Tensor):
         return p - numerator / denominator * rate

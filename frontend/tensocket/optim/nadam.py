@@ -13,10 +13,10 @@ from .adam import moments
 from .batch import (
     Batch,
     ListOptimizer,
+    apply_quotient_step,
+    apply_weight_decay,
     decay_factor,
     decay_of,
-    decayed,
-    moved_by_quotient,
     rate_of,
     scalar,
     start_with_zeros,
@@ -98,10 +98,10 @@ _MULTIPLY: Final = ListFunction("mu_product", lambda product, factor: (product *
 def _step(maximize: bool, decay: str) -> ListFunction:
     def rule(p: Any, g: Any, mean: Any, square: Any, factor: Any, share1: Any, beta2: Any, share2: Any,
              correction: Any, eps: Any, rate: Any, rate_of_mean: Any) -> tuple[Any, ...]:
-        p, g = decayed(p, g, maximize, decay, factor)
+        p, g = apply_weight_decay(p, g, maximize, decay, factor)
         mean, square = moments(mean, square, g, share1, beta2, share2)
         root = (square / correction).sqrt() + eps
-        return moved_by_quotient(moved_by_quotient(p, g, root, rate), mean, root, rate_of_mean), mean, square
+        return apply_quotient_step(apply_quotient_step(p, g, root, rate), mean, root, rate_of_mean), mean, square
 
     return ListFunction("nadam", rule, (0, 2, 3))
 

@@ -12,11 +12,11 @@ from .adam import moments
 from .batch import (
     Batch,
     ListOptimizer,
+    apply_quotient_step,
+    apply_step,
+    apply_weight_decay,
     decay_factor,
     decay_of,
-    decayed,
-    moved,
-    moved_by_quotient,
     rate_of,
     start_with_zeros,
     update_lists,
@@ -87,9 +87,9 @@ class RAdam(ListOptimizer):
 def _step(maximize: bool, decay: str, adaptive: bool) -> ListFunction:
     def rule(p: Any, g: Any, mean: Any, square: Any, factor: Any, share1: Any, beta2: Any, share2: Any, eps: Any,
              rate: Any) -> tuple[Any, ...]:
-        p, g = decayed(p, g, maximize, decay, factor)
+        p, g = apply_weight_decay(p, g, maximize, decay, factor)
         mean, square = moments(mean, square, g, share1, beta2, share2)
-        new = moved_by_quotient(p, mean, square.sqrt() + eps, rate) if adaptive else moved(p, mean, rate)
+        new = apply_quotient_step(p, mean, square.sqrt() + eps, rate) if adaptive else apply_step(p, mean, rate)
         return new, mean, square
 
     return ListFunction("radam", rule, (0, 2, 3))

@@ -12,11 +12,11 @@ from tensocket_operators.kinds.foreach import ListFunction
 from .batch import (
     Batch,
     ListOptimizer,
+    apply_quotient_step,
+    apply_step,
+    apply_weight_decay,
     decay_factor,
     decay_of,
-    decayed,
-    moved,
-    moved_by_quotient,
     rate_of,
     start_with_zeros,
     update_lists,
@@ -89,7 +89,7 @@ def _step(maximize: bool, decay: str, with_momentum: bool, centered: bool) -> Li
 
     def rule(p: Any, g: Any, square: Any, *rest: Any) -> tuple[Any, ...]:
         more, (factor, alpha, share, eps, momentum, rate) = rest[:states - 1], rest[states - 1:]
-        p, g = decayed(p, g, maximize, decay, factor)
+        p, g = apply_weight_decay(p, g, maximize, decay, factor)
         square = spread = (square * alpha).addcmul(g, g, value=share)
         new: tuple[Any, ...] = ()
         if centered:
@@ -98,9 +98,9 @@ def _step(maximize: bool, decay: str, with_momentum: bool, centered: bool) -> Li
             new = (mean,)
         root = spread.sqrt() + eps
         if not with_momentum:
-            return moved_by_quotient(p, g, root, rate), square, *new
+            return apply_quotient_step(p, g, root, rate), square, *new
         buffer = (more[0] * momentum).addcdiv(g, root)
-        return moved(p, buffer, rate), square, buffer, *new
+        return apply_step(p, buffer, rate), square, buffer, *new
 
     return ListFunction("rmsprop", rule, (0, *range(2, 2 + states)))
 

@@ -9,7 +9,7 @@ from tensocket.errors import ArgumentError
 from tensocket_operators import Tensor, full_like
 from tensocket_operators.kinds.foreach import ListFunction
 
-from .batch import Batch, ListOptimizer, decayed, start_with_zeros, update_lists
+from .batch import Batch, ListOptimizer, apply_weight_decay, start_with_zeros, update_lists
 from .optimizer import ParamGroup, ParamsT, _get_value
 
 
@@ -66,7 +66,7 @@ class Rprop(ListOptimizer):
 def _step(maximize: bool) -> ListFunction:
     def rule(p: Any, g: Any, before: Any, size: Any, shrink: Any, grow: Any, smallest: Any,
              largest: Any) -> tuple[Any, ...]:
-        p, g = decayed(p, g, maximize, "no", 0)
+        p, g = apply_weight_decay(p, g, maximize, "no", 0)
         agreement = g * before
         turned = agreement < 0
         size = (size * shrink).where(turned, (size * grow).where(agreement > 0, size))

@@ -13,11 +13,11 @@ from tensocket_operators.kinds.foreach import ListFunction
 from .batch import (
     Batch,
     ListOptimizer,
+    apply_step,
+    apply_weight_decay,
     decay_factor,
     decay_of,
-    decayed,
     entries,
-    moved,
     rate_of,
     refuse_decay,
     start_with_zeros,
@@ -109,8 +109,8 @@ class SGD(ListOptimizer):
 @cache
 def _step(maximize: bool, decay: str) -> ListFunction:
     def rule(p: Any, g: Any, factor: Any, rate: Any) -> tuple[Any, ...]:
-        p, g = decayed(p, g, maximize, decay, factor)
-        return (moved(p, g, rate),)
+        p, g = apply_weight_decay(p, g, maximize, decay, factor)
+        return (apply_step(p, g, rate),)
 
     return ListFunction("sgd", rule)
 
@@ -120,9 +120,9 @@ def _step_with_momentum(maximize: bool, decay: str, nesterov: bool, first: bool)
     """Return the rule with a buffer of past gradients, whose weights decay with age; the ``first`` has full weight."""
 
     def rule(p: Any, g: Any, buffer: Any, factor: Any, momentum: Any, share: Any, rate: Any) -> tuple[Any, ...]:
-        p, g = decayed(p, g, maximize, decay, factor)
+        p, g = apply_weight_decay(p, g, maximize, decay, factor)
         buffer = g if first else buffer * momentum + g * share
-        return moved(p, g + buffer * momentum if nesterov else buffer, rate), buffer
+        return apply_step(p, g + buffer * momentum if nesterov else buffer, rate), buffer
 
     return ListFunction("sgd", rule, (0, 2))
 

@@ -7,7 +7,7 @@ from tensocket_core.launch.numbers import check_range
 
 from .base import options, shape_of
 from .data import tensor
-from .legacy import legacy_made
+from .legacy import make_legacy
 from .likes import (
     empty_like,
     full_like,
@@ -37,9 +37,9 @@ __all__ = [
     "from_values",
     "full",
     "full_like",
-    "legacy_made",
     "linspace",
     "logspace",
+    "make_legacy",
     "new_arange",
     "new_empty",
     "new_empty_strided",

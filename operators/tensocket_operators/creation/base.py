@@ -40,7 +40,7 @@ def shape_of(operator: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     return shape
 
 
-def made_from(input: Any, tensor: Any) -> Any:
+def lift_to_level_of(input: Any, tensor: Any) -> Any:
     """Return a new tensor at the transform level of ``input``: a transform over many examples gets a copy for each."""
     stack = STATE.transforms
     while input._level and stack[input._level - 1:input._level] != (input._transform,):

@@ -28,7 +28,7 @@ LAYOUTS: Final[dict[layout, Callable[..., Any]]] = {}
 _WARNING: Final = frozenset({"arange", "normal", "range"})
 
 
-def completed(make: Callable[..., Any], args: tuple[Any, ...], given: dict[str, Any], rest: dict[str, Any],
+def apply_rare_keywords(make: Callable[..., Any], args: tuple[Any, ...], given: dict[str, Any], rest: dict[str, Any],
               known: frozenset[str]) -> Any:
     """Repeat a factory's call after its rare keywords are applied.
 

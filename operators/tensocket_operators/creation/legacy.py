@@ -42,7 +42,7 @@ def is_size(operator: str, value: Any) -> bool:
     return isinstance(value, (int, np.integer, Size))
 
 
-def legacy_made(operator: str, given: tuple[Any, ...], named: dict[str, Any], dtype: DType, device: Any) -> Any:
+def make_legacy(operator: str, given: tuple[Any, ...], named: dict[str, Any], dtype: DType, device: Any) -> Any:
     """Return the tensor of an old constructor: from sizes or values, or on the memory of a tensor or a storage.
 
     Raises:

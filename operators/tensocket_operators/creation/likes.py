@@ -14,7 +14,7 @@ from tensocket_core.strides import empty_preserved, empty_strided_array, format_
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
-from .base import made_from, mark_uninitialized, options, shape_of, uninitialized
+from .base import lift_to_level_of, mark_uninitialized, options, shape_of, uninitialized
 from .data import tensor
 from .ranges import arange
 from .record import dispatch_factory, is_intercepted
@@ -47,7 +47,7 @@ def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
     _, chosen, state = _like(input, dtype, device)
     out = _array_like(input, chosen, state, memory_format)
     mark_uninitialized(out, chosen, state)
-    return made_from(input, finish(out, chosen, state, requires_grad))
+    return lift_to_level_of(input, finish(out, chosen, state, requires_grad))
 
 
 def _filled_like(operator: str, input: Any, value: Any, dtype: Any, device: Any, requires_grad: bool,
@@ -55,7 +55,7 @@ def _filled_like(operator: str, input: Any, value: Any, dtype: Any, device: Any,
     _, chosen, state = _like(input, dtype, device)
     out = _array_like(input, chosen, state, memory_format)
     fill_array(operator, state, out, value, chosen)
-    return made_from(input, finish(out, chosen, state, requires_grad))
+    return lift_to_level_of(input, finish(out, chosen, state, requires_grad))
 
 
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
@@ -98,7 +98,7 @@ def new_zeros(input: Any, *size: Any, dtype: Any = None, device: Any = None, req
         if small is not None:
             return small
     _, chosen, state = _like(input, dtype, device)
-    return made_from(input, filled("new_zeros", shape_of("new_zeros", size), 0, chosen, state, requires_grad))
+    return lift_to_level_of(input, filled("new_zeros", shape_of("new_zeros", size), 0, chosen, state, requires_grad))
 
 
 def new_ones(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
@@ -112,7 +112,7 @@ def new_ones(input: Any, *size: Any, dtype: Any = None, device: Any = None, requ
         if small is not None:
             return small
     _, chosen, state = _like(input, dtype, device)
-    return made_from(input, filled("new_ones", shape_of("new_ones", size), 1, chosen, state, requires_grad))
+    return lift_to_level_of(input, filled("new_ones", shape_of("new_ones", size), 1, chosen, state, requires_grad))
 
 
 def new_empty(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
@@ -123,7 +123,7 @@ def new_empty(input: Any, *size: Any, dtype: Any = None, device: Any = None, req
                                 requires_grad=requires_grad)
     _, chosen, state = _like(input, dtype, device)
     array = uninitialized(shape_of("new_empty", size), chosen, state)
-    return made_from(input, finish(array, chosen, state, requires_grad))
+    return lift_to_level_of(input, finish(array, chosen, state, requires_grad))
 
 
 def new_full(input: Any, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
@@ -135,7 +135,7 @@ def new_full(input: Any, size: Any, fill_value: Any, *, dtype: Any = None, devic
     _, chosen, state = _like(input, dtype, device)
     value = plain_number(fill_value)
     made = filled("new_full", shape_of("new_full", (size,)), value, chosen, state, requires_grad)
-    return made_from(input, made)
+    return lift_to_level_of(input, made)
 
 
 def new_tensor(input: Any, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,

@@ -130,7 +130,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
     return finish(_spaced(state, start, end, steps, chosen), chosen, state, requires_grad)
 
 
-def unmade(state: DeviceState, count: int, dtype: DType) -> Any:
+def empty_without_data(state: DeviceState, count: int, dtype: DType) -> Any:
     """Return an array without values on a device that holds no data; None if the host must compute ``count`` values.
 
     Raises:
@@ -145,7 +145,7 @@ def unmade(state: DeviceState, count: int, dtype: DType) -> Any:
 
 @pooled("linspace")
 def _spaced(state: DeviceState, start: Any, end: Any, steps: int, dtype: DType) -> Any:
-    made = unmade(state, steps, dtype)
+    made = empty_without_data(state, steps, dtype)
     if made is not None:
         return made
     spaced = _even_steps(start, end, steps) if dtype.category > 1 else _whole_steps(int(start), int(end), steps)
@@ -205,7 +205,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any
 
 @pooled("logspace")
 def _powers(state: DeviceState, start: Any, end: Any, steps: int, base: float, dtype: DType) -> Any:
-    made = unmade(state, steps, dtype)
+    made = empty_without_data(state, steps, dtype)
     if made is not None:
         return made
     exponents = _even_steps(start, end, steps)

@@ -18,7 +18,7 @@ from tensocket_core.dispatch.protocol import NOT_HANDLED, ask_dispatch
 from tensocket_core.dispatch.schema import Schema, parse_schema
 from tensocket_core.keys import WRAPPER
 
-from .keywords import completed
+from .keywords import apply_rare_keywords
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -140,12 +140,12 @@ def dispatch_factory(function: Callable[..., Any], *args: Any, rest: dict[str, A
     Args:
         function: The factory.
         args: Its positional arguments.
-        rest: Keywords outside its signature; ``completed`` applies them and repeats the call without them.
+        rest: Keywords outside its signature; ``apply_rare_keywords`` applies them and repeats the call without them.
         keywords: Its keyword arguments; None and False are defaults.
     """
     record = factory(function)
     if rest:
-        return completed(function, args, keywords, rest, record.rare)
+        return apply_rare_keywords(function, args, keywords, rest, record.rare)
     name, args = record.name, record.trimmed(args)
     keywords = {key: value for key, value in keywords.items() if value is not None and value is not False}
     if STATE.function_modes or (not STATE.overrides_off and any(overrides_functions(type(x)) for x in args)):

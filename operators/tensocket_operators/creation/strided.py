@@ -11,7 +11,7 @@ from tensocket_core.promotion import get_default_dtype
 from tensocket_core.strides import empty_strided_array, ordered_strides
 from tensocket_plugins.contract.errors import ShapeError
 
-from .base import made_from, mark_uninitialized, options, shape_of
+from .base import lift_to_level_of, mark_uninitialized, options, shape_of
 from .record import dispatch_factory, is_intercepted
 from .sizes import full
 
@@ -42,7 +42,7 @@ def new_empty_strided(input: Any, size: Any, stride: Any, *, dtype: Any = None, 
     if rest or ((ACTIVE or input._key & WRAPPER) and is_intercepted(input)):
         return dispatch_factory(new_empty_strided, input, size, stride, rest=rest, dtype=dtype, device=device,
                     requires_grad=requires_grad)
-    return made_from(input, empty_strided(size, stride, dtype=input.dtype if dtype is None else dtype,
+    return lift_to_level_of(input, empty_strided(size, stride, dtype=input.dtype if dtype is None else dtype,
                                           device=input.device if device is None else device,
                                           requires_grad=requires_grad))
 

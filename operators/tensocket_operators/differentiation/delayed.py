@@ -77,13 +77,13 @@ def without_derivative(operator: str, value: Any, *sources: Any) -> Any:
 
 
 def _underivable(operator: str) -> Derivative:
-    refuse = underivable(operator)
+    refuse = not_differentiable(operator)
     derivative = Derivative(lambda grads: refuse(grads))
     derivative.name, derivative.picks = "NotImplemented", ((),)
     return derivative
 
 
-def underivable(operator: str) -> Callable[[Any], NoReturn]:
+def not_differentiable(operator: str) -> Callable[[Any], NoReturn]:
     """Return the gradient function of an operator without derivative: a backward pass through it fails."""
 
     def refuse(grad: Any) -> NoReturn:
@@ -94,7 +94,7 @@ def underivable(operator: str) -> Callable[[Any], NoReturn]:
     return refuse
 
 
-def without_way_back(operator: str, slope: float, value: Any) -> Any:
+def forbid_backward(operator: str, slope: float, value: Any) -> Any:
     """Give an in-place result with a negative slope a node that fails in backward, as the input's sign is lost."""
 
     def refuse(grads: tuple[Any, ...]) -> NoReturn:

@@ -19,16 +19,16 @@ from .delayed import UndefinedGrad
 from .jacobians import (
     Vector,
     analytical,
+    batched_tangents,
     count,
     evaluate,
+    forward_jacobian,
+    gradients_for_seed,
     numerical,
     outputs_of,
     places_of_outputs,
-    pushed,
-    pushed_in_batch,
     pushed_once,
     reals,
-    seeded,
     shaped_like,
     tensors_in,
     write,
@@ -113,9 +113,9 @@ def _compare_projected(function: Callable[..., Any], inputs: tuple[Any, ...], wa
     random = np.random.default_rng(0)
     outputs = outputs_of(function, inputs)
     seeds = [random.uniform(0.1, 1, count(y)) for y in outputs]
-    rows = [seeded(y, wanted, seed) for y, seed in zip(outputs, seeds, strict=True)]
+    rows = [gradients_for_seed(y, wanted, seed) for y, seed in zip(outputs, seeds, strict=True)]
     for j, (again, before) in enumerate(
-            zip([seeded(y, wanted, s) for y, s in zip(outputs, seeds, strict=True)], rows, strict=True)):
+            zip([gradients_for_seed(y, wanted, s) for y, s in zip(outputs, seeds, strict=True)], rows, strict=True)):
         _check_repeated(again, before, j, settings)
     for i, x in enumerate(wanted):
         direction = random.uniform(0.1, 1, count(x))
@@ -161,7 +161,7 @@ def _check_batched(function: Callable[..., Any], inputs: tuple[Any, ...], wanted
     random = np.random.default_rng(1)
     for output in [y for y in outputs_of(function, inputs) if y.requires_grad]:
         seeds = [random.standard_normal(count(output)) for _ in range(2)]
-        rows = [seeded(output, wanted, seed) for seed in seeds]
+        rows = [gradients_for_seed(output, wanted, seed) for seed in seeds]
         stacked = output.detach().new_zeros((2, *output.shape))
         for k, seed in enumerate(seeds):
             stacked[k] = shaped_like(output, seed)
@@ -187,7 +187,7 @@ def _check_forward(function: Callable[..., Any], inputs: tuple[Any, ...], wanted
     moving = [k for k, x in enumerate(inputs) if any(x is y for y in wanted)]
     for i, at in enumerate(moving):
         expected = numerical(function, inputs, inputs[at], settings.eps)
-        found = pushed(function, inputs, moving, places, at)
+        found = forward_jacobian(function, inputs, moving, places, at)
         for j, (matrix, tangents) in enumerate(zip(expected, found, strict=True)):
             if not np.allclose(tangents, matrix, settings.rtol, settings.atol):
                 raise _fail(f"a Jacobian of output {j} with respect to input {i}\nby differences:\n{matrix}\n"
@@ -222,7 +222,7 @@ def _check_batched_forward(function: Callable[..., Any], inputs: tuple[Any, ...]
     random = np.random.default_rng(3)
     for at in moving:
         rows = [random.standard_normal(count(inputs[at])) for _ in range(2)]
-        single, batch = pushed_in_batch(function, inputs, places, at, rows)
+        single, batch = batched_tangents(function, inputs, places, at, rows)
         for j, (tangents, together) in enumerate(zip(single, batch, strict=True)):
             if not np.allclose(together, tangents):
                 raise _fail(f"batched tangents of output {j}", "batched tangents are those of each entry")

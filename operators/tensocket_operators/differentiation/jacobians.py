@@ -124,7 +124,7 @@ def numerical(function: Callable[..., Any], inputs: tuple[Any, ...], x: Any, eps
     return [np.stack(column, axis=1) for column in zip(*columns, strict=True)]
 
 
-def seeded(output: Any, wanted: Sequence[Any], seed: Vector) -> list[Vector]:
+def gradients_for_seed(output: Any, wanted: Sequence[Any], seed: Vector) -> list[Vector]:
     """Return the gradients of one output for a seed, as real vectors; zeros for inputs that it does not depend on."""
     if not output.requires_grad:
         return [np.zeros(count(x)) for x in wanted]
@@ -138,7 +138,7 @@ def analytical(output: Any, wanted: Sequence[Any]) -> list[Vector]:
     for k in range(count(output)):
         seed = np.zeros(count(output))
         seed[k] = 1
-        rows.append(seeded(output, wanted, seed))
+        rows.append(gradients_for_seed(output, wanted, seed))
     if not rows:
         return [np.zeros((0, count(x))) for x in wanted]
     return [np.stack(column) for column in zip(*rows, strict=True)]
@@ -171,7 +171,7 @@ def pushed_once(function: Callable[..., Any], inputs: tuple[Any, ...], places: l
     return [zeros_like(found[k].primal) if found[k].tangent is None else found[k].tangent for k in places]
 
 
-def pushed(function: Callable[..., Any], inputs: tuple[Any, ...], wanted: list[int], places: list[int],
+def forward_jacobian(function: Callable[..., Any], inputs: tuple[Any, ...], wanted: list[int], places: list[int],
            at: int) -> list[Vector]:
     """Return by output the real Jacobian with respect to one input, by forward mode.
 
@@ -190,7 +190,7 @@ def pushed(function: Callable[..., Any], inputs: tuple[Any, ...], wanted: list[i
     return [np.stack(column, axis=1) for column in zip(*columns, strict=True)]
 
 
-def pushed_in_batch(function: Callable[..., Any], inputs: tuple[Any, ...], places: list[int], at: int,
+def batched_tangents(function: Callable[..., Any], inputs: tuple[Any, ...], places: list[int], at: int,
                     rows: list[Vector]) -> tuple[list[list[Vector]], list[Vector]]:
     """Return by output the tangents for several tangents of one input: computed one by one, and in one batch."""
     x = inputs[at]

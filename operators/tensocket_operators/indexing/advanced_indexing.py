@@ -85,7 +85,7 @@ def _coordinates(position: Any, shape: tuple[int, ...]) -> Any:
     return functions.stack(columns[::-1], 1)
 
 
-def _beside(input: Any, index: Any) -> Any:
+def _index_on_device(input: Any, index: Any) -> Any:
     """Return an index tensor on the input's device; only index tensors on the host are moved.
 
     Raises:
@@ -130,7 +130,7 @@ class _Selection:
             if index.dtype.kind not in ("int", "uint"):
                 raise IndexDtypeError("index", f"an index tensor of dtype {index.dtype.name}",
                                       "tensors that index are of integers or bools", "convert it with .long()")
-            valid = _beside(input, checked_index("index", index, size, negative=True))
+            valid = _index_on_device(input, checked_index("index", index, size, negative=True))
             position = valid if position is None else position * size + valid
         return position.expand(self.shape).reshape(-1)
 
@@ -228,11 +228,11 @@ def index_tensors(input: Any, indices: Any) -> Any:
 @composite("index_put(Tensor input, any indices, Operand values, bool accumulate=False) -> Tensor")
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """Return a copy of input with values written (or added) at index tensors."""
-    selection, value, position = _placed(input, indices, values)
+    selection, value, position = _prepare_put(input, indices, values)
     return selection.unrows(call(scatter_valid, selection.rows(input), 0, position, value, accumulate))
 
 
-def _placed(input: Any, indices: Any, values: Any) -> tuple[_Selection, Any, Any]:
+def _prepare_put(input: Any, indices: Any, values: Any) -> tuple[_Selection, Any, Any]:
     """Return the selection of index tensors, the values as its rows, and an index tensor of their shape."""
     values = values if hasattr(values, "_key") else input.new_full((), values)
     if values.ndim == 0:
@@ -254,7 +254,7 @@ def write_indices(input: Any, indices: Any, values: Any) -> None:
     values, *indices = [lazy.resolved(x) if getattr(x, "_key", 0) & LAZY else x for x in (values, *indices)]
     check_writable("index_put_", input)
     check_separate("index_put_", input, *indices, values)
-    selection, value, position = _placed(input, indices, values)
+    selection, value, position = _prepare_put(input, indices, values)
     rows = selection.rows(input)
     if (rows if rows._base is None else rows._base) is not (input if input._base is None else input._base):
         input.copy_(selection.unrows(call(scatter_valid, rows, 0, position, value, False)))

@@ -126,7 +126,7 @@ gather_valid: Final[Custom] = Custom(
     method=False,
     function=False,
     derivative=Derivative(
-        input=lambda grad, input_shape, axis, index: added_at(grad, axis, index, input_shape)
+        input=lambda grad, input_shape, axis, index: scatter_add_to_zeros(grad, axis, index, input_shape)
     ),
 )
 scatter_valid: Final[Custom] = Custom(
@@ -167,7 +167,7 @@ sum_at: Final = Custom(
 )
 
 
-def added_at(grad: Any, axis: int, index: Any, shape: tuple[int, ...]) -> Any:
+def scatter_add_to_zeros(grad: Any, axis: int, index: Any, shape: tuple[int, ...]) -> Any:
     """Return zeros with ``grad`` added at valid positions along an axis; the index has the rank of ``shape``."""
     state = grad._device_state
     if (ACTIVE or (grad._key | index._key) & (AUTOGRAD | WRAPPER) or state.runtime.target is None or shape[axis] < 2
@@ -198,7 +198,7 @@ def same_rank(operator: str, input: Any, index: Any, axis: int, *others: Any) ->
         )
 
 
-def lifted(value: Any) -> Any:
+def at_least_1d(value: Any) -> Any:
     """Return a tensor of at least one dimension: for positions, a number is a vector of one element."""
     return value if value.ndim else value.reshape(1)
 
@@ -217,11 +217,11 @@ def _sparse_at(grad: Any, index: Any, axis: int, shape: tuple[int, ...]) -> Any:
 @composite(
     "gather_sparsely(Tensor input, int axis, Tensor index) -> Tensor", method=False, function=False,
     derivative=Derivative(input=lambda grad, input_shape, axis, index: _sparse_at(
-        grad, lifted(index), axis, input_shape)),
+        grad, at_least_1d(index), axis, input_shape)),
 )
 def gather_sparsely(input: Any, axis: int, index: Any) -> Any:
     """Apply ``gather`` at checked positions, with a sparse gradient."""
-    return call(gather_valid, lifted(input), axis, lifted(index)).reshape(tuple(index.shape))
+    return call(gather_valid, at_least_1d(input), axis, at_least_1d(index)).reshape(tuple(index.shape))
 
 
 @composite("gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor")
@@ -234,17 +234,17 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
     if 0 in index._array.shape:
         valid = index.detach().to(dtypes.int64)
     else:
-        whole, places = lifted(input), lifted(index)
+        whole, places = at_least_1d(input), at_least_1d(index)
         same_rank("gather", whole, places, axis)
         valid = checked_index("gather", places, whole._array.shape[axis]).reshape(tuple(index.shape))
     if sparse_grad:
         return call(COMPOSITES["gather_sparsely"], input, axis, valid)
     if input.ndim == 0 or index.ndim == 0:
-        return call(gather_valid, lifted(input), axis, lifted(valid)).reshape(tuple(index.shape))
+        return call(gather_valid, at_least_1d(input), axis, at_least_1d(valid)).reshape(tuple(index.shape))
     return call(gather_valid, input, axis, valid)
 
 
-def emptied(input: Any, index: Any, src: Any) -> tuple[Any, Any]:
+def empty_index_and_source(input: Any, index: Any, src: Any) -> tuple[Any, Any]:
     """Return an empty index and an empty source of the input's rank; empty ones may have any other shape."""
     none = (0,) * max(input.ndim, 1)
     return index.reshape(none).to(dtypes.int64), src.reshape(-1).narrow(0, 0, 0).reshape(none)
@@ -271,9 +271,9 @@ def _scattered(operator: str, input: Any, dim: int, index: Any, src: Any, add: b
         src = input.new_full(tuple(index.shape), src)
     same_dtype(operator, input, src)
     if 0 in index._array.shape:
-        index, src = emptied(input, index, src)
+        index, src = empty_index_and_source(input, index, src)
     if input.ndim == 0 or index.ndim == 0 or src.ndim == 0:
-        made = _scattered(operator, lifted(input), axis, lifted(index), lifted(src), add)
+        made = _scattered(operator, at_least_1d(input), axis, at_least_1d(index), at_least_1d(src), add)
         return made.reshape(tuple(input.shape))
     same_rank(operator, input, index, axis, src)
     valid = checked_index(operator, index, input._array.shape[axis])

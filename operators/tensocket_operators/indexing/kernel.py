@@ -24,12 +24,12 @@ from ..kinds.programs import Programs
 #: Columns that a thread writes at a time, of rows that share an index.
 _STRIP: Final = 256
 #: Functions that combine the values at one position, by name.
-_MEETING: Final[dict[str, Callable[..., Any]]] = {
+_COMBINE: Final[dict[str, Callable[..., Any]]] = {
     "sum": lambda m, x, y: x + y, "prod": lambda m, x, y: x * y,
     "amax": lambda m, x, y: m.maximum(x, y), "amin": lambda m, x, y: m.minimum(x, y)}
 _RUNS: Final = Programs("gather and scatter of runs", cpu=True, simt=False)
 #: Smallest number of elements with a shared index that a loop of its own copies.
-_FEWEST: Final = 8
+_MIN_RUN: Final = 8
 
 
 def _walk(nest: ProgramBuilder, rank: int, axis: int, unit: bool = False) -> tuple[list[Var], list[Var], Expr,
@@ -140,7 +140,7 @@ def ordered_scatter_nest(dtype: DType, rank: int, axis: int, index: DType, mode:
     nest.buffer("index", int64)
     variables, sizes, _, moved = _walk(nest, rank, axis)
     target = dot(moved, nest.strides("out0", rank))
-    total = _MEETING[mode](ExprMath(arithmetic_dtype(dtype)), load("out0", target, dtype),
+    total = _COMBINE[mode](ExprMath(arithmetic_dtype(dtype)), load("out0", target, dtype),
                            load("in0", dot(variables, nest.strides("in0", rank)), dtype))
     body = stores("out0", target, total, dtype)
     others = [k for k in range(rank) if k != axis]
@@ -189,7 +189,7 @@ def scatter_rows_nest(dtype: DType, rank: int, add: bool, index: DType) -> Progr
 def _scatter_rows(state: DeviceState, out: Any, index: Any, source: Any, axis: int, dtype: DType, add: bool,
                   width: DType) -> bool:
     """Scatter runs of elements that share an index; return whether the kernel applies."""
-    inner = _shared(index, axis)
+    inner = _count_shared_dims(index, axis)
     if not _RUNS.of(state) or not inner:
         return False
     shape, steps = index.shape, [element_strides(x) for x in (index, source, out)]
@@ -219,7 +219,7 @@ def gather_arrays(state: DeviceState, out: Any, source: Any, index: Any, axis: i
     rank = len(index.shape)
     reach = (s * n for s, n in zip(element_strides(source), source.shape, strict=True))
     width = index_dtype(state, [n * _words(dtype) for n in (source.size, out.size, *reach)])
-    inner = _shared(index, axis)
+    inner = _count_shared_dims(index, axis)
     processor = _RUNS.of(state)
     if processor and inner:
         _gather_rows(state, out, source, index, axis, inner, dtype, width)
@@ -231,7 +231,7 @@ def gather_arrays(state: DeviceState, out: Any, source: Any, index: Any, axis: i
            _arguments(source.shape[axis], index, source, out))
 
 
-def _shared(index: Any, axis: int) -> int:
+def _count_shared_dims(index: Any, axis: int) -> int:
     """Return the number of last dimensions that share their indices; 0 if they have too few elements for a loop."""
     count, together = 0, 1
     for k, step in reversed(list(enumerate(element_strides(index)))):
@@ -239,7 +239,7 @@ def _shared(index: Any, axis: int) -> int:
             break
         count += 1
         together *= index.shape[k]
-    return count if together >= _FEWEST else 0
+    return count if together >= _MIN_RUN else 0
 
 
 def _gather_rows(state: DeviceState, out: Any, source: Any, index: Any, axis: int, inner: int, dtype: DType,

@@ -24,11 +24,11 @@ from ..kinds.composite import composite
 from ..kinds.inplace import check_separate
 from ..reductions.value_checks import any_true
 from .gather_scatter import (
+    at_least_1d,
     check_reach,
     checked_index,
-    emptied,
+    empty_index_and_source,
     gather_valid,
-    lifted,
     rows_index,
     same_dtype,
     same_rank,
@@ -238,9 +238,10 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     same_dtype("scatter_reduce", input, src)
     _check_kind("scatter_reduce", reduce, input.dtype)
     if 0 in index._array.shape:
-        index, src = emptied(input, index, src)
+        index, src = empty_index_and_source(input, index, src)
     if input.ndim == 0 or index.ndim == 0 or src.ndim == 0:
-        made = lifted(input).scatter_reduce(axis, lifted(index), lifted(src), reduce, include_self=include_self)
+        made = at_least_1d(input).scatter_reduce(axis, at_least_1d(index), at_least_1d(src), reduce,
+                                                 include_self=include_self)
         return made.reshape(tuple(input.shape))
     same_rank("scatter_reduce", input, index, axis, src)
     places = checked_index("scatter_reduce", index, input._array.shape[axis])

@@ -11,7 +11,7 @@ from tensocket_core.dispatch.call import call, collected_key
 from tensocket_core.dispatch.modes import STATE, is_grad_enabled, no_grad
 from tensocket_core.dispatch.overrides import call_torch_function, overridden
 from tensocket_core.dispatch.versions import bump, check_writable
-from tensocket_core.geometry import overlapping
+from tensocket_core.geometry import dense_overlaps
 from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, WRAPPER, dtype_bit
 from tensocket_core.launch.fill import from_values
 from tensocket_core.launch.numbers import check_range, rounded
@@ -198,11 +198,11 @@ def _whole_mask(view: Any, advanced: tuple[Any, ...]) -> bool:
         mask._device_state is view._device_state)
 
 
-def _beside(value: Any, view: Any) -> Any:
+def _without_overlap(value: Any, view: Any) -> Any:
     """Return a value, copied if it broadcasts into its own memory, so that ``x[:] = x[0]`` is defined."""
     if value._key & WRAPPER or view._key & WRAPPER or value._array.shape == view._array.shape:
         return value
-    return value.clone() if overlapping(value._array, view._array) else value
+    return value.clone() if dense_overlaps(value._array, view._array) else value
 
 
 #: Largest number of elements that NumPy writes, and the numbers that every element type of a kind can hold.
@@ -272,11 +272,11 @@ def setitem(input: Any, index: Any, value: Any) -> None:
                 check_writable("copy_", view)
                 view.fill_(value)
                 return
-            value = input.new_tensor(value) if number else _beside(trimmed(value, view.ndim), view)
+            value = input.new_tensor(value) if number else _without_overlap(trimmed(value, view.ndim), view)
         else:
             if not number:
                 if _whole_mask(view, advanced) and value.numel() == 1:
-                    value = _beside(value, view)
+                    value = _without_overlap(value, view)
                 check_separate("index_put_", view, *advanced, value)
             value = view.new_tensor(value) if number else value
             if not (recording or STATE.dispatch_modes or view._key & LAZY):  # modes see every write

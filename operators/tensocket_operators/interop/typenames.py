@@ -58,7 +58,7 @@ class _Kind(type):
 
     def __call__(cls, *given: Any, device: Any = None, **named: Any) -> Any:
         """Return a tensor with sizes, values, or another tensor's values."""
-        return creation.legacy_made(cls.__name__, given, named, cls.dtype, cls.place if device is None else device)
+        return creation.make_legacy(cls.__name__, given, named, cls.dtype, cls.place if device is None else device)
 
 
 def _kind(name: str, place: str = HOST_DEVICE) -> Any:

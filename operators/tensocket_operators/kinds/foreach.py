@@ -22,7 +22,7 @@ import numpy as np
 from tensocket_core.device import BY_KEY, DeviceState
 from tensocket_core.dispatch.modes import STATE
 from tensocket_core.dispatch.versions import bump, check_writable
-from tensocket_core.geometry import contiguous, owner_of, partly_shared
+from tensocket_core.geometry import contiguous, overlaps_partially, owner_of
 from tensocket_core.keys import DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF
 from tensocket_core.launch.pointwise_plan import run_generated
 from tensocket_core.launch.programs import index_dtype, launch_list
@@ -180,7 +180,7 @@ class ListFunction:
         shape = arrays[0].shape
         if self.results or 0 in shape or all(map(contiguous, arrays)):
             return None
-        if any(x.shape != shape or partly_shared(x, y) for x in arrays for y in targets):
+        if any(x.shape != shape or overlaps_partially(x, y) for x in arrays for y in targets):
             return None
         # Tensors of one shape that lie in memory in different ways.
         for k in self.writes:
@@ -243,7 +243,7 @@ def _regular(arrays: Sequence[Column], targets: Sequence[Column]) -> bool:
             owners.update(map(_owner, column))
     # Arrays of different owners have different memory.
     return len(owners) == count or (len(shapes) == 1 and not any(
-        partly_shared(x, y) for (x,) in arrays for (y,) in targets))
+        overlaps_partially(x, y) for (x,) in arrays for (y,) in targets))
 
 
 def _owner(array: Any) -> int:

@@ -15,7 +15,7 @@ from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.registry import OPERATORS
 from tensocket_core.dispatch.versions import bump, check_writable
-from tensocket_core.geometry import broadcast_shapes, overlapping, partly_shared, share_a_part
+from tensocket_core.geometry import broadcast_shapes, dense_overlaps, dense_overlaps_partially, overlaps_partially
 from tensocket_core.keys import DTYPE_MASK, DTYPE_OF, SCALAR_MASK, SCALAR_SHIFT, dtype_bit
 from tensocket_core.launch import entries
 from tensocket_core.launch.entries import EntrySpec
@@ -38,7 +38,7 @@ def check_parts(operator: str, target: Any, operands: Iterable[Any]) -> None:
         ShapeError: One does. Operands with gaps are not looked at, as in PyTorch; they are copied first.
     """
     out = target._array
-    if any(share_a_part(x._array, out) for x in operands if hasattr(x, "_array") and x is not target):
+    if any(dense_overlaps_partially(x._array, out) for x in operands if hasattr(x, "_array") and x is not target):
         raise shared_memory(operator, target)
 
 
@@ -49,7 +49,7 @@ def check_separate(operator: str, target: Any, *operands: Any) -> None:
         ShapeError: One does. Operands with gaps are not looked at, as in PyTorch; they are copied first.
     """
     out = target._array
-    if any(overlapping(x._array, out) for x in operands if hasattr(x, "_array")):
+    if any(dense_overlaps(x._array, out) for x in operands if hasattr(x, "_array")):
         raise shared_memory(operator, target)
 
 
@@ -124,7 +124,7 @@ class InPlace(InPlaceOperator, LadderOperator):
             self._check(held, given)
             check_parts(self.name, held, given)
             # A kernel may read an element after it was written where memory is shared, but not one to one.
-            given = [x.detach().clone() if hasattr(x, "_key") and partly_shared(x._array, held._array) else x
+            given = [x.detach().clone() if hasattr(x, "_key") and overlaps_partially(x._array, held._array) else x
                      for x in given]
             origin.run_inplace(held, *given)
             bump(held)

@@ -8,7 +8,7 @@ from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.modes import ACTIVE
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.versions import bump, check_writable
-from tensocket_core.geometry import contiguous, overlapping
+from tensocket_core.geometry import contiguous, dense_overlaps
 from tensocket_core.keys import AUTOGRAD, DIM0, LAZY, SCALAR, SCALAR_MASK, WRAPPER
 from tensocket_core.launch.stream_use import note_use
 from tensocket_core.tensor import Tensor
@@ -47,7 +47,7 @@ def written(operator: Operator, out: Any, *operands: Any) -> bool:
         array = getattr(value, "_array", None)
         if array is None or value._key & _PARTS or value._device_state is not state or array.shape != target.shape:
             return False
-        if not contiguous(array) or (array is not target and overlapping(array, target)):
+        if not contiguous(array) or (array is not target and dense_overlaps(array, target)):
             return False
         arrays.append(array)
         key |= value._key

@@ -143,15 +143,15 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
         raise ShapeError("linalg.lu_solve", f"factors {list(LU.shape)}, pivots {list(pivots.shape)}, B {list(B.shape)}",
                          "B has as many rows (from the right: columns) as the factors", "transpose B")
     if not left:
-        return _turned(lu_solve(LU, pivots, _turned(B), adjoint=not adjoint))
+        return _adjoint_of(lu_solve(LU, pivots, _adjoint_of(B), adjoint=not adjoint))
     if adjoint:
-        first = triangular(_turned(LU), B, upper=False)
-        return _exchanged(pivots, triangular(_turned(LU), first, upper=True, unit=True), back=True)
+        first = triangular(_adjoint_of(LU), B, upper=False)
+        return _exchanged(pivots, triangular(_adjoint_of(LU), first, upper=True, unit=True), back=True)
     first = triangular(LU, _exchanged(pivots, B, back=False), upper=False, unit=True)
     return triangular(LU, first, upper=True)
 
 
-def _turned(matrix: Any) -> Any:
+def _adjoint_of(matrix: Any) -> Any:
     return adjoint(matrix)
 
 

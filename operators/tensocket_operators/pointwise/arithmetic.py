@@ -19,7 +19,7 @@ from tensocket_plugins.contract.dtypes import DType, bool_
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError
 from tensocket_plugins.ir.build.math import arithmetic_dtype
 
-from ..differentiation.delayed import underivable
+from ..differentiation.delayed import not_differentiable
 from ..interop.asarray import as_tensor
 from ..kinds.inplace import check_parts
 from ..kinds.pointwise import Pointwise
@@ -151,7 +151,7 @@ def _remainder(m: Any, x: Any, y: Any) -> Any:
     return m.where(_opposite(m, rest, y), rest + y, rest) if m.dtype.is_signed else rest
 
 
-_REFUSED: Final = underivable("floor_divide")
+_REFUSED: Final = not_differentiable("floor_divide")
 floor_divide: Final = Pointwise(
     "floor_divide(Tensor input, Operand other) -> Tensor",
     "Quotient rounded down: floor(input / other).",
@@ -205,7 +205,7 @@ def _share(loses: Any, ties: Any) -> Any:
     return (1 - ties * 0.5) * loses.logical_not()
 
 
-def _itself(dtype: DType) -> DType:
+def _operand_dtype(dtype: DType) -> DType:
     """Return the operands' dtype, which must also hold numbers."""
     return dtype
 
@@ -215,7 +215,7 @@ clamp_min: Final = Pointwise(
     "Limited from below: max(input, min).",
     lambda m, x, low: m.maximum(x, low),
     kinds="bif",
-    holds=_itself,
+    holds=_operand_dtype,
     inplace=True,
     derivative=Derivative(
         input=lambda grad, input, min: grad.masked_fill((input >= min).logical_not(), 0),
@@ -227,7 +227,7 @@ clamp_max: Final = Pointwise(
     "Limited from above: min(input, max).",
     lambda m, x, high: m.minimum(x, high),
     kinds="bif",
-    holds=_itself,
+    holds=_operand_dtype,
     inplace=True,
     derivative=Derivative(
         input=lambda grad, input, max: grad.masked_fill((input <= max).logical_not(), 0),
@@ -239,7 +239,7 @@ clamp: Final = Pointwise(
     "Limited to the range from min to max; max where min is larger.",
     lambda m, x, low, high: m.minimum(m.maximum(x, low), high),
     kinds="if",
-    holds=_itself,
+    holds=_operand_dtype,
     method=False,
     function=False,
     derivative=Derivative(
@@ -329,7 +329,7 @@ def with_alpha(input: Any, other: Any, alpha: Any, sign: int = 1) -> Any:
     return result if result.dtype is common else result.to(common)
 
 
-def scaled_beside(operator: str, input: Any, other: Any, alpha: Any, sign: int = 1) -> Any:
+def scale_for_inplace(operator: str, input: Any, other: Any, alpha: Any, sign: int = 1) -> Any:
     """Apply ``scaled`` for an in-place sum; check for shared memory first, which the factor's copy would hide."""
     if hasattr(input, "_array"):
         check_parts(operator, input, (other,))

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.modes import no_grad
-from tensocket_core.geometry import broadcast_shapes, contiguous, partly_shared
+from tensocket_core.geometry import broadcast_shapes, contiguous, overlaps_partially
 from tensocket_core.keys import AUTOGRAD
 from tensocket_core.launch.copies import converted, copy_elements, to_device
 from tensocket_core.launch.fill import fill_array
@@ -34,7 +34,7 @@ def _copy(state: Any, target: Any, src: Any) -> None:
     if src._device_state is state:
         if array.size != 1:  # one element is read before it is written
             check_parts("copy_", target, (src,))
-        if partly_shared(array, target._array):
+        if overlaps_partially(array, target._array):
             array = converted(state, array, dtype, dtype)
         copy_elements(state, target._array, target.dtype, array, dtype)
         return

@@ -19,11 +19,11 @@ from .generator import (
     set_rng_state,
 )
 from .inplace import bernoulli_, cauchy_, exponential_, geometric_, log_normal_, normal_, random_, uniform_
-from .positions import fork_rng_states, go_to_states, rng_states
+from .positions import fork_rng_states, restore_rng_states, rng_states
 from .samples import bernoulli, binomial, multinomial, normal, poisson
 
 # ``vmap`` restores positions of generators, but belongs to a layer below them.
-_late.publish({"rng_states": rng_states, "go_to_states": go_to_states})
+_late.publish({"rng_states": rng_states, "go_to_states": restore_rng_states})
 
 __all__ = [
     "Generator",

@@ -18,7 +18,7 @@ def rng_states() -> States:
     return {state.key: generator_of(state).position for state in device_states()}
 
 
-def go_to_states(states: States) -> None:
+def restore_rng_states(states: States) -> None:
     """Move the generators to these positions; those of other devices stay where they are."""
     for state in device_states():
         if state.key in states:
@@ -33,8 +33,8 @@ def fork_rng_states(states: States) -> Iterator[None]:
         states: Positions that ``rng_states`` returned.
     """
     before = rng_states()
-    go_to_states(states)
+    restore_rng_states(states)
     try:
         yield
     finally:
-        go_to_states(before)
+        restore_rng_states(before)

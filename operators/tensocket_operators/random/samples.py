@@ -218,7 +218,7 @@ def _deviance(k: Any, mean: Any) -> Any:
     return mean * ((1 + distance) * distance.clamp(min=-1 + 2.0**-20).log1p() - distance)
 
 
-def _added_up(start: Any, ratio: Callable[[int], Any], uniform: Any) -> Any:
+def _draw_by_inversion(start: Any, ratio: Callable[[int], Any], uniform: Any) -> Any:
     """Draw counts by inversion: the first k at which the sum of probabilities, from ``start``, exceeds ``uniform``."""
     count, probability, total = uniform.new_zeros(tuple(uniform.shape)), start, start
     for k in range(1, _MOST):
@@ -231,7 +231,7 @@ def _added_up(start: Any, ratio: Callable[[int], Any], uniform: Any) -> Any:
     return count
 
 
-def _rejected(needed: Any, generator: Generator | None, propose: Callable[[Any, Any], tuple[Any, Any]]) -> Any:
+def _draw_by_rejection(needed: Any, generator: Generator | None, propose: Callable[[Any, Any], tuple[Any, Any]]) -> Any:
     """Draw proposals from two uniform numbers each, all of them again until every needed one is accepted."""
     result, pending = needed.new_zeros(tuple(needed.shape), dtype=dtypes.float32), needed
     while True:
@@ -280,10 +280,10 @@ def poisson(input: Any, generator: Generator | None = None) -> Any:
     if any_true(~(rate >= 0)):
         raise ArgumentError("poisson", "a negative or undefined rate", "rates are not negative", "check the rates")
     few = rate.clamp(max=_LARGE)
-    result = _added_up((-few).exp(), lambda k: few / k, uniforms(rate, generator))
+    result = _draw_by_inversion((-few).exp(), lambda k: few / k, uniforms(rate, generator))
     large = rate >= _LARGE
     if any_true(large):
-        many = _rejected(large, generator, _poisson_proposal(rate.clamp(min=_LARGE)))
+        many = _draw_by_rejection(large, generator, _poisson_proposal(rate.clamp(min=_LARGE)))
         result = functions.where(large, many.to(rate.dtype), result)
     return _connected(result.to(input.dtype), input)
 
@@ -341,10 +341,10 @@ def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Any:
     large = n * rare >= _LARGE
     few = functions.where(large, 0.0, rare)
     odds = few / (1 - few)
-    result = _added_up((n * (-few).log1p()).exp(), lambda k: odds * (n - (k - 1)).clamp(min=0) / k,
+    result = _draw_by_inversion((n * (-few).log1p()).exp(), lambda k: odds * (n - (k - 1)).clamp(min=0) / k,
                        uniforms(n, generator))
     if any_true(large):
-        many = _rejected(large, generator, _binomial_proposal(
+        many = _draw_by_rejection(large, generator, _binomial_proposal(
             functions.where(large, n, 4 * _LARGE), functions.where(large, rare, 0.5)))
         result = functions.where(large, many.to(work), result)
     result = result.minimum(n)

@@ -102,7 +102,7 @@ def _broadcast(name: str, input: Any, mask: Any) -> Any:
         return mask.detach().to(dtypes.bool_).expand(tuple(input.shape))
 
 
-def kept(name: str, input: Any, mask: Any, *options: Any, fold: str | None = None) -> Any:
+def fill_unselected(name: str, input: Any, mask: Any, *options: Any, fold: str | None = None) -> Any:
     """Return the tensor with the identity of ``fold``, by default of ``name``, where the mask is false."""
     if mask is None:
         return input
@@ -126,19 +126,19 @@ def _summable(dtype: Any, input: Any) -> Any:
 @composite(f"masked_sum{_SEVERAL}", **_MASKED)
 def masked_sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
     """Return the sum of the elements that the mask selects; int64 for integers and bools."""
-    return kept("sum", _summable(dtype, input), mask).sum(_axes("sum", input, dim), keepdim)
+    return fill_unselected("sum", _summable(dtype, input), mask).sum(_axes("sum", input, dim), keepdim)
 
 
 @composite(f"masked_prod{_SEVERAL}", **_MASKED)
 def masked_prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
     """Return the product of the elements that the mask selects; int64 for integers and bools."""
-    return kept("prod", _summable(dtype, input), mask).prod(_axes("prod", input, dim), keepdim)
+    return fill_unselected("prod", _summable(dtype, input), mask).prod(_axes("prod", input, dim), keepdim)
 
 
 def _bounded(name: str, input: Any, dim: Any, keepdim: bool, mask: Any, fold: Callable[..., Any]) -> Any:
     """Fold the elements, with the identity of the fold in place of unselected ones."""
     with blame(f"masked.{name}"):
-        return fold(kept(name, input, mask), dim, keepdim)
+        return fold(fill_unselected(name, input, mask), dim, keepdim)
 
 
 @composite(f"masked_amax{_SEVERAL}", **_MASKED)
@@ -190,7 +190,8 @@ def masked_mean(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: An
         raise ArgumentError("masked.mean", f"dtype {input.dtype.name}", "means are of floating-point numbers",
                             "pass a float dtype")
     axes = _axes("mean", input, dim)
-    return kept("mean", input, mask, fold="sum").sum(axes, keepdim) / _counts("mean", input, axes, keepdim, mask)
+    return fill_unselected("mean", input, mask, fold="sum").sum(axes, keepdim) / _counts("mean", input, axes, keepdim,
+                                                                                         mask)
 
 
 @composite("masked_median(Tensor input, int dim=-1, *, bool keepdim=False, dtype? dtype=None, Tensor? mask=None) "
@@ -204,7 +205,7 @@ def masked_median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: An
     input = input if dtype is None else input.to(dtype)
     wide = input if input.dtype.is_floating_point else input.to(dtypes.float32)
     axis = normalize_axis("masked.median", dim, input.ndim)
-    found = functions.nanmedian(kept("median", wide, mask), axis, keepdim)[0]
+    found = functions.nanmedian(fill_unselected("median", wide, mask), axis, keepdim)[0]
     if input.dtype.is_floating_point:
         return found
     if any_true(found != found):
@@ -219,7 +220,8 @@ def masked_norm(input: Any, ord: float = 2.0, dim: Any = None, *, keepdim: bool 
                 mask: Any = None) -> Any:
     """Return the ``linalg.vector_norm`` of the elements that the mask selects."""
     input = input if dtype is None else input.to(dtype)
-    return functions.linalg_vector_norm(kept("norm", input, mask, ord), ord, _axes("norm", input, dim), keepdim)
+    return functions.linalg_vector_norm(fill_unselected("norm", input, mask, ord), ord, _axes("norm", input, dim),
+                                        keepdim)
 
 
 def _variance(name: str, input: Any, dim: Any, unbiased: bool | None, correction: float | None, keepdim: bool,
@@ -237,10 +239,10 @@ def _variance(name: str, input: Any, dim: Any, unbiased: bool | None, correction
     axes = _axes(name, input, dim)
     count = _counts(name, input, axes, True, mask)
     # Unselected elements may be NaN, which would reach the gradients.
-    input = kept(name, input.to(wanted), mask, fold="sum")
+    input = fill_unselected(name, input.to(wanted), mask, fold="sum")
     distance = input - input.sum(axes, True) / count
     squares = (distance * distance.conj()).real if input.dtype.is_complex else distance * distance
-    total = kept(name, squares, mask, fold="sum").sum(axes, keepdim)
+    total = fill_unselected(name, squares, mask, fold="sum").sum(axes, keepdim)
     return (total / (count.reshape(tuple(total.shape)) - less).clamp(min=0)).to(wanted)
 
 
@@ -262,7 +264,7 @@ def masked_std(input: Any, dim: Any = None, unbiased: bool | None = None, *, cor
 def masked_logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
     """Return the logarithm of the sum of exponentials of the elements that the mask selects."""
     input = input if dtype is None else input.to(dtype)
-    return functions.logsumexp(kept("logsumexp", input, mask),
+    return functions.logsumexp(fill_unselected("logsumexp", input, mask),
                                _axes("logsumexp", input, dim), keepdim).to(input.dtype)
 
 
@@ -272,8 +274,8 @@ def masked_logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: A
                      other_mask: Any = None) -> Any:
     """Return the elementwise ``logaddexp``, with exp(x) = 0 for elements that their mask does not select."""
     input, other = (x if dtype is None else x.to(dtype) for x in (input, other))
-    return functions.logaddexp(kept("logaddexp", input, input_mask),
-                               kept("logaddexp", other, other_mask))
+    return functions.logaddexp(fill_unselected("logaddexp", input, input_mask),
+                               fill_unselected("logaddexp", other, other_mask))
 
 
 # --------------------------------------------------------------------------------------------------- along a dimension
@@ -282,34 +284,34 @@ def masked_logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: A
 @composite(f"masked_cumsum{_ALONG}", **_MASKED)
 def masked_cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """Return the running sums of the elements that the mask selects."""
-    return kept("cumsum", input.to(dtype or input.dtype), mask).cumsum(dim).to(dtype or input.dtype)
+    return fill_unselected("cumsum", input.to(dtype or input.dtype), mask).cumsum(dim).to(dtype or input.dtype)
 
 
 @composite(f"masked_cumprod{_ALONG}", **_MASKED)
 def masked_cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """Return the running products of the elements that the mask selects."""
-    return kept("cumprod", input.to(dtype or input.dtype), mask).cumprod(dim).to(dtype or input.dtype)
+    return fill_unselected("cumprod", input.to(dtype or input.dtype), mask).cumprod(dim).to(dtype or input.dtype)
 
 
 @composite(f"masked_softmax{_ALONG}", **_MASKED)
 def masked_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """Return the ``softmax`` of the elements that the mask selects; 0 for others, NaN where it selects none."""
     input = input if dtype is None else input.to(dtype)
-    return functions.softmax(kept("softmax", input, mask), dim)
+    return functions.softmax(fill_unselected("softmax", input, mask), dim)
 
 
 @composite(f"masked_log_softmax{_ALONG}", **_MASKED)
 def masked_log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """Return the logarithm of ``masked.softmax``."""
     input = input if dtype is None else input.to(dtype)
-    return functions.log_softmax(kept("log_softmax", input, mask), dim)
+    return functions.log_softmax(fill_unselected("log_softmax", input, mask), dim)
 
 
 @composite(f"masked_softmin{_ALONG}", **_MASKED)
 def masked_softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """Return ``masked.softmax`` of the negated elements."""
     input = input if dtype is None else input.to(dtype)
-    return functions.softmax(-kept("softmin", input, mask), dim)
+    return functions.softmax(-fill_unselected("softmin", input, mask), dim)
 
 
 @composite("masked_normalize(Tensor input, Scalar ord, int dim, *, float eps=1e-12, dtype? dtype=None, "
@@ -319,4 +321,4 @@ def masked_normalize(input: Any, ord: float, dim: int, *, eps: float = 1e-12, dt
     """Divide the elements that the mask selects by their norm along a dimension, at least ``eps``; others become 0."""
     input = input if dtype is None else input.to(dtype)
     norm = masked_norm(input, ord, dim, keepdim=True, mask=mask)
-    return kept("normalize", input, mask, fold="sum") / norm.clamp(min=eps)
+    return fill_unselected("normalize", input, mask, fold="sum") / norm.clamp(min=eps)

@@ -82,7 +82,7 @@ def _reduced(data: Any, reduce: str, counts: Any, axis: int, initial: Any) -> An
     out = data.new_full((counts.numel(), *inner), start if initial is None else initial)
     made = out.scatter_reduce(0, index, flat.detach() if mode in ("amax", "amin") else flat, mode)
     if mode in ("amax", "amin"):
-        made = _sloped(made, index, flat)
+        made = _attach_extreme_gradient(made, index, flat)
     result = made.reshape((*counts.shape, *inner)).narrow(axis, 1, counts.shape[-1] - 2)
     if reduce != "mean":
         return result
@@ -91,7 +91,7 @@ def _reduced(data: Any, reduce: str, counts: Any, axis: int, initial: Any) -> An
     return result / (number if initial is None else number.clamp(min=1))
 
 
-def _sloped(extremes: Any, index: Any, flat: Any) -> Any:
+def _attach_extreme_gradient(extremes: Any, index: Any, flat: Any) -> Any:
     """Attach gradients to extremes of segments: equal elements and NaN share their segment's, ``initial`` gets none."""
     marks = (flat != flat) | (flat == extremes.gather(0, index))
     marks = marks.to(flat.dtype)

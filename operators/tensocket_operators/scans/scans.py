@@ -135,7 +135,7 @@ CumMaxResult: Final = named_result("cummax", ("values", "indices"))
 CumMinResult: Final = named_result("cummin", ("values", "indices"))
 
 
-def picked(record: SequenceOperator, input: Any, *args: Any) -> tuple[Any, Any]:
+def gather_found(record: SequenceOperator, input: Any, *args: Any) -> tuple[Any, Any]:
     """Run a record that finds positions along a dimension, its first argument; return the elements and positions."""
     indices = call(record, input.detach(), *args)
     return (call(gather_valid, input, args[0], indices) if input.ndim else input.clone()), indices
@@ -144,13 +144,13 @@ def picked(record: SequenceOperator, input: Any, *args: Any) -> tuple[Any, Any]:
 @composite("cummax(Tensor input, int dim) -> any")
 def cummax(input: Any, dim: int) -> Any:
     """Return the running maximum along a dimension and its position, the last of equal elements."""
-    return CumMaxResult(*picked(top_places, input, normalize_axis("cummax", dim, input.ndim)))
+    return CumMaxResult(*gather_found(top_places, input, normalize_axis("cummax", dim, input.ndim)))
 
 
 @composite("cummin(Tensor input, int dim) -> any")
 def cummin(input: Any, dim: int) -> Any:
     """Return the running minimum along a dimension and its position, the last of equal elements."""
-    return CumMinResult(*picked(bottom_places, input, normalize_axis("cummin", dim, input.ndim)))
+    return CumMinResult(*gather_found(bottom_places, input, normalize_axis("cummin", dim, input.ndim)))
 
 
 # ------------------------------------------------------------------------------------------------------ differences

@@ -44,7 +44,7 @@ def _unfold(array: Any, dimension: int, size: int, step: int) -> Any:
     return strided_view(array, sizes, (*strides[:axis], strides[axis] * step, *strides[axis + 1:], strides[axis]), 0)
 
 
-def overlapped(grad: Any, shape: tuple[int, ...], dimension: int, size: int, step: int) -> Any:
+def fold_windows(grad: Any, shape: tuple[int, ...], dimension: int, size: int, step: int) -> Any:
     """Return a tensor of a shape from its windows as ``unfold`` makes them; overlapping elements are added up."""
     if not shape:
         return grad.sum()
@@ -63,7 +63,7 @@ unfold: Final = View(
     _unfold,
     function=False,
     derivative=Derivative(
-        input=lambda grad, input_shape, dimension, size, step: overlapped(grad, input_shape, dimension, size, step)
+        input=lambda grad, input_shape, dimension, size, step: fold_windows(grad, input_shape, dimension, size, step)
     ),
 )
 
@@ -123,7 +123,7 @@ def sum_to_size(input: Any, *size: Any) -> Any:
 # ----------------------------------------------------------------------------------------- parts of a tensor, written
 
 
-def _embedded(name: str, input: Any, src: Any, view: Any) -> Any:
+def _copy_with_view_written(name: str, input: Any, src: Any, view: Any) -> Any:
     """Return a copy of the tensor with one of its views overwritten."""
     result = writable_copy(input, src)
     part = view(result)
@@ -137,7 +137,7 @@ def _embedded(name: str, input: Any, src: Any, view: Any) -> Any:
 @composite("select_scatter(Tensor input, Tensor src, int dim, int index) -> Tensor")
 def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     """Return a copy of the tensor with ``src`` at one position of a dimension."""
-    return _embedded("select_scatter", input, src, lambda x: x.select(dim, index))
+    return _copy_with_view_written("select_scatter", input, src, lambda x: x.select(dim, index))
 
 
 @composite("slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor")
@@ -145,13 +145,13 @@ def slice_scatter(input: Any, src: Any, dim: int = 0, start: Any = None, end: An
     """Return a copy of the tensor with ``src`` at a slice of a dimension."""
     axis = normalize_axis("slice_scatter", dim, input.ndim)
     index = (slice(None),) * axis + (slice(start, end, step),)
-    return _embedded("slice_scatter", input, src, lambda x: x.basic_index(index))
+    return _copy_with_view_written("slice_scatter", input, src, lambda x: x.basic_index(index))
 
 
 @composite("diagonal_scatter(Tensor input, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor")
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """Return a copy of the tensor with ``src`` on a diagonal."""
-    return _embedded("diagonal_scatter", input, src, lambda x: x.diagonal(offset, dim1, dim2))
+    return _copy_with_view_written("diagonal_scatter", input, src, lambda x: x.diagonal(offset, dim1, dim2))
 
 
 @composite(
@@ -159,13 +159,14 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
 )
 def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
     """Return a copy of the tensor with ``src`` at a view of any geometry."""
-    return _embedded("as_strided_scatter", input, src, lambda x: x.as_strided(size, stride, storage_offset))
+    return _copy_with_view_written("as_strided_scatter", input, src, lambda x: x.as_strided(size, stride,
+                                                                                            storage_offset))
 
 
 # ------------------------------------------------------------------------------------------------ geometry, in place
 
 
-def _turned(operator: str, input: Any, view: Any) -> Any:
+def _adopt_geometry(operator: str, input: Any, view: Any) -> Any:
     """Give the tensor the geometry (and the history) of one of its views, and return it."""
     if input._key & AUTOGRAD and is_grad_enabled():
         check_no_leaf(operator, input)
@@ -185,31 +186,31 @@ def _turned(operator: str, input: Any, view: Any) -> Any:
            aliases=("swapaxes_", "swapdims_"))
 def transpose_(input: Any, dim0: int, dim1: int) -> Any:
     """Apply ``transpose`` in place."""
-    return _turned("transpose_", input, input.transpose(dim0, dim1))
+    return _adopt_geometry("transpose_", input, input.transpose(dim0, dim1))
 
 
 @composite("t_(Tensor! input) -> Tensor", function=False, lazy=True)
 def t_(input: Any) -> Any:
     """Apply ``t`` in place."""
-    return _turned("t_", input, input.t())
+    return _adopt_geometry("t_", input, input.t())
 
 
 @composite("squeeze_(Tensor! input, any dim=None) -> Tensor", function=False, lazy=True)
 def squeeze_(input: Any, dim: Any = None) -> Any:
     """Apply ``squeeze`` in place."""
-    return _turned("squeeze_", input, input.squeeze(dim))
+    return _adopt_geometry("squeeze_", input, input.squeeze(dim))
 
 
 @composite("unsqueeze_(Tensor! input, int dim) -> Tensor", function=False, lazy=True)
 def unsqueeze_(input: Any, dim: int) -> Any:
     """Apply ``unsqueeze`` in place."""
-    return _turned("unsqueeze_", input, input.unsqueeze(dim))
+    return _adopt_geometry("unsqueeze_", input, input.unsqueeze(dim))
 
 
 @composite("as_strided_(Tensor! input, int[] size, int[] stride, int? storage_offset=None) -> Tensor", lazy=True)
 def as_strided_(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
     """Apply ``as_strided`` in place."""
-    return _turned("as_strided_", input, input.as_strided(size, stride, storage_offset))
+    return _adopt_geometry("as_strided_", input, input.as_strided(size, stride, storage_offset))
 
 
 # ------------------------------------------------------------------------------------------------- splitting, joining

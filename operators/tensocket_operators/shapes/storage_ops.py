@@ -23,7 +23,7 @@ from ..kinds.composite import composite
 from .views import sizes
 
 
-def _placed(input: Any, array: Any) -> None:
+def _move_to_handle(input: Any, array: Any) -> None:
     """Move a tensor to another handle."""
     input._array = handle_with_bits(array, 0, input._key)
     input._key = input._key & ~DIM0 | (0 if array.shape else DIM0)
@@ -82,9 +82,9 @@ def resize_unrecorded(input: Any, shape: tuple[int, ...], memory_format: Any = N
         target._version_counter = None  # resizing counts as one change
         target._key &= ~DIM0
         target.copy_(kept)
-        _placed(input, as_strided(grown, shape, strides, first))
+        _move_to_handle(input, as_strided(grown, shape, strides, first))
         return
-    _placed(input, as_strided(array, shape, strides, 0))
+    _move_to_handle(input, as_strided(array, shape, strides, 0))
 
 
 @composite("resize_as_(Tensor! input, Tensor the_template, *, any memory_format=None) -> Tensor", lazy=True)

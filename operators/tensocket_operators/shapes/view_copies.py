@@ -150,7 +150,7 @@ def unbind_copy(input: Any, dim: int = 0, *, out: Any = None) -> Any:
     return _several("unbind_copy", input.unbind(dim), out)
 
 
-def _unrelated(views: Any) -> tuple[Any, ...]:
+def _detach_views(views: Any) -> tuple[Any, ...]:
     """Return views that autograd no longer treats as views: each counts only its own changes in its version."""
     for view in views:
         view._base = view._version_counter = view._fixed_view = None
@@ -162,16 +162,16 @@ def _unrelated(views: Any) -> tuple[Any, ...]:
 @composite("unsafe_chunk(Tensor input, int chunks, int dim=0) -> any~")
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """Apply ``chunk``; autograd treats the parts as independent tensors when they change in place."""
-    return _unrelated(functions.chunk(input, chunks, dim))
+    return _detach_views(functions.chunk(input, chunks, dim))
 
 
 @composite("unsafe_split(Tensor input, int split_size, int dim=0) -> any~")
 def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Any, ...]:
     """Apply ``split``; autograd treats the parts as independent tensors when they change in place."""
-    return _unrelated(functions.split(input, split_size, dim))
+    return _detach_views(functions.split(input, split_size, dim))
 
 
 @composite("unsafe_split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> any~")
 def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, ...]:
     """Apply ``split_with_sizes``; autograd treats the parts as independent tensors when they change in place."""
-    return _unrelated(functions.split_with_sizes(input, split_sizes, dim))
+    return _detach_views(functions.split_with_sizes(input, split_sizes, dim))

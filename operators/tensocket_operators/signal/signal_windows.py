@@ -22,7 +22,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UndefinedDtype
 
 from ..creation import options
-from ..creation.ranges import unmade
+from ..creation.ranges import empty_without_data
 from ..creation.record import dispatch_factory, is_intercepted
 
 #: Function from points (float64) and their number to a window's factors.
@@ -88,7 +88,7 @@ def _window(name: str, formula: Formula, M: int, sym: bool, dtype: Any, layout: 
 def _made(name: str, formula: Formula, count: int, symmetric: bool, dtype: Any, device: Any,
           requires_grad: bool) -> Any:
     chosen, state = options(name, dtype, device)
-    array = unmade(state, count, chosen)
+    array = empty_without_data(state, count, chosen)
     if array is None:
         array = from_host(state, to_dtype(_factors(formula, count, symmetric), chosen), chosen)
     return finish(array, chosen, state, requires_grad)

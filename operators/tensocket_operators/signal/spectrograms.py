@@ -10,7 +10,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 
 from ..kinds.composite import composite
 from ..reductions.value_checks import any_true
-from ..shapes.reshaping import overlapped
+from ..shapes.reshaping import fold_windows
 
 #: Sums of squared windows below this count as 0: ``istft`` cannot divide by them.
 _TINY: Final = 1e-11
@@ -222,8 +222,8 @@ def _joined(frames: Any, factors: Any, hop: int, center: bool, length: int | Non
     reach = n_fft + hop * (count - 1)
     if factors is None:
         factors = frames.new_ones((n_fft,), dtype=(frames.real if frames.dtype.is_complex else frames).dtype)
-    signal = overlapped(frames * factors, (*frames.shape[:-2], reach), -1, n_fft, hop)
-    weights = overlapped((factors * factors).expand((count, n_fft)), (reach,), 0, n_fft, hop)
+    signal = fold_windows(frames * factors, (*frames.shape[:-2], reach), -1, n_fft, hop)
+    weights = fold_windows((factors * factors).expand((count, n_fft)), (reach,), 0, n_fft, hop)
     start = n_fft // 2 if center else 0
     end = start + length if length is not None else reach - start
     used = max(min(end, reach) - start, 0)

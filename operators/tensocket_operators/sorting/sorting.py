@@ -20,7 +20,7 @@ from ..indexing.gather_scatter import checked_index, gather_valid
 from ..kinds.composite import composite
 from ..kinds.multi_kernel import SequenceOperator
 from ..kinds.programs import Programs
-from ..scans.scans import picked
+from ..scans.scans import gather_found
 from .bitonic_kernel import sorted_positions
 from .searchsorted_kernel import search_rows
 from .topk_kernel_cpu import top_positions
@@ -78,7 +78,7 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool
 @composite("sort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> any")
 def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
     """Sort along a dimension; return elements and their positions. Always stable, NaN counts as the largest."""
-    return SortResult(*picked(order, input, normalize_axis("sort", dim, input.ndim), descending, -1))
+    return SortResult(*gather_found(order, input, normalize_axis("sort", dim, input.ndim), descending, -1))
 
 
 @composite("topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> any")

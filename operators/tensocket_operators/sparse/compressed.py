@@ -152,7 +152,7 @@ def sparse_compressed_tensor(compressed_indices: Any, plain_indices: Any, values
         raise ArgumentError("sparse_compressed_tensor", f"layout={layout!r}: expected sparse compressed tensor layout",
                             "the layout is sparse_csr, sparse_csc, sparse_bsr or sparse_bsc", "pass one of these")
     return _made("sparse_compressed_tensor", compressed_indices, plain_indices, values, size, dtype, layout, device,
-                 requires_grad, invariants.wanted(check_invariants))
+                 requires_grad, invariants.should_check(check_invariants))
 
 
 def _constructor(kind: layout, first: str, second: str) -> Callable[..., SparseTensor]:
@@ -164,7 +164,7 @@ def _constructor(kind: layout, first: str, second: str) -> Callable[..., SparseT
         if layout not in (None, kind):
             raise ArgumentError(name, f"layout={layout!r}", f"the layout is {kind.name}", "leave layout out")
         return _made(name, compressed, plain, values, size, dtype, kind, device, requires_grad,
-                     invariants.wanted(check_invariants))
+                     invariants.should_check(check_invariants))
 
     def named(*args: Any, **kwargs: Any) -> SparseTensor:
         """Return matrices in this layout; the arguments are those of ``sparse_compressed_tensor``."""

@@ -12,7 +12,7 @@ from .layouts import block_of, coalesced, compress, coo_positions, elements
 from .tensor import SparseTensor, wrap_sparse
 
 #: By layout of a matrix, the layout of its transpose.
-TURNED = {sparse_csr: sparse_csc, sparse_csc: sparse_csr, sparse_bsr: sparse_bsc, sparse_bsc: sparse_bsr}
+TRANSPOSED = {sparse_csr: sparse_csc, sparse_csc: sparse_csr, sparse_bsr: sparse_bsc, sparse_bsc: sparse_bsr}
 
 
 def transpose_compressed(input: SparseTensor, first: int, second: int) -> SparseTensor:
@@ -38,7 +38,7 @@ def transpose_compressed(input: SparseTensor, first: int, second: int) -> Sparse
         raise DimensionError("transpose", f"dims {first} and {second} of {lead} batch and 2 sparse dimensions",
                              "dimensions of one kind are exchanged", "convert it with to_dense() first")
     values = values.transpose(lead + 1, lead + 2) if inner else values
-    return wrap_sparse((starts, others), values, shape, TURNED[input._kind], True)
+    return wrap_sparse((starts, others), values, shape, TRANSPOSED[input._kind], True)
 
 
 def select_compressed(input: SparseTensor, axis: int, index: int) -> SparseTensor | None:

@@ -16,7 +16,7 @@ from ..creation import shape_of
 from ..creation.record import under_modes
 from . import gradients
 from .compressed import finished, given
-from .invariants import wanted
+from .invariants import should_check
 from .layouts import COMPRESSED, as_coo, block_of, coalesced, compress, dense_of, flat_positions, in_layout, values_at
 from .recording import differentiable
 from .tensor import CAMEL, LayoutError, SparseTensor, expect, is_sparse, wrap_sparse
@@ -74,7 +74,7 @@ def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Any = None,
         raise ShapeError("sparse_coo_tensor", f"size {list(shape)} for {count} sparse dimensions and values "
                          f"{list(stored.shape)}", "the size has the sparse dimensions, then those of a value",
                          "check the size")
-    if wanted(check_invariants):
+    if should_check(check_invariants):
         _check_bounds("sparse_coo_tensor", positions, shape[:count])
     if math.prod(shape) > _MOST:
         raise ShapeError("sparse_coo_tensor", f"size {list(shape)}", "positions are counted by 63 bits",

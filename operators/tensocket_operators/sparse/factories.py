@@ -14,7 +14,7 @@ from .. import creation
 from ..creation import shape_of
 from ..creation.keywords import LAYOUTS
 from .construct import sparse_coo_tensor
-from .layouts import COMPRESSED, block_of, in_layout, located
+from .layouts import COMPRESSED, block_of, in_layout, position_dims
 from .tensor import RULES, SparseTensor, sparse_rule, wrap_sparse
 
 
@@ -83,10 +83,10 @@ def _like(input: Any, *, dtype: Any = None, layout: Any = None, device: Any = No
     if kind is not input._kind and (sparse_coo in (kind, input._kind) or kind is strided):
         raise ArgumentError("zeros_like", f"layout={kind!r} for a tensor of layout {input._kind!r}",
                             "empty_like with different sparse layout is not supported", "leave layout out")
-    made = without_values(tuple(input.shape), located(input), _unblocked(kind), dtype, device)
+    made = without_values(tuple(input.shape), position_dims(input), _unblocked(kind), dtype, device)
     if kind is not made._kind:  # no blocks, but of the tensor's block size
         made = wrap_sparse(_no_blocks(input, kind), made.raw.new_zeros(
-            (*input.shape[:input.batch_dim()], 0, *(block_of(input) or (1, 1)), *made.shape[located(input):])),
+            (*input.shape[:input.batch_dim()], 0, *(block_of(input) or (1, 1)), *made.shape[position_dims(input):])),
             input.shape, kind, True)
     return as_leaf(made) if requires_grad else made
 

@@ -63,7 +63,7 @@ class check_sparse_tensor_invariants:
         return checked  # type: ignore[return-value]
 
 
-def wanted(given: bool | None) -> bool:
+def should_check(given: bool | None) -> bool:
     """Whether a call checks: by its argument, else by the program's setting, else always."""
     if given is not None:
         return given

@@ -41,7 +41,7 @@ def block_of(tensor: SparseTensor) -> tuple[int, int] | None:
     return int(tensor.raw.shape[at + 1]), int(tensor.raw.shape[at + 2])
 
 
-def located(tensor: SparseTensor) -> int:
+def position_dims(tensor: SparseTensor) -> int:
     """Return the number of dimensions that ``coo_positions`` index."""
     return tensor.batch_dim() + tensor.sparse_dim()
 
@@ -72,7 +72,7 @@ def elements(tensor: SparseTensor) -> Any:
     """Return the stored values, one row per position."""
     if tensor._kind is sparse_coo:
         return tensor.stored
-    dense = tuple(tensor.shape[located(tensor):])
+    dense = tuple(tensor.shape[position_dims(tensor):])
     return tensor.stored.reshape((_element_count(tensor), *dense))
 
 
@@ -115,7 +115,7 @@ def coalesced(tensor: SparseTensor) -> SparseTensor:
 
 def dense_of(tensor: SparseTensor) -> Any:
     """Return all elements as a dense tensor."""
-    sizes = tuple(tensor.shape[:located(tensor)])
+    sizes = tuple(tensor.shape[:position_dims(tensor)])
     numbers = flat_positions(coo_positions(tensor), sizes)
     return summed_rows(math.prod(sizes), numbers, elements(tensor)).reshape(tuple(tensor.shape))
 
@@ -258,7 +258,7 @@ def values_in(self: SparseTensor, other: Any) -> Any:
     elif other.positions is self.positions and other.raw.shape == self.raw.shape:
         return other.stored
     else:
-        found = _looked_up(as_coo(other), coo_positions(self), located(self))
+        found = _looked_up(as_coo(other), coo_positions(self), position_dims(self))
     return found.reshape(tuple(self.raw.shape))
 
 

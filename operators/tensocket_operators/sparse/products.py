@@ -20,7 +20,7 @@ from .layouts import (
     flat_positions,
     in_layout,
     in_layout_of,
-    located,
+    position_dims,
     summed_rows,
 )
 from .recording import differentiable
@@ -209,7 +209,7 @@ def _bmm(input: Any, mat2: Any) -> Any:
 @differentiable(gradients.of_product)
 def _products(input: Any, mat2: Any) -> Any:
     """Multiply a batch of sparse matrices by dense ones, as one product with a block-diagonal matrix."""
-    if is_sparse(mat2) or not is_sparse(input) or input.ndim != 3 or mat2.ndim != 3 or located(input) != 3 or (
+    if is_sparse(mat2) or not is_sparse(input) or input.ndim != 3 or mat2.ndim != 3 or position_dims(input) != 3 or (
             input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]):
         raise ShapeError("bmm", f"a sparse and a dense operand of shapes {list(input.shape)} and {list(mat2.shape)}",
                          "a sparse batch [b, m, n] is multiplied by a dense one [b, n, k]", "check the sizes")

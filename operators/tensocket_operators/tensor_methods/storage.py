@@ -172,7 +172,7 @@ class StorageMethods:
             ArgumentTypeError: A tensor has another dtype.
             ArgumentError: A storage has another dtype.
         """
-        return creation.legacy_made("new", data, named, self.dtype, self.device if device is None else device)
+        return creation.make_legacy("new", data, named, self.dtype, self.device if device is None else device)
 
     # ------------------------------------------------------------------------------------------ kinds of tensors
 

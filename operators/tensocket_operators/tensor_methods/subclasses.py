@@ -40,8 +40,8 @@ METHODS: Final = (
     "register_hook", "requires_grad_", "retain_grad", "storage_offset", "tolist", "uniform_",
 )
 #: Methods that test for overrides themselves: classes check that they override none of these.
-ASKING: Final = ("size", "stride")
-_SEEN: Final[dict[str, Callable[..., Any]]] = {}
+SELF_CHECKING_METHODS: Final = ("size", "stride")
+_INTERCEPTING: Final[dict[str, Callable[..., Any]]] = {}
 
 
 @tensor_methods
@@ -106,7 +106,7 @@ def prepare_class(cls: Any) -> None:
         for name in METHODS:
             # During the generation of operators, their methods do not exist yet.
             if hasattr(base, name) and getattr(cls, name) is getattr(base, name):
-                setattr(cls, name, _seen(name))
+                setattr(cls, name, _intercepting_method(name))
     if dispatches:
         cls._cut = _dispatched_cut
         cls._host = _host
@@ -114,9 +114,9 @@ def prepare_class(cls: Any) -> None:
             cls.item = _dispatched_item
 
 
-def _seen(name: str) -> Callable[..., Any]:
+def _intercepting_method(name: str) -> Callable[..., Any]:
     """Return a method of Tensor that first offers the call to ``__torch_function__``."""
-    if name not in _SEEN:
+    if name not in _INTERCEPTING:
         plain = getattr(Tensor, name)
 
         @wraps(plain)
@@ -125,8 +125,8 @@ def _seen(name: str) -> Callable[..., Any]:
                 return call_torch_function(name, plain, (self, *args), (self, *args), keywords)
             return plain(self, *args, **keywords)
 
-        _SEEN[name] = method
-    return _SEEN[name]
+        _INTERCEPTING[name] = method
+    return _INTERCEPTING[name]
 
 
 def retyped(tensor: Any, cls: Any) -> Any:
@@ -164,7 +164,7 @@ def legacy_tensor(cls: Any, given: tuple[Any, ...], named: dict[str, Any], devic
     """
     if len(given) == 1 and not named and hasattr(given[0], "_key"):
         return SubclassHooks.as_subclass(given[0], cls)
-    made = creation.legacy_made("Tensor", given, named, get_default_dtype(), device)
+    made = creation.make_legacy("Tensor", given, named, get_default_dtype(), device)
     return made if cls is Tensor else retyped(made, cls)
 
 

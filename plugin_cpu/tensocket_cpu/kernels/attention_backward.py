@@ -60,7 +60,7 @@ def backward(form: Form) -> Program:
             clear("key_room", key_room, KEYS * p["key_pitch"]),
             clear("value_room", value_room, KEYS * p["value_pitch"]),
             loop(h, p["shared"], [
-                *head, loop(first, p["length"], part.meet((task, a, b, g, lead), first, j, here),
+                *head, loop(first, p["length"], part.accumulate_block((task, a, b, g, lead), first, j, here),
                             start=j // ROWS * ROWS if form.causal else 0, step=ROWS)]),
             part.write("key_grad", ((task * p["keys"] + j) * p["depth"], p["depth"]), "key_room",
                        (key_room, p["key_pitch"]), here),
@@ -112,7 +112,7 @@ class _Back:
             Store("dots", lead * p["length"] + row, Load("part", const(0, v.dtype), work)),
         ])
 
-    def meet(self, at: tuple[Expr, ...], first: Expr, j: Expr, here: Expr) -> list[Stmt]:
+    def accumulate_block(self, at: tuple[Expr, ...], first: Expr, j: Expr, here: Expr) -> list[Stmt]:
         """Add the contribution of a block of queries and a block of keys to the gradients."""
         p, block = self.p, self.block
         task, a, b, g, lead = at

@@ -33,7 +33,7 @@ class Cell:
     state: bool
     forward: Callable[..., tuple[Expr, Expr | None, Sequence[Expr]]]
     backward: Callable[..., tuple[Sequence[Expr], Sequence[Expr], Expr | None, Expr | None]]
-    apart: bool = False
+    separate_last_gate: bool = False
 
 
 def _sigmoid(x: Expr) -> Expr:
@@ -106,7 +106,7 @@ def _relu_back(hidden: Expr, cell: Expr, saved: Sequence[Expr], output: Expr, af
 
 CELLS: Final = {
     "lstm": Cell(4, 4, True, _lstm, _lstm_back),
-    "gru": Cell(3, 4, False, _gru, _gru_back, apart=True),
+    "gru": Cell(3, 4, False, _gru, _gru_back, separate_last_gate=True),
     "rnn_tanh": Cell(1, 0, False, _tanh, _tanh_back),
     "rnn_relu": Cell(1, 0, False, _relu, _relu_back),
 }

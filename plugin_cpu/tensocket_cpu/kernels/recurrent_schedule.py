@@ -54,7 +54,7 @@ def fitting_rows(count: int, columns: int) -> int:
 
 def sums(kind: str, folded: bool) -> int:
     """Return the vectors of sums of a unit: one more than gates if folded inputs stay separate for one gate."""
-    return CELLS[kind].gates + (folded and CELLS[kind].apart)
+    return CELLS[kind].gates + (folded and CELLS[kind].separate_last_gate)
 
 
 def weights(source: DType, work: DType, kind: str, folded: bool, biased: bool) -> Program:
@@ -265,7 +265,7 @@ def _step(kind: str, result: DType, unit: _Units, folded: bool, saves: bool, pla
     if not folded:
         inputs = [unit.read(f"input{g}", "inputs", line * (cell.gates * units) + g * units, result)
                   for g in range(cell.gates)]
-    elif cell.apart:
+    elif cell.separate_last_gate:
         inputs[-1], total = total[-2], [*total[:-2], total[-1]]
     output = unit.recall("output", "state", now)
     before = unit.recall("before", "cell", own) if cell.state else output

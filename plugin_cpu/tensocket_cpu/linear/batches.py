@@ -23,7 +23,7 @@ _LENGTHS: Final = ", ".join(["i64 1"] * 4)
 _NAME: Final = "repeated"
 
 
-class Each(NamedTuple):
+class PerMatrix(NamedTuple):
     """An argument of which every call gets its own part.
 
     Attributes:
@@ -34,10 +34,10 @@ class Each(NamedTuple):
 
 
 #: An array that all calls share, an array with a part for each, a number or a letter.
-Argument = NDArray[Any] | Each | int | bytes
+Argument = NDArray[Any] | PerMatrix | int | bytes
 
 
-class Repeats:
+class BatchCaller:
     """A caller of routines for all matrices of a batch.
 
     Args:
@@ -54,11 +54,11 @@ class Repeats:
         Args:
             address: The address of its code.
             count: The number of calls.
-            args: Its arguments; those that are not ``Each`` are the same for all calls.
+            args: Its arguments; those that are not ``PerMatrix`` are the same for all calls.
         """
         held = [_memory(arg) for arg in args]
         places = [address_of(array) for array in held]
-        steps = [arg.array.nbytes // count if isinstance(arg, Each) and count else 0 for arg in args]
+        steps = [arg.array.nbytes // count if isinstance(arg, PerMatrix) and count else 0 for arg in args]
         entry = self._entry(len(args))
         if entry is not None:
             entry(struct.pack(f"={1 + 2 * len(args)}q", address, *places, *steps), 0, count)
@@ -81,7 +81,7 @@ class Repeats:
 
 def _memory(arg: Argument) -> NDArray[Any]:
     """Return an argument as an array, because Fortran takes all arguments by reference."""
-    if isinstance(arg, Each):
+    if isinstance(arg, PerMatrix):
         return arg.array
     if isinstance(arg, bytes):
         return np.frombuffer(arg, np.uint8)

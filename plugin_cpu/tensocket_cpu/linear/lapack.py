@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tensocket_plugins.kit import host_linalg
 
-from .batches import Each, Repeats
+from .batches import BatchCaller, PerMatrix
 from .blas import Library
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Lapack:
         repeats: Calls routines for all matrices of a batch.
     """
 
-    def __init__(self, library: Library, repeats: Repeats) -> None:
+    def __init__(self, library: Library, repeats: BatchCaller) -> None:
         self._library = library
         self._repeats = repeats
 
@@ -85,7 +85,7 @@ class Lapack:
             return NotImplemented
         n, made, count = matrix.shape[-1], np.tril(matrix), math.prod(matrix.shape[:-2])
         info = np.zeros(count, np.int64)
-        potrf(count, b"U", n, Each(made), n, Each(info))
+        potrf(count, b"U", n, PerMatrix(made), n, PerMatrix(info))
         _check(info, "Matrix is not positive definite")
         return made
 
@@ -100,10 +100,10 @@ class Lapack:
             return NotImplemented
         n, made, count = matrix.shape[-1], np.array(matrix, order="C", copy=True), math.prod(matrix.shape[:-2])
         pivots, info = np.empty((count, n), np.int64), np.zeros(count, np.int64)
-        getrf(count, n, n, Each(made), n, Each(pivots), Each(info))
+        getrf(count, n, n, PerMatrix(made), n, PerMatrix(pivots), PerMatrix(info))
         _check(info, "Singular matrix")
         work = np.empty(n * _COLUMNS, matrix.dtype)
-        getri(count, n, Each(made), n, Each(pivots), work, work.size, Each(info))
+        getri(count, n, PerMatrix(made), n, PerMatrix(pivots), work, work.size, PerMatrix(info))
         return made
 
     def solve(self, matrix: Array, right: Array) -> Any:
@@ -122,9 +122,9 @@ class Lapack:
         # Columns become rows, because LAPACK is column-major.
         made = np.array(np.broadcast_to(right, (*lead, n, k)).swapaxes(-1, -2), order="C", copy=True)
         pivots, info = np.empty((count, n), np.int64), np.zeros(count, np.int64)
-        getrf(count, n, n, Each(a), n, Each(pivots), Each(info))
+        getrf(count, n, n, PerMatrix(a), n, PerMatrix(pivots), PerMatrix(info))
         _check(info, "Singular matrix")
-        getrs(count, b"T", n, k, Each(a), n, Each(pivots), Each(made), n, Each(info))
+        getrs(count, b"T", n, k, PerMatrix(a), n, PerMatrix(pivots), PerMatrix(made), n, PerMatrix(info))
         return np.ascontiguousarray(made.swapaxes(-1, -2))
 
     def solve_triangular(self, matrix: Array, right: Array, upper: bool, unit: bool) -> Any:
@@ -141,14 +141,14 @@ class Lapack:
         a = matrix.swapaxes(-1, -2) if turned else matrix
         same = math.prod(a.shape[:-2]) == 1
         a = np.ascontiguousarray(a if same else np.broadcast_to(a, (*lead, n, n)))
-        count, factor = math.prod(lead), a if same else Each(a)
+        count, factor = math.prod(lead), a if same else PerMatrix(a)
         triangle, diagonal = b"U" if upper == turned else b"L", b"U" if unit else b"N"
         if k == 1:
-            solve(count, triangle, b"N" if turned else b"T", diagonal, n, factor, n, Each(made), 1)
+            solve(count, triangle, b"N" if turned else b"T", diagonal, n, factor, n, PerMatrix(made), 1)
             return made
         # BLAS reads the row-major equation as X^T A^T = B^T, with A^T on the right.
         solve(count, b"R", triangle, b"T" if turned else b"N", diagonal, k, n, np.ones(1, matrix.dtype), factor, n,
-              Each(made), k)
+              PerMatrix(made), k)
         return made
 
     def lu(self, matrix: Array) -> Any:
@@ -163,7 +163,7 @@ class Lapack:
         count = math.prod(lead)
         made = np.array(matrix.swapaxes(-1, -2), order="C", copy=True)
         pivots, info = np.empty((*lead, min(m, n)), np.int64), np.zeros(lead, np.int64)
-        getrf(count, m, n, Each(made), m, Each(pivots), Each(info))
+        getrf(count, m, n, PerMatrix(made), m, PerMatrix(pivots), PerMatrix(info))
         return np.ascontiguousarray(made.swapaxes(-1, -2)), pivots.astype(np.int32), info.astype(np.int32)
 
     def qr(self, matrix: Array, mode: str) -> Any:
@@ -179,9 +179,9 @@ class Lapack:
         q = np.zeros((*lead, wide, m), matrix.dtype)
         tau, work = np.empty((count, k), matrix.dtype), np.empty(max(n, wide) * _COLUMNS, matrix.dtype)
         info = np.zeros(count, np.int64)
-        geqrf(count, m, n, Each(a), m, Each(tau), work, work.size, Each(info))
+        geqrf(count, m, n, PerMatrix(a), m, PerMatrix(tau), work, work.size, PerMatrix(info))
         q[..., :k, :] = a[..., :k, :]
-        orgqr(count, m, wide, k, Each(q), m, Each(tau), work, work.size, Each(info))
+        orgqr(count, m, wide, k, PerMatrix(q), m, PerMatrix(tau), work, work.size, PerMatrix(info))
         r = np.triu(a.swapaxes(-1, -2)[..., :wide, :])
         return np.ascontiguousarray(q.swapaxes(-1, -2)), np.ascontiguousarray(r)
 
@@ -210,8 +210,9 @@ class Lapack:
 
         def run(times: int, work: Array, size: int) -> None:
             # A row-major U is the transpose of the right vectors of A^T, and so on.
-            gesdd(times, job.encode(), n, m, Each(a), n, Each(s), Each(vh), n, Each(u), max(1, wide), work, size,
-                  *rest, integers, Each(info))
+            gesdd(times, job.encode(), n, m, PerMatrix(a), n, PerMatrix(s), PerMatrix(vh), n, PerMatrix(u), max(1,
+                    wide), work, size,
+                  *rest, integers, PerMatrix(info))
 
         asked = np.empty(1, dtype)
         run(min(count, 1), asked, -1)
@@ -233,8 +234,9 @@ class Lapack:
 
         def run(times: int, work: Array, reals: Array, integers: Array, sizes: tuple[int, int, int]) -> None:
             middle = (reals, sizes[1]) if hermitian else ()
-            routine(times, job.encode(), letter, n, Each(a), n, Each(values), work, sizes[0], *middle, integers,
-                    sizes[2], Each(info))
+            routine(times, job.encode(), letter, n, PerMatrix(a), n, PerMatrix(values), work, sizes[0], *middle,
+                    integers,
+                    sizes[2], PerMatrix(info))
 
         work, reals, integers = np.empty(1, dtype), np.empty(1, real), np.empty(1, np.int64)
         run(min(count, 1), work, reals, integers, (-1, -1, -1))
@@ -265,7 +267,7 @@ def install_lapack(find: Callable[[], Library | None], find_compiler: Callable[[
             if not made:
                 library = find()
                 private = None if library is None or not library.private else library
-                made.append(None if private is None else Lapack(private, Repeats(find_compiler)))
+                made.append(None if private is None else Lapack(private, BatchCaller(find_compiler)))
             return NotImplemented if made[0] is None else getattr(made[0], name)(*args)
 
         return run

@@ -10,7 +10,7 @@ import pytest
 
 import tensocket_operators as torch
 from tensocket_operators import functions as F
-from tensocket_operators.differentiation.delayed import without_way_back
+from tensocket_operators.differentiation.delayed import forbid_backward
 from tensocket_plugins.contract.errors import AutogradError
 
 CALLS: dict[str, Callable[[Any], Any]] = {
@@ -58,11 +58,11 @@ def test_every_form_of_floor_divide_has_no_derivative(divide: Callable[[Any], An
 
 def test_bends_in_place_with_negative_slopes_have_no_way_back() -> None:
     x = torch.tensor([0.5, -1.5], requires_grad=True)
-    y = without_way_back("leaky_relu_", -2.0, x * 1)
+    y = forbid_backward("leaky_relu_", -2.0, x * 1)
     with pytest.raises(AutogradError, match=r"\[leaky_relu_\] a result with slope -2.0 in place of the input — "
                                             "gradients in place take slopes from 0 — work out of place"):
         y.sum().backward()
-    assert not without_way_back("leaky_relu_", -2.0, x.detach()).requires_grad
+    assert not forbid_backward("leaky_relu_", -2.0, x.detach()).requires_grad
 
 
 def test_rounded_quotients_and_remainders_have_one() -> None:

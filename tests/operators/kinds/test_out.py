@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tensocket_operators as torch
-from tensocket_core.geometry import overlapping
+from tensocket_core.geometry import dense_overlaps
 from tensocket_operators import functions as F
 from tensocket_plugins.contract.errors import DtypeError, ShapeError
 
@@ -71,11 +71,11 @@ def test_out_with_shared_elements_is_refused_before_it_is_resized() -> None:
 def test_overlap(device: str) -> None:
     whole = torch.zeros(6, device=device)
     a, b, c = (whole[s]._array for s in (slice(0, 3), slice(3, 6), slice(2, 5)))
-    assert not overlapping(a, b)
-    assert overlapping(a, c)
-    assert not overlapping(whole[::2]._array, a)  # gaps: as far as anybody knows
-    assert not overlapping(torch.zeros(6, device=device)._array, a)
-    assert not overlapping(whole[:0]._array, a)
+    assert not dense_overlaps(a, b)
+    assert dense_overlaps(a, c)
+    assert not dense_overlaps(whole[::2]._array, a)  # gaps: as far as anybody knows
+    assert not dense_overlaps(torch.zeros(6, device=device)._array, a)
+    assert not dense_overlaps(whole[:0]._array, a)
 
 
 def test_an_out_without_elements_lies_in_memory_as_the_result(device):

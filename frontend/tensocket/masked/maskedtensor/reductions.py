@@ -8,7 +8,7 @@ from typing import Any, Final
 from tensocket_core.formats import strided
 from tensocket_core.geometry import normalize_axes
 from tensocket_operators import functions
-from tensocket_operators.reductions.masked import kept
+from tensocket_operators.reductions.masked import fill_unselected
 from tensocket_operators.sparse.layouts import as_coo, flat_positions
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
@@ -22,7 +22,7 @@ _MASKED_NAMES: Final = (*(n for n in REDUCE_NAMES if n != "all"), "median", "log
 
 
 def _all(data: Any, dim: Any = None, *, keepdim: bool = False, mask: Any) -> Any:
-    return kept("all", data.bool(), mask).all(normalize_axes("all", dim, data.ndim), keepdim)
+    return fill_unselected("all", data.bool(), mask).all(normalize_axes("all", dim, data.ndim), keepdim)
 
 
 def _fold(name: str) -> Callable[..., Any]:

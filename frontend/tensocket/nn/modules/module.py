@@ -18,7 +18,7 @@ from .base.hooks import (
     Call,
     Hook,
     add_hook,
-    one_kind,
+    check_backward_hook_kind,
     register_module_backward_hook,
     register_module_buffer_registration_hook,
     register_module_forward_hook,
@@ -154,7 +154,7 @@ class Module(ModuleState, Convertible):
         Raises:
             AutogradError: The module has regular backward hooks.
         """
-        self._is_full_backward_hook = one_kind(self._is_full_backward_hook, True)
+        self._is_full_backward_hook = check_backward_hook_kind(self._is_full_backward_hook, True)
         return add_hook(self._backward_hooks, hook, prepend)
 
     def register_backward_hook(self, hook: Hook) -> RemovableHandle:
@@ -165,7 +165,7 @@ class Module(ModuleState, Convertible):
         Raises:
             AutogradError: The module has full backward hooks.
         """
-        self._is_full_backward_hook = one_kind(self._is_full_backward_hook, False)
+        self._is_full_backward_hook = check_backward_hook_kind(self._is_full_backward_hook, False)
         return add_hook(self._backward_hooks, hook)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

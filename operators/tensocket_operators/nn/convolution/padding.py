@@ -113,7 +113,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     return call(COMPOSITES["border_of_elements"], input, sides, mode)
 
 
-def _surrounded(input: Any, sides: tuple[int, ...], mode: str) -> Any:
+def _pad_border(input: Any, sides: tuple[int, ...], mode: str) -> Any:
     result = input
     for k in range(len(sides) // 2):
         result = _bordered(result, input.ndim - 1 - k, sides[2 * k], sides[2 * k + 1], mode)
@@ -126,11 +126,11 @@ def _border(state: Any, input: Any, pad: tuple[int, ...], mode: str) -> Any:
         source.shape[lead:], pad[-2::-2], pad[::-2], strict=True)))
     out = state.runtime.empty(shape, dtype, state.stream)
     if 0 in shape or not border_array(state, out, source, pad, mode, None, dtype):
-        return _surrounded(input.detach(), pad, mode)
+        return _pad_border(input.detach(), pad, mode)
     return wrap(out, state.key | dtype_bit(dtype))
 
 
-def _unbordered(grad: Any, pad: tuple[int, ...], mode: str) -> Any:
+def _border_gradient(grad: Any, pad: tuple[int, ...], mode: str) -> Any:
     """Return the gradient of the padded input: each border element's gradient is added to its source element."""
     for k in range(len(pad) // 2):
         axis, low, high = grad.ndim - 1 - k, pad[2 * k], pad[2 * k + 1]
@@ -138,14 +138,14 @@ def _unbordered(grad: Any, pad: tuple[int, ...], mode: str) -> Any:
         total = grad.narrow(axis, low, n)
         for first, extent, behind in ((0, low, False), (low + n, high, True)):
             if extent:
-                start, moved = _returned(grad.narrow(axis, first, extent), axis, n, mode, behind)
+                start, moved = _border_end_gradient(grad.narrow(axis, first, extent), axis, n, mode, behind)
                 total = total + functions.constant_pad_nd(
                     moved, (*(0, 0) * k, start, n - start - moved.shape[axis]), 0)
         grad = total
     return grad
 
 
-def _returned(part: Any, axis: int, n: int, mode: str, behind: bool) -> tuple[int, Any]:
+def _border_end_gradient(part: Any, axis: int, n: int, mode: str, behind: bool) -> tuple[int, Any]:
     """Return the gradient of one end of a border, and its first target position in the line of ``n`` elements."""
     extent = part.shape[axis]
     if mode == "reflect":
@@ -161,12 +161,12 @@ border: Final[Custom] = Custom(
     _border,
     method=False,
     function=False,
-    derivative=Derivative(input=_unbordered),
+    derivative=Derivative(input=_border_gradient),
 )
 
 
 def _with_border(input: Any, pad: tuple[int, ...], mode: str) -> Any:
-    return call(border, input, pad, mode) if min(pad) >= 0 else _surrounded(input, pad, mode)
+    return call(border, input, pad, mode) if min(pad) >= 0 else _pad_border(input, pad, mode)
 
 
 @composite("border_of_elements(Tensor input, any pad, str mode) -> Tensor", method=False, function=False)

@@ -29,7 +29,7 @@ from tensocket_plugins.contract.errors import (
 )
 from tensocket_plugins.contract.launch_recorder import forbid_replay, is_recording
 
-from ...indexing.gather_scatter import SMALL, added_at, checked_index, rows_index
+from ...indexing.gather_scatter import SMALL, checked_index, rows_index, scatter_add_to_zeros
 from ...indexing.kernel import table_rows
 from ...kinds.composite import composite
 from ...kinds.programs import processors_only
@@ -80,7 +80,7 @@ def embedding_gradient(grad: Any, indices: Any, shape: tuple[int, ...], padding_
         rows = rows.masked_fill(skipped.unsqueeze(1), 0)  # a factor would keep non-finite values
     if is_recording():  # a replay has other positions than the forward pass
         index = checked_index("embedding", index, shape[0])
-    total = added_at(rows, 0, rows_index(index, tuple(rows.shape), 0), shape)
+    total = scatter_add_to_zeros(rows, 0, rows_index(index, tuple(rows.shape), 0), shape)
     if not scale_grad_by_freq:
         return total
     count = grad.new_zeros((shape[0],)).index_add(0, index, counted)

@@ -82,8 +82,8 @@ def _scores(log_probs: Any, labels: Any, blank: int) -> Any:
     emitted = log_probs.gather(2, states.unsqueeze(0).expand(steps, count, width)).clamp_min(_NEVER)
     # A label may follow the one before it without a blank between them if the two differ.
     previous = functions.cat([blanks.new_full((count, 2), blank), states], 1)[:, :width]
-    barred = ((states == blank) | (states == previous)).to(log_probs.dtype) * _NEVER
-    return call(COMPOSITES["ctc_scores"], emitted, barred).narrow(2, 2, width)
+    skip_penalty = ((states == blank) | (states == previous)).to(log_probs.dtype) * _NEVER
+    return call(COMPOSITES["ctc_scores"], emitted, skip_penalty).narrow(2, 2, width)
 
 
 def _direct(kind: Kind) -> Any:
@@ -104,17 +104,17 @@ def _direct(kind: Kind) -> Any:
     return shortcut
 
 
-def _neighbours(scores: Any, barred: Any) -> tuple[Any, Any, Any]:
+def _neighbours(scores: Any, skip_penalty: Any) -> tuple[Any, Any, Any]:
     """Return the three terms that a step of ``ctc_scores`` adds up, for one time or several."""
-    width = barred.shape[-1]
+    width = skip_penalty.shape[-1]
     third, second, same = (scores.narrow(-1, k, width) for k in range(3))
-    return same, second, third + barred
+    return same, second, third + skip_penalty
 
 
-def _slopes(grad: Any, emitted: Any, barred: Any, scores: Any) -> Any:
+def _slopes(grad: Any, emitted: Any, skip_penalty: Any, scores: Any) -> Any:
     """Return the gradient of the emitted scores: the flow back to each state that is not cut off."""
     steps, _, width = emitted.shape
-    parts = _neighbours(scores.narrow(0, 0, steps), barred)
+    parts = _neighbours(scores.narrow(0, 0, steps), skip_penalty)
     alive = (scores.narrow(0, 1, steps).narrow(2, 2, width) > _NEVER).to(emitted.dtype)
     total = call(log_add3, *parts)
     shares = []
@@ -147,8 +147,8 @@ def ctc_flows(shares: Any, grad: Any) -> Any:
 
 @composite("ctc_scores(Tensor emitted, Tensor barred) -> Tensor", method=False, function=False,
            host_path=_direct("scores"), derivative=Derivative(
-               emitted=lambda grad, emitted, barred, result: _slopes(grad, emitted, barred, result)))
-def ctc_scores(emitted: Any, barred: Any) -> Any:
+               emitted=lambda grad, emitted, skip_penalty, result: _slopes(grad, emitted, skip_penalty, result)))
+def ctc_scores(emitted: Any, skip_penalty: Any) -> Any:
     """Return log probabilities of all states before and after every step, [T + 1, N, 2 + W]; 2 columns of log 0 lead.
 
     Args:
@@ -161,7 +161,7 @@ def ctc_scores(emitted: Any, barred: Any) -> Any:
     edge = scores.new_full((count, 2), _NEVER)
     history = [functions.cat([edge, scores], 1)]
     for step in range(steps):
-        moved = call(log_add3, *_neighbours(history[-1], barred))
+        moved = call(log_add3, *_neighbours(history[-1], skip_penalty))
         scores = (moved + emitted.select(0, step)).clamp_min(_NEVER)
         history.append(functions.cat([edge, scores], 1))
     return functions.stack(history)

@@ -52,7 +52,7 @@ def _row_numbers(count: int) -> Any:
     return numbers
 
 
-def _picked(x: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, Any, Any] | None:
+def _gather_targets(x: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, Any, Any] | None:
     """Return indices, factors (None if all are 1) and their sum for a matrix, or None to use the general closure."""
     if x.ndim != 2 or target.ndim != 1 or not 0 < x.shape[0] == target.shape[0] or target.dtype != np.int64:
         return None
@@ -72,7 +72,7 @@ def _picked(x: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, A
     return index, factor, total
 
 
-def _fits(state: DeviceState, x: Any, labels: Any, weight: Any, ignore_index: int) -> bool:
+def _can_use_kernel(state: DeviceState, x: Any, labels: Any, weight: Any, ignore_index: int) -> bool:
     """Whether kernels can compute the loss: the matrix is small, nothing is converted, and all labels are valid."""
     if x.ndim != 2 or labels.ndim != 1 or not 0 < x.shape[0] == labels.shape[0] or not 0 < x.size < _MANY or (
             labels.dtype != np.int64 or not labels.flags.c_contiguous or type(ignore_index) is not int):
@@ -100,13 +100,13 @@ def _loss_host_path(key: int, state: DeviceState, next_path: Callable[..., Any])
 
     def direct_loss(input: Any, target: Any, weight: Any, scores: bool, ignore_index: int, reduction: str) -> Any:
         x, labels = input._array, target._array
-        if launched and _fits(state, x, labels, weight, ignore_index):
+        if launched and _can_use_kernel(state, x, labels, weight, ignore_index):
             form = Form(dtype, weight is not None, reduction)
             values = log_softmax_rows.below(out)(input, 1)._array if scores else x
             return wrap(class_terms(
                 state, form, values, labels, None if weight is None else weight._array, ignore_index), out)
         try:
-            found = _picked(x, labels, weight, ignore_index)
+            found = _gather_targets(x, labels, weight, ignore_index)
             if found is None:
                 return next_path(input, target, weight, scores, ignore_index, reduction)
             index, factor, total = found
@@ -133,13 +133,13 @@ def _backward_host_path(key: int, state: DeviceState, next_path: Callable[..., A
     def direct_backward(upstream: Any, input: Any, target: Any, weight: Any, scores: bool, ignore_index: int,
                         reduction: str) -> Any:
         x, labels, scale = input._array, target._array, upstream._array
-        if launched and _fits(state, x, labels, weight, ignore_index):
+        if launched and _can_use_kernel(state, x, labels, weight, ignore_index):
             form = Form(dtype, weight is not None, reduction)
             shares = softmax_rows.below(out)(input, 1)._array if scores else None
             return wrap(class_gradient(state, form, scale, shares, x.shape, labels, (
                 None if weight is None else weight._array), ignore_index), out)
         try:
-            found = _picked(x, labels, weight, ignore_index)
+            found = _gather_targets(x, labels, weight, ignore_index)
             if found is None:
                 return next_path(upstream, input, target, weight, scores, ignore_index, reduction)
             index, factor, total = found

@@ -48,7 +48,7 @@ from .normalization import (
 from .row_norms import normalize_sums
 
 
-def _updated(running: Any, value: Any, momentum: float, factor: float = 1.0) -> None:
+def _update_statistic(running: Any, value: Any, momentum: float, factor: float = 1.0) -> None:
     """Move a running statistic towards ``factor`` times a new value with as many elements, in place."""
     if running is not None:
         running, value = running.detach(), value.detach().reshape(-1)
@@ -60,8 +60,10 @@ def _updated(running: Any, value: Any, momentum: float, factor: float = 1.0) -> 
 _MOVING: Final = {dtype: ("running_statistics", dtype) for dtype in dtypes.ALL}
 
 
-def _moved(running: tuple[Any, Any], values: tuple[Any, Any], momentum: float, factor: float) -> bool:
-    """Move running mean and variance like ``_updated``, in one launch; return False if the tensors prevent it."""
+def _move_statistics(running: tuple[Any, Any], values: tuple[Any, Any], momentum: float, factor: float) -> bool:
+    """Move running mean and variance like ``_update_statistic``, in one launch; return False if the tensors prevent
+    it.
+    """
     (mean, var), key = running, running[0]._key
     arrays = mean._array, var._array
     dtype = DTYPE_OF.get(key & DTYPE_MASK)
@@ -128,7 +130,7 @@ def _batch_form(shape: tuple[int, ...]) -> tuple[Form, float]:
     return (None, (-rank, *range(2 - rank, 0)), (shape[1], *[1] * (rank - 2))), count / max(count - 1, 1)
 
 
-def _of_batch(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float,
+def _normalize_batch(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float,
               eps: float) -> tuple[Any, Any, Any]:
     """Normalise a batch by its own statistics, which keep all dimensions, and update the running statistics."""
     form, factor = _batch_form(input._array.shape)
@@ -136,10 +138,11 @@ def _of_batch(input: Any, weight: Any, bias: Any, running_mean: Any, running_var
         result, mean, var = normalized_parts(input, form, weight, bias, eps)
         if not input._array.size:  # no elements, no statistics
             return result, mean, var
-        if running_mean is None or running_var is None or not _moved((running_mean, running_var), (mean, var), momentum,
+        if running_mean is None or running_var is None or not _move_statistics((running_mean, running_var), (mean,
+                var), momentum,
                                                                      factor):
-            _updated(running_mean, mean, momentum)
-            _updated(running_var, var, momentum, factor)
+            _update_statistic(running_mean, mean, momentum)
+            _update_statistic(running_var, var, momentum, factor)
     return result, mean, var
 
 
@@ -152,11 +155,11 @@ def _checked(input: Any, weight: Any, bias: Any, running_mean: Any, running_var:
     check_dtypes("batch_norm", input, weight, bias)
     check_running("batch_norm", training, running_mean, running_var)
     if training:
-        return _of_batch(input, weight, bias, running_mean, running_var, momentum, eps)
-    return _of_earlier("batch_norm", input, weight, bias, running_mean, running_var, eps), None, None
+        return _normalize_batch(input, weight, bias, running_mean, running_var, momentum, eps)
+    return _normalize_running("batch_norm", input, weight, bias, running_mean, running_var, eps), None, None
 
 
-def _of_earlier(operator: str, input: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> Any:
+def _normalize_running(operator: str, input: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> Any:
     with blame(operator):
         return call(COMPOSITES["normalize_known"], input, weight, bias, mean, var, eps)
 
@@ -215,7 +218,7 @@ def _known_at_once(state: DeviceState, values: Sequence[Any], eps: float) -> Any
     return wrap(out, state.key | dtype_bit(dtype))
 
 
-def _cut_off(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+def _detach_inputs(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     """Run unrecorded by detaching the operands, which costs less than a mode that every operator inside would check."""
     if key & AUTOGRAD:
         return None
@@ -236,7 +239,7 @@ def _cut_off(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Cal
 
 
 @composite("normalize_known(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, float eps) -> Tensor",
-           method=False, function=False, host_path=_cut_off, replayable=True, derivative=Derivative(
+           method=False, function=False, host_path=_detach_inputs, replayable=True, derivative=Derivative(
                lambda grad, input, weight, mean, var, eps, wanted: _known_gradients(
                    grad, input, weight, mean, var, eps, wanted)))
 def normalize_known(input: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> Any:
@@ -309,8 +312,8 @@ def batch_norm_update_stats(input: Any, running_mean: Any, running_var: Any, mom
                          "leave out empty batches")
     dims = (0, *range(2, input.ndim))
     mean, var = input.mean(dims), input.var(dims, correction=0)
-    _updated(running_mean, mean, momentum)
-    _updated(running_var, var, momentum, _batch_form(input._array.shape)[1])
+    _update_statistic(running_mean, mean, momentum)
+    _update_statistic(running_var, var, momentum, _batch_form(input._array.shape)[1])
     return mean, var
 
 
@@ -343,7 +346,7 @@ def instance_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running
     check_dtypes("instance_norm", input, weight, bias)
     check_running("instance_norm", use_input_stats, running_mean, running_var)
     if not use_input_stats:
-        return _of_earlier("instance_norm", input, weight, bias, running_mean, running_var, eps)
+        return _normalize_running("instance_norm", input, weight, bias, running_mean, running_var, eps)
     shape = tuple(input.shape)
     count = math.prod(shape[2:])
     rows = input.reshape(shape[0], shape[1], count)
@@ -351,7 +354,7 @@ def instance_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running
         scale, shift = (None if x is None else x.unsqueeze(1) for x in (weight, bias))
         result, mean, var = normalized(rows, (-1,), scale, shift, eps)
         if running_mean is not None:
-            _updated(running_mean, mean.detach().mean((0, 2)), momentum)
+            _update_statistic(running_mean, mean.detach().mean((0, 2)), momentum)
         if running_var is not None:
-            _updated(running_var, var.detach().mean((0, 2)), momentum, count / max(count - 1, 1))
+            _update_statistic(running_var, var.detach().mean((0, 2)), momentum, count / max(count - 1, 1))
         return result.reshape(shape)

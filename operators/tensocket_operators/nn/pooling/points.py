@@ -16,7 +16,7 @@ from tensocket_core.tensor import wrap
 
 from ...kinds.composite import composite
 from ...kinds.programs import processors_only
-from .points_kernel_cpu import Kind, on_points
+from .points_kernel_cpu import Kind, run_point_kernel
 
 
 def _direct(kind: Kind) -> Any:
@@ -39,7 +39,7 @@ def _direct(kind: Kind) -> Any:
             if (tuple(first.shape), tuple(second.shape)) != needed:
                 return next_path(first, second, index, size)
             arrays = [x.contiguous()._array for x in (first, second, index)]
-            made = on_points(state, kind, shape, arrays, dtype, (batch, channels, size, points))
+            made = run_point_kernel(state, kind, shape, arrays, dtype, (batch, channels, size, points))
             return wrap(made, state.key | dtype_bit(dtype))
 
         return private("grid_sample", host_path)
@@ -56,15 +56,15 @@ def _elements(flat: Any, index: Any) -> Any:
 
 @composite("point_slopes(Tensor grad, Tensor flat, Tensor index, int size) -> Tensor", method=False, function=False,
            host_path=_direct("slopes"))
-def point_slopes(grad: Any, flat: Any, index: Any, size: int) -> Any:
-    """Return the gradients of the weights of ``read_points``."""
+def point_weight_gradients(grad: Any, flat: Any, index: Any, size: int) -> Any:
+    """Return the gradients of the weights of ``gather_points``."""
     return functions.stack([(_elements(flat, index.select(1, k)) * grad).sum(1) for k in range(index.shape[1])], 1)
 
 
 @composite("place_points(Tensor grad, Tensor weights, Tensor index, int size) -> Tensor", method=False, function=False,
            host_path=_direct("place"))
-def place_points(grad: Any, weights: Any, index: Any, size: int) -> Any:
-    """Return the gradients of the elements of ``read_points``, [B, C, size]."""
+def scatter_points(grad: Any, weights: Any, index: Any, size: int) -> Any:
+    """Return the gradients of the elements of ``gather_points``, [B, C, size]."""
     total = grad.new_zeros((*grad.shape[:2], size))
     for k in range(index.shape[1]):
         places = index.select(1, k).unsqueeze(1)
@@ -78,7 +78,7 @@ def place_points(grad: Any, weights: Any, index: Any, size: int) -> Any:
     host_path=_direct("read"), derivative=Derivative(
         flat=lambda grad, weights, index, size: call(COMPOSITES["place_points"], grad, weights, index, size),
         weights=lambda grad, flat, index, size: call(COMPOSITES["point_slopes"], grad, flat, index, size)))
-def read_points(flat: Any, weights: Any, index: Any, size: int) -> Any:
+def gather_points(flat: Any, weights: Any, index: Any, size: int) -> Any:
     """Return the weighted sums of the elements at the positions of each point.
 
     Args:

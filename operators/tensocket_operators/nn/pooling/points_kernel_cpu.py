@@ -36,12 +36,13 @@ Kind = Literal["read", "place", "slopes"]
 
 
 def point_nest(kind: Kind, dtype: DType, count: int) -> Program:
-    """Return the program of ``on_points``; buffers are the result, its operands, and int64 positions, -1 for none.
+    """Return the program of ``run_point_kernel``; buffers are the result, its operands, and int64 positions, -1 for
+    none.
 
     Sizes are those of the batch, channels, elements of a channel and points.
 
     Args:
-        kind: One of the three kinds of ``on_points``.
+        kind: One of the three kinds of ``run_point_kernel``.
         dtype: Element type of the result and the operands.
         count: Positions of each point.
     """
@@ -132,7 +133,7 @@ class _Points:
         ]
 
 
-def on_points(state: DeviceState, kind: Kind, shape: tuple[int, ...], operands: Sequence[Any], dtype: DType,
+def run_point_kernel(state: DeviceState, kind: Kind, shape: tuple[int, ...], operands: Sequence[Any], dtype: DType,
               sizes: Sequence[int]) -> Any:
     """Return a new array on a processor: the sums at points, or the gradient of their elements or weights.
 

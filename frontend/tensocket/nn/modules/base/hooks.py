@@ -51,7 +51,7 @@ def add_hook(
     return handle
 
 
-def one_kind(known: bool | None, wanted: bool) -> bool:
+def check_backward_hook_kind(known: bool | None, wanted: bool) -> bool:
     """Return the kind of backward hooks; a module has only one.
 
     Raises:
@@ -99,7 +99,7 @@ def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
     Raises:
         AutogradError: Regular backward hooks are registered for all modules.
     """
-    _GLOBAL_KIND[0] = one_kind(_GLOBAL_KIND[0] if GLOBAL_BACKWARD else None, True)
+    _GLOBAL_KIND[0] = check_backward_hook_kind(_GLOBAL_KIND[0] if GLOBAL_BACKWARD else None, True)
     return _add_global(GLOBAL_BACKWARD, hook)
 
 
@@ -111,7 +111,7 @@ def register_module_backward_hook(hook: Hook) -> RemovableHandle:
     Raises:
         AutogradError: Full backward hooks are registered for all modules.
     """
-    _GLOBAL_KIND[0] = one_kind(_GLOBAL_KIND[0] if GLOBAL_BACKWARD else None, False)
+    _GLOBAL_KIND[0] = check_backward_hook_kind(_GLOBAL_KIND[0] if GLOBAL_BACKWARD else None, False)
     return _add_global(GLOBAL_BACKWARD, hook)
 
 
@@ -230,13 +230,13 @@ def _watch_last_operator(module: Module, hooks: list[Hook], args: tuple[Any, ...
     if result.grad_fn is not None:
         for hook in hooks:
             result.grad_fn.register_hook(lambda inputs, outputs, hook=hook: hook(module, inputs, outputs))
-        unseen = _unseen(args, whole if isinstance(whole, tuple) else (whole,), result.grad_fn)
+        unseen = _find_missed_gradients(args, whole if isinstance(whole, tuple) else (whole,), result.grad_fn)
         if unseen:
             warnings.warn(f"Using {unseen} Please use register_full_backward_hook to get the documented behavior.",
                           FutureWarning, stacklevel=6)
 
 
-def _unseen(args: tuple[Any, ...], results: tuple[Any, ...], last: Any) -> str:
+def _find_missed_gradients(args: tuple[Any, ...], results: tuple[Any, ...], last: Any) -> str:
     """Return the gradients of a module's call that a regular backward hook misses; empty if it gets all of them."""
     if not all(isinstance(value, Tensor) for value in results):
         return ("non-full backward hooks on a Module that does not return a single Tensor or a tuple of Tensors is "
