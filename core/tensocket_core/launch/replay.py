@@ -144,7 +144,7 @@ class _Recordings:
 
 
 def _find_recordings(layouts: dict[Any, _Recordings], key: Any, same: dict[int, Any]) -> _Recordings:
-    """Return the recordings for a shape and identical arguments; of equal arguments, the first are found by equality."""
+    """Return the recordings for a shape and identical arguments; equality finds the first of several equal ones."""
     exact = key[0], frozen(tuple(same.values()))
     found = layouts.get(exact)
     if found is None:
