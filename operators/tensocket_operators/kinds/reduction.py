@@ -211,7 +211,7 @@ class Reduction(LadderOperator):
         return result.to(source) if self.result == "bool" and source is dtypes.uint8 else result
 
     def _converts(self, state: DeviceState, source: DType, array: Any, compute: DType) -> bool:
-        """Whether the generated kernel converts elements as it reads them; for wider floats, sums would not be wider."""
+        """Whether the generated kernel converts elements as it reads them; it does not widen floats for ``dtype=``."""
         runtime = state.runtime
         if runtime.target is None or compute.kind == "complex" or not (
                 source.category < 2 or (compute is dtypes.bool_ and source.kind == "float" and source not in FLOAT8)):
