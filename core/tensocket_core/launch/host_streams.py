@@ -55,7 +55,7 @@ class _Queueing:
             wait_for_queue()
             return NotImplemented
         if not isinstance(func, Operator) and not given:
-            with on_default_streams():  # a factory writes to memory of its own
+            with on_default_streams():  # a factory writes to new memory
                 return func(*args, **kwargs)
         if isinstance(func, Operator) and func.kind == "view":
             return func(*args, **kwargs)

@@ -70,7 +70,7 @@ def replayed(state: DeviceState, tensor_positions: Sequence[int], count: int, ru
             found = layouts.get(key)
             if found is None or not found.takes(args):
                 found = _find_recordings(layouts, key, {k: args[k] for k in others})
-        except (TypeError, IndexError, AttributeError):  # a list among the arguments, or one that is left out
+        except (TypeError, IndexError, AttributeError):  # a list among the arguments, or a missing argument
             return run(*args)
         if found.newest is not _decline:
             result = found.newest(*found.with_same_objects(args))

@@ -246,7 +246,7 @@ class Pointwise(LadderOperator):
             return host_paths.unary(kernel, key, call.zero_dim, next_path)
         if not call.number:
             return host_paths.binary(kernel, key, call.zero_dim, next_path)
-        if arithmetic_dtype(dtype) is not dtype:  # a narrow float and a number meet in float32; the result is rounded
+        if arithmetic_dtype(dtype) is not dtype:  # narrow floats and numbers compute in float32; the result is rounded
             kernel = host_kernels.rounding(kernel, DTYPE_OF[key & DTYPE_MASK])
         return host_paths.number(kernel, key, dtype, self.converter(dtype), call.zero_dim, next_path)
 

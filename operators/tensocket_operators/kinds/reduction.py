@@ -58,7 +58,7 @@ class Reduction(LadderOperator):
         compute: ``same``: the input's dtype. ``sum``: int64 for integers and bools. ``float``: floats only. ``bool``:
             converted to bool first.
         result: Dtype of the result: ``same`` as computed, ``bool`` or ``int64``.
-        wide: Whether accumulators are as wide as the device's profile says.
+        wide: Whether accumulators have the wider dtype that the device's profile names.
         empty: Whether the fold of no elements has a value.
         complex: Whether it folds complex numbers.
         decompose: ``(input, dim, keepdim) -> tensor`` over public operators, for backends without a kernel for it.

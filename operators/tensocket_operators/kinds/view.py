@@ -189,7 +189,7 @@ def _noted(record: Callable[..., Any]) -> Callable[..., Any]:
             return view
         record_view(view)
         fixed = args[0]._fixed_view
-        if view._fixed_view is not fixed:  # below a dispatch mode, nothing was recorded
+        if view._fixed_view is not fixed:  # below a dispatch mode, autograd has recorded nothing
             view._fixed_view = fixed
         return view
 
