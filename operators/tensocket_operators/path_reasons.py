@@ -1,4 +1,4 @@
-"""Reasons for which a path of the ladder does not serve a call, for ``explain``."""
+"""Reasons why a path of the ladder does not serve a call, for ``explain``."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class PathReasons:
     """The reasons of one path.
 
     Attributes:
-        absent: ``absent(operator, call)`` says why there is no closure for a key.
-        refused: ``refused(operator, call, args)`` says why the closure handed a call on.
+        absent: ``absent(operator, call)`` returns the reason why the path has no closure for a key.
+        refused: ``refused(operator, call, args)`` returns the reason why the closure handed a call on.
     """
 
     absent: Callable[[LadderOperator, Signature], str]

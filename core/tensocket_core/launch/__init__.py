@@ -1,1 +1,1 @@
-"""How operators run on arrays: direct kernels, generated programs, primitives."""
+"""Execution of operators on arrays: direct kernels, generated programs, primitives."""

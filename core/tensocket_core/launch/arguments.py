@@ -1,7 +1,7 @@
-"""When two arguments that are no tensors are the same: caches by arguments ask here, because ``==`` says too much.
+"""Identity of non-tensor arguments, for caches that are keyed by arguments; ``==`` is too coarse for them.
 
-``0.0 == -0.0``, ``1 == 1.0 == True`` and ``1 == 1 - 0j``, but operators tell them apart; NaN is not equal to itself,
-but the same argument.
+``0.0 == -0.0``, ``1 == 1.0 == True`` and ``1 == 1 - 0j``, but operators distinguish them; NaN is not equal to itself,
+but it is the same argument.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _DOUBLE: Final = struct.Struct("=d").pack
 
 
 def identical(x: Any, y: Any) -> bool:
-    """Whether no operator can tell two arguments apart: they have one type, and numbers have the same bits."""
+    """Whether no operator can tell two arguments apart: they have the same type, and numbers have the same bits."""
     return x is y or (type(x) is type(y) and frozen(x) == frozen(y))
 
 
 def frozen(value: Any) -> Hashable:
-    """A key that equals those of identical arguments only.
+    """Return a key that is equal only to keys of identical arguments.
 
     Raises:
-        TypeError: The value is a list, a dict or something else that changes.
+        TypeError: The value is a list, a dict or another mutable object.
     """
     if isinstance(value, tuple):
         return (type(value), *map(frozen, value))

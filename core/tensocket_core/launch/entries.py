@@ -1,11 +1,10 @@
 """Entries: kernels as built-in functions, on devices that compile them from the program that serves large arrays.
 
-An operator that NumPy and kernels round alike starts with NumPy and gets its entry when it is called often; compiling
-at once would cost more than most programs win. Functions that NumPy rounds differently have their entry from the first
-call that is small enough for it, and a generated kernel serves all other calls: a result depends neither on how often
-something was called before nor on sizes and strides.
-``TENSOCKET_NATIVE=0`` turns all of this off: the Python paths, which are the reference for these entries, serve
-everything.
+If NumPy and kernels round an operator alike, it starts with NumPy and gets its entry once it is called often; compiling
+at once would cost more than most programs gain. If NumPy rounds differently, the operator gets its entry at the first
+call that is small enough, and a generated kernel serves all other calls: a result depends neither on the number of
+earlier calls nor on sizes and strides.
+``TENSOCKET_NATIVE=0`` turns entries off: the Python paths, which are their reference, serve all calls.
 """
 
 from __future__ import annotations
@@ -36,23 +35,23 @@ if TYPE_CHECKING:
 ENABLED: Final = os.environ.get("TENSOCKET_NATIVE", "1") not in ("", "0")
 #: Calls after which compiling has paid for itself within a factor of two, at about 0.15 microseconds a call.
 _CALLS: Final = 8192
-#: Operators that every correct implementation rounds alike.
+#: Operators whose rounding is the same in every correct implementation.
 _EXACT: Final = frozenset({
     "add", "sub", "mul", "div", "neg", "abs", "maximum", "minimum", "relu", "sqrt", "square", "reciprocal", "where",
     "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not", "bitwise_and",
     "bitwise_or", "bitwise_xor", "bitwise_not", "floor", "ceil", "trunc", "sign", "copysign", "signbit",
     "relu_backward"})
-#: Those that NumPy computes as kernels do on complex numbers; its products use fused instructions.
+#: Operators that NumPy computes as kernels do on complex numbers; NumPy's products use fused instructions.
 _EXACT_COMPLEX: Final = frozenset({
     "add", "sub", "neg", "where", "eq", "ne", "logical_and", "logical_or", "logical_xor", "logical_not",
     "conj_physical"})
-#: Slots of a new tensor that hold nothing.
+#: Slots of a new tensor that are None.
 _EMPTY: Final = ("_grad", "_grad_fn", "_version_counter", "_base")
 _SERVED: Final = frozenset({
     dtypes.bool_, dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64})
 
 
-#: What entries of pointwise operators know: these only copy words, and leave elements to the kernel.
+#: Dtypes that entries of pointwise operators serve: the entries only copy words, and the kernel computes elements.
 _POINTWISE: Final = _SERVED | {dtypes.float16, dtypes.bfloat16, dtypes.complex64, dtypes.complex128}
 
 _OF_DEVICE: Final = DEVICE_MASK | DTYPE_MASK
@@ -63,14 +62,14 @@ Build = Callable[[], EntryPlan]
 
 @dataclass(frozen=True, slots=True)
 class EntrySpec:
-    """What the entry of an operator is compiled from.
+    """The description from which an operator's entry is compiled.
 
     Attributes:
-        variant: Tells it from other entries of the operator with the same result.
+        variant: Distinguishes it from other entries of the operator with the same result.
         result_key: Key of the result, without ``DIM0``.
         build: Makes the plan, with an unscheduled program and without a wrapper.
-        limit: Elements up to which it serves, where that is less than the plan's limit.
-        counted: Whether it is compiled after many calls only: the next path computes the same bits.
+        limit: Elements up to which it serves calls, if that is less than the plan's limit.
+        counted: Whether it is compiled only after many calls: the next path computes the same bits.
     """
 
     variant: tuple[Any, ...]
@@ -82,14 +81,14 @@ class EntrySpec:
 
 def build_entry(operator: Operator, key: int, state: DeviceState, spec: EntrySpec, next_path: Closure
                 ) -> Closure | None:
-    """Return the entry of a spec if it is there, or a closure that compiles it in time; None without entries.
+    """Return the entry of a spec if it is compiled, or a closure that compiles it later; None without entries.
 
     Args:
-        operator: Whose entry it is.
+        operator: The entry's operator.
         key: The dispatch key whose closure it becomes.
         state: The device.
-        spec: What it is compiled from.
-        next_path: Serves the calls that do not fit.
+        spec: The description from which it is compiled.
+        next_path: Serves the calls that the entry declines.
     """
     if not ENABLED or state.runtime.target is None:
         return None
@@ -112,21 +111,21 @@ def build_entry(operator: Operator, key: int, state: DeviceState, spec: EntrySpe
 
 
 def wrapper_layout(key: int) -> WrapperLayout:
-    """Return the layout of new tensors with a key, given without ``DIM0``."""
+    """Return the layout of new tensors with this key, which is given without ``DIM0``."""
     return WrapperLayout(Tensor, "_array", (("_key", key, key | DIM0), *((name, None, None) for name in _EMPTY)),
                          "_version_counter")
 
 
 def build_product(operator: str, state: DeviceState, dtype: DType, key: int, next_path: Closure, *,
                   affine: bool = False) -> Closure:
-    """Return an entry for small products of two matrices (``affine``: and a bias), or ``next_path`` without one.
+    """Return an entry for small products of two matrices (``affine``: plus a bias), or ``next_path`` without one.
 
     Args:
         operator: Name of the operator whose closure it is.
         state: The device.
         dtype: Dtype of operands and result.
         key: The result's key.
-        next_path: Serves the calls that do not fit.
+        next_path: Serves the calls that the entry declines.
         affine: See ``ProductPlan``.
     """
     if not ENABLED or state.runtime.target is None:
@@ -136,7 +135,7 @@ def build_product(operator: str, state: DeviceState, dtype: DType, key: int, nex
         plan = ProductPlan(dtype, wrapper_layout(key), affine)
         try:
             return state.runtime.compile_plan(plan, next_path) or next_path
-        except KernelError:  # the reference serves as well
+        except KernelError:  # the next path is the reference and computes the same
             return next_path
 
     made: Closure = _made_once(state, (operator, dtype, key), compile_product)
@@ -144,11 +143,11 @@ def build_product(operator: str, state: DeviceState, dtype: DType, key: int, nex
 
 
 class ArrayEntry:
-    """An entry on one array, for host paths with arguments of their own; compiled in its first call.
+    """An entry on one array, for host paths that handle their other arguments themselves; compiled in its first call.
 
     Attributes:
-        run: The function at present; those who hold it say so with ``follow``.
-        limit: Elements up to which it serves.
+        run: The current function; a closure that holds it registers with ``follow``.
+        limit: Elements up to which it serves calls.
     """
 
     def __init__(self, run: Closure, limit: int | None) -> None:
@@ -157,12 +156,12 @@ class ArrayEntry:
         self._followers: list[Callable[[Closure], None]] = []
 
     def follow(self, use: Callable[[Closure], None]) -> None:
-        """Call ``use`` with the function now, and again when a better one is there."""
+        """Call ``use`` with the current function, and again when a better one replaces it."""
         use(self.run)
         self._followers.append(use)
 
     def become(self, run: Closure) -> None:
-        """Put a better function in the place of this one."""
+        """Replace this function by a better one."""
         self.run = run
         for use in self._followers:
             use(run)
@@ -171,15 +170,15 @@ class ArrayEntry:
 
 def array_entry(operator: Operator, state: DeviceState, variant: tuple[Any, ...], kernel: Kernel, build: Build,
                 without: Callable[[], Kernel]) -> ArrayEntry:
-    """Return the entry on arrays of an operator that has its entry from the first call on.
+    """Return the entry on arrays of an operator that gets its entry at the first call.
 
     Args:
-        operator: Whose kernel it is.
+        operator: The kernel's operator.
         state: The device.
-        variant: Tells this kernel from others of the operator.
-        kernel: ``kernel(x)``; serves the calls that do not fit.
+        variant: Distinguishes this kernel from others of the operator.
+        kernel: ``kernel(x)``; serves the calls that the entry declines.
         build: Makes the plan, with an unscheduled program; its limit becomes the entry's.
-        without: Makes the kernel that serves where there is no entry.
+        without: Makes the kernel that serves all calls if there is no entry.
     """
     name = (operator.name, *variant)
     known: Kernel | None = state.native_entries.get(name)
@@ -203,7 +202,7 @@ def array_entry(operator: Operator, state: DeviceState, variant: tuple[Any, ...]
 
 
 def _made_once(state: DeviceState, name: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-    """Return the compiled function called ``name``; threads that need it at once make it once."""
+    """Return the compiled function called ``name``; it is made once, even if several threads need it at once."""
     found = state.native_entries.get(name)
     if found is None:
         with _LOCK:
@@ -214,17 +213,17 @@ def _made_once(state: DeviceState, name: tuple[Any, ...], make: Callable[[], Any
 
 
 def exact(operator: str, compute: DType = dtypes.float32) -> bool:
-    """Whether every correct implementation of an operator rounds alike."""
+    """Whether every correct implementation of an operator rounds its results alike."""
     return operator in (_EXACT_COMPLEX if compute.kind == "complex" else _EXACT)
 
 
 def served(*kinds: DType, pointwise: bool = False) -> bool:
-    """Whether native entries know these dtypes; those of pointwise operators know more."""
+    """Whether native entries serve these dtypes; entries of pointwise operators serve more."""
     return (_POINTWISE if pointwise else _SERVED).issuperset(kinds)
 
 
 def _counted(operator: Operator, key: int, next_path: Closure, specialise: Callable[[], Closure]) -> Closure:
-    """Return ``next_path``, until it was called often enough for the entry to pay."""
+    """Return a closure that runs ``next_path`` until it has been called often enough for the entry to pay."""
     left, run = _CALLS, next_path
 
     def counted(*args: Any) -> Any:
@@ -240,7 +239,7 @@ def _counted(operator: Operator, key: int, next_path: Closure, specialise: Calla
 
 def _when_small(operator: Operator, key: int, next_path: Closure, build: Build,
                 specialise: Callable[[Build], Closure]) -> Closure:
-    """Return ``next_path``, until a call comes that the entry would serve."""
+    """Return a closure that runs ``next_path`` until the first call that the entry can serve."""
     plan: EntryPlan | None = None
     run: Closure | None = None
 
@@ -259,7 +258,7 @@ def _when_small(operator: Operator, key: int, next_path: Closure, build: Build,
 
 
 def _replace(operator: Operator, key: int, closure: Closure, better: Closure) -> None:
-    """Put a better closure in the place of another one; closures of layers above that hold it are built anew."""
+    """Replace a closure by a better one, and drop the closures of layers above that hold it; they are rebuilt."""
     for item in (operator, *[composite for composite in list(COMPOSITES.values()) if composite.host_path is not None]):
         table = item.table
         for place, known in list(table.items()):
@@ -272,10 +271,10 @@ def _replace(operator: Operator, key: int, closure: Closure, better: Closure) ->
 def _compiled(state: DeviceState, plan: EntryPlan, next_path: Closure) -> Closure | None:
     target = state.runtime.target
     assert target is not None
-    # Rows are short, but all of an array may be long.
+    # Rows are short, but a whole array may be long.
     strategy = Strategy.GROUP if plan.shape == "scalar" else Strategy.SMALL
     try:
         return state.runtime.compile_plan(replace(plan, program=scheduled(plan.program, target, strategy)), next_path)
-    except KernelError as error:  # the reference serves as well
+    except KernelError as error:  # the next path is the reference and computes the same
         note_failure(state, plan.program, error)
         return None

@@ -1,4 +1,4 @@
-"""New tensors with known elements: one value everywhere, or a copy of host values."""
+"""New tensors with known elements: one value for all elements, or a copy of host values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MANY: Final = 1 << 14
 
 
 def finish(array: Any, dtype: DType, state: DeviceState, requires_grad: bool) -> Any:
-    """A new leaf on a handle."""
+    """Return a new leaf on a handle."""
     tensor = wrap(array, state.key | dtype_bit(dtype))
     if ACTIVE:
         for transform in STATE.transforms:
@@ -37,7 +37,7 @@ def finish(array: Any, dtype: DType, state: DeviceState, requires_grad: bool) ->
 
 
 def fill_array(operator: str, state: DeviceState, out: Any, value: Any, dtype: DType) -> None:
-    """Write one value everywhere."""
+    """Fill an array with one value."""
     check_range(operator, value, dtype)
     if 0 in out.shape:
         return
@@ -54,12 +54,12 @@ def fill_array(operator: str, state: DeviceState, out: Any, value: Any, dtype: D
 def filled(
     operator: str, shape: tuple[int, ...], value: Any, dtype: DType, state: DeviceState, requires_grad: bool = False
 ) -> Any:
-    """A tensor with one value everywhere."""
+    """Return a new tensor filled with one value."""
     out = state.runtime.empty(shape, dtype, state.stream)
     fill_array(operator, state, out, value, dtype)
     return finish(out, dtype, state, requires_grad)
 
 
 def from_values(values: np.ndarray[Any, Any], dtype: DType, state: DeviceState) -> Any:
-    """A tensor with a copy of host values, converted to ``dtype``."""
+    """Return a tensor with a copy of host values, converted to ``dtype``."""
     return wrap(from_host(state, to_dtype(values, dtype), dtype), state.key | dtype_bit(dtype))

@@ -1,4 +1,4 @@
-"""Conversion of host arrays between element types, bits of bfloat16 and float8 included."""
+"""Conversion of host arrays between element types, including the bits of bfloat16 and float8."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tensocket_plugins.kit.host_kernels_math import NUMPY_MATH
 
 
 def float32_of_bfloat16(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Values of bfloat16 bits."""
+    """Return the values of bfloat16 bits as float32."""
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def bfloat16_bits(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Bits of the nearest bfloat16 values, halves to even; NaN stays NaN."""
-    with np.errstate(all="ignore"):  # numbers beyond the range become infinite
+    """Return the bits of the nearest bfloat16 values, with ties to even; NaN stays NaN."""
+    with np.errstate(all="ignore"):  # out-of-range numbers become infinite
         bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
     return (
@@ -27,7 +27,7 @@ def bfloat16_bits(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def native_values(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """Stored elements of ``dtype`` as values that NumPy computes with; wider ones for the types that it lacks."""
+    """Return stored elements of ``dtype`` as values of a NumPy type; a wider one for the types that NumPy lacks."""
     if dtype.native:
         return values
     if dtype is complex32:
@@ -37,7 +37,7 @@ def native_values(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any,
 
 
 def to_dtype(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """NumPy values as the stored bits of ``dtype``. Never warns; out-of-range conversions are unspecified.
+    """Convert NumPy values to the stored bits of ``dtype``. Never warns; out-of-range conversions are unspecified.
 
     Complex values lose their imaginary part, except on the way to bool.
     """

@@ -1,7 +1,7 @@
 """Host kernels: NumPy functions without warnings, and Python numbers as their operands.
 
-Kernels run without NumPy's floating-point warnings, with any settings of the program: a filter of warnings alone would
-stand behind those that the program adds later.
+Kernels run without NumPy's floating-point warnings, whatever the program's settings: a warning filter alone would not
+do, because filters that the program adds later take precedence.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _new = object.__new__
 _Array = np.ndarray
 Closure = Callable[..., Any]
 
-#: What NumPy raises where the general closure decides: shapes that do not fit.
+#: The error that NumPy raises for shapes that do not match; the general closure then decides.
 REFUSED: Final = ValueError
-# The second line of defence, for NumPy calls off the hot paths: a flag belongs to a kernel, not to the user's own code.
+# The second line of defence, for NumPy calls off the hot paths; it covers these modules only, not the user's own code.
 warnings.filterwarnings("ignore", r"(divide by zero|invalid value|overflow|underflow) encountered", RuntimeWarning,
                         r"tensocket_(core|operators|cpu|plugins)\.")
 
-#: Cached 0-d arrays of Python numbers, by dtype; halves the cost of ``a * 2.0``. Zeros (0.0 == -0.0), NaN and
-#: numbers of complex dtypes (1 == 1 - 0j) are not kept. Operators that refuse numbers have caches of their own
+#: Cached 0-d arrays of Python numbers, by dtype; this halves the cost of ``a * 2.0``. Zeros (0.0 == -0.0), NaN and
+#: numbers of complex dtypes (1 == 1 - 0j) are not cached. Operators that refuse numbers have separate caches
 #: (``number_cache``).
 NUMBERS: Final[dict[DType, dict[Any, Any]]] = {dtype: BoundedCache(4096) for dtype in dtypes.ALL}
 _CACHES: Final[dict[Convert, dict[Any, Any]]] = {}
@@ -46,16 +46,16 @@ _QUIET: Final[dict[Kernel, Closure]] = {}
 
 
 def number_array(value: Any, dtype: DType) -> Any:
-    """A Python number as a 0-d array of a NumPy dtype."""
+    """Return a Python number as a 0-d array of a NumPy dtype."""
     return _kept_number(value, dtype, None, NUMBERS[dtype])
 
 
 def number_cache(dtype: DType, convert: Convert) -> tuple[dict[Any, Any], Closure]:
-    """The cache of 0-d arrays of converted numbers, and what makes an array for a number that it lacks.
+    """Return the cache of 0-d arrays of converted numbers, and a function that makes the array of a missing number.
 
     Args:
         dtype: Dtype of the operands.
-        convert: Turns a number into one of the dtype that kernels calculate in; see ``numbers.converter``.
+        convert: Converts a number to the dtype that kernels calculate in; see ``numbers.converter``.
     """
     work, cache = arithmetic_dtype(dtype), _CACHES.setdefault(convert, BoundedCache(4096))
     return cache, lambda value: _kept_number(value, work, convert, cache)
@@ -72,13 +72,13 @@ def _kept_number(value: Any, dtype: DType, convert: Convert | None, cache: dict[
 
 
 def rounding(kernel: Kernel, dtype: DType) -> Kernel:
-    """A kernel of two operands that rounds its result to a dtype of NumPy's."""
+    """Return a kernel of two operands that rounds its result to a NumPy dtype."""
     run, kind = kernel.run, dtype.numpy
     return Kernel(lambda x, y: np.asarray(run(x, y)).astype(kind, copy=False), True, kernel.limit)
 
 
 def quietly(kernel: Kernel) -> Closure:
-    """A direct kernel without NumPy's warnings."""
+    """Return a direct kernel that runs without NumPy's warnings."""
     run = _QUIET.get(kernel)
     if run is None:
         run = _QUIET[kernel] = quiet(kernel.run)
@@ -86,5 +86,5 @@ def quietly(kernel: Kernel) -> Closure:
 
 
 def size_limit(kernel: Kernel | ArrayEntry) -> float:
-    """Elements up to which a kernel is used."""
+    """Return the number of elements up to which a kernel is used."""
     return float("inf") if kernel.limit is None else kernel.limit

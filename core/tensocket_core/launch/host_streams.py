@@ -1,11 +1,11 @@
 """Streams of host-resident devices: whole operators are queued as functions and run on the stream's own thread.
 
-Host kernels are functions on arrays that know of no streams. So, while a thread works on such a stream, the outermost
-dispatch mode is ``_Queueing``: it finds out on ``meta`` what an operator's result looks like, makes the tensor, and
-queues the operator, whose result is then copied there. Shapes and dtypes are checked at once; what fails later is
+Host kernels are functions on arrays and have no notion of streams. While a thread works on such a stream, its outermost
+dispatch mode is therefore ``_Queueing``: it infers the layout of an operator's result on ``meta``, makes the tensor,
+and queues the operator, whose result is then copied into it. Shapes and dtypes are checked at once; later errors are
 raised when the stream is synchronised. Views are made at once. Operators whose result depends on values, and functions
-that are no operators, wait for the queue and run at once. Where no such stream is in use, nothing of this costs
-anything.
+that are not operators, wait for the queue and then run in the calling thread. If no such stream is in use, this module
+costs nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ..meta import META
 from ..strides import reach
 from ..tensor import wrap
 
-#: Kinds of operators that are queued; views are made at once, functions from outside run in the thread that calls them.
+#: Kinds of operators that are queued; views are made at once, and external functions run in the calling thread.
 _QUEUED: Final = frozenset({"pointwise", "reduction", "row", "host", "matmul", "sequence", "custom", "inplace"})
 _LOCK: Final = held_over_forks(threading.Lock(), Rank.LEAVES)
 
@@ -48,14 +48,14 @@ class _Queueing:
 
     def __torch_dispatch__(self, func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (),
                            kwargs: dict[str, Any] | None = None) -> Any:
-        """Queue an operator, or run it at once where that cannot be."""
+        """Queue an operator, or run it at once if it cannot be queued."""
         kwargs = kwargs or {}
         given = list(tensors_in((*args, *kwargs.values())))
         if types:
             wait_for_queue()
             return NotImplemented
         if not isinstance(func, Operator) and not given:
-            with on_default_streams():  # a factory writes to memory of its own
+            with on_default_streams():  # a factory writes to new memory
                 return func(*args, **kwargs)
         if isinstance(func, Operator) and func.kind == "view":
             return func(*args, **kwargs)
@@ -78,7 +78,7 @@ class _Call:
         self.several = self.alias = False
 
     def possible(self) -> bool:
-        """Whether the result is known without values."""
+        """Whether the layout of the result does not depend on values, so that the call can be queued."""
         func, given = self.func, self.given
         if not isinstance(func, Operator) or func.kind not in _QUEUED or func.overrides or not given:
             return False
@@ -92,7 +92,7 @@ class _Call:
         meta = {id(x): _without_data(x) for x in self.given}
         try:
             made = self.func(*_replaced(self.args, meta), **_replaced(self.kwargs, meta))
-        except TensocketError:  # refused, or it needs values: the device itself says which
+        except TensocketError:  # refused, or it needs values: the device itself raises the right error
             return False
         if self.func.kind == "inplace":
             return _same_geometry(meta[id(self.args[0])], self.args[0])
@@ -106,7 +106,7 @@ class _Call:
         return self.alias or not any(shared)
 
     def queue(self) -> Any:
-        """The result, which a queued function fills."""
+        """Queue the call and return its result, which the queued function fills."""
         if self.alias:
             return self.func(*self.args, **self.kwargs)
         state: DeviceState = self.given[0]._device_state
@@ -123,7 +123,7 @@ class _Call:
         return tuple(results) if self.several else results[0]
 
     def _frozen(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments as they are now: memory is shared, geometry and the counts of changes are not."""
+        """Return the arguments as they are now: memory is shared, geometry and version counters are not."""
         cut = {}
         for tensor in self.given:
             cut[id(tensor)] = alias = tensor._cut()
@@ -147,7 +147,7 @@ def _submit(queue: HostQueue, func: Operator, given: tuple[tuple[Any, ...], dict
 
 
 def _replaced(value: Any, by: dict[int, Any]) -> Any:
-    """Arguments with other tensors, also in tuples, lists and dicts."""
+    """Return arguments with their tensors replaced, also inside tuples, lists and dicts."""
     if type(value) in (tuple, list):
         return type(value)([_replaced(item, by) for item in value])
     if type(value) is dict:
@@ -163,7 +163,7 @@ def _empty(state: DeviceState, shape: tuple[int, ...], strides: tuple[int, ...],
 
 
 def _without_data(tensor: Any) -> Any:
-    """A tensor on ``meta`` of the same geometry."""
+    """Return a tensor on ``meta`` with the same geometry."""
     state = open_device(META)
     array = tensor._array
     made = _empty(state, tuple(array.shape), tuple(element_strides(array)), tensor.dtype)
@@ -171,7 +171,7 @@ def _without_data(tensor: Any) -> Any:
 
 
 def _empty_like(state: DeviceState, tensor: Any) -> Any:
-    """A tensor on a device of a meta tensor's geometry."""
+    """Return a new tensor on a device with a meta tensor's geometry."""
     array = tensor._array
     made = _empty(state, tuple(array.shape), tuple(element_strides(array)), tensor.dtype)
     return wrap(made, state.key | dtype_bit(tensor.dtype))
@@ -187,7 +187,7 @@ _MODE: Final = _Queueing()
 
 
 def _switch(used: bool) -> None:
-    """Put the mode below all others, or take it away."""
+    """Put the mode below all others, or remove it."""
     modes = tuple([mode for mode in STATE.dispatch_modes if mode is not _MODE])
     modes = (_MODE, *modes) if used else modes
     if modes != STATE.dispatch_modes:

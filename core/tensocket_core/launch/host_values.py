@@ -19,12 +19,12 @@ from .stream_use import copy_arrays
 
 @tensor_methods
 class HostValues:
-    """Conversions of a tensor to what the host computes with."""
+    """Methods that convert a tensor to NumPy arrays and Python numbers."""
 
     __slots__ = ()
 
     def _host(self: Any) -> np.ndarray[Any, Any]:
-        """The elements as a NumPy array on the host; shares memory on a host-resident device, unless they are lazy."""
+        """Return the elements as a NumPy array; on a host-resident device it shares memory, unless they are lazy."""
         state = self._device_state
         if self._key & LAZY:
             with untransformed():
@@ -40,7 +40,7 @@ class HostValues:
         return host
 
     def _values(self: Any) -> np.ndarray[Any, Any]:
-        """Element values as NumPy has them: dtypes that NumPy lacks are widened to float32, or complex64."""
+        """Return the elements in a NumPy dtype: dtypes that NumPy lacks are widened to float32, or complex64."""
         if self.dtype.native:
             return self._host()  # type: ignore[no-any-return]
         with untransformed():
@@ -48,10 +48,10 @@ class HostValues:
             return values
 
     def item(self: Any) -> Any:
-        """The only element as a Python number.
+        """Return the only element as a Python number.
 
         Raises:
-            ShapeError: The tensor has another number of elements than one.
+            ShapeError: The tensor does not have exactly one element.
         """
         if self._array.size != 1:
             raise ShapeError(
@@ -63,7 +63,7 @@ class HostValues:
         return self._values().item()
 
     def tolist(self: Any) -> Any:
-        """Nested lists of Python numbers."""
+        """Return the elements as nested lists of Python numbers."""
         return self._values().tolist()
 
     def __bool__(self: Any) -> bool:
@@ -86,7 +86,7 @@ class HostValues:
 
 
 def real_number(operator: str, value: Any) -> Any:
-    """A Python number that is no complex one; the real part of a complex one without imaginary part.
+    """Return a real Python number as it is, and the real part of a complex one without imaginary part.
 
     Raises:
         ArgumentError: The imaginary part is not zero.

@@ -1,4 +1,4 @@
-"""What kernels are passed for arrays: complex numbers as pairs of floats, elements that only move as words."""
+"""Handles that kernels receive for arrays: complex numbers as pairs of floats, elements that only move as words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..geometry import on_memory
 
 
 def parts_handle(array: Any, part: DType) -> Any:
-    """An array of elements twice as long as ``part``, as one of ``part`` with a last dimension of 2, on its memory."""
+    """Return a view of an array of elements twice as long as ``part``: dtype ``part``, with a last dimension of 2."""
     if isinstance(array, DeviceArray):
         return DeviceArray(
             array.storage, part, (*array.shape, 2), (*(2 * s for s in array.strides), 1), 2 * array.offset
@@ -22,11 +22,11 @@ def parts_handle(array: Any, part: DType) -> Any:
 
 
 def kernel_handle(array: Any, dtype: DType) -> Any:
-    """What a kernel that computes with elements of ``dtype`` is passed for an array of them."""
+    """Return the handle that a kernel receives which computes with an array's elements of ``dtype``."""
     part = COMPONENT.get(dtype)
     return array if part is None else parts_handle(array, part)
 
 
 def moved_handle(array: Any, dtype: DType) -> Any:
-    """What a kernel that moves elements of ``dtype`` is passed for an array of them."""
+    """Return the handle that a kernel receives which only moves an array's elements of ``dtype``."""
     return parts_handle(array, dtypes.uint64) if dtype is dtypes.complex128 else array

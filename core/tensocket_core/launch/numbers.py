@@ -1,7 +1,7 @@
-"""Python numbers on their way into kernels: which ones a dtype holds, and the dtype that kernels take them in.
+"""Conversion of Python numbers to kernel arguments: the numbers that a dtype holds, and the dtype that kernels expect.
 
-Every way to run an operator, from native entries to primitives, takes its numbers from here, so that none rounds or
-wraps them in a way of its own.
+Every path of an operator, from native entries to primitives, converts its numbers here, so that all of them round and
+wrap alike.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ NUMBER_TYPES: Final = (bool, int, float, complex)
 
 
 def plain_number(value: Any) -> Any:
-    """A number that was given as a tensor of one element as Python's; anything else as it is, or with a gradient."""
+    """Return the Python number of a one-element tensor without gradient, and any other value unchanged."""
     return value.item() if hasattr(value, "_key") and not value.requires_grad else value
 
 
 def as_number(value: Any, dtype: DType) -> Any:
-    """A Python number as an argument of a dtype; integers wrap as in two's complement."""
+    """Convert a Python number to an argument of a dtype; integers wrap as in two's complement."""
     if dtype.kind == "complex":
         return complex(value)
     if type(value) is complex:
@@ -47,7 +47,7 @@ def as_number(value: Any, dtype: DType) -> Any:
 
 @cache
 def number_range(dtype: DType) -> tuple[float, float]:
-    """The smallest and the largest finite number of a dtype, or of the parts of a complex one."""
+    """Return the smallest and the largest finite number of a dtype, or of the parts of a complex one."""
     if dtype.kind in ("int", "uint"):
         highest = (1 << (8 * dtype.itemsize - (dtype.kind == "int"))) - 1
         return (-highest - 1 if dtype.kind == "int" else 0), highest
@@ -57,11 +57,11 @@ def number_range(dtype: DType) -> tuple[float, float]:
 
 
 def check_range(operator: str, value: Any, dtype: DType) -> None:
-    """Refuse what is not a number, and finite numbers that a dtype cannot hold; unsigned integers wrap negatives.
+    """Refuse a value that is not a number, or is finite and beyond the dtype's range; unsigned ints wrap negatives.
 
     Raises:
-        ArgumentTypeError: It is not a number.
-        ArgumentError: It is out of range.
+        ArgumentTypeError: The value is not a number.
+        ArgumentError: The value is out of range.
     """
     if not isinstance(value, (bool, int, float, complex, np.generic)):
         raise ArgumentTypeError(
@@ -82,20 +82,20 @@ def check_range(operator: str, value: Any, dtype: DType) -> None:
 
 
 def rounded(value: Any, dtype: DType) -> Any:
-    """A number of the arithmetic dtype of ``dtype``, as an element of ``dtype`` would be."""
+    """Round a number to ``dtype``, as storing it would, and return it in the arithmetic dtype."""
     return native_values(to_dtype(np.asarray(value), dtype), dtype).item()
 
 
 @cache
 def converter(operator: str, compute: DType, holds: DType | None = None, stored: bool = False) -> Convert:
-    """Return what turns a Python number into a number of the dtype that kernels of ``compute`` calculate in.
+    """Return a function that converts a Python number to the dtype that kernels of ``compute`` calculate in.
 
-    Narrow floats are calculated with in float32, and so are the numbers that they meet: these are not rounded first.
+    Kernels calculate with narrow floats in float32. Numbers among their operands are not rounded first.
 
     Args:
         operator: Name, for errors.
         compute: Dtype of the operands.
-        holds: The dtype that must hold the number; with None, integers wrap, and floats overflow to infinity.
+        holds: The dtype that must hold the number; if None, integers wrap, and floats overflow to infinity.
         stored: Whether the number is rounded to ``compute`` first.
     """
     work = arithmetic_dtype(compute)

@@ -1,8 +1,8 @@
-"""The ladder: all ways in which a call of an operator may run on a device, fastest first.
+"""The ladder: all paths that a call of an operator may take on a device, fastest first.
 
 A path makes a closure for one key: it serves the calls that its guard admits and hands all others to the next path.
-The last one, ``compose``, is the reference: it serves everything and says what is wrong. Kinds of operators say what
-the paths need (an entry's program, a host kernel, whether launches may be replayed, plans); the order is here only.
+The last path, ``compose``, is the reference: it serves every call and raises every error. Kinds of operators supply the
+parts (an entry's program, a host kernel, whether launches may be replayed, plans); only this module orders the paths.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ Closure = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a key settles for all calls with it; decided once, and read by every path.
+    """The facts that a key settles for all its calls; determined once, and read by every path.
 
     Attributes:
         key: The key, without layers.
         state: The device.
-        dtype: Dtype of the operands; None where the operands of each call decide.
-        compute: Dtype that is computed in, where ``dtype`` is known.
-        result: Dtype of the result, where ``dtype`` is known.
+        dtype: Dtype of the operands; None if the operands of each call decide it.
+        compute: Dtype that is computed in, if ``dtype`` is known.
+        result: Dtype of the result, if ``dtype`` is known.
         number: Whether one operand is a Python number.
-        kernel: The host kernel for small arrays, where NumPy rounds as all other paths do.
+        kernel: The host kernel for small arrays, if NumPy rounds as all other paths do.
     """
 
     key: int
@@ -59,16 +59,16 @@ class Signature:
 
 
 class Path(Protocol):
-    """One way to run calls. ``explain`` tells why a path does not serve a call.
+    """A path of the ladder. ``explain`` tells why a path does not serve a call.
 
     Attributes:
-        name: As ``explain`` and ``registrations`` show it.
+        name: Its name in ``explain`` and ``registrations``.
     """
 
     name: str
 
     def build(self, operator: LadderOperator, call: Signature, next_path: Closure) -> Closure | None:
-        """A closure that serves what it can and calls ``next_path`` for the rest; None if it could serve nothing."""
+        """Return a closure that passes the calls it cannot serve to ``next_path``; None if it can serve no call."""
 
 
 class Entry:
@@ -77,28 +77,28 @@ class Entry:
     name = "entry"
 
     def build(self, operator: LadderOperator, call: Signature, next_path: Closure) -> Closure | None:
-        """The entry, or what counts calls until it is worth compiling."""
+        """Return the entry, or a closure that counts calls until it is worth compiling."""
         spec = operator.entry(call)
         return None if spec is None else build_entry(operator, call.key, call.state, spec, next_path)
 
 
 class HostKernel:
-    """One call of NumPy, or of what the vendor registered in its place: small arrays on a host-resident device."""
+    """One call of NumPy or of the vendor's registered kernel: small arrays on a host-resident device."""
 
     name = "host kernel"
 
     def build(self, operator: LadderOperator, call: Signature, next_path: Closure) -> Closure | None:
-        """What the kind makes of its host kernel."""
+        """Return the kind's closure over its host kernel."""
         return operator.host_closure(call, next_path) if call.state.runtime.profile.host_resident else None
 
 
 class Replay:
-    """Launches of an earlier call with the same layouts and arguments, as one call of machine code."""
+    """The launches of an earlier call with the same layouts and arguments, as one call of machine code."""
 
     name = "replay"
 
     def build(self, operator: LadderOperator, call: Signature, next_path: Closure) -> Closure | None:
-        """A closure that records launches and replays them."""
+        """Return a closure that records launches and replays them."""
         if not operator.replays(call):
             return None
         return replayed(call.state, operator.schema.tensors, len(operator.schema.names), next_path)
@@ -110,7 +110,7 @@ class Planned:
     name = "plan"
 
     def build(self, operator: LadderOperator, call: Signature, next_path: Closure) -> Closure | None:
-        """A closure that looks plans up."""
+        """Return a closure that looks plans up."""
         return operator.planned_path(call, next_path)
 
 
@@ -119,16 +119,16 @@ LADDER: Final[tuple[Path, ...]] = (Entry(), HostKernel(), Replay(), Planned())
 
 
 class LadderOperator(Operator):
-    """An operator whose calls take the ladder. A kind implements ``compose`` and what its other paths need."""
+    """An operator whose calls take the ladder. A kind implements ``compose`` and the methods that other paths call."""
 
     paths: tuple[Path, ...] = LADDER
 
     def build(self, key: int, state: DeviceState) -> Closure:
-        """The closure for a key: all paths that can serve its calls, each with the next one behind it."""
+        """Build the closure for a key: all paths that can serve its calls, each with the next one behind it."""
         return self.rungs(key, state)[0][1]
 
     def rungs(self, key: int, state: DeviceState) -> list[tuple[str, Closure]]:
-        """Names and closures of the paths for a key, fastest first."""
+        """Return the names and closures of the paths for a key, fastest first."""
         call = self.signature(key, state)
         found = [("compose", self.compose(call))]
         for path in reversed(self.paths):
@@ -138,7 +138,7 @@ class LadderOperator(Operator):
         return found
 
     def how(self, state: DeviceState, dtype: DType) -> str:
-        """Return the fastest path for operands of a dtype; where that is ``compose``, how it computes."""
+        """Return the name of the fastest path for operands of a dtype; for ``compose``, how it computes."""
         try:
             name = self.rungs(state.key | dtype_bit(dtype), state)[0][0]
         except TensocketError:  # the operator is not defined for the dtype
@@ -146,25 +146,25 @@ class LadderOperator(Operator):
         return super().how(state, dtype) if name == "compose" else name
 
     def signature(self, key: int, state: DeviceState) -> Signature:
-        """What the key settles."""
+        """Return the facts that the key settles."""
         return Signature(key, state)
 
     def compose(self, call: Signature) -> Closure:
-        """The reference: serves every call, and raises what is wrong with it."""
+        """Return the reference closure, which serves every call and raises every error."""
         raise NotImplementedError
 
     def entry(self, call: Signature) -> EntrySpec | None:
-        """What an entry is compiled from; None where there is none."""
+        """Return the spec that an entry is compiled from; None if the operator has none."""
         return None
 
     def host_closure(self, call: Signature, next_path: Closure) -> Closure | None:
-        """The closure over the host kernel; None where there is none."""
+        """Return the closure over the host kernel; None if there is none."""
         return None
 
     def replays(self, call: Signature) -> bool:
-        """Whether calls do nothing but launch kernels."""
+        """Whether calls only launch kernels, so that they can be replayed."""
         return False
 
     def planned_path(self, call: Signature, next_path: Closure) -> Closure | None:
-        """The closure over planned launches; None where there is none."""
+        """Return the closure over planned launches; None if the kind makes no plans."""
         return None

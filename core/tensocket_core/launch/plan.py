@@ -1,7 +1,7 @@
 """Plans: the results and the launch that follow from the layouts of a call's operands.
 
-A kind of operator makes plans from shapes, strides and dtypes alone (``LadderOperator.plan``); running one allocates
-the results, launches the kernel and wraps. ``planned`` is the closure that caches them.
+A kind of operator makes plans from shapes, strides and dtypes alone (``LadderOperator.planned_path``); running one
+allocates the results, launches the kernel and wraps the handles. ``planned`` returns the closure that caches them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .numbers import Convert
 from .stream_use import note_use
 
 Closure = Callable[..., Any]
-#: Plans of one closure, by the layouts of operands and the other arguments; a program has few.
+#: Most plans of one closure, by the layouts of operands and the other arguments; a user's program needs few.
 PLANS: Final = 256
 _REAL: Final = (float, int)
 
@@ -33,7 +33,7 @@ class _Static:
 
 #: The role of other arguments, such as dimensions.
 STATIC: Final = _Static()
-#: What an argument is to a plan: a tensor or a number, which the function converts for the kernel; or ``STATIC``.
+#: The role of an argument in a plan: a tensor or a number, which the function converts for the kernel; or ``STATIC``.
 Role: TypeAlias = Convert | _Static
 
 
@@ -51,7 +51,7 @@ class Result:
         dtype: Its dtype.
         key: Its key; ``DIM0`` is added.
         strides: Its strides in elements; None for row-major ones.
-        view: Shape that is returned, if it is another one.
+        view: Shape of the returned tensor, if it differs.
     """
 
     shape: Shape
@@ -61,7 +61,7 @@ class Result:
     view: Shape | None = None
 
     def make(self, state: DeviceState) -> Any:
-        """Return a handle for it."""
+        """Allocate a handle for it."""
         if self.strides is None:
             return state.runtime.empty(self.shape, self.dtype, state.stream)
         return empty_strided_array(state, self.shape, self.dtype, self.strides)
@@ -74,7 +74,7 @@ class Plan:
     Attributes:
         kernel: The compiled program; its buffers are the results, then the operands.
         scalars: Its scalars, before the numbers of a call.
-        results: Its results; none for a plan that writes to the first operand.
+        results: Its results; empty for a plan that writes to the first operand.
     """
 
     kernel: Executable
@@ -89,7 +89,7 @@ class Plan:
         self.kernel(buffers, (*self.scalars, *numbers) if numbers else self.scalars, stream)
 
     def run(self, state: DeviceState, arrays: Sequence[Any], numbers: tuple[int | float, ...] = ()) -> Any:
-        """Make the results, launch, and return them as tensors, of several a tuple."""
+        """Make the results, launch, and return the result as a tensor, or several results as a tuple."""
         results = self.results
         if len(results) == 1:
             (result,) = results
@@ -107,10 +107,10 @@ def planned(state: DeviceState, roles: Sequence[Role], plan: Callable[..., Plan 
 
     Args:
         state: The device.
-        roles: Of the arguments by position; a call may leave out the last ones.
-        plan: ``plan(args, arrays)`` makes the plan from the arguments and the handles of the tensors among them; None
-            for calls that the next path serves.
-        next_path: Serves these calls, and those with arguments of unexpected types.
+        roles: Roles of the arguments by position; a call may omit the last ones.
+        plan: ``plan(args, arrays)`` makes the plan from the arguments and the handles of the tensors among them; it
+            returns None for calls that the next path serves.
+        next_path: Serves these calls, and calls with arguments of unexpected types.
     """
     plans: BoundedCache[tuple[Any, ...], Plan | None] = BoundedCache(PLANS)
 

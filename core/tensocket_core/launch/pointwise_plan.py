@@ -1,4 +1,4 @@
-"""Generated pointwise kernels: a formula over handles and numbers, as one nest."""
+"""Generated pointwise kernels: a formula over handles and numbers as one nest."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run_generated(state: DeviceState, name: tuple[Any, ...], formula: Callable[.
 
     Args:
         state: The device.
-        name: Operator name first; with the geometry, everything that the kernel's text depends on.
+        name: The operator's name, then everything else that the kernel's text depends on, except the geometry.
         formula: Over one expression per operand.
         operands: Handles or Python numbers, with their element types.
         shape: Shape of the results; operands broadcast to it. Not empty.
@@ -55,16 +55,16 @@ def run_generated(state: DeviceState, name: tuple[Any, ...], formula: Callable[.
 def prepared(state: DeviceState, name: tuple[Any, ...], formula: Callable[..., Any],
              operands: Sequence[tuple[Any, DType]], shape: tuple[int, ...], results: Sequence[tuple[Any, DType]]
              ) -> tuple[Hashable, Callable[[], Program], list[int]]:
-    """What ``run_generated`` launches: the program's key, what builds it, and the scalars before the numbers.
+    """Return the parts of a launch of ``run_generated``: the program's key and builder, the scalars before the numbers.
 
-    They depend on shapes and strides, and not on whose these are.
+    They depend on shapes and strides only, not on the arrays that have them.
     """
     arrays = [(x, dtype) for x, dtype in operands if type(x) not in NUMBER_TYPES]
     flat = all(x.shape == shape and contiguous(x) for x, _ in (*arrays, *results))
     if not flat:
         order = memory_order(shape, [element_strides(results[0][0])])
         if order != sorted(order):
-            # Loops walk through the result's memory in order; what is left of this call is row-major.
+            # Loops walk through the result's memory in order: transposed like this, the result is row-major.
             turned = [[(x if type(x) in NUMBER_TYPES else expand(x, shape).transpose(tuple(order)), dtype)
                        for x, dtype in group] for group in (operands, results)]
             return prepared(state, name, formula, turned[0], turned[1][0][0].shape, turned[1])
@@ -90,10 +90,10 @@ def prepared(state: DeviceState, name: tuple[Any, ...], formula: Callable[..., A
 
 def _known_strides(state: DeviceState, sizes: tuple[int, ...], strides: Sequence[tuple[int, ...]]
                    ) -> Callable[[int], tuple[int | None, bool]]:
-    """By array, what a processor's kernel is told of its strides: ``along`` and ``still`` of its ``Operand``.
+    """Return a function from an array's number to its compile-time strides: ``along`` and ``still`` of ``Operand``.
 
-    Loops over unknown strides are no vector loops. Where the schedule is to transpose, arrays lie along one of two
-    dimensions: the results' last one, and the first other one.
+    Only processors use them: compilers do not vectorise loops over unknown strides. If the schedule transposes, each
+    array has stride 1 along one of two dimensions: the results' last one, and the first other one that is found.
     """
     target, last = state.runtime.target, len(sizes) - 1
     if not strides or target is None or target.kind != "cpu":
@@ -114,6 +114,6 @@ def _nothing(array: int) -> tuple[None, bool]:
 
 
 def _arguments(value: Any, dtype: DType) -> tuple[Any, ...]:
-    """A Python number as scalar arguments: two for a complex one."""
+    """Return a Python number as scalar arguments: two for a complex one."""
     number = as_number(value, dtype)
     return (number.real, number.imag) if dtype.kind == "complex" else (number,)

@@ -22,10 +22,10 @@ from .stream_use import copy_arrays, note_use
 
 
 def primitive(operator: str, state: DeviceState, name: str, dtype: DType) -> Callable[..., Any]:
-    """The kernel of a primitive.
+    """Return the kernel of a primitive.
 
     Raises:
-        UnsupportedOperator: The backend registers none.
+        UnsupportedOperator: The backend does not register one.
     """
     kernel = state.runtime.kernels.find(name, dtype.name, direct=False)
     if kernel is None:
@@ -34,7 +34,7 @@ def primitive(operator: str, state: DeviceState, name: str, dtype: DType) -> Cal
 
 
 def tracked(kernel: Kernel) -> Callable[..., Any]:
-    """A registered kernel that tells the allocator which stream uses its arrays."""
+    """Return a registered kernel that first tells the allocator which stream uses its arrays."""
 
     def run(outs: Sequence[Any], ins: Sequence[Any], scalars: tuple[Any, ...], stream: Stream) -> None:
         note_use((*outs, *ins), stream)
@@ -44,25 +44,25 @@ def tracked(kernel: Kernel) -> Callable[..., Any]:
 
 
 def filled(operator: str, state: DeviceState, shape: tuple[int, ...], value: Any, dtype: DType) -> Any:
-    """An array with one value everywhere, stored once."""
+    """Return an array filled with one value, which is stored once."""
     one = state.runtime.empty((1,) * len(shape), dtype, state.stream)
     primitive(operator, state, "fill", dtype)([one], [], (value,), state.stream)
     return expand(one, shape)
 
 
 class _Evaluator:
-    """Evaluates expressions over arrays; shared sub-expressions once."""
+    """An evaluator of expressions over arrays, which computes shared sub-expressions once."""
 
     def __init__(self, operator: str, state: DeviceState, shape: tuple[int, ...], values: dict[str, Any]) -> None:
         self.operator = operator
         self.state = state
         self.shape = shape
         self.values = values
-        #: By identity; holds the expressions, so that no other one gets the identity.
+        #: Values by the identity of expressions; it holds the expressions, so that no other object gets the identity.
         self.done: dict[int, tuple[Expr, Any]] = {}
 
     def array(self, expr: Expr) -> Any:
-        """The expression's values, of the evaluator's shape (possibly with stride 0)."""
+        """Return the expression's values, of the evaluator's shape (possibly with stride 0)."""
         found = self.done.get(id(expr))
         if found is None:
             found = self.done[id(expr)] = expr, self._compute(expr)
@@ -86,7 +86,7 @@ class _Evaluator:
     # ------------------------------------------------------------------------------------------------ statements
 
     def run(self, statements: Sequence[Stmt], taking_part: Expr | None = None) -> None:
-        """Run statements; variables change only for the elements that take part."""
+        """Run statements; variables change only at elements where ``taking_part`` holds."""
         for s in statements:
             if isinstance(s, For):
                 self._loop(s)
@@ -103,7 +103,7 @@ class _Evaluator:
         self.done.clear()
 
     def _loop(self, s: For) -> None:
-        """Step by step, until no element takes part any more: the device is asked for one number in each step."""
+        """Run a loop step by step until no element takes part; each step reads one number from the device."""
         k = 0
         while True:
             self.values[s.var.name] = filled(self.operator, self.state, self.shape, k, s.var.dtype)
@@ -118,7 +118,7 @@ class _Evaluator:
             k += 1
 
     def _any(self, condition: Expr) -> bool:
-        """Whether a condition holds for an element."""
+        """Whether a condition holds for any element."""
         found = self.state.runtime.empty((), condition.dtype, self.state.stream)
         dims = tuple(range(len(self.shape)))
         primitive(self.operator, self.state, "amax", condition.dtype)(
@@ -130,7 +130,7 @@ class _Evaluator:
 
 def run_formula(operator: str, state: DeviceState, formula: Callable[..., Any], operands: Sequence[tuple[Any, DType]],
                 compute: DType, shape: tuple[int, ...], out: Any, stored: DType, registered: Kernel | None) -> None:
-    """Write a formula's values into ``out``.
+    """Evaluate a formula into ``out``.
 
     Args:
         operator: Name, for errors.
@@ -141,7 +141,7 @@ def run_formula(operator: str, state: DeviceState, formula: Callable[..., Any], 
         shape: Shape of ``out``; operands broadcast to it.
         out: The result's handle.
         stored: Its element type.
-        registered: The backend's own kernel for the operator, used where the result needs no conversion.
+        registered: The backend's own kernel for the operator, used if the result needs no conversion.
     """
     values: dict[str, Any] = {}
     arguments: list[Expr] = []

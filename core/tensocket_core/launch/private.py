@@ -1,8 +1,8 @@
 """Arguments that no other thread can change.
 
 A thread may give a tensor another array (``x.data = y``, ``set_``, ``resize_``) while others compute with it. An
-operator reads sizes and strides of an array, and then passes it to a kernel, which trusts them: both must come from one
-array. So functions that do more than to read ``_array`` once run on tensors of their own, which share the memory.
+operator reads sizes and strides of an array and then passes it to a kernel, which trusts them: both must come from one
+array. Functions that read ``_array`` more than once therefore run on private tensors, which share the memory.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _new = object.__new__
 _LISTS: Final = (list, tuple)
 #: Types of most other arguments.
 _PLAIN: Final = frozenset({int, float, bool, str, type(None)})
-#: The dtypes of handles by the key bit of a tensor's dtype: on hosts, and elsewhere.
+#: The dtypes of host handles by the key bit of a tensor's dtype.
 _ON_HOSTS: Final = {bit: dtype.numpy for bit, dtype in DTYPE_OF.items()}
 
 
 def private(operator: str, run: Callable[..., Any]) -> Callable[..., Any]:
-    """``run(*args)`` on tensors that nobody else knows.
+    """Return a closure that calls ``run(*args)`` with private tensors.
 
     Args:
         operator: Name for errors.
-        run: Called with the same arguments, by position. Tensors are replaced, also those in lists; a result that is an
-            argument is the original one.
+        run: Called with the same arguments, by position. Tensors are replaced, also inside lists; if the result is an
+            argument, the closure returns the original.
     """
     plain = _PLAIN
 
@@ -61,7 +61,7 @@ def _other(operator: str, value: Any) -> Any:
 
 
 def own(operator: str, x: Any) -> Any:
-    """A tensor on the same memory and with the same counter of changes, which no other thread knows.
+    """Return a private tensor on the same memory and with the same version counter.
 
     Raises:
         ArgumentError: Another thread is about to give the tensor an array of another dtype.

@@ -25,8 +25,9 @@ _LOCK: Final = held_over_forks(threading.Lock(), Rank.PROGRAMS)
 
 
 def index_dtype(state: DeviceState, sizes: Sequence[int]) -> DType:
-    """The integer type of index arithmetic: 32 bits where every count in ``sizes`` fits with room for the lanes of a
-    last, partly filled group, and the device prefers it.
+    """Return the integer type of index arithmetic.
+
+    It has 32 bits if the device prefers that and all ``sizes`` fit, with room for the lanes of a partly filled group.
     """
     if state.runtime.profile.host_resident or any(n >= 1 << 30 for n in sizes):
         return dtypes.int64
@@ -41,7 +42,7 @@ def launch(state: DeviceState, key: Hashable, build: Callable[[], Program], stra
         state: The device.
         key: Everything that the program's text depends on, except the strategy.
         build: Makes the unscheduled program.
-        strategy: How the schedule maps it to the device; None for a program that is written for the device's kind.
+        strategy: How the schedule maps it to the device; None for a program that is already scheduled.
         buffers: Array handles in the order of the program's buffers.
         scalars: Numbers in the order of the program's scalars.
 
@@ -54,7 +55,7 @@ def launch(state: DeviceState, key: Hashable, build: Callable[[], Program], stra
 
 
 def program(state: DeviceState, key: Hashable, build: Callable[[], Program], strategy: Strategy | None) -> Any:
-    """The compiled program called ``key``, as ``run(buffers, scalars, stream)``; see ``launch``."""
+    """Return the compiled program called ``key``, as ``run(buffers, scalars, stream)``; see ``launch``."""
     return state.programs.get((key, strategy)) or _compile(state, (key, strategy), build, strategy)
 
 
@@ -84,7 +85,7 @@ def launch_list(state: DeviceState, key: Hashable, build: Callable[[], Program],
 
 
 def compiled(state: DeviceState, key: Hashable, build: Callable[[], Program], strategy: Strategy) -> Any:
-    """The compiled program called ``key``; None where it does not compile, which is recorded."""
+    """Return the compiled program called ``key``; None if it does not compile, and the failure is recorded."""
     with _LOCK:
         run = state.programs.get((key, strategy))
         if run is None:
@@ -117,8 +118,8 @@ def _compile(state: DeviceState, key: Hashable, build: Callable[[], Program], st
 
 
 def note_failure(state: DeviceState, program: Program, error: KernelError) -> None:
-    """Record why a program was not compiled; warn of the first one of a device."""
-    from tensocket_plugins.kit import interpreted  # with the interpreter, which hardly any program needs
+    """Record why a program did not compile; warn at the first failure on a device."""
+    from tensocket_plugins.kit import interpreted  # imports the interpreter, which few processes need
 
     interpreted.note_failure(getattr(state.runtime, "build_stats", None), str(state.device), program, error)
 
@@ -131,7 +132,7 @@ def _interpreted(program: Program, many: bool) -> Any:
 
 
 def scheduled(program: Program, target: Target, strategy: Strategy | None) -> Program:
-    """A nest mapped to a target's limits, verified before and after; without a strategy, it is mapped already."""
+    """Schedule a nest for a target, and verify it before and after; without a strategy, it is already scheduled."""
     verify(program)
     program = decompose(program, target)
     program = name_shared(program if strategy is None else schedule(program, target, strategy))

@@ -1,9 +1,9 @@
 """Replay: the launches of an earlier call on small arrays, repeated by one compiled function.
 
-The launches of an operator follow from dtypes, shapes, strides and the arguments that are not tensors. After a few
-calls with the same ones, the device is asked to record them and to compile the recording (``ReplayPlan``). Operators
-declare that their calls may be replayed: such an operator learns values through ``guard_range`` only, writes to no
-operand, and returns new tensors. Launches for large arrays, and results that NumPy computes, are not recorded.
+The launches of an operator follow from dtypes, shapes, strides and the non-tensor arguments. After a few calls in which
+these are the same, the device records the launches and compiles the recording (``ReplayPlan``). Operators declare that
+their calls may be replayed: such an operator reads values through ``guard_range`` only, does not write to any operand,
+and returns new tensors. Launches for large arrays, and results that NumPy computes, are not recorded.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from .stream_use import note_use
 
 Closure = Callable[..., Any]
 #: Calls after which launches are recorded, most recordings of one shape with the same arguments, and most shapes and
-#: arguments of one closure (``benchmarks/overhead.py``: a recording costs as much as some thousand replays win).
+#: arguments of one closure (``benchmarks/overhead.py``: a recording costs as much as some thousand replays save).
 CALLS: Final = 3
 _TRIES: Final = 4
 _RECORDED: Final = 256
 #: Most elements of the first operand.
 ELEMENTS: Final = 1 << 14
-#: Threads that run a call of which a recording may come: operators inside of it are part of it and record nothing.
+#: Threads that run a call which may be recorded: operators inside it are part of it and make no recordings.
 _LEARNING: Final[set[int]] = by_thread(set())
 
 
 def replayed(state: DeviceState, tensor_positions: Sequence[int], count: int, run: Closure) -> Closure:
-    """Return ``run``, a closure for a key of one device without layers, with its launches replayed.
+    """Return a closure that replays the launches of ``run``, a closure for a key of one device without layers.
 
     Args:
         state: The device.
-        tensor_positions: Of the arguments that are tensors, or None; the first one is a tensor.
-        count: Number of arguments, all by position.
+        tensor_positions: Positions of the arguments that are tensors or None; the first one is a tensor.
+        count: Number of arguments, all positional.
         run: Serves every call that no recording serves.
     """
     if not ENABLED or state.runtime.target is None:
         return run
     others = [k for k in range(count) if k not in tensor_positions]
     pick: Callable[[Any], Any] = itemgetter(*others) if others else _decline
-    # By shape of the first operand and arguments that are not tensors; full, it is emptied.
+    # Recordings by the first operand's shape and the non-tensor arguments; emptied when it is full.
     layouts: BoundedCache[Any, _Recordings] = BoundedCache(2 * _RECORDED)
     last: Closure = _decline
 
@@ -70,7 +70,7 @@ def replayed(state: DeviceState, tensor_positions: Sequence[int], count: int, ru
             found = layouts.get(key)
             if found is None or not found.takes(args):
                 found = _find_recordings(layouts, key, {k: args[k] for k in others})
-        except (TypeError, IndexError, AttributeError):  # a list among the arguments, or one that is left out
+        except (TypeError, IndexError, AttributeError):  # a list among the arguments, or a missing argument
             return run(*args)
         if found.newest is not _decline:
             result = found.newest(*found.with_same_objects(args))
@@ -97,15 +97,15 @@ def _learn(run: Closure, args: tuple[Any, ...]) -> Any:
 
 
 def guard_range(array: Any, low: int, high: int, other: int | None = None) -> bool:
-    """Whether all elements of an int64 array are from ``low`` to below ``high``, or ``other``.
+    """Whether all elements of an int64 array are at least ``low`` and less than ``high``, or equal ``other``.
 
-    This is the only way in which a replayed operator may learn values: each replay compares them, too.
+    A replayed operator may not read values in any other way: each replay repeats this test.
 
     Args:
         array: Its handle on a host-resident device, of any shape and not empty.
-        low: The smallest number.
+        low: The smallest number that is allowed.
         high: The first number that is too large.
-        other: A number that is allowed as well.
+        other: Another number that is allowed.
     """
     if np.minimum.reduce(array, None) < low or np.maximum.reduce(array, None) >= high:
         inside = (array >= low) & (array < high)
@@ -116,12 +116,12 @@ def guard_range(array: Any, low: int, high: int, other: int | None = None) -> bo
 
 
 class _Recordings:
-    """Recordings for one shape of the first operand and one set of arguments that are not tensors.
+    """Recordings for one shape of the first operand and one set of non-tensor arguments.
 
     Attributes:
-        same: These arguments: the objects that recordings know, by position.
-        newest: Serves the layouts that were recorded, the newest first; returns None for others.
-        missed: Calls that none of them served.
+        same: These arguments by position: the objects that recordings compare with.
+        newest: Serves the recorded layouts, the newest first; returns None for others.
+        missed: Number of calls that no recording served.
     """
 
     __slots__ = ("missed", "newest", "same")
@@ -132,11 +132,11 @@ class _Recordings:
         self.missed = 0
 
     def takes(self, args: tuple[Any, ...]) -> bool:
-        """Whether arguments are identical to these; shape and values are equal."""
+        """Whether arguments that are equal to these, with an equal shape, are also identical to them."""
         return all(args[k] is value or identical(args[k], value) for k, value in self.same.items())
 
     def with_same_objects(self, args: tuple[Any, ...]) -> list[Any]:
-        """Return the arguments with the objects that recordings know."""
+        """Return the arguments with the objects that recordings compare with."""
         given = list(args)
         for k, value in self.same.items():
             given[k] = value
@@ -144,7 +144,7 @@ class _Recordings:
 
 
 def _find_recordings(layouts: dict[Any, _Recordings], key: Any, same: dict[int, Any]) -> _Recordings:
-    """Return the recordings for a shape and identical arguments; equal arguments find them, too, if they come first."""
+    """Return the recordings for a shape and identical arguments; equality finds the first of several equal ones."""
     exact = key[0], frozen(tuple(same.values()))
     found = layouts.get(exact)
     if found is None:
@@ -159,7 +159,7 @@ def _decline(*args: Any) -> None:
 
 def _record(state: DeviceState, found: _Recordings, positions: Sequence[int], run: Closure,
             args: tuple[Any, ...]) -> None:
-    """Add a recording for the layouts of a call, if the device can make one."""
+    """Record a call for its layouts, if the device can."""
     operands = {k: args[k] for k in positions}
     keys = [0 if x is None else x._key & ~(AUTOGRAD | DIM0) for x in operands.values()]
 
@@ -184,7 +184,7 @@ def _record(state: DeviceState, found: _Recordings, positions: Sequence[int], ru
     plan = ReplayPlan(function, arrays, found.same, stream)
     try:
         made = state.runtime.compile_plan(plan, found.newest)
-    except Exception:  # other contents than those of this call may be wrong; its own errors come from ``run``
+    except Exception:  # a recording runs on other contents, which may be invalid; ``run`` raises the call's own errors
         return
     if made is not None:
         found.newest = made

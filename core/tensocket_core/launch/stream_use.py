@@ -1,6 +1,6 @@
-"""Telling allocators which streams use a block, so that its memory is not given away while queued work needs it.
+"""Notes for allocators about the streams that use a block, so that they do not reuse it while queued work needs it.
 
-Every way to hand arrays to a backend goes through here.
+All code that hands arrays to a backend calls these functions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def note_use(arrays: Iterable[Any], stream: Stream) -> None:
     """Record that work queued on ``stream`` uses these arrays; host arrays need no record.
 
     Raises:
-        TypeError: One is no array but a lazy handle, which machine code would read as one.
+        TypeError: One of them is a lazy handle, which machine code would read as an array.
     """
     for array in arrays:
         kind = type(array)
@@ -37,7 +37,7 @@ def note_use(arrays: Iterable[Any], stream: Stream) -> None:
 
 
 def copy_arrays(state: DeviceState, target: Any, source: Any) -> None:
-    """Copy between contiguous arrays by the backend's ``copy``, on this thread's stream."""
+    """Copy between contiguous arrays with the backend's ``copy`` on this thread's stream."""
     forbid_replay()
     stream = state.stream
     note_use((target, source), stream)

@@ -1,1 +1,1 @@
-"""Kinds of operators: how a record becomes closures."""
+"""Kinds of operators: classes that turn records into closures."""

@@ -1,6 +1,7 @@
 """Composite operators: functions over public operators.
 
-Devices and autograd act on what they call; ``host_path`` makes a shortcut for keys where one kernel call does the same.
+Devices and autograd act on the operators that they call; ``host_path`` makes a shortcut for keys for which one kernel
+call computes the same.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ class Composite(Operator):
 
     Attributes:
         body: The function.
-        host_path: Makes a shortcut for keys of one host-resident device; recorded keys are among them.
-        replayable: Whether it does nothing but launch kernels; see ``launch.replay``.
-        lazy: Whether the body takes lazily conjugated tensors as they are; others see resolved ones.
+        host_path: Makes a shortcut for keys of one host-resident device, including keys that autograd records.
+        replayable: Whether it only launches kernels; see ``launch.replay``.
+        lazy: Whether the body takes lazily conjugated tensors as they are; other bodies receive resolved ones.
         variadic: Name of the parameter that collects positional arguments.
     """
 
@@ -55,7 +56,7 @@ class Composite(Operator):
         COMPOSITES[self.name] = self
 
     def recorded(self, key: int) -> Callable[..., Any]:
-        """The function: what it calls is recorded. With a derivative of its own, it runs unrecorded below that."""
+        """Return the function: autograd records the calls inside it. With its own derivative, these run unrecorded."""
         if self.derivative is None:
             return self._shortcut(key, self._body(key))
         below = key & ~AUTOGRAD
@@ -63,7 +64,7 @@ class Composite(Operator):
         return record(self.derivative, self._kept(below, run), key)
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
-        """Return the function, for any device and any mixture, or a shortcut."""
+        """Return the function, for any device and any mixture of devices, or a shortcut."""
         return self._kept(key, self._shortcut(key, self._body(key)))
 
     def _body(self, key: int) -> Callable[..., Any]:
@@ -82,7 +83,7 @@ class Composite(Operator):
         return replayed(state, self.schema.tensors, self.positional, closure)
 
     def rungs(self, key: int, state: DeviceState) -> list[tuple[str, Callable[..., Any]]]:
-        """Replays, the shortcut to one kernel, and the function."""
+        """Return the replay, the shortcut to one kernel, and the function."""
         body = self._body(key)
         shortcut = self._shortcut(key, body)
         found = [("replay", self._kept(key, shortcut)), ("host kernel", shortcut), ("compose", body)]
@@ -94,7 +95,7 @@ class Composite(Operator):
         return "composite" if name == "compose" else name
 
     def invoke(self, kernel: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Keyword-only arguments go by name."""
+        """Call ``kernel`` with keyword-only arguments by name."""
         count = self.positional
         names = self.schema.names
         if self.variadic:
@@ -113,8 +114,8 @@ class Composite(Operator):
 
 
 def _unrecorded(body: Callable[..., Any], lists: bool) -> Callable[..., Any]:
-    """Return ``body`` without recording. It gets detached tensors, which costs less than a mode that every operator
-    inside reads; lists of tensors need the mode.
+    """Return ``body`` without recording. It receives detached tensors, which costs less than a mode that every operator
+    inside it reads; lists of tensors need the mode.
     """
 
     def run(*args: Any, **keywords: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which formulas every correct implementation rounds alike."""
+"""The test for formulas that every correct implementation rounds alike."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tensocket_plugins.ir.nodes import Call, Expr, Var
 
 
 def is_exact(formula: Callable[..., Any], compute: DType, kinds: tuple[DType, ...]) -> bool:
-    """Whether a formula is made of functions that round correctly, so that NumPy computes the bits that kernels do.
+    """Whether a formula consists of correctly rounded functions, so that NumPy computes the same bits as kernels.
 
     Args:
         formula: ``formula(m, *operands)``; see ``ir.build.math``.
-        compute: Its dtype; not for complex numbers, whose arithmetic differs between NumPy and kernels.
+        compute: Its dtype; False for complex numbers, whose arithmetic differs between NumPy and kernels.
         kinds: Dtypes of the operands.
     """
     if compute.category < 2:
@@ -33,6 +33,6 @@ def _is_exact(expr: Expr, seen: set[int]) -> bool:
         return True
     seen.add(id(expr))
     function = FUNCTIONS[expr.function]
-    if function.decomposable or function.name == "fma":  # which NumPy lacks
+    if function.decomposable or function.name == "fma":  # NumPy has no fma
         return False
     return all(_is_exact(x, seen) for x in expr.args)

@@ -1,12 +1,13 @@
 """Functions of corresponding elements of lists of tensors, in one kernel call for all of them.
 
-A *rule* is written over tensors: ``lambda p, g, rate: (p - g * rate,)`` takes a tensor of each list, then numbers. It
-is read in two ways: with tensors, row by row, and with one ``Element`` of each, as kernel IR. The kernel is the same
-for every row; ``OpenDevice.compile_list`` runs it over all of them. Both readings round alike, because an element's
-methods are the formulas of the operators, each rounded to the dtype that a tensor would have stored.
+A *rule* is written over tensors: ``lambda p, g, rate: (p - g * rate,)`` takes one tensor of each list, then numbers. A
+*row* is the tensors at one index of the lists. The rule is evaluated in two forms: with tensors, row by row, and with
+one ``Element`` per tensor, as kernel IR. The kernel is the same for every row; ``OpenDevice.compile_list`` runs it over
+all of them. Both forms round alike, because an element's methods are the formulas of the operators, each rounded to the
+dtype that a tensor would have stored.
 
-The kernel serves plain floating-point tensors of one dtype on one device, while nothing is recorded and no mode is on.
-All other rows take the reading with tensors, or the function that the caller has for a row.
+The kernel serves plain floating-point tensors of one dtype on one device, if autograd does not record and no mode is
+active. All other rows are evaluated with tensors, or by the caller's function for one row.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _KINDS: Final[dict[int, tuple[DeviceState, DType] | None]] = {}
 
 
 def kernel_kind(key: int) -> tuple[DeviceState, DType] | None:
-    """Return the device and the floating-point dtype of plain tensors whose keys, without ``DIM0``, make up ``key``."""
+    """Return the device and the floating-point dtype of plain tensors whose keys, without ``DIM0``, or to ``key``."""
     try:
         return _KINDS[key]
     except KeyError:
@@ -73,9 +74,9 @@ class ListFunction:
         rule: Takes a tensor (or an ``Element``) of each list and one number each of ``numbers``; returns a tuple: new
             values of the lists in ``writes``, then results.
         writes: Positions of the lists that are changed in place.
-        results: How many lists of results there are.
-        row: Does the same to the tensors of one row where the kernel cannot take them, and returns a tuple of
-            results. By default, the rule itself, with the new values copied into the tensors.
+        results: Number of lists of results.
+        row: Does the same to the tensors of one row that the kernel cannot take, and returns a tuple of results. By
+            default the rule itself, with the new values copied into the tensors.
     """
 
     def __init__(self, name: str, rule: Callable[..., tuple[Any, ...]], writes: Sequence[int] = (0,),
@@ -87,11 +88,11 @@ class ListFunction:
         self._row = self._by_tensors if row is None else row
 
     def __call__(self, lists: Sequence[Column], numbers: Sequence[Any] = ()) -> list[list[Any]]:
-        """Run it.
+        """Run the rule over all rows.
 
         Args:
-            lists: Lists of tensors, equally long.
-            numbers: One number for all rows, or a list with one for each.
+            lists: Lists of tensors of equal length.
+            numbers: One number for all rows each, or a list with one number per row.
 
         Returns:
             The lists of results.
@@ -108,10 +109,10 @@ class ListFunction:
             return self._by_kind(lists, numbers, mask)
         return self._one_by_one(lists, numbers, None)
 
-    # ------------------------------------------------------------------------------------------ what is served
+    # ------------------------------------------------------------------------------------------ grouping
 
     def _by_kind(self, lists: Sequence[Column], numbers: Sequence[Any], mask: int) -> list[list[Any]]:
-        """Return the rows of the same device and dtype together, in the order in which these come up."""
+        """Run rows of the same device and dtype together, in the order in which these first occur."""
         kinds: dict[int, list[int]] = {}
         for row, items in enumerate(zip(*lists, strict=True)):
             kinds.setdefault(reduce(or_, map(_key_of, items)) & mask & ~DIM0, []).append(row)
@@ -126,12 +127,12 @@ class ListFunction:
                     whole[row] = result
         return results
 
-    # ------------------------------------------------------------------------------------------ ways to run
+    # ------------------------------------------------------------------------------------------ paths
 
     def _together(self, state: DeviceState, dtype: DType, lists: Sequence[Column],
                   numbers: Sequence[Any]) -> list[list[Any]] | None:
-        """All rows in one call; None where shapes, layout or shared memory do not allow that."""
-        # A list that is given twice is looked at once.
+        """Run all rows in one call; None if shapes, layouts or shared memory do not allow that."""
+        # A list that is passed twice is read once.
         taken = {id(column): list(map(_array_of, column)) for column in lists}
         arrays = [taken[id(column)] for column in lists]
         targets = [arrays[k] for k in self.writes]
@@ -154,7 +155,7 @@ class ListFunction:
 
     def _one_by_one(self, lists: Sequence[Column], numbers: Sequence[Any],
                     served: tuple[DeviceState, DType] | None) -> list[list[Any]]:
-        """Each row by itself, in one kernel call where it can be."""
+        """Run each row by itself, in one kernel call if possible."""
         count = len(lists[0])
         rows = zip(zip(*lists, strict=True),
                    zip(*[x if isinstance(x, list) else [x] * count for x in numbers], strict=True)
@@ -170,7 +171,7 @@ class ListFunction:
 
     def _alone(self, state: DeviceState, dtype: DType, items: Sequence[Any], numbers: Sequence[Any],
                rows: int) -> tuple[Any, ...] | None:
-        """One of several rows; None where its shapes or shared memory do not allow a kernel."""
+        """Run one row; None if its shapes or shared memory do not allow a kernel."""
         if rows > 1:
             found = self._together(state, dtype, [[x] for x in items], numbers)
             if found is not None:
@@ -182,7 +183,7 @@ class ListFunction:
             return None
         if any(x.shape != shape or overlaps_partially(x, y) for x in arrays for y in targets):
             return None
-        # Tensors of one shape that lie in memory in different ways.
+        # Tensors of one shape with different layouts.
         for k in self.writes:
             check_writable(self.name, items[k])
         run_generated(state, (self.name, self, dtype), self._formula(dtype),
@@ -206,8 +207,8 @@ class ListFunction:
         return pointwise_nest(self.name, self._formula(dtype), operands, results, 1, index)
 
     def _formula(self, dtype: DType) -> Callable[..., Computed]:
-        """Return the rule over expressions. New values are named before any is stored, because stores change what is
-        read.
+        """Return the rule over expressions. All new values are named before the first store, because stores overwrite
+        operands.
         """
 
         def formula(*values: Any) -> Computed:
@@ -221,13 +222,13 @@ class ListFunction:
 
 
 def _plain(numbers: Sequence[Any]) -> bool:
-    """Whether all are real Python numbers, or lists of them."""
+    """Whether all numbers are real Python numbers, or lists of them."""
     return all(isinstance(x, _NUMBERS) or (type(x) is list and all(isinstance(y, _NUMBERS) for y in x))
                for x in numbers)
 
 
 def _regular(arrays: Sequence[Column], targets: Sequence[Column]) -> bool:
-    """Whether rows have one shape each, elements without gaps, and memory that no other row's targets share."""
+    """Whether each row has one shape, arrays are contiguous, and no row shares memory with another row's targets."""
     shapes = list(map(_shape_of, arrays[0]))
     if any(list(map(_shape_of, column)) != shapes for column in arrays[1:]):
         return False
@@ -241,7 +242,7 @@ def _regular(arrays: Sequence[Column], targets: Sequence[Column]) -> bool:
         if all(column is not other for other in arrays[:k]):
             count += len(column)
             owners.update(map(_owner, column))
-    # Arrays of different owners have different memory.
+    # Arrays with different owners do not share memory.
     return len(owners) == count or (len(shapes) == 1 and not any(
         overlaps_partially(x, y) for (x,) in arrays for (y,) in targets))
 
@@ -254,5 +255,5 @@ def _owner(array: Any) -> int:
 
 
 def _counted(lists: Sequence[Column], writes: Sequence[int]) -> bool:
-    """Whether changes are counted in the plain way, which those of inference tensors are not."""
+    """Whether the targets have ordinary version counters, or none yet; inference tensors have a special one."""
     return all(x is None or type(x) is list for k in writes for x in map(_counter_of, lists[k]))

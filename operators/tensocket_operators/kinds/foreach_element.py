@@ -1,4 +1,4 @@
-"""An element of a tensor as a rule over tensors sees it while its kernel is written."""
+"""Elements: the values that stand in for tensors while a rule over tensors becomes a kernel."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .pointwise import Pointwise
 
 
 class Element:
-    """A value with the pointwise methods and operators of tensors, rounded after each as a tensor would have stored it.
+    """A value with the pointwise methods and operators of tensors; each result is rounded as a tensor would store it.
 
     Args:
-        value: An expression or a complex pair of them, in the dtype that kernels compute ``dtype`` in.
+        value: An expression, or a complex pair of expressions, in the dtype in which kernels compute for ``dtype``.
         dtype: Dtype of the tensor's elements in memory.
     """
 
@@ -36,11 +36,11 @@ class Element:
         return partial(_apply, operator, self)
 
     def where(self, condition: Element, other: Any) -> Element:
-        """Itself where the condition holds, else ``other``."""
+        """Select this element where the condition holds, else ``other``."""
         return _apply(_pointwise("where"), condition, self, other)
 
     def masked_fill(self, mask: Element, value: Any) -> Element:
-        """``value`` where the mask holds, else itself."""
+        """Select ``value`` where the mask holds, else this element."""
         return _apply(_pointwise("where"), mask, value, self)
 
     def __neg__(self) -> Element:
@@ -72,7 +72,7 @@ def _pointwise(name: str) -> Pointwise:
 
 
 def _apply(operator: Pointwise, first: Element, *args: Any, **keywords: Any) -> Element:
-    """Return an operator's formula on elements and numbers."""
+    """Apply an operator's formula to elements and numbers."""
     given = [first, *args]
     for parameter in operator.schema.parameters[len(given):]:
         default = None if parameter.default is None else ast.literal_eval(parameter.default)

@@ -1,4 +1,4 @@
-"""Reductions of every tensor of a list to one number each, in one call."""
+"""Reductions of each tensor of a list to one number, in one call for the whole list."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tensocket_plugins.ir.schedule import Strategy
 from .foreach import kernel_kind
 from .reduction import accumulation_dtype
 
-#: Elements up to which one thread folds a tensor; larger ones are divided by their own reduction.
+#: Elements up to which one thread folds a tensor; the ordinary reduction divides larger tensors among threads.
 _MOST: Final = 1 << 18
 _key_of: Final = attrgetter("_key")
 
@@ -33,7 +33,7 @@ class ListReduction:
 
     Args:
         name: Name of its kernels.
-        fold: The mathematics; its result is of the tensors' dtype.
+        fold: The mathematics; its result has the tensors' dtype.
     """
 
     def __init__(self, name: str, fold: Fold) -> None:
@@ -44,8 +44,9 @@ class ListReduction:
         """Return a vector with the result of each tensor.
 
         Returns:
-            None where these are not plain, dense float32 or float64 tensors of moderate size on one device with a code
-            generator, where a gradient would be recorded, or while a mode is on: then each is reduced by itself.
+            None, so that the caller reduces each tensor by itself, if these are not plain, contiguous float32 or
+            float64 tensors of moderate size on one device with a code generator, if autograd would record the call, or
+            if a mode is active.
         """
         mask = STATE.mask
         if not items or mask is None or OVERRIDDEN_KERNELS:
@@ -74,7 +75,7 @@ def _sum(element: Any, finish: Any = None) -> Fold:
                 finish=lambda m, acc, count: acc if finish is None else (finish(m, acc[0]),))
 
 
-#: Norms of the orders that are simple.
+#: Norms by order, for the orders whose fold is simple.
 NORMS: Final = {
     1.0: ListReduction("norm1", _sum(lambda m, x: m.abs(x))),
     2.0: ListReduction("norm2", _sum(lambda m, x: x * x, lambda m, total: m.sqrt(total))),
@@ -82,5 +83,5 @@ NORMS: Final = {
         element=lambda m, x, position: (m.abs(x),), identity=lambda dtype: (0,),
         combine=lambda m, a, b: (m.maximum(a[0], b[0]),), finish=lambda m, acc, count: acc)),
 }
-#: Zero where all elements are finite, else NaN.
+#: Zero if all elements are finite, else NaN.
 FINITE: Final = ListReduction("finite", _sum(lambda m, x: x * 0.0))

@@ -1,7 +1,7 @@
 """Operators that NumPy or SciPy computes on the host: linear algebra, Fourier transforms.
 
 On a host-resident device the function works on the device's own memory. On any other device it is a host kernel: the
-backend's profile declares it, or ``set_fallback`` allows it, and the ledger counts what it moves.
+backend's profile declares it, or ``set_fallback`` allows it, and the ledger counts the bytes that it moves.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class HostOperator(Operator):
     Attributes:
         compute: ``compute(*arguments)`` with an array for every tensor; returns an array, or a tuple of arrays.
             Half-precision elements come as float32.
-        shape: ``shape(*arguments)`` with the shape of every tensor; gives that of the result, or a list with those of
-            several. None where it depends on values.
-        result: Dtype of the result: that of the first tensor, the dtype named, or its real or complex counterpart; of
-            several results, a tuple of these.
-        kinds: Letters of the dtype kinds that it takes: ``b`` bool, ``i`` integers, ``f`` floats, ``c`` complex.
-        halves: Whether it takes half-precision floats.
+        shape: ``shape(*arguments)`` with the shape of every tensor; returns the shape of the result, or a list with
+            the shapes of several results. None if the shape depends on values.
+        result: Dtype of the result: that of the first tensor, the dtype named, or the first tensor's real or complex
+            counterpart; for several results, a tuple of these.
+        kinds: Letters of the dtype kinds that it accepts: ``b`` bool, ``i`` integers, ``f`` floats, ``c`` complex.
+        halves: Whether it accepts half-precision floats.
         label: Name of the operator in errors.
     """
 
@@ -76,7 +76,7 @@ class HostOperator(Operator):
         return private(self.label, partial(self.run, state))
 
     def how(self, state: DeviceState, dtype: DType) -> str:
-        """Return ``host kernel`` on the host's own memory, else ``host``."""
+        """Return ``host kernel`` on a host-resident device, else ``host``."""
         return "host kernel" if state.runtime.profile.host_resident else "host"
 
     def run(self, state: DeviceState, *args: Any) -> Any:
@@ -84,7 +84,7 @@ class HostOperator(Operator):
 
         Raises:
             DtypeError: The operator is not defined for the dtype.
-            UnsupportedOperator: The device is not the host's, does not declare the operator, and no fallback is set.
+            UnsupportedOperator: The device is not host-resident, does not declare the operator, and no fallback is set.
         """
         given = [x for x in args if hasattr(x, "_key")]
         self._check(given[0].dtype)
@@ -95,7 +95,7 @@ class HostOperator(Operator):
         return call_pooled(self.label, self.on_device, state, args)
 
     def on_device(self, state: DeviceState, args: tuple[Any, ...]) -> Any:
-        """Fetch, compute, store."""
+        """Fetch the arguments, compute on the host, and store the results on the device."""
         given = [x for x in args if hasattr(x, "_key")]
         if not state.runtime.profile.host_resident:
             for tensor in given:
@@ -106,7 +106,7 @@ class HostOperator(Operator):
         return self._stored(state, np.asarray(result), given[0].dtype)
 
     def _inferred(self, state: DeviceState, source: DType, args: tuple[Any, ...]) -> Any:
-        """Return a result without data, where arguments have none.
+        """Return a result without data, for arguments without data.
 
         Raises:
             MissingDataError: The result's shape depends on values.
@@ -119,7 +119,7 @@ class HostOperator(Operator):
         return _empty(state, shape, source, self.result)
 
     def _stored(self, state: DeviceState, result: np.ndarray[Any, Any], source: DType) -> Any:
-        """Return a result on the device; float32 ones of half-precision arguments are rounded."""
+        """Store a result on the device; float32 results of half-precision arguments are rounded."""
         dtype = dtypes.FROM_NUMPY[result.dtype]
         if source in _HALVES and dtype is dtypes.float32:
             dtype = source
@@ -146,7 +146,7 @@ def _empty(state: DeviceState, shape: Shape, source: DType, kind: Kind) -> Any:
 
 
 def _values(tensor: Any) -> np.ndarray[Any, Any]:
-    """Stored elements on the host; half-precision ones widened to float32."""
+    """Return a tensor's stored elements on the host, with half-precision elements widened to float32."""
     host: np.ndarray[Any, Any] = tensor._host()
     if tensor.dtype is dtypes.bfloat16:
         return float32_of_bfloat16(host)

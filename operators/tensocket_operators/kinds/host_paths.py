@@ -1,7 +1,7 @@
 """Host paths of the kinds: closures that serve small arrays with one NumPy call and one new tensor.
 
-The key of a closure settles dtype and device, so that only sizes are left to check. Every call that does not fit goes
-to the next path, and so does every call that NumPy refuses: the next path raises the error in the house form.
+The key of a closure settles dtype and device, so that only sizes are left to check. Every call that is too large goes
+to the next path, and so does every call that NumPy refuses: the next path raises tensocket's own error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BOOL: Final = dtype_bit(dtypes.bool_)
 
 
 def unary(kernel: Kernel, key: int, zero_dim: bool, next_path: Closure) -> Closure:
-    """``kernel(x)``; for 0-d tensors with care for ufuncs, which return NumPy scalars then."""
+    """Return a closure over ``kernel(x)``; for 0-d tensors it wraps the NumPy scalars that ufuncs return."""
     run, limit = quiet(kernel.run, 1), size_limit(kernel)
 
     def host_unary(a: Any) -> Any:
@@ -69,7 +69,7 @@ def _grows(x: tuple[int, ...], y: tuple[int, ...], limit: float) -> bool:
 
 
 def binary(kernel: Kernel, key: int, zero_dim: bool, next_path: Closure) -> Closure:
-    """``kernel(x, y)`` of two tensors of one dtype."""
+    """Return a closure over ``kernel(x, y)`` for two tensors of one dtype."""
     run, limit = quiet(kernel.run, 2), size_limit(kernel)
 
     def host_binary(a: Any, b: Any) -> Any:
@@ -82,9 +82,9 @@ def binary(kernel: Kernel, key: int, zero_dim: bool, next_path: Closure) -> Clos
         except REFUSED:
             return next_path(a, b)
         if x.ndim > 1 and not x.flags.c_contiguous and r.flags.c_contiguous:
-            return next_path(a, b)  # where orders in memory differ, NumPy takes rows, and PyTorch the first operand's
+            return next_path(a, b)  # if memory orders differ, NumPy's result is row-major, PyTorch's like the first
         if n > 1 < m and (n != m or r.size != n) and not (x.flags.c_contiguous and y.flags.c_contiguous):
-            return next_path(a, b)  # of operands that broadcast, NumPy weighs strides in another way
+            return next_path(a, b)  # for broadcast operands, NumPy ranks strides differently
         t = _new(Tensor)
         t._array = r
         t._key = key
@@ -101,9 +101,9 @@ def binary(kernel: Kernel, key: int, zero_dim: bool, next_path: Closure) -> Clos
         except REFUSED:
             return next_path(a, b)
         if x.ndim > 1 and not x.flags.c_contiguous and r.flags.c_contiguous:
-            return next_path(a, b)  # where orders in memory differ, NumPy takes rows, and PyTorch the first operand's
+            return next_path(a, b)  # if memory orders differ, NumPy's result is row-major, PyTorch's like the first
         if n > 1 < m and (n != m or r.size != n) and not (x.flags.c_contiguous and y.flags.c_contiguous):
-            return next_path(a, b)  # of operands that broadcast, NumPy weighs strides in another way
+            return next_path(a, b)  # for broadcast operands, NumPy ranks strides differently
         t = _new(Tensor)
         t._array = r
         t._key = key if r.shape else key | DIM0
@@ -114,7 +114,7 @@ def binary(kernel: Kernel, key: int, zero_dim: bool, next_path: Closure) -> Clos
 
 
 def number(kernel: Kernel, key: int, dtype: DType, convert: Convert, zero_dim: bool, next_path: Closure) -> Closure:
-    """``kernel(x, y)`` of a tensor and a Python number on the right that takes the tensor's dtype."""
+    """Return a closure over ``kernel(x, y)`` for a tensor and a Python number on the right in the tensor's dtype."""
     run, limit = quiet(kernel.run, 2), size_limit(kernel)
     cache, made = number_cache(dtype, convert)
 
@@ -141,7 +141,7 @@ def number(kernel: Kernel, key: int, dtype: DType, convert: Convert, zero_dim: b
 
 
 def choice(kernel: Kernel, key: int, dtype: DType, next_path: Closure) -> Closure:
-    """``kernel(condition, x, y)``: a bool tensor and two tensors of one other dtype."""
+    """Return a closure over ``kernel(condition, x, y)`` for a bool tensor and two tensors of another, common dtype."""
     run, limit, wanted = quiet(kernel.run, 3), size_limit(kernel), dtype_bit(dtype)
 
     def host_choice(c: Any, a: Any, b: Any) -> Any:
@@ -169,9 +169,9 @@ def choice(kernel: Kernel, key: int, dtype: DType, next_path: Closure) -> Closur
 
 def inplace(kernel: Kernel, dtype: DType, convert: Convert, with_number: bool, ufunc: bool,
             next_path: Closure) -> Closure:
-    """``kernel(x, y)`` written to ``x``, for a contiguous target and an operand of its shape, or a number.
+    """Return a closure that writes ``kernel(x, y)`` to ``x``, a contiguous target; ``y`` has its shape or is a number.
 
-    ``ufunc``: the kernel takes the array that it writes to as a third argument.
+    ``ufunc``: the kernel takes the array to write as a third argument.
     """
     run, limit = kernel.run, size_limit(kernel)
     cache, made = number_cache(dtype, convert)
@@ -206,21 +206,21 @@ def inplace(kernel: Kernel, dtype: DType, convert: Convert, with_number: bool, u
 
 # -------------------------------------------------------------------------------------------------- along dimensions
 
-#: All axes of an array of so many dimensions.
+#: All axes of an array, by its number of dimensions.
 _ALL: Final = tuple(tuple(range(rank)) for rank in range(65))
 
 
 def reduction(kernel: Kernel, everything: Kernel | None, last: ArrayEntry | None, key: int, positional: bool,
               next_path: Closure) -> Closure:
-    """``kernel(x, axes, keepdim)`` over all dimensions or one.
+    """Return a closure over ``kernel(x, axes, keepdim)``, for all dimensions or one.
 
     Args:
         kernel: The kernel.
-        everything: ``kernel(x)`` over all dimensions, where there is a cheaper one.
-        last: ``kernel(x)`` over the last dimension, where there is a cheaper one.
-        key: The result's.
+        everything: A cheaper ``kernel(x)`` over all dimensions, or None.
+        last: A cheaper ``kernel(x)`` over the last dimension, or None.
+        key: The result's key.
         positional: Whether the operator has no ``dtype`` argument.
-        next_path: For everything else.
+        next_path: Serves all other calls.
     """
     run, limit = quiet(kernel.run, 3), size_limit(kernel)
     total = None if everything is None else quiet(everything.run, 1)
@@ -244,7 +244,7 @@ def reduction(kernel: Kernel, everything: Kernel | None, last: ArrayEntry | None
             if size > limit:
                 if type(dim) is not int or keepdim or (dim != -1 and dim + 1 != rank):
                     return next_path(a, dim, keepdim)
-                r = along(x)  # type: ignore[misc]  # there is one: its limit is the higher one
+                r = along(x)  # type: ignore[misc]  # not None: only its limit can be the higher one
             elif dim is None:
                 r = total(x) if total is not None and not keepdim else run(x, _ALL[rank], keepdim)
             elif type(dim) is not int or not -rank <= dim < rank:
@@ -265,7 +265,7 @@ def reduction(kernel: Kernel, everything: Kernel | None, last: ArrayEntry | None
 
 
 def row(kernel: Kernel, last: ArrayEntry, key: int, next_path: Closure) -> Closure:
-    """``kernel(x, axis)`` for ``name(input, dim, *, dtype)``; ``last(x)`` along the last dimension."""
+    """Return a closure over ``kernel(x, axis)`` for ``name(input, dim, *, dtype)``; ``last(x)`` serves the last dim."""
     run = quiet(kernel.run, 2)
     along: Closure = last.run
     limit, along_limit = size_limit(kernel), size_limit(last)

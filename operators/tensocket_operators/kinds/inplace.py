@@ -32,10 +32,10 @@ from .pointwise import Pointwise
 
 
 def check_parts(operator: str, target: Any, operands: Iterable[Any]) -> None:
-    """Refuse operands that lie in the memory of what is written, but not element by element.
+    """Refuse operands that overlap the target without having the same elements at the same places.
 
     Raises:
-        ShapeError: One does. Operands with gaps are not looked at, as in PyTorch; they are copied first.
+        ShapeError: One of them does. Operands with gaps are not checked, as in PyTorch; they are copied first.
     """
     out = target._array
     if any(dense_overlaps_partially(x._array, out) for x in operands if hasattr(x, "_array") and x is not target):
@@ -43,10 +43,10 @@ def check_parts(operator: str, target: Any, operands: Iterable[Any]) -> None:
 
 
 def check_separate(operator: str, target: Any, *operands: Any) -> None:
-    """Refuse operands that lie in the memory of what is written at indices.
+    """Refuse operands that overlap a target that is written at indices.
 
     Raises:
-        ShapeError: One does. Operands with gaps are not looked at, as in PyTorch; they are copied first.
+        ShapeError: One of them does. Operands with gaps are not checked, as in PyTorch; they are copied first.
     """
     out = target._array
     if any(dense_overlaps(x._array, out) for x in operands if hasattr(x, "_array")):
@@ -54,7 +54,7 @@ def check_separate(operator: str, target: Any, *operands: Any) -> None:
 
 
 def shared_memory(operator: str, target: Any) -> ShapeError:
-    """Return the error for an operand in the memory of what is written."""
+    """Return the error for an operand that overlaps the target."""
     return ShapeError(
         operator, f"an operand in the memory of the tensor of shape {list(target.shape)} that is written",
         "an operand and what is written share no elements, or all of them one by one",
@@ -67,7 +67,7 @@ class InPlaceOperator(Operator):
     kind = "inplace"
 
     def recording(self, below: Callable[..., Any], key: int) -> Callable[..., Any]:
-        """Recording makes the target the result of the new node."""
+        """Return the recorder, which makes the target the result of the new node."""
         return below if self.derivative is None else inplace_recorder(self.name, for_key(self.derivative, key), below)
 
 
@@ -84,10 +84,10 @@ class InPlace(InPlaceOperator, LadderOperator):
         )
         self.origin = origin
         self.derivative = origin.derivative
-        #: Recorded where there is no derivative: the earlier values are overwritten, so their gradient is 0.
+        #: Recorded if the operator has no derivative: the earlier values are overwritten, so their gradient is 0.
         self.overwriting = Derivative(**{self.schema.names[0]: lambda grad: grad.new_zeros(grad.shape)})
         self.overwriting.bind(self.schema)
-        # A keyword whose statement returns a result of its own: it is written to the tensor.
+        # If a keyword's statement returns a result, the in-place form writes that to the tensor.
         self.keywords = {
             name: (
                 default,
@@ -101,21 +101,21 @@ class InPlace(InPlaceOperator, LadderOperator):
 
     @property
     def is_recorded(self) -> bool:
-        """True: also what has no derivative changes the tensor."""
+        """True: an operator without derivative changes the tensor, too."""
         return True
 
     def recording(self, below: Callable[..., Any], key: int) -> Callable[..., Any]:
-        """Without a derivative, the gradient of what was overwritten is zero."""
+        """Return the recorder; without a derivative, the gradient of the overwritten values is zero."""
         if self.derivative is None:
             return inplace_recorder(self.name, self.overwriting, below)
         return super().recording(below, key)
 
     def signature(self, key: int, state: DeviceState) -> Signature:
-        """That of the operator, with the host kernel that serves in place."""
+        """Return the operator's signature, with the host kernel for in-place calls."""
         return replace(self.origin.signature(key, state), kernel=self._host_kernel(key, state))
 
     def compose(self, call: Signature) -> Callable[..., Any]:
-        """Check, run, count."""
+        """Return the closure that checks, runs the operator, and counts the change."""
         origin = self.origin
 
         def run(target: Any, *args: Any) -> Any:
@@ -123,7 +123,7 @@ class InPlace(InPlaceOperator, LadderOperator):
             given = [own(self.name, x) if hasattr(x, "_key") else x for x in args]
             self._check(held, given)
             check_parts(self.name, held, given)
-            # A kernel may read an element after it was written where memory is shared, but not one to one.
+            # If memory is shared, but not one to one, a kernel may read an element after it has been written.
             given = [x.detach().clone() if hasattr(x, "_key") and overlaps_partially(x._array, held._array) else x
                      for x in given]
             origin.run_inplace(held, *given)
@@ -151,7 +151,7 @@ class InPlace(InPlaceOperator, LadderOperator):
                                     ufunc, next_path)
 
     def entry(self, call: Signature) -> EntrySpec | None:
-        """Return an entry that writes to the target, where NumPy computes the same bits."""
+        """Return an entry that writes to the target, if NumPy computes the same bits."""
         if call.kernel is None or not entries.exact(self.origin.name):
             return None
         dtype, number = DTYPE_OF[call.key & DTYPE_MASK], bool(call.key & SCALAR_MASK)
@@ -163,7 +163,7 @@ class InPlace(InPlaceOperator, LadderOperator):
                          counted=True) if entries.served(dtype) else None
 
     def _host_kernel(self, key: int, state: DeviceState) -> Kernel | None:
-        """Return the kernel for small arrays, where the key settles that dtype and number kind fit."""
+        """Return the kernel for small arrays, if the key settles that dtype and kind of number fit."""
         origin, bits = self.origin, key & DTYPE_MASK
         number = (key & SCALAR_MASK).bit_length()
         if origin.count != 2 or origin.extras or bits & (bits - 1):
@@ -197,13 +197,13 @@ class InPlace(InPlaceOperator, LadderOperator):
 
 
 class Assign(InPlaceOperator):
-    """An in-place operator run by one function ``function(entry, target, *args)``.
+    """An in-place operator run by one function ``function(state, target, *args)``.
 
     Args:
         schema: Its schema.
         doc: Its documentation.
         run: The function.
-        repeated: Whether elements that share memory get the same value, so that they may.
+        repeated: Whether elements of the target may share memory, because they are assigned the same value.
         record: The rest of the record.
     """
 
@@ -214,7 +214,7 @@ class Assign(InPlaceOperator):
         self.repeated = repeated
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
-        """One closure for all devices, also mixed ones: the target's is in charge."""
+        """Return one closure for all devices and mixtures of them: the target's device runs the function."""
         run, repeated = self.run, self.repeated
 
         def assign(target: Any, *args: Any) -> Any:
@@ -232,7 +232,7 @@ FORMS: Final[dict[str, InPlace]] = {}
 
 
 def define_forms() -> None:
-    """Make the in-place forms of all pointwise operators that are there and have one."""
+    """Make the in-place forms of all registered pointwise operators that have one."""
     for operator in list(OPERATORS.values()):
         if isinstance(operator, Pointwise) and operator.inplace and operator.name not in FORMS:
             FORMS[operator.name] = InPlace(operator)

@@ -1,7 +1,7 @@
 """Operators that devices with a code generator run as a sequence of kernels: scans, sorting, search, sets.
 
-On a host-resident device NumPy computes them on the device's own memory, unless it has a code generator and there are
-many elements. A device without a code generator runs them as host kernels, as ``HostOperator`` says.
+On a host-resident device NumPy computes them on the device's own memory, unless the device has a code generator and the
+input has many elements. A device without a code generator runs them as host kernels, like ``HostOperator``.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class SequenceOperator(HostOperator):
         generate: ``generate(*arguments)`` with detached tensors of one device that has a code generator; may call
             any operators.
         many: Elements from which ``generate`` is faster than NumPy on the host; None for never.
-        counted: Number of the argument that has these elements.
-        replayable: As in composites.
+        counted: Position of the argument that has these elements.
+        replayable: Whether calls only launch kernels, as in composites.
     """
 
     kind = "sequence"
@@ -51,20 +51,20 @@ class SequenceOperator(HostOperator):
         return self.rungs(key, state)[0][1]
 
     def rungs(self, key: int, state: DeviceState) -> list[tuple[str, Callable[..., Any]]]:
-        """Return the replay, if there is one, and the closure that runs the kernels."""
+        """Return the replay, if the operator has one, and the closure that runs the kernels."""
         run = super().build(key, state)
         replay = replayed(state, self.schema.tensors, len(self.schema.names), run) if self.replayable else run
         return [("compose", run)] if replay is run else [("replay", replay), ("compose", run)]
 
     def how(self, state: DeviceState, dtype: DType) -> str:
-        """Return ``replay`` or ``generated`` with a code generator, else as other operators of the host."""
+        """Return ``replay`` or ``generated`` with a code generator, else the same as other host operators."""
         if self.replayable and len(self.rungs(state.key | dtype_bit(dtype), state)) > 1:
             return "replay"
         generates = state.runtime.target is not None and not state.runtime.profile.host_resident
         return "generated" if generates else super().how(state, dtype)
 
     def on_device(self, state: DeviceState, args: tuple[Any, ...]) -> Any:
-        """Run the kernels; otherwise as on the host."""
+        """Run the kernels, or compute on the host."""
         if not self._generates(state, args[self.counted]):
             return super().on_device(state, args)
         return self.generate(*[x.detach() if hasattr(x, "_key") else x for x in args])
@@ -82,12 +82,12 @@ def scan_operator(schema: str, doc: str, compute: Callable[..., Any], scan: Scan
     """Return an operator ``name(Tensor input, int dim) -> Tensor`` that combines the elements up to each one.
 
     Args:
-        schema: Its schema; it makes no function or method.
-        doc: Its description.
+        schema: Its schema; it has neither a public function nor a method.
+        doc: Its documentation.
         compute: ``compute(array, dim)`` with NumPy.
-        scan: The same as a combination of elements.
+        scan: The same function as a combination of elements.
         result: The result's dtype: ``same`` or ``int64``.
-        wide: Whether values are combined in float64, where the device has it.
+        wide: Whether values are combined in float64, if the device has it.
         kinds: Kinds of dtypes, as of ``HostOperator``.
         derivative: The gradient.
     """

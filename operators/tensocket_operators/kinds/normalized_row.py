@@ -40,7 +40,7 @@ class TensorRows:
         self._count: int = math.prod([self._shape[d] for d in dims])
 
     def amax(self, value: Callable[[Any], Any]) -> Any:
-        """Largest value of every row."""
+        """Return the largest value of every row."""
         return value(None).amax(self._dims, True)
 
     def once(self, value: Any) -> Any:
@@ -52,7 +52,7 @@ class TensorRows:
         return self._count
 
     def at(self, position: None) -> Any:
-        """Return the numbers of the positions in a row, int64."""
+        """Return the positions in a row as int64 numbers."""
         lengths = [self._shape[d] if d in self._dims else 1 for d in range(-len(self._shape), 0)]
         return self._first.new_arange(0, self._count, 1).to(dtypes.int64).reshape(lengths)
 
@@ -65,7 +65,7 @@ class TensorRows:
         return [value(None).mean(self._dims, True) for value in values]
 
     def moments(self, value: Callable[[Any], Any]) -> tuple[Any, Any]:
-        """Mean and variance of every row."""
+        """Return the mean and the variance of every row."""
         mean = value(None).mean(self._dims, True)
         return mean, (value(None) - mean).square().mean(self._dims, True)
 
@@ -73,13 +73,13 @@ class TensorRows:
 class RowOperator(LadderOperator):
     """An operator ``name(Tensor input, Tensor? ..., float x, ..., int[] dims) -> (Tensor, ...)`` on floats.
 
-    Rows lie along ``dims``, which are negative numbers in ascending order. All operands broadcast to the shape of the
+    Rows run along ``dims``, which are negative numbers in ascending order. All operands broadcast to the shape of the
     first one, and kernels compute in its arithmetic dtype.
 
     Attributes:
         formula: ``formula(row, *operands, *numbers) -> results``; see ``normalized_row_nest.row_program``.
-        results: For each result ``full`` (shape and dtype of the first operand) or ``row`` (one value per row, with
-            size 1 along ``dims``, in the arithmetic dtype).
+        results: ``full`` for a result with shape and dtype of the first operand, ``row`` for one with one value per
+            row (size 1 along ``dims``) in the arithmetic dtype.
         count: Number of operands.
         functions: The namespace of public functions, for decomposition.
         label: Name of the operator in errors.
@@ -97,15 +97,15 @@ class RowOperator(LadderOperator):
         self.count = len(self.schema.tensors)
         self.label = label or self.name
         self._numbers = [k for k, p in enumerate(self.schema.parameters) if p.type == "float"]
-        #: Numbers of programs by what their texts depend on, which are quicker to look up.
+        #: Numbers of programs by everything that their texts depend on; numbers are quicker to look up.
         self._texts: dict[Any, int] = {}
 
     def compose(self, call: Signature) -> Callable[..., Any]:
-        """Return the general closure; it does nothing but launch one kernel."""
+        """Return the general closure, which computes over public operators."""
         return private(self.name, partial(self.run, call.state))
 
     def replays(self, call: Signature) -> bool:
-        """True: a call is one launch."""
+        """Return True: a call is one launch."""
         return True
 
     def planned_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -126,7 +126,7 @@ class RowOperator(LadderOperator):
         return self._plan(state, given, dims)
 
     def run(self, state: DeviceState, *args: Any) -> Any:
-        """Check, then compute over public operators: of rows without elements, and without a code generator."""
+        """Check, then compute over public operators: for rows without elements, and without a code generator."""
         operands, numbers, dims = args[:self.count], [args[k] for k in self._numbers], tuple(args[-1])
         dtype = operands[0].dtype
         if kind_letter(dtype) != "f":
@@ -160,7 +160,7 @@ class RowOperator(LadderOperator):
         (sizes, across), (lengths, along) = (
             coalesce(tuple([shape[d] for d in part]), [tuple([s[d] for d in part]) for s in steps])
             if part else ((), [() for _ in steps]) for part in (others, axes))
-        # Rows that stand side by side are told their strides from one to the next, others those along the row.
+        # Programs for adjacent rows know the strides from one row to the next, others the strides along the row.
         beside = _beside(sizes, across, along)
         kinds = [dtype] * fulls + [x.dtype for x in operands if x is not None]
         one = math.prod(lengths) == 1
@@ -190,7 +190,7 @@ class RowOperator(LadderOperator):
 
 
 def _beside(sizes: Shape, across: Sequence[Shape], along: Sequence[Shape]) -> bool:
-    """Whether rows stand side by side: elements of one do not lie next to each other, those of several do."""
+    """Whether rows are adjacent: unit strides lead from one row to the next, and not along a row."""
     return bool(sizes) and any(a[-1] == 1 for a in across) and all(
         b[-1] != 1 or a[-1] == 0 for a, b in zip(across, along, strict=True))
 

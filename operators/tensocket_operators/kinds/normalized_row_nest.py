@@ -1,4 +1,4 @@
-"""Nests of rows over several dimensions, with operands that broadcast and with results of one value per row."""
+"""Nests over rows of several dimensions, with operands that broadcast and with results of one value per row."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
 from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, linear, parallel
 from tensocket_plugins.ir.nodes import Combine, Expr, Let, Program, Reduce, Stmt, Store, Var, call, cast, const
 
-#: A stride that a nest is told: 0 or 1; None for one that is an argument.
+#: A stride in a nest: 0 or 1 if it is known, None if it is an argument of the program.
 Fixed = Literal[0, 1] | None
 
 
 @dataclass(frozen=True, slots=True)
 class OperandLayout:
-    """How an array lies along a nest's dimensions.
+    """The layout of an array along a nest's dimensions.
 
     Attributes:
         dtype: The element type as stored.
@@ -34,7 +34,7 @@ class OperandLayout:
 
 
 class RowMath:
-    """Formulas over rows as kernel IR: values are functions of a position, a tuple with an index per dimension."""
+    """Row formulas as kernel IR: values are functions of a position, which is a tuple with an index per dimension."""
 
     def __init__(self, nest: ProgramBuilder, m: Any, sizes: Sequence[Expr], accumulator: DType) -> None:
         self.m = m
@@ -44,7 +44,7 @@ class RowMath:
         self.statements: list[Stmt] = []
 
     def count(self) -> Expr:
-        """Return the number of elements of a row, to compute with."""
+        """Return the number of elements of a row, in the dtype of computations."""
         return self._count(self.m.dtype)
 
     def _count(self, dtype: DType) -> Expr:
@@ -74,32 +74,32 @@ class RowMath:
         return cast(linear(position, self._sizes), int64)
 
     def once(self, value: Expr) -> Expr:
-        """Return a value of the row, which is computed once."""
+        """Return a variable for a value of the row, so that it is computed once."""
         known = Var(f"once{len(self.statements)}", value.dtype)
         self.statements.append(Let(known, value))
         return known
 
     def amax(self, value: Callable[[Any], Any]) -> Expr:
-        """Largest value of the row."""
+        """Return the largest value of the row."""
         return self._reduce(lambda j: [value(j)], float("-inf"), self.m.maximum, self.m.dtype)[0]
 
     def sums(self, *values: Callable[[Any], Any]) -> list[Expr]:
-        """Return the sums of the row in one pass, accumulated as the device's profile says."""
+        """Return the sums of the row in one pass, accumulated in the dtype that the device's profile names."""
         wide = self._accumulator
         sums = self._reduce(lambda j: [cast(value(j), wide) for value in values], 0.0, lambda a, b: a + b, wide)
         return [self.once(cast(total, self.m.dtype)) for total in sums]
 
     def means(self, *values: Callable[[Any], Any]) -> list[Expr]:
-        """Return the means of the row, likewise."""
+        """Return the means of the row in one pass, accumulated like ``sums``."""
         wide = self._accumulator
         sums = self._reduce(lambda j: [cast(value(j), wide) for value in values], 0.0, lambda a, b: a + b, wide)
         return [self.once(cast(total / self._count(wide), self.m.dtype)) for total in sums]
 
     def moments(self, value: Callable[[Any], Any]) -> tuple[Expr, Expr]:
-        """Mean and variance of the row.
+        """Return the mean and the variance of the row.
 
-        Wide accumulators take the sums of the distances to the row's first element and of their squares in one pass:
-        what cancels is at most the number of elements times the variance. Others take two passes.
+        Wide accumulators sum the distances to the row's first element and their squares in one pass: the part that
+        cancels is at most the number of elements times the variance. Other accumulators take two passes.
         """
         wide = self._accumulator
         if wide.itemsize <= self.m.dtype.itemsize:
@@ -121,18 +121,18 @@ class RowMath:
 def row_program(name: str, formula: Callable[..., tuple[Any, ...]], operands: Sequence[OperandLayout | None],
                results: Sequence[OperandLayout], accumulator: DType, ranks: tuple[int, int], index: DType,
                numbers: int) -> Program:
-    """``results = formula(row, *operands, *numbers)`` for every row.
+    """Build the program that computes ``results = formula(row, *operands, *numbers)`` for every row.
 
     Args:
         name: Kernel name.
-        formula: Takes a ``RowMath``, one function of the position per operand (None where it is missing) and numbers;
+        formula: Takes a ``RowMath``, one function of the position per operand (None if it is missing) and numbers;
             returns a function of the position for every result that has the rows' shape, a value for every other.
         operands: The inputs; the first one has the rows' shape.
-        results: The outputs; those with ``single`` are contiguous and have one value per row, found by a reduction.
+        results: The outputs; those with ``single`` are contiguous and have one value per row, from a reduction.
         accumulator: Element type of sums.
-        ranks: Outer dimensions and those of a row.
+        ranks: Numbers of outer dimensions and of a row's dimensions.
         index: Integer type of index arithmetic.
-        numbers: How many numbers the formula takes.
+        numbers: Number of numbers that the formula takes.
     """
     nest = ProgramBuilder(name, index)
     for k, result in enumerate(results):
@@ -172,7 +172,7 @@ def row_program(name: str, formula: Callable[..., tuple[Any, ...]], operands: Se
             stores.append(Store(f"out{k}", targets[k], cast(value, result.dtype)))
     if not reduces:
         axes = [*zip(outer, sizes, strict=True), *zip(inner, lengths, strict=True)]
-        if outer and any(x is not None and x.across == 1 for x in operands):  # neighbours are those of other rows
+        if outer and any(x is not None and x.across == 1 for x in operands):  # neighbours belong to other rows
             axes.append(axes.pop(ranks[0] - 1))
         return nest.program(parallel([var for var, _ in axes], [size for _, size in axes], [*lets, *stores]))
     return nest.program(parallel(outer, sizes, [*lets, *row.statements, *stores]))
@@ -180,7 +180,7 @@ def row_program(name: str, formula: Callable[..., tuple[Any, ...]], operands: Se
 
 def _values(array: str, lying: OperandLayout, address: Callable[[Any], Expr], work: DType,
             lets: list[Stmt]) -> Callable[[Any], Expr]:
-    """Return an operand as a function of the position; what is one value per row is read once."""
+    """Return an operand as a function of the position; an operand with one value per row is read once."""
     if not lying.single:
         return lambda position: _computed(load(array, address(position), lying.dtype), work)
     value = _computed(load(array, address(()), lying.dtype), work)
@@ -190,5 +190,5 @@ def _values(array: str, lying: OperandLayout, address: Callable[[Any], Expr], wo
 
 
 def _computed(value: Expr, work: DType) -> Expr:
-    """Return an element to compute with; integers stay what they are."""
+    """Return an element in the dtype of computations; integers keep their dtype."""
     return cast(value, work) if value.dtype.kind == "float" else value

@@ -1,4 +1,4 @@
-"""``out=`` of pointwise operators on large arrays: the kernel writes where the result is wanted."""
+"""``out=`` of pointwise operators on large arrays: the kernel writes directly to ``out``."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from tensocket_plugins.contract.backend import Executable
 from .pointwise import Pointwise
 from .pointwise_planner import PointwisePlanner
 
-#: Elements from which a second pass over them costs more than finding out that none is needed.
+#: Elements from which a second pass over them costs more than the test whether it is needed.
 _LARGE: Final = 4096
 _PARTS: Final = AUTOGRAD | LAZY | WRAPPER
-#: Planner and kernel by operator and key of a call, of which there are few; None where the call has no simple form.
+#: Planner and kernel by operator and key of a call; keys are few. None if the call has no simple form.
 _FOUND: Final[dict[tuple[str, int], tuple[PointwisePlanner, Executable] | None]] = {}
 
 
 def written(operator: Operator, out: Any, *operands: Any) -> bool:
-    """Compute a result in ``out`` itself, if all arrays are large, of its shape, dense and apart, or the same one.
+    """Compute directly into ``out``, if all arrays are large, contiguous and of its shape, and disjoint or identical.
 
     Args:
-        operator: A pointwise one of one or two operands.
+        operator: A pointwise operator with one or two operands.
         out: The tensor or tensors to write.
         operands: Tensors; the last one may be a number.
 
     Returns:
-        Whether that was done.
+        Whether the result was computed.
     """
     if type(out) is not Tensor or ACTIVE or out._key & _PARTS or out._array.size < _LARGE:
         return False

@@ -1,4 +1,4 @@
-"""Pointwise operators: a scalar formula, and every way to run it.
+"""Pointwise operators: a scalar formula, and every path that runs it.
 
 In order of preference: a direct kernel (host-resident devices, small arrays), a registered kernel, a kernel generated
 from the formula, the formula evaluated primitive by primitive.
@@ -57,7 +57,7 @@ from . import host_paths
 from .exactness import is_exact
 from .pointwise_planner import PointwisePlanner
 
-#: Elements up to which a formula read as NumPy, with its several passes, is cheaper than calling a generated kernel.
+#: Elements up to which a formula evaluated with NumPy, in several passes, is cheaper than calling a generated kernel.
 _DERIVED_LIMIT: Final = 2048
 #: Types of extra arguments that are passed to kernels.
 _EXTRAS: Final = (int, float, complex)
@@ -66,7 +66,7 @@ _BOOLS: Final = dtype_bit(dtypes.bool_) | SCALAR[bool] | SCALAR_LEFT[bool]
 
 
 def _converted(value: Any, convert: Convert) -> Any:
-    """Return a further argument that is not a Python number, but may be a tensor of one."""
+    """Convert an extra argument that is not a Python number, but may be a tensor of one number."""
     number = plain_number(value)
     return convert(number) if type(number) in _EXTRAS else number
 
@@ -79,7 +79,7 @@ def kind_letter(dtype: DType) -> str:
 
 
 def _anything(compute: DType) -> None:
-    """Numbers need not fit."""
+    """Return None: numbers need not fit into any dtype."""
 
 
 class Pointwise(LadderOperator):
@@ -87,28 +87,27 @@ class Pointwise(LadderOperator):
 
     Attributes:
         formula: ``formula(m, *operands, *extras)``; see ``ir.build.math``.
-        result: Dtype of the result: ``same`` as the compute dtype, ``bool``, ``real``: that of the parts of a
-            complex one, or ``complex``: that with such parts.
-        compute: ``promote``: what the operands promote to. ``float``: likewise, but the default float type for integers
-            and bools. ``number``: likewise, but int64 for bools.
-        count: Number of tensor operands; the schema's first parameters.
+        result: Dtype of the result: ``same`` as the compute dtype, ``bool``, ``real``: the dtype of a complex dtype's
+            parts, or ``complex``: the complex dtype with such parts.
+        compute: ``promote``: the dtype that the operands promote to. ``float``: likewise, but the default float dtype
+            for integers and bools. ``number``: likewise, but int64 for bools.
+        count: Number of tensor operands, which are the schema's first parameters.
         condition: Whether the first operand is a bool condition that takes no part in promotion.
         kinds: Letters of the dtype kinds that it computes with: ``b`` bool, ``i`` integers, ``f`` floats, ``c`` complex
-            numbers, ``8`` float8, which is refused else.
-        bools: Whether bool operands may take part, next to others that decide the compute dtype.
-        guard: ``guard(compute dtype, operands)`` refuses Python numbers that integers cannot be computed with.
-        launched: Whether the generated kernel serves small arrays, too, for which NumPy takes more passes than it pays.
-        guard_values: Whether the guard looks at elements of tensors of integers, too.
-        holds: ``holds(compute dtype)``: the dtype that must hold numbers behind the first operand, or None where
-            integers wrap and floats become infinite.
-        stored: Whether numbers among narrow floats are rounded first, as elements were; by default they are computed
-            with in float32.
-        holds_extras: Whether numbers among the further arguments must fit into the dtype that is computed in.
-        stored_extras: Positions of further arguments that must fit into the dtype of the operands, which narrow floats
-            are not computed in.
-        keywords: Further keyword-only arguments of the public function that are settled before dispatch: name to
-            default and the statement (over ``input``, ``other`` and the name) that runs where the default was not
-            given.
+            numbers, ``8`` float8, which is otherwise refused.
+        bools: Whether it accepts bool operands, next to others that decide the compute dtype.
+        guard: ``guard(compute dtype, operands)`` refuses Python numbers for which an integer result is undefined.
+        launched: Whether the generated kernel also serves small arrays, because NumPy would take too many passes.
+        guard_values: Whether the guard also checks the elements of integer tensors.
+        holds: ``holds(compute dtype)``: the dtype that must hold numbers after the first operand, or None if integers
+            wrap and floats become infinite.
+        stored: Whether numbers among narrow floats are first rounded like elements; by default kernels compute with
+            them in float32.
+        holds_extras: Whether numbers among the extra arguments must fit into the dtype of computations.
+        stored_extras: Positions of extra arguments that must fit into the operands' dtype, in which kernels do not
+            compute if it is a narrow float.
+        keywords: Keyword-only arguments of the public function that are resolved before dispatch: name to default
+            and the statement (over ``input``, ``other`` and the name) that runs if the argument is not the default.
     """
 
     kind = "pointwise"
@@ -144,14 +143,14 @@ class Pointwise(LadderOperator):
     # ------------------------------------------------------------------------------------------ dispatch
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
-        """Zero-dimensional tensors may be on another device than the rest, as in PyTorch."""
+        """Return the closure for a device; zero-dimensional tensors may be on another one, as in PyTorch."""
         devices = key & DEVICE_MASK
         if devices & (devices - 1) and key & DIM0:
             return self._mixed
         return super().resolve_device(key)
 
     def _mixed(self, *args: Any) -> Any:
-        """Move zero-dimensional tensors to the device of the others, or from the host to the device; dispatch anew."""
+        """Move zero-dimensional tensors to the device of the others, or from the host to the device; dispatch again."""
         given = [x for x in args[:self.count] if hasattr(x, "_key")]
         devices = {x._device_state for x in given if x.ndim} or {x._device_state for x in given
                                                                  if x.device.type != HOST_DEVICE}
@@ -161,7 +160,7 @@ class Pointwise(LadderOperator):
         return call(self, *[x.detach().to(state.device) if hasattr(x, "_key") else x for x in args])
 
     def signature(self, key: int, state: DeviceState) -> Signature:
-        """Dtypes, where the key settles them, and the host kernel."""
+        """Return the dtypes, if the key settles them, and the host kernel."""
         self.check_key(key)
         settled = self._settled(key)
         if settled is None:
@@ -171,19 +170,19 @@ class Pointwise(LadderOperator):
         return Signature(key, state, dtype, compute, result, number, self.host_kernel(state, compute, result))
 
     def compose(self, call: Signature) -> Callable[..., Any]:
-        """Promotion, broadcasting and checks, then one kernel or the formula primitive by primitive."""
+        """Return the closure that promotes, broadcasts, checks, then runs one kernel or primitive by primitive."""
         return private(self.name, partial(self.run, call.state))
 
     def replays(self, call: Signature) -> bool:
-        """Whether small arrays are served by generated kernels, too."""
+        """Whether generated kernels also serve small arrays."""
         return self._launches(call.state) and not call.key & SCALAR_MASK
 
     def _launches(self, state: DeviceState) -> bool:
-        """Whether small arrays on the host have kernels, too: formulas with more arguments are many steps in NumPy."""
+        """Whether kernels also serve small host arrays: formulas with extra arguments are many steps in NumPy."""
         return bool(self.launched or self.extras) and state.runtime.target is not None
 
     def check_key(self, key: int) -> None:
-        """Refuse bool operands where the operator has no meaning for them.
+        """Refuse bool operands if the operator is not defined for them.
 
         Raises:
             DtypeError: The key has a bool tensor or number.
@@ -193,8 +192,8 @@ class Pointwise(LadderOperator):
                              "use ^ or logical_not for masks, or convert with .to(dtype)")
 
     def _settled(self, key: int) -> tuple[DType, bool] | None:
-        """Return the dtype of the operands, and whether one of them is a number, where nothing else is left to decide
-        but extra arguments.
+        """Return the dtype of the operands, and whether one of them is a number; None if the key does not decide all
+        but the extra arguments.
         """
         bits = key & DTYPE_MASK
         if self.condition and bits != _BOOL:
@@ -205,7 +204,7 @@ class Pointwise(LadderOperator):
         number = (key & SCALAR_MASK).bit_length()
         if self.guard_values and self.guarded(dtype):
             return None
-        # Numbers on the left are rare, those of a higher category decide the dtype, guards look at their values.
+        # Numbers on the left are rare, numbers of a higher category decide the dtype, and guards check values.
         if number and (number > SCALAR_SHIFT + 4 or number - SCALAR_SHIFT - 1 > dtype.category or self.guarded(dtype)):
             return None
         return dtype, bool(number)
@@ -216,7 +215,7 @@ class Pointwise(LadderOperator):
         return None if found is None else found.closure(call.result_key, call.number, next_path)
 
     def planner(self, call: Signature) -> PointwisePlanner | None:
-        """Return what plans the generated kernel; None unless the key settles everything but shapes."""
+        """Return the planner of the generated kernel; None unless the key settles everything but shapes."""
         state, dtype, compute, result = call.state, call.dtype, call.compute, call.result
         if dtype is None or compute is None or result is None or state.runtime.target is None:
             return None
@@ -224,9 +223,9 @@ class Pointwise(LadderOperator):
                 state.runtime.profile.dtypes):
             return None
         if self.guard is not None and (dtype.category < 2 or arithmetic_dtype(dtype) is not dtype):
-            return None  # it may refuse the operands
+            return None  # the guard may refuse the operands
         if self.extras and (dtype.category < 2 or (self.stored_extras and arithmetic_dtype(dtype) is not dtype)):
-            return None  # extra numbers are of a dtype of their own, or have to fit into that of the operands
+            return None  # extra numbers have a dtype of their own, or have to fit into that of the operands
         least = 0 if call.kernel is None else call.kernel.limit
         if least is None:
             return None
@@ -247,12 +246,12 @@ class Pointwise(LadderOperator):
             return host_paths.unary(kernel, key, call.zero_dim, next_path)
         if not call.number:
             return host_paths.binary(kernel, key, call.zero_dim, next_path)
-        if arithmetic_dtype(dtype) is not dtype:  # a narrow float and a number meet in float32; the result is rounded
+        if arithmetic_dtype(dtype) is not dtype:  # narrow floats and numbers compute in float32; the result is rounded
             kernel = host_kernels.rounding(kernel, DTYPE_OF[key & DTYPE_MASK])
         return host_paths.number(kernel, key, dtype, self.converter(dtype), call.zero_dim, next_path)
 
     def entry(self, call: Signature) -> EntrySpec | None:
-        """Return an entry for small dense operands; where NumPy computes the same bits, after many calls."""
+        """Return an entry for small dense operands; if NumPy computes the same bits, it is compiled only later."""
         state, compute, result = call.state, call.compute, call.result
         if compute is None or result is None or not state.runtime.profile.host_resident or not (
                 self._served_by_key(call) and self._native(compute, result, call.number)):
@@ -263,16 +262,16 @@ class Pointwise(LadderOperator):
                          partial(self.entry_plan, compute, result, call.number), limit, counted)
 
     def _served_by_key(self, call: Signature) -> bool:
-        """Whether closures for small arrays have nothing to decide: the key settles dtypes, and operands are all."""
+        """Whether the key decides everything for small arrays: it settles dtypes, and there are no extra arguments."""
         if call.dtype is None or call.compute is not call.dtype or self.extras or self._launches(call.state):
             return False
         if self.condition:
-            # A mask of bools is told from values of the same key by looking; 0-d operands are left to promotion.
+            # The closure checks which operand is the mask, as the key does not tell; 0-d operands need promotion.
             return not (call.number or call.zero_dim or call.dtype is dtypes.bool_)
         return self.count <= 2
 
     def _native(self, compute: DType, result: DType, number: bool) -> bool:
-        """Whether a native entry does what other paths do: it takes numbers as they come, and has no guard."""
+        """Whether a native entry agrees with other paths: it takes numbers unchecked, and has no guard."""
         narrow = arithmetic_dtype(compute) is not compute
         if narrow and (self.guard is not None or (number and (self.stored or self.holds(compute) is not None))):
             return False
@@ -289,9 +288,9 @@ class Pointwise(LadderOperator):
         return EntryPlan(nest, kinds, result, "same", scalars, numbers)
 
     def host_kernel(self, state: DeviceState, compute: DType, result: DType) -> Kernel | None:
-        """Return the kernel for small arrays on a host-resident device: registered, else the formula read as NumPy.
+        """Return the kernel for small arrays on a host-resident device: registered, else the formula in NumPy.
 
-        None where generated kernels round in another way.
+        None if generated kernels round differently.
         """
         if not state.runtime.profile.host_resident or self._launches(state) or (
                 state.runtime.target is not None and not self._rounds_alike(state, compute)):
@@ -306,7 +305,7 @@ class Pointwise(LadderOperator):
         return derived
 
     def _rounds_alike(self, state: DeviceState, compute: DType) -> bool:
-        """Whether NumPy computes the bits that generated kernels do."""
+        """Whether NumPy computes the same bits as generated kernels."""
         found = self._exact.get((state, compute))
         if found is None:
             registered = None if self.extras else state.runtime.kernels.find(self.name, compute.name, direct=True)
@@ -317,7 +316,7 @@ class Pointwise(LadderOperator):
         return found
 
     def _limit(self, state: DeviceState, compute: DType) -> int | None:
-        """Elements up to which one thread is sooner done than several have started."""
+        """Return the number of elements that one thread computes before several threads have started."""
         registered = state.runtime.kernels.find(self.name, compute.name, direct=True)
         return _DERIVED_LIMIT if registered is None else registered.limit
 
@@ -329,15 +328,15 @@ class Pointwise(LadderOperator):
         return converter(self.name, compute, arithmetic_dtype(compute) if self.holds_extras else None)
 
     def guarded(self, dtype: DType) -> bool:
-        """Whether numbers are looked at before the operator runs on ``dtype``."""
+        """Whether the guard checks numbers before the operator runs on ``dtype``."""
         return self.guard is not None and dtype.category < 2
 
     def result_dtype(self, promoted: DType) -> DType:
-        """Result dtype for what the operands promote to."""
+        """Return the result dtype for the dtype that the operands promote to."""
         return self._dtypes(promoted)[1]
 
     def _dtypes(self, promoted: DType) -> tuple[DType, DType]:
-        """Compute and result dtype for what the operands promote to."""
+        """Return compute and result dtype for the dtype that the operands promote to."""
         compute = promoted
         if self.compute == "float" and promoted.category < 2:
             compute = number_dtype(2)
@@ -363,7 +362,7 @@ class Pointwise(LadderOperator):
         return wrap(array, state.key | dtype_bit(result))
 
     def _operands(self, args: tuple[Any, ...]) -> list[Any]:
-        """Tensors and numbers; the condition is checked."""
+        """Return the operands, and check the condition."""
         operands = list(args[:self.count])
         if self.condition and (not hasattr(operands[0], "_key") or operands[0].dtype is not dtypes.bool_):
             raise DtypeError(self.name, f"condition {getattr(operands[0], 'dtype', operands[0])!r}",
@@ -379,7 +378,7 @@ class Pointwise(LadderOperator):
 
     def run_arrays(self, state: DeviceState, compute: DType, result: DType, operands: list[Any],
                    extras: tuple[Any, ...], target: Any) -> Any:
-        """Return the result's handle; written into ``target`` (a tensor) if there is one."""
+        """Return the result's handle; the result is written into ``target``, if that is a tensor."""
         check_dtype(self.name, state, compute)
         if self.result == "complex":
             check_dtype(self.name, state, result)
@@ -414,7 +413,7 @@ class Pointwise(LadderOperator):
         return out
 
     def _laid_out(self, state: DeviceState, made: Any, result: DType, operands: list[Any]) -> Any:
-        """Return NumPy's result in PyTorch's layout; NumPy makes it row-major where the operands' layouts differ."""
+        """Return NumPy's result in PyTorch's layout; NumPy makes it row-major if the operands' layouts differ."""
         if made.ndim < 2 or all(x.flags.c_contiguous for x in operands):
             return made
         out = empty_pointwise(state, made.shape, result, operands)
@@ -426,7 +425,7 @@ class Pointwise(LadderOperator):
     def _typed(self, position: int, operand: Any, compute: DType) -> tuple[Any, DType]:
         """Return an operand as a handle of the compute dtype or a Python number, and its element type.
 
-        Numbers, and zero-dimensional tensors of other dtypes, come in the dtype that kernels calculate in.
+        Numbers, and zero-dimensional tensors of other dtypes, are converted to the dtype that kernels calculate in.
         """
         if not hasattr(operand, "_key"):
             if type(operand) not in NUMBER_TYPES:
@@ -454,15 +453,15 @@ class Pointwise(LadderOperator):
             run_formula(self.name, state, formula, operands, compute, shape, out, stored, registered)
 
     def _is_primitive(self, compute: DType) -> bool:
-        """Whether a registered kernel of this name means this operator: a primitive does in its domain."""
+        """Whether a registered kernel of this name computes this operator: a primitive does so within its domain."""
         primitive = PRIMITIVES.get(self.name)
         return primitive is None or kind_letter(compute) in primitive.domain
 
     def _bind(self, compute: DType,
               extras: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...], list[Any]]:
-        """Return the formula over expressions, what specialises it, and the numbers that it takes as arguments.
+        """Return the formula over expressions, the values that specialise it, and its numbers as kernel arguments.
 
-        Python ints and floats among the extra arguments become kernel arguments; None, bools and strings specialise.
+        Python numbers among the extra arguments become kernel arguments; None, bools and strings specialise.
         """
         numeric = [type(x) in _EXTRAS for x in extras]
         static = tuple(x if not n else "number" for x, n in zip(extras, numeric, strict=True))
@@ -485,7 +484,7 @@ def numpy_formula(formula: Callable[..., Any], compute: DType, result: DType) ->
 
     def run(*values: Any) -> Any:
         made = np.asarray(formula(m, *values), dtype)
-        # A formula that changes nothing, as rounding of integers, returns what it was given or a view of that.
+        # A formula that changes nothing, such as rounding of integers, returns its operand or a view of it.
         return made.copy("K") if made.base is not None or any(made is value for value in values) else made
 
     return run

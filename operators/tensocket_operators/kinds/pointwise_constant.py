@@ -1,4 +1,4 @@
-"""Pointwise operators of two operands that take a simpler formula where the second one is a certain number."""
+"""Pointwise operators of two operands with a simpler formula for certain numbers as the second operand."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from .pointwise_planner import PointwisePlanner
 
 
 class PointwiseWithConstants(Pointwise):
-    """A pointwise operator with formulas of their own for certain second operands.
+    """A pointwise operator with separate formulas for certain second operands.
 
-    Each is an operator of one operand, which all paths take: native entries, generated kernels, in place and ``out=``.
+    Each formula is an operator of one operand, and takes all paths: native entries, generated kernels, in place and
+    ``out=``.
 
     Attributes:
         numbers: These operators, by the number. They serve floats.
@@ -30,7 +31,7 @@ class PointwiseWithConstants(Pointwise):
                            kinds="f") for k, (number, of_one) in enumerate(numbers.items())}
 
     def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
-        """As of other pointwise operators, but for numbers behind a tensor of floats."""
+        """Build the closure; for a tensor of floats and a number, it first looks the number up."""
         rest, dtype = super().build(key, state), DTYPE_OF.get(key & DTYPE_MASK)
         if key & SCALAR_MASK not in (SCALAR[int], SCALAR[float]) or dtype is None or dtype.kind != "float":
             return rest
@@ -45,7 +46,7 @@ class PointwiseWithConstants(Pointwise):
         return numbered
 
     def planner(self, call: Signature) -> PointwisePlanner | None:
-        """None where a number decides about the formula: it is looked at first."""
+        """Return the planner; None for calls with a number, which decides the formula."""
         return None if call.key & SCALAR_MASK else super().planner(call)
 
     def run_arrays(self, state: DeviceState, compute: Any, result: Any, operands: list[Any], extras: tuple[Any, ...],
@@ -59,7 +60,7 @@ class PointwiseWithConstants(Pointwise):
 
 
 class _OfOne(Pointwise):
-    """An operator that only ``PointwiseWithConstants`` knows."""
+    """An operator that only ``PointwiseWithConstants`` uses."""
 
     def _register(self) -> None:
-        """Not among all operators."""
+        """Do nothing: the operator is not in the registry."""

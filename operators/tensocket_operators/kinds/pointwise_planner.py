@@ -1,4 +1,4 @@
-"""Plans of pointwise operators: one generated kernel for keys that settle everything but shapes."""
+"""Plans of pointwise operators: one generated kernel for a key that settles everything but shapes."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from tensocket_plugins.kit.bounded import BoundedCache
 
 Closure = Callable[..., Any]
 _BOOL: Final = dtype_bit(bool_)
-#: Elements up to which devices count with 32 bits.
+#: Elements up to which devices index with 32 bits.
 _MOST: Final = 1 << 30
 
 
 @dataclass(frozen=True)
 class PointwisePlanner:
-    """Makes the plans of one pointwise operator for one key.
+    """A planner for one pointwise operator and one key.
 
     Attributes:
         state: The device.
-        name: The operator's name and everything else that its kernels depend on, but geometry.
+        name: The operator's name and everything else that its kernels depend on, except geometry.
         formula: Over one expression per operand.
         compute: Dtype of the operands.
         result: Dtype of the result.
-        converts: Converts a number in the place of each operand, and each extra number, for the kernel.
+        converts: Functions that convert a number in the place of each operand, and each extra number, for the kernel.
         count: Number of operands; further arguments are extra numbers.
         least: Elements up to which the host path serves.
         condition: Whether the first operand is a bool condition.
@@ -56,7 +56,7 @@ class PointwisePlanner:
     condition: bool = False
 
     def closure(self, key: int, number: bool, next_path: Closure) -> Closure:
-        """Return the closure over plans; ``key`` is the result's, ``number`` whether the second operand is one."""
+        """Return the closure over plans; ``key`` is the result's; with ``number``, the second operand is a number."""
         if self.count <= 2 and not self.condition and len(self.converts) == self.count:
             if self.count == 1 or number:
                 return _of_one(self, key, number, next_path)
@@ -64,7 +64,7 @@ class PointwisePlanner:
         return planned(self.state, self.converts, lambda args, arrays: self._of_call(args, arrays, key), next_path)
 
     def _of_call(self, args: Sequence[Any], arrays: Sequence[Any], key: int) -> Plan | None:
-        """Return the plan of a call; None for arrays of other dtypes, and for extra arguments that are left out."""
+        """Return the plan of a call; None for arrays of other dtypes, and if extra arguments are omitted."""
         if any(x is None for x in args):
             return None
         bit, held = dtype_bit(self.compute), self.held
@@ -81,13 +81,13 @@ class PointwisePlanner:
         return self.compute.numpy if self.state.runtime.profile.host_resident else self.compute
 
     def plan(self, arrays: Sequence[Any], key: int, out: Any = None, operands: Sequence[Any] = ()) -> Plan | None:
-        """Return the plan for handles like these; None where the next path decides.
+        """Return the plan for the layouts of these handles; None if the next path serves them.
 
         Args:
             arrays: The operands that are arrays.
             key: The result's key.
-            out: The handle that the result is written to, if not to a new array; it comes before the operands then.
-            operands: All operands, with a number in the place of each number; by default ``arrays``.
+            out: The handle that receives the result, instead of a new array; the launch takes it before the operands.
+            operands: All operands, with any number in the place of each number; by default ``arrays``.
         """
         try:
             shape = broadcast_shapes(self.name[0], [x.shape for x in arrays])
@@ -106,9 +106,9 @@ class PointwisePlanner:
         return Plan(program(self.state, name, build, Strategy.SERIAL), tuple(geometry), results)
 
     def in_place(self, number: bool, next_path: Closure, bump: Callable[[Any], None]) -> Closure:
-        """Return the closure for a target and another operand, an array or a ``number``.
+        """Return the closure for a target and another operand, which is an array or a ``number``.
 
-        Operands in one block of memory go to the next path, and so do targets that NumPy may not write.
+        Operands in the target's block of memory go to the next path, and so do targets that NumPy must not write.
         """
         state, convert, least = self.state, self.converts[-1], self.least
         plans: BoundedCache[Any, Plan | None] = BoundedCache(PLANS)
@@ -168,14 +168,14 @@ def _of_one(planner: PointwisePlanner, key: int, number: bool, next_path: Closur
         out = empty(x.shape, result, stream)
         if not on_host:
             note_use((x, out), stream)
-        found.kernel((out, x), (size, *numbers), stream)  # type: ignore[union-attr]  # there is one for every shape
+        found.kernel((out, x), (size, *numbers), stream)  # type: ignore[union-attr]  # not None: size > least
         return wrap(out, key)
 
     return planned_one
 
 
 def _of_two(planner: PointwisePlanner, key: int, next_path: Closure) -> Closure:
-    """Return the closure for two tensors; kernels and plans as those of one."""
+    """Return the closure for two tensors, with one kernel and plans as in ``_of_one``."""
     state, result, least = planner.state, planner.result, planner.least
     flat: Plan | None = None
     plans: BoundedCache[Any, Plan | None] = BoundedCache(PLANS)
@@ -202,12 +202,12 @@ def _of_two(planner: PointwisePlanner, key: int, next_path: Closure) -> Closure:
         out = empty(shape, result, stream)
         if not on_host:
             note_use((x, y, out), stream)
-        found.kernel((out, x, y), (size,), stream)  # type: ignore[union-attr]  # there is one for every shape
+        found.kernel((out, x, y), (size,), stream)  # type: ignore[union-attr]  # not None: size > least
         return wrap(out, key)
 
     return planned_two
 
 
 def is_same_or_disjoint(x: Any, y: Any) -> bool:
-    """Whether two arrays are one, or have memory of different owners."""
+    """Whether two arrays are the same object, or have memory of different owners."""
     return x is y or owner_of(x) is not owner_of(y)

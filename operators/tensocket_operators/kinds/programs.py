@@ -1,4 +1,4 @@
-"""Which programs an operator has: one for processors beside the one for all devices, declared in one place."""
+"""Declarations of operators that have one program for processors and another one for all other devices."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ DECLARED: Final[dict[str, Programs[Any]]] = {}
 class Programs(Generic[T]):
     """The choice between a program for processors with a code generator and one for all other devices.
 
-    Both values are of the type that the operator chooses by: a class or function that builds the program, or a bool.
+    Both values have the type that the operator needs for its choice: a function or class that builds the program, or a
+    bool.
 
     Attributes:
-        name: The operator and, where it chooses more than once, the subject of this choice; unique per declaration.
-        cpu: For processors with a code generator.
-        simt: For devices that run groups of lanes, and for those without a code generator.
+        name: The operator and, if it chooses more than once, the subject of this choice; unique per declaration.
+        cpu: The value for processors with a code generator.
+        simt: The value for devices that run groups of lanes, and for devices without a code generator.
     """
 
     name: str
@@ -46,7 +47,7 @@ Shortcut = Callable[[int, DeviceState, Callable[..., Any]], Callable[..., Any] |
 
 
 def processors_only(name: str) -> Callable[[Shortcut], Shortcut]:
-    """Declare a record's ``host_path``: a shortcut of processors with a code generator, for calls without gradients."""
+    """Declare a record's ``host_path`` as a shortcut for processors with a code generator, for unrecorded calls."""
 
     def declare(build: Shortcut) -> Shortcut:
         programs: Programs[Shortcut | None] = Programs(name, cpu=build, simt=None)

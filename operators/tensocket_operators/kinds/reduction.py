@@ -1,4 +1,4 @@
-"""Reductions: a fold over some dimensions, and every way to run it."""
+"""Reductions: a fold over some dimensions, and every path that runs it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tensocket_plugins.kit.bounded import BoundedCache
 
 from . import host_paths
 
-#: Elements that one thread reduces before others have started: all together, and in rows.
+#: Elements that one thread reduces before other threads have started: over all dimensions, and along rows.
 _FEW: Final = 1 << 18
 _FEW_IN_ROWS: Final = 1 << 16
 
@@ -58,13 +58,13 @@ class Reduction(LadderOperator):
         compute: ``same``: the input's dtype. ``sum``: int64 for integers and bools. ``float``: floats only. ``bool``:
             converted to bool first.
         result: Dtype of the result: ``same`` as computed, ``bool`` or ``int64``.
-        wide: Whether accumulators are as wide as the device's profile says.
-        empty: Whether folding no elements has a value.
-        complex: Whether complex numbers can be folded.
-        decompose: ``(input, dim, keepdim) -> tensor`` over public operators, for backends that have no kernel for it.
-        bools: The reduction that stands in for it with ``dtype=bool``; without one, that is refused.
+        wide: Whether accumulators have the wider dtype that the device's profile names.
+        empty: Whether the fold of no elements has a value.
+        complex: Whether it folds complex numbers.
+        decompose: ``(input, dim, keepdim) -> tensor`` over public operators, for backends without a kernel for it.
+        bools: The reduction that replaces it with ``dtype=bool``; without one, ``dtype=bool`` is refused.
         keywords: NumPy's spelling of arguments, as in ``Pointwise``.
-        numbers: How many numbers, the schema's last parameters, ``finish`` and ``decompose`` take.
+        numbers: Number of numbers, the schema's last parameters, that ``finish`` and ``decompose`` take.
     """
 
     kind = "reduction"
@@ -88,13 +88,13 @@ class Reduction(LadderOperator):
         self._calls: BoundedCache[tuple[Any, ...], Plan] = BoundedCache(PLANS)
 
     def signature(self, key: int, state: DeviceState) -> Signature:
-        """Dtypes and host kernel, where the key settles them."""
+        """Return dtypes and host kernel, if the key settles them."""
         if self.numbers or key & DIM0:
             return Signature(key, state)
         dtype = DTYPE_OF[key & DTYPE_MASK]
         try:
             compute = self._compute_dtype(dtype)
-        except DtypeError:  # unless a call says dtype=
+        except DtypeError:  # calls are valid only with dtype=
             return Signature(key, state)
         kernel = None
         if state.runtime.profile.host_resident and (compute is dtype or self.compute == "bool") and (
@@ -103,14 +103,14 @@ class Reduction(LadderOperator):
         return Signature(key, state, dtype, compute, self._stored_dtype(compute), False, kernel)
 
     def compose(self, call: Signature) -> Callable[..., Any]:
-        """Convert, normalise the dimensions, run, wrap."""
+        """Return the closure that converts, normalises the dimensions, runs and wraps."""
         if self.numbers:
             return private(self.name, lambda input, dim, keepdim, *numbers: self.run(
                 call.state, input, dim, keepdim, numbers=numbers))
         return private(self.name, partial(self.run, call.state))
 
     def host_closure(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
-        """Return the closure over the host kernel; sums of rows are an entry's inside of it, where there is one."""
+        """Return the closure over the host kernel; inside it, an entry folds the last dimension, if there is one."""
         kernel, state = call.kernel, call.state
         if kernel is None or call.compute is None:
             return None
@@ -137,7 +137,7 @@ class Reduction(LadderOperator):
         return entries.served(call.compute, call.result) and call.compute is call.dtype and self.result == "same"
 
     def _entry_plan(self, state: DeviceState, dtype: DType, trailing: tuple[Any, ...]) -> EntryPlan:
-        """Return the plan for a dense operand: over all dimensions where arguments follow, else over the last."""
+        """Return the plan for a dense operand: over all dimensions if arguments follow, else over the last one."""
         accumulator = self._accumulator(state, dtype)
         ranks = (0, 1) if trailing else (1, 1)
         nest = reduction_nest(self.name, self.fold, ExprMath, dtype, accumulator, [dtype], ranks, (False, True),
@@ -150,7 +150,7 @@ class Reduction(LadderOperator):
         return EntryPlan(nest, (dtype,), dtype, shape, scalars, limit=limit, trailing=trailing)
 
     def planned_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
-        """Return the closure for calls over all dimensions or one, where nothing but one generated kernel runs."""
+        """Return the closure for calls over all dimensions or one, if they run exactly one generated kernel."""
         if not self._is_one_kernel(call):
             return None
         return planned(call.state, (tensor_only, STATIC, STATIC, STATIC), partial(self._plan_of_call, call), next_path)
@@ -168,7 +168,7 @@ class Reduction(LadderOperator):
         return self._plan(state, x, axes, keepdim, dtype, dtype)
 
     def _is_one_kernel(self, call: Signature) -> bool:
-        """Whether a generated kernel serves all arrays of the key's dtype with elements."""
+        """Whether one generated kernel serves all arrays of the key's dtype that have elements."""
         state, dtype = call.state, call.dtype
         if dtype is None or state.runtime.target is None or dtype.kind in ("complex", "bool") or (
                 dtype is dtypes.uint8 or dtype.name not in state.runtime.profile.dtypes):
@@ -181,7 +181,7 @@ class Reduction(LadderOperator):
             numbers: tuple[float, ...] = ()) -> Any:
         """Convert, normalise the dimensions, run, wrap."""
         if self.result == "bool" and isinstance(dim, (tuple, list)) and not dim:
-            # PyTorch's exception: any and all reduce no dimension here, where other reductions take all.
+            # As in PyTorch, any and all reduce no dimension for an empty ``dim``; other reductions reduce all.
             return input.detach() != 0 if input.dtype is not dtypes.uint8 else (input.detach() != 0).to(dtypes.uint8)
         axes = normalize_axes(self.name, dim, input.ndim)
         if dtype is dtypes.bool_ and self.bools:
@@ -189,7 +189,7 @@ class Reduction(LadderOperator):
         compute = self._compute_dtype(input.dtype) if dtype is None else self._given_dtype(dtype)
         check_dtype(self.name, state, compute)
         if not self.empty and any(input._array.shape[k] == 0 for k in axes):
-            # PyTorch's classes: amax of everything is a RuntimeError, along an empty dim an IndexError.
+            # PyTorch's classes: amax over all dimensions is a RuntimeError, along an empty dim an IndexError.
             kind = (
                 ShapeError
                 if self.result == "same" and len(axes) == input.ndim and not isinstance(dim, int)
@@ -207,11 +207,11 @@ class Reduction(LadderOperator):
         stored = self._stored_dtype(compute)
         array = self._array(state, input, axes, keepdim, compute, stored, numbers)
         result = wrap(array, state.key | dtype_bit(stored))
-        # PyTorch's exception: what any and all say of uint8 is uint8.
+        # As in PyTorch, any and all of uint8 return uint8.
         return result.to(source) if self.result == "bool" and source is dtypes.uint8 else result
 
     def _converts(self, state: DeviceState, source: DType, array: Any, compute: DType) -> bool:
-        """Whether the generated kernel serves, and converts what it reads; sums of wider floats would not be wider."""
+        """Whether the generated kernel converts elements as it reads them; it does not widen floats for ``dtype=``."""
         runtime = state.runtime
         if runtime.target is None or compute.kind == "complex" or not (
                 source.category < 2 or (compute is dtypes.bool_ and source.kind == "float" and source not in FLOAT8)):
@@ -272,14 +272,14 @@ class Reduction(LadderOperator):
         return accumulation_dtype(state, compute) if self.wide else arithmetic_dtype(compute)
 
     def _must_decompose(self, state: DeviceState, compute: DType) -> bool:
-        """Whether the device has no kernel for it, or none that is accurate enough."""
+        """Whether the device has no kernel for the reduction, or none that is accurate enough."""
         if state.runtime.target is None:
             return state.runtime.kernels.find(self.name, compute.name, direct=False) is None
         return self.fold.relative and self._accumulator(state, compute).itemsize <= compute.itemsize
 
     def _decomposed(self, state: DeviceState, input: Any, axes: Shape, compute: DType,
                     numbers: tuple[float, ...]) -> Any:
-        """Return the decomposition; of narrow floats in float32, so that only the result is rounded."""
+        """Run the decomposition; for narrow floats in float32, so that only the result is rounded."""
         if self.decompose is None:
             raise missing_primitive(self.name, state, compute, self.name)
         work = arithmetic_dtype(compute)
@@ -302,7 +302,7 @@ class Reduction(LadderOperator):
         strides = element_strides(array)
         outer_axes = [k for k in range(len(strides)) if k not in axes]
         outer_shape = tuple(array.shape[k] for k in outer_axes)
-        # The output is contiguous over the outer dimensions in their order, so these merge with the output's strides.
+        # The output is contiguous over the outer dimensions in their order, so they coalesce with the output's strides.
         outer, (outer_steps, _) = coalesce(outer_shape, [tuple(strides[k] for k in outer_axes),
                                                          contiguous_strides(outer_shape)])
         if not outer_axes or math.prod(outer_shape) == 1:
@@ -317,9 +317,9 @@ class Reduction(LadderOperator):
         length = math.prod(inner)
         assert state.runtime.target is not None
         packed = compute.kind != "complex" and unit[0] and ranks == (1, 1) and inner_steps == outer and not (
-            self.fold.relative or self.fold.positions)  # which tell rows of one wide row apart
+            self.fold.relative or self.fold.positions)  # their programs distinguish the rows of one wide row
         strategy = pick_strategy(math.prod(outer), length, state.runtime.target, packed=packed)
-        # Only means divide by the count, and they are of floats; a narrow integer could not hold it.
+        # Only means divide by the count, and they compute in floats; a narrow integer could not hold the count.
         count = float(length) if accumulator.category >= 2 else accumulator.kind == "bool" or 1
         run = program(
             state,
@@ -335,6 +335,6 @@ class Reduction(LadderOperator):
 
 
 def _result_shapes(shape: Shape, axes: Shape, keepdim: bool) -> tuple[Shape, Shape]:
-    """Return the shapes of a result without the dimensions ``axes``, and as it is returned."""
+    """Return the shape of a result without the dimensions ``axes``, and the shape that is returned."""
     outer = tuple(n for k, n in enumerate(shape) if k not in axes)
     return outer, tuple(1 if k in axes else n for k, n in enumerate(shape)) if keepdim else outer

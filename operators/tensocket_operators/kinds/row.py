@@ -1,4 +1,4 @@
-"""Row operators (softmax and the like): reductions over one dimension and a value for every element of it."""
+"""Row operators such as softmax: reductions over one dimension, and a value for every element along it."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from .pointwise import kind_letter
 from .reduction import accumulation_dtype
 from .row_nest import row_nest
 
-#: Plans that an operator keeps for a key, by layouts.
+#: Most plans of an operator for a key, by layouts.
 _PLANNED: Final = 256
-#: Elements of rows that one thread computes before others have started.
+#: Elements of rows that one thread computes before other threads have started.
 _FEW: Final = 1 << 15
 
 
@@ -59,7 +59,7 @@ class TensorRow:
         self._dim = dim
 
     def amax(self, value: Callable[[Any], Any]) -> Any:
-        """Largest value of every row."""
+        """Return the largest value of every row."""
         return value(None).amax(self._dim, True)
 
     def sum(self, value: Callable[[Any], Any]) -> Any:
@@ -67,7 +67,7 @@ class TensorRow:
         return value(None).sum(self._dim, True)
 
     def keep(self, value: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return the values that are needed more than once."""
+        """Return a function of the position that computes ``value`` only once."""
         kept = value(None)
         return lambda position: kept
 
@@ -80,8 +80,8 @@ class SoftmaxLike(LadderOperator):
     """An operator ``name(Tensor input, ..., float x, ..., int dim)`` on floats with a result of the input's shape.
 
     Attributes:
-        formula: ``formula(row, *operands, *numbers) -> function of the position``; see ``row_nests.row_nest``.
-        count: How many operands there are.
+        formula: ``formula(row, *operands, *numbers) -> function of the position``; see ``row_nest.row_nest``.
+        count: Number of operands.
         functions: The namespace of public functions, for decomposition.
         label: Name of the operator in errors.
     """
@@ -97,15 +97,15 @@ class SoftmaxLike(LadderOperator):
         self.count = len(self.schema.tensors)
 
     def compose(self, call: Signature) -> Callable[..., Any]:
-        """Return the general closure; with a code generator, it does nothing but launch one kernel."""
+        """Return the general closure, which runs a host kernel or the formula over public operators."""
         return private(self.name, partial(self.run, call.state))
 
     def replays(self, call: Signature) -> bool:
-        """True: with a code generator, a call is one launch."""
+        """Return True: with a code generator, a call is one launch."""
         return True
 
     def host_path(self, key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
-        """Return a shortcut for ``name(input, dim, *, dtype)`` on a host-resident device; recorded calls have none."""
+        """Return a shortcut for unrecorded calls of ``name(input, dim, *, dtype)`` on a host-resident device."""
         bits = key & DTYPE_MASK
         if key & (AUTOGRAD | DIM0) or bits & (bits - 1):
             return None
@@ -130,7 +130,7 @@ class SoftmaxLike(LadderOperator):
         return entries.build_entry(self, key, state, spec, slower) or slower
 
     def planned_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
-        """Return the closure over plans; its last argument is the dimension, before it come numbers."""
+        """Return the closure over plans; its last argument is the dimension, preceded by the numbers."""
         if call.state.runtime.target is None:
             return None
         numbers = len(self.schema.names) - self.count - 1
@@ -161,7 +161,7 @@ class SoftmaxLike(LadderOperator):
             kernel = runtime.kernels.find(self.name, dtype.name, direct=True)
             if kernel is not None and (kernel.limit is None or arrays[0].size <= kernel.limit):
                 return wrap(host_kernels.quietly(kernel)(*arrays, *numbers, axis), state.key | dtype_bit(dtype))
-        if 0 in shape:  # rows without elements have no largest one, which formulas ask for
+        if 0 in shape:  # formulas need the largest element, which empty rows do not have
             return wrap(runtime.empty(shape, dtype, state.stream), state.key | dtype_bit(dtype))
         return self._decomposed(inputs, numbers, axis)
 
@@ -180,7 +180,7 @@ class SoftmaxLike(LadderOperator):
         sizes, steps = coalesce(tuple(shape[k] for k in others), [tuple(s[k] for k in others) for s in strides])
         rank, along = len(sizes), [s[axis] for s in strides]
         unit = all(s == 1 for s in along) or shape[axis] == 1
-        # Rows that stand side by side: their first elements are neighbours.
+        # Adjacent rows: their first elements are adjacent in memory.
         beside = not unit and rank > 0 and all(step[-1] == 1 for step in steps)
         reach = [sum((n - 1) * abs(s) for n, s in zip(shape, step, strict=True)) for step in strides]
         index = index_dtype(state, (math.prod(shape), *reach))
@@ -196,20 +196,20 @@ class SoftmaxLike(LadderOperator):
 
 
 def _along_last(kernel: Kernel) -> Kernel:
-    """``kernel(x)`` along the last dimension."""
+    """Return a kernel ``kernel(x)`` along the last dimension."""
     run = kernel.run
     return Kernel(lambda x: run(x, x.ndim - 1), True, kernel.limit)
 
 
 def _compiled(state: DeviceState, kernel: Kernel, key: Hashable, build: entries.Build) -> Kernel:
-    """``kernel(x)`` as a generated kernel for contiguous arrays, where the device makes one: it costs less than NumPy's
-    five passes, also for a dozen elements.
+    """Return ``kernel(x)`` as a generated kernel for contiguous arrays, if the device compiles one: it costs less than
+    NumPy's five passes, even for a dozen elements.
     """
     if state.runtime.target is None:
         return kernel
     plan = build()
     run = compiled(state, key, lambda: plan.program, Strategy.SMALL)
-    if run is None:  # NumPy serves as well
+    if run is None:  # NumPy's kernel computes the same
         return kernel
     next_path, empty, dtype = kernel.run, np.empty, plan.result.numpy
     stream = state.runtime.default_stream

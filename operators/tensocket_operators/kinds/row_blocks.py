@@ -1,8 +1,8 @@
-"""Row formulas whose results are also added up over rows, in one pass over the operands, for processors.
+"""Row formulas whose results are also summed over rows, in one pass over the operands, for processors.
 
-Rows are divided into blocks. One iteration walks through a block's rows; values that are summed over rows are added to
-one line of sums per block, which stays in the first cache, and a second kernel adds up these lines. Blocks depend on
-sizes alone, so that results do not depend on the number of threads; additions within a block are few.
+Rows are divided into blocks. One iteration runs through a block's rows; values that are summed over rows are added to
+one line of sums per block, which stays in the L1 cache, and a second kernel adds up these lines. Blocks depend on sizes
+alone, so that results do not depend on the number of threads; a block has few additions per sum.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ from tensocket_plugins.ir.schedule.nest import smaller
 from .normalized_row_nest import RowMath
 from .reduction import accumulation_dtype
 
-#: Rows of a block at most, elements up to which all rows are one, and rows from which blocks have the most.
+#: Most rows of a block, elements up to which all rows are one block, and rows from which blocks have the most rows.
 _ROWS: Final = 32
 _SMALL: Final = 1 << 15
 _MANY: Final = 16 * _ROWS
-#: Neighbours in a row up to which fewer lanes do.
+#: Elements of a row up to which fewer lanes suffice.
 _FEW: Final = 512
 
-#: How an operand lies: ``full`` is a matrix of rows, ``row`` has one value for each, ``column`` one for each position.
+#: Layout of an operand: ``full`` is a matrix of rows, ``row`` has one value per row, ``column`` one per position.
 RowLayout = Literal["full", "row", "column"]
 
 
 @dataclass(frozen=True)
 class RowsAndColumnSums:
-    """A formula over rows with one result of their shape, and results that are summed over all rows.
+    """A formula over rows with one result of the rows' shape, and results that are summed over all rows.
 
     Attributes:
         name: Name of the programs.
         formula: ``formula(row, *operands, *numbers)``, whose operands are functions of the position or None; returns a
             function of the position for the result and one for every sum.
-        sums: How many sums there are.
+        sums: Number of sums.
     """
 
     name: str
@@ -74,11 +74,11 @@ class RowsAndColumnSums:
 
         Args:
             state: A processor.
-            operands: Dtypes of the operands, and how they lie; the first one is full. The plan takes no arrays for
+            operands: Dtypes and layouts of the operands; the first one is ``full``. The plan takes no arrays for
                 operands that are None.
             shape: Shape of the result, whose dtype is the first operand's.
             sizes: Numbers of rows and of positions, neither of them 0.
-            numbers: How many numbers the formula takes.
+            numbers: Number of numbers that the formula takes.
             view: Shape in which sums are returned.
         """
         assert operands[0] is not None
@@ -102,7 +102,7 @@ def block_size(rows: int, length: int) -> int:
 
 def _program(record: RowsAndColumnSums, operands: Sequence[tuple[DType, RowLayout] | None], accumulator: DType,
              numbers: int, several: bool) -> Program:
-    """Parameters: results, operands; numbers of blocks, rows and positions, rows of a block, numbers.
+    """Build the program. Parameters: results, operands; counts of blocks, rows, positions, rows per block; numbers.
 
     The sums of a single block are the results.
     """
@@ -123,7 +123,7 @@ def _program(record: RowsAndColumnSums, operands: Sequence[tuple[DType, RowLayou
     made = record.formula(row, *values, *[nest.number(f"x{k}", work) for k in range(numbers)])
     parts = [f"part{k}" for k in range(record.sums)] if several else totals
     at = block * length + j
-    # All is read before anything is written, for compilers cannot know that arrays are different ones.
+    # All reads come before the writes, because compilers cannot know that the arrays are disjoint.
     found = [Var(f"found{k}", work) for k in range(len(made))]
     first, *terms = [value((j,)) for value in made]
     sums = [Load(part, at, work) + term for part, term in zip(parts, terms, strict=True)]
@@ -142,7 +142,7 @@ def _program(record: RowsAndColumnSums, operands: Sequence[tuple[DType, RowLayou
 
 def _added(name: str, parts: Sequence[str], totals: Sequence[str], sizes: tuple[Expr, Expr],
            types: tuple[DType, DType]) -> Kernel:
-    """Return the sums of all blocks."""
+    """Return the kernel that adds up the sums of all blocks."""
     (blocks, length), (work, wide) = sizes, types
     j, b = (Var(name, dtypes.int64) for name in ("j", "b"))
     elements, lefts, rights, results = (
@@ -159,7 +159,7 @@ def _added(name: str, parts: Sequence[str], totals: Sequence[str], sizes: tuple[
 
 def _value(array: str, dtype: DType, lies: RowLayout, number: Expr, length: Expr,
            lets: list[Stmt]) -> Callable[[Any], Expr]:
-    """Return an operand as a function of the position; what is one value per row is read once."""
+    """Return an operand as a function of the position; an operand with one value per row is read once."""
     work = arithmetic_dtype(dtype)
     if lies == "row":
         known = Var(f"{array}_value", work)

@@ -1,4 +1,4 @@
-"""Unscheduled programs for operators over rows: values that need all of a row, like its largest or its sum."""
+"""Unscheduled programs for row operators: values that need a whole row, such as its largest element or its sum."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensocket_plugins.ir.nodes import Combine, Expr, Let, Load, Program, Reduce
 
 
 class RowMath:
-    """Row operators as kernel IR: values are functions of the position in the row."""
+    """Row formulas as kernel IR: values are functions of the position in the row."""
 
     def __init__(self, nest: ProgramBuilder, m: Any, size: Expr, accumulator: DType, target: Callable[[Any], Expr],
                  result: DType) -> None:
@@ -36,15 +36,15 @@ class RowMath:
         return cast(result, self.m.dtype)
 
     def amax(self, value: Callable[[Any], Any]) -> Expr:
-        """Largest value of the row."""
+        """Return the largest value of the row."""
         return self._reduce(value, float("-inf"), self.m.maximum, self.m.dtype)
 
     def sum(self, value: Callable[[Any], Any]) -> Expr:
-        """Return the sum of the row, accumulated as the device's profile says."""
+        """Return the sum of the row, accumulated in the dtype that the device's profile names."""
         return self._reduce(value, 0.0, lambda a, b: a + b, self._accumulator)
 
     def keep(self, value: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return the values that are needed more than once, kept in the result's row if it can hold them unrounded."""
+        """Return values for repeated use: stored in the result's row if it holds them unrounded, else recomputed."""
         if self._result is not self.m.dtype:
             return value
         j = Var(f"k{len(self.statements)}", self._nest.index)
@@ -52,7 +52,7 @@ class RowMath:
         return lambda position: Load("out0", self._target(position), self._result)
 
     def mean(self, value: Callable[[Any], Any]) -> Expr:
-        """Return the mean of the row, likewise."""
+        """Return the mean of the row, accumulated like ``sum``."""
         return self.sum(value) / cast(self._size, self.m.dtype)
 
 
@@ -69,19 +69,19 @@ def row_nest(
     numbers: int = 0,
     beside: bool = False,
 ) -> Program:
-    """``result[..., j] = formula(row, *operands, *numbers)(j)`` for every row.
+    """Build the program that computes ``result[..., j] = formula(row, *operands, *numbers)(j)`` for every row.
 
     Args:
         name: Kernel name.
         formula: Takes a ``RowMath`` and one function of the position per operand.
         math: Makes the namespace for a dtype.
-        operands: Stored element types of the inputs, all of one shape.
+        operands: Stored element types of the inputs, which have one shape.
         result: Stored element type of the output.
         accumulator: Element type of sums.
-        rank: Outer dimensions.
+        rank: Number of outer dimensions.
         unit: Whether all strides along the row are 1.
         index: Integer type of index arithmetic.
-        numbers: How many numbers the formula takes, in arithmetic dtypes.
+        numbers: Number of numbers that the formula takes, in arithmetic dtypes.
         beside: Whether all strides of the last outer dimension are 1.
     """
     nest = ProgramBuilder(name, index)

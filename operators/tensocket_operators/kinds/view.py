@@ -27,7 +27,7 @@ class View(Operator):
 
     Attributes:
         view: ``view(array, *args) -> array`` over handles of either kind.
-        host: The same over NumPy arrays, where these allow a shortcut.
+        host: The same over NumPy arrays, if they allow a shortcut.
     """
 
     kind = "view"
@@ -37,25 +37,25 @@ class View(Operator):
         super().__init__(schema, doc, **record)
         self.view = view
         if self.derivative is not None:
-            wirtinger(self.derivative)  # moving elements is the same for complex ones
+            wirtinger(self.derivative)  # moving elements is the same for complex elements
         self.host = view if host is None else host
 
     def recording(self, below: Callable[..., Any], key: int) -> Callable[..., Any]:
-        """Recorded views are known to their base, whose in-place changes they follow."""
+        """Return the recorder, which links the view to its base, because the view follows in-place changes of it."""
         closure = super().recording(below, key)
         return closure if self.derivative is None else _noted(closure)
 
     def how(self, state: DeviceState, dtype: DType) -> str:
-        """``view``: no device runs anything."""
+        """Return ``view``: no device runs a kernel."""
         return "view"
 
     def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
-        """One closure for all devices: it works on handles."""
+        """Build the closure, which works on handles only."""
         view = self.host if state.runtime.profile.host_resident else self.view
         return self._viewer(view, key, key)
 
     def _viewer(self, view: Callable[..., Any], before: int, after: int) -> Callable[..., Any]:
-        """Return the closure for two keys: of the tensor and of the view."""
+        """Return the closure for the keys of the tensor (``before``) and of the view (``after``)."""
         if (before | after) & LAZY:
             next_path = view
 
@@ -65,7 +65,7 @@ class View(Operator):
         return viewer(view, after & ~(DIM0 | SCALAR_MASK), len(self.schema.parameters), self.next_path)
 
     def next_path(self, input: Any, argument: Any) -> Any:
-        """The result for an argument of a type that the view has no rule for; called while its error is handled."""
+        """Return the result for an argument type that the view has no rule for; called while its error is handled."""
         raise
 
 
@@ -75,10 +75,10 @@ def viewer(view: Callable[..., Any], key: int, arguments: int,
     case.
 
     Args:
-        view: On handles; of two arguments, it may return None where it has no rule for the second one.
-        key: The result's, without ``DIM0``.
-        arguments: Number of arguments, with the tensor.
-        otherwise: Called for a second argument of another type, and where ``view`` returns None for it.
+        view: The function on handles; with two arguments, it may return None if it has no rule for the second one.
+        key: The result's key, without ``DIM0``.
+        arguments: Number of arguments, including the tensor.
+        next_path: Called for a second argument of another type, and if ``view`` returns None for it.
     """
 
     def view_by(a: Any, argument: Any) -> Any:
@@ -109,7 +109,7 @@ def viewer(view: Callable[..., Any], key: int, arguments: int,
         array = view(a._array, *args)
         version = a._version_counter
         if version is None:
-            # Made when the first view appears, so that both sides count in-place changes together.
+            # The first view makes the counter, so that both sides count in-place changes together.
             version = a._version_counter = [0]
         t = _new(Tensor)
         t._array = array
@@ -129,7 +129,7 @@ def viewer(view: Callable[..., Any], key: int, arguments: int,
 
 
 class LazyView(View):
-    """A view with other bits of ``LAZY``: of the same memory, with other elements.
+    """A view with other bits of ``LAZY``: the same memory, but other elements.
 
     Attributes:
         bits: The bits that change.
@@ -140,7 +140,7 @@ class LazyView(View):
         self.bits = bits
 
     def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
-        """Return the closure of a view whose key has the bits turned."""
+        """Return the closure of a view whose key has these bits flipped."""
         return self._viewer(self.view, key, key ^ self.bits)
 
 
@@ -148,8 +148,8 @@ class RetypedView(View):
     """A view of the same bits as another dtype.
 
     Attributes:
-        dtypes: The result's dtype for the input's.
-        conjugates: Whether elements of a conjugated tensor are negatives.
+        dtypes: The result's dtype by the input's.
+        conjugates: Whether the view's elements are the negatives of those in memory if the tensor is conjugated.
         refuses: Bits of ``LAZY`` whose tensors have no such view.
     """
 
@@ -164,7 +164,7 @@ class RetypedView(View):
         """Return the closure of a view whose key has the other dtype.
 
         Raises:
-            DtypeError: Memory of the tensor holds something else than the elements that the view would have.
+            DtypeError: The tensor's memory does not hold the elements that the view would have.
         """
         if key & self.refuses:
             kind = "conjugat" if self.refuses & CONJ else "negat"
@@ -179,17 +179,17 @@ class RetypedView(View):
 
 
 def _noted(record: Callable[..., Any]) -> Callable[..., Any]:
-    """``record`` with a note at the base, whose in-place changes the view follows."""
+    """Return ``record`` with a note at the base, whose in-place changes the view follows."""
 
     def run_recorded(*args: Any) -> Any:
         view = record(*args)
-        if view._version_counter is COUNTER:  # of an inference tensor: it takes no part in any graph
+        if view._version_counter is COUNTER:  # a view of an inference tensor is not part of any graph
             view._grad_fn = None
             view._key &= ~AUTOGRAD
             return view
         record_view(view)
         fixed = args[0]._fixed_view
-        if view._fixed_view is not fixed:  # below a dispatch mode, nothing was recorded
+        if view._fixed_view is not fixed:  # below a dispatch mode, autograd has recorded nothing
             view._fixed_view = fixed
         return view
 
@@ -197,8 +197,8 @@ def _noted(record: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Custom(Operator):
-    """An operator run by one function over tensors: ``function(entry, *args)``. Recording is this record's business;
-    the function itself works on handles or detached tensors. ``host_path`` and ``replayable`` are as in composites.
+    """An operator run by one function over tensors: ``function(state, *args)``. The record defines the derivative; the
+    function itself works on handles or detached tensors. ``host_path`` and ``replayable`` are as in composites.
     """
 
     kind = "custom"
@@ -211,11 +211,11 @@ class Custom(Operator):
         self.replayable = replayable
 
     def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
-        """Return the function with its device, behind its host path and replays."""
+        """Return the function bound to its device, behind its host path and replays."""
         return self.rungs(key, state)[0][1]
 
     def how(self, state: DeviceState, dtype: DType) -> str:
-        """Return the fastest path, if it is not the function itself."""
+        """Return the fastest path; if that is the function itself, how it computes."""
         name = self.rungs(state.key | dtype_bit(dtype), state)[0][0]
         return super().how(state, dtype) if name == "compose" else name
 

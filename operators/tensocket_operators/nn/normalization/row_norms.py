@@ -1,8 +1,8 @@
-"""Normalised rows with scale and shift as one operator: layers, groups, instances and batches.
+"""Normalised rows with scale and shift as one operator: layer, group, instance and batch normalisation.
 
 With ``y = (x - mean) * r``, ``r = 1 / sqrt(var + eps)`` and an upstream gradient g of ``y * weight + bias``, the
-gradient of the input is ``r * (h - mean(h) - y * mean(h * y))`` with ``h = g * weight``; those of weight and bias are
-sums of ``g * y`` and of g. Statistics are saved, normalised values are not.
+gradient of the input is ``r * (h - mean(h) - y * mean(h * y))`` with ``h = g * weight``; the gradients of weight and
+bias are sums of ``g * y`` and of g. The forward pass saves the statistics, and not the normalised values.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ...kinds.row_blocks import RowLayout, RowsAndColumnSums
 
 
 def _scale_and_shift(y: Any, weight: Any, bias: Any) -> Any:
-    """``y * weight + bias`` as a function of the position."""
+    """Return ``y * weight + bias`` as a function of the position."""
     if weight is None:
         return y if bias is None else lambda j: y(j) + bias(j)
     return (lambda j: y(j) * weight(j)) if bias is None else (lambda j: y(j) * weight(j) + bias(j))
@@ -40,7 +40,7 @@ def _scale(row: Any, square: Any, eps: Any) -> Any:
 
 
 def _standardize(row: Any, x: Any, mean: Any, square: Any, eps: Any, one: bool = True) -> tuple[Any, Any]:
-    """Reciprocal deviation and normalised values, from known statistics: ``one`` of each for a row.
+    """Return reciprocal deviation and normalised values from known statistics, which are constant per row if ``one``.
 
     Rows without mean are not centred.
     """
@@ -81,8 +81,8 @@ def _backward(row: Any, grad: Any, x: Any, weight: Any, mean: Any, square: Any, 
 
 def _backward_and_columns(row: Any, grad: Any, x: Any, weight: Any, mean: Any, square: Any,
                           eps: Any) -> tuple[Any, ...]:
-    """Return the input's gradient, and what is summed over rows for those of weights and biases with a value per
-    position.
+    """Return the input's gradient, and the terms whose sums over rows are the gradients of weight and bias, if these
+    have a value per position.
     """
     scale, y = _standardize(row, x, mean, square, eps)
     first = _input_gradient(row, scale, y, _scale_and_shift(grad, weight, None), mean is not None)
@@ -96,7 +96,9 @@ def _sums(row: Any, grad: Any, x: Any, mean: Any, square: Any, eps: Any) -> tupl
 
 
 def _backward_and_sums(row: Any, grad: Any, x: Any, weight: Any, mean: Any, square: Any, eps: Any) -> tuple[Any, ...]:
-    """Where weight and bias have one value per row, their gradients are the sums that the input's gradient needs."""
+    """Return the input's gradient and the sums that it needs, which are the gradients of weight and bias if these have
+    one value per row.
+    """
     scale, y = _standardize(row, x, mean, square, eps)
     along, total = row.sums(lambda j: grad(j) * y(j), grad)
     slope, shift = row.once(along / row.count()), row.once(total / row.count())
@@ -114,7 +116,7 @@ def _functions() -> Any:
 
 
 def _normalized(x: Any, eps: float, dims: Any, centred: bool) -> tuple[Any, Any, Any]:
-    """Normalised values, mean (None if not centred) and variance or mean square; all follow ``x``."""
+    """Return normalised values, mean (None if not centred) and variance or mean square, differentiable in ``x``."""
     if centred:
         y, mean, square = call(normalize_rows, x, None, None, eps, dims)
         return y, mean, square
@@ -145,7 +147,7 @@ def _curvature(v: Any, g: Any, x: Any, eps: float, dims: Any, centred: bool) -> 
 
 
 def sum_present(*terms: Any) -> Any:
-    """Return the sum of the terms that there are."""
+    """Return the sum of the terms that are not None; None if all are."""
     total = None
     for term in terms:
         if term is not None:
@@ -154,8 +156,8 @@ def sum_present(*terms: Any) -> Any:
 
 
 def _of_upstream(grads: Any, x: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any) -> Any:
-    """Return the gradient of the backward pass's results with respect to its upstream gradient; ``grads`` are
-    those of the input's gradient, of the sums of ``g * y`` and of the sums of g.
+    """Return the gradient of the backward pass with respect to its upstream gradient; ``grads`` are the gradients of
+    its results: of the input's gradient, of the sums of ``g * y`` and of the sums of g.
     """
     first, along, total = grads
     first = None if first is None else _weighted(_normalization_jvp(first, x, mean, square, eps, rows), weight)
@@ -164,7 +166,7 @@ def _of_upstream(grads: Any, x: Any, weight: Any, mean: Any, square: Any, eps: f
 
 
 def _of_input(grads: Any, g: Any, x: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any) -> Any:
-    """Likewise with respect to the input."""
+    """Return the gradient of the backward pass with respect to the input; see ``_of_upstream``."""
     first, along, _ = grads
     return sum_present(
         None if first is None else _curvature(first, _weighted(g, weight), x, eps, rows, mean is not None),
@@ -172,18 +174,18 @@ def _of_input(grads: Any, g: Any, x: Any, weight: Any, mean: Any, square: Any, e
 
 
 def _of_weight(grads: Any, g: Any, x: Any, mean: Any, square: Any, eps: float, rows: Any) -> Any:
-    """Likewise with respect to the weight."""
+    """Return the gradient of the backward pass with respect to the weight; see ``_of_upstream``."""
     return None if grads[0] is None else g * _normalization_jvp(grads[0], x, mean, square, eps, rows)
 
 
 def _summed_dims(weight: Any, rank: int) -> tuple[int, ...]:
-    """Return the dimensions that a parameter is the same along."""
+    """Return the dimensions along which a parameter is constant."""
     shape = tuple(weight.shape)
     return tuple([d for d in range(-rank, 0) if -d > len(shape) or shape[d] == 1])
 
 
 def _parts(x: Any, dims: Any) -> int:
-    """In how many parts rows are added up to parameters: a number that sizes alone decide on."""
+    """Return the number of parts into which the sums for parameters are divided; it depends on sizes alone."""
     if dims[0] != -x.ndim or x.numel() < _DIVIDED:
         return 1
     sums = x.numel() // math.prod([x.shape[d] for d in dims])
@@ -194,7 +196,7 @@ def _parameter_sums(grad: Any, x: Any, mean: Any, square: Any, eps: float, rows:
     """Return the sums of ``grad * y`` and of ``grad`` along ``dims``."""
     if dims:
         parts = _parts(x, dims)
-        if parts > 1:  # of few parameters, whose sums are not worth a second thread each
+        if parts > 1:  # few sums, each of which one thread computes: parts give more threads work
             grad, x, mean, square = (
                 None if t is None else t.reshape((parts if t.shape[0] > 1 else 1, -1, *t.shape[1:]))
                 for t in (grad, x, mean, square))
@@ -208,7 +210,7 @@ def _shaped(total: Any, parameter: Any) -> Any:
     shape = parameter.shape
     if total.shape == shape:
         return total
-    if total.numel() != parameter.numel():  # rows that share it
+    if total.numel() != parameter.numel():  # several rows share the parameter
         extra = tuple([d for d in _summed_dims(parameter, total.ndim) if total.shape[d] != 1])
         total = total.sum(extra, True)
     return total.reshape(shape)
@@ -216,7 +218,7 @@ def _shaped(total: Any, parameter: Any) -> Any:
 
 def _gradients(grad: Any, x: Any, weight: Any, bias: Any, mean: Any, square: Any, eps: float, dims: Any,
                wanted: Any) -> Any:
-    """Return the gradients of input, weight and bias; None where they are not wanted."""
+    """Return the gradients of input, weight and bias; None for those that are not wanted."""
     made = iter(call(COMPOSITES["normalize_gradients"], grad, x, weight, bias, mean, square, eps, dims,
                      WANTED[wanted]))
     return tuple([next(made) if there else None for there in wanted])
@@ -246,13 +248,13 @@ def _rms_joint(grads: Any, input: Any, weight: Any, result1: Any, eps: Any, dims
     return first, along
 
 
-#: Which gradients are wanted: the same objects for every call.
+#: One tuple per choice of wanted gradients, so that every call passes the same object.
 WANTED: Final = {wanted: wanted for wanted in product((False, True), repeat=3)}
 
 
 # ------------------------------------------------------------------------------------------ operators
 
-#: Elements from which, and sums up to which, sums are divided into parts, and how many these are at most.
+#: Elements from which and number of sums up to which sums are divided into parts, and the most parts.
 _DIVIDED: Final = 1 << 17
 _FEW_SUMS: Final = 512
 _PARTS: Final = 16
@@ -302,7 +304,7 @@ normalize_backward_sums: Final[RowOperator] = RowOperator(
 
 @processors_only("row_norm_gradients")
 def _one_pass(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Processors read both arrays once for all three gradients, where rows are adjacent in memory."""
+    """Return the closure that reads both arrays once for all three gradients, if rows are contiguous in memory."""
     roles: list[Role] = [*[tensor_only] * 5, float, STATIC, STATIC]
     return private("normalize_backward", planned(state, roles, partial(_plan_all, state), next_path))
 
@@ -333,9 +335,9 @@ _ALL_GRADIENTS: Final = RowsAndColumnSums("normalize_backward_columns", _backwar
     "(Tensor, Tensor, Tensor)", method=False, function=False, host_path=_one_pass, replayable=True)
 def normalize_backward_columns(upstream: Any, input: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any,
                                dims: Any) -> Any:
-    """normalize_backward along rows, and the sums of upstream * y and of upstream along dims.
+    """Return normalize_backward along rows, and the sums of upstream * y and of upstream along dims.
 
-    Where all dims stand before the rows, sums have the rows' dimensions alone.
+    If all dims precede the rows' dimensions, the sums have the rows' dimensions only.
     """
     first = call(normalize_backward, upstream, input, weight, mean, square, eps, rows)
     sums = _parameter_sums(upstream, input, mean, square, eps, rows, dims)
@@ -350,7 +352,7 @@ def normalize_backward_columns(upstream: Any, input: Any, weight: Any, mean: Any
     "any wanted) -> Tensor[]", method=False, function=False, replayable=True)
 def normalize_gradients(upstream: Any, input: Any, weight: Any, bias: Any, mean: Any, square: Any, eps: float,
                         dims: Any, wanted: tuple[bool, bool, bool]) -> tuple[Any, ...]:
-    """Gradients of input, weight and bias, as far as they are wanted, of values that are normalised along dims."""
+    """Return the wanted gradients of input, weight and bias, for values that are normalised along dims."""
     parameter = weight if weight is not None else bias
     if parameter is None or not (wanted[1] or wanted[2]):
         return (call(normalize_backward, upstream, input, weight, mean, square, eps, dims),) if wanted[0] else ()

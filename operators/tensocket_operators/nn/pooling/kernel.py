@@ -1,4 +1,4 @@
-"""Kernels over windows: the largest elements of taps, and their gradients, without atomics; see ``windows``."""
+"""Max-pooling kernels: the largest elements of windows, and their gradients, without atomics; see ``windows``."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from tensocket_plugins.kit.bounded import BoundedCache
 from ..convolution.kernel import _clamped, _inside, _reach, _sum, _tap
 from ..convolution.taps import Taps
 
-#: Position of a window without elements; larger than every real one, so that real ones win.
+#: Position for a window without elements; larger than every real position, so that real positions win.
 _NOWHERE: Final = (1 << 30) - 1
-#: Programs, scalars and tables by what they depend on.
+#: Programs, scalars and tables by device, program and the arrays' shapes and strides.
 _PLANS: Final[BoundedCache[tuple[Any, ...], tuple[Any, ...]]] = BoundedCache(1024)
 
 
 def _launch(state: DeviceState, place: tuple[Any, ...], arrays: Sequence[Any], plan: Callable[[], tuple[Any, ...]]
             ) -> None:
-    """Launch a program on arrays; ``plan`` gives its key, builder, scalars and tables for ``place`` and the arrays'
+    """Launch a program on arrays; ``plan`` returns its key, builder, scalars and tables for ``place`` and the arrays'
     shapes and strides.
     """
     place = (state.key, *place, *[(x.shape, x.strides) for x in arrays])
@@ -71,7 +71,7 @@ def _lowest(dtype: DType) -> Expr:
 
 
 def _first_largest(value: DType, index: DType) -> Combine:
-    """Return the larger value with its position: of equals the first, of several NaN the last, as in PyTorch."""
+    """Return the larger value with its position: the first of equal values, the last of several NaN, as in PyTorch."""
     (x, y), (i, j) = ([Var(f"{side}_{what}", dtype) for side in ("left", "right")]
                       for what, dtype in (("value", value), ("position", index)))
     left = (y < x) | (call("eq", x, y) & (i < j))
@@ -82,7 +82,7 @@ def _first_largest(value: DType, index: DType) -> Combine:
 
 
 def pool_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
-    """``out0[n.., o..]`` is the largest element of a window of ``in0``, ``out1`` its position in the dimensions."""
+    """Build the program: ``out0[n.., o..]`` is the largest element of a window of ``in0``, ``out1`` its position."""
     nest, work = ProgramBuilder("pool_max", index), arithmetic_dtype(dtype)
     nest.buffer("out0", dtype, writable=True)
     nest.buffer("out1", int64, writable=True)
@@ -107,14 +107,14 @@ def pool_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
 
 def even_pool_nest(dtype: DType, outer: int, dims: int, hop: int | None, unit: tuple[bool, bool], index: DType
                    ) -> Program:
-    """The same for windows that lie evenly: positions are computed, and elements compared one after the other.
+    """Build the program of ``pool_nest`` for evenly spaced windows: it computes positions, and compares in sequence.
 
     Args:
         dtype: Element type of the image.
-        outer: Dimensions before those of windows.
-        dims: Dimensions of windows.
-        hop: Stride of the windows along the last dimension, where it is known.
-        unit: Whether the results' and the image's last strides are 1.
+        outer: Number of dimensions before those of windows.
+        dims: Number of dimensions of windows.
+        hop: Stride of the windows along the last dimension, if it is known.
+        unit: Whether the last strides of the results and of the image are 1.
         index: Integer type of index arithmetic.
     """
     nest, work = ProgramBuilder("pool_max", index), arithmetic_dtype(dtype)
@@ -134,7 +134,7 @@ def even_pool_nest(dtype: DType, outer: int, dims: int, hop: int | None, unit: t
     for d, position in enumerate(positions):
         inside = inside & (position >= 0) & (position < sizes[d]) if d else inside & (position < sizes[d])
     nowhere = const(_NOWHERE, int32)
-    # The first of equals, and of several NaN the last, as PyTorch has it.
+    # The first of equal values, and the last of several NaN, as in PyTorch.
     better = (best < value) | call("ne", value, value) | call("eq", place, nowhere)
     compare: tuple[Stmt, ...] = (
         *(Let(position, o[d] * distances[d] + (t[d] * gaps[d] - pads[d])) for d, position in enumerate(positions)),
@@ -175,7 +175,7 @@ def _pool_plan(state: DeviceState, out: Any, source: Any, windows: tuple[Taps, .
 
 
 def pool_gradient_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
-    """``out0[n.., i..]`` is the sum of ``in0[n.., o..]`` over the windows whose largest element it is."""
+    """Build the program: ``out0[n.., i..]`` is the sum of ``in0[n.., o..]`` over windows whose maximum is at ``i``."""
     nest, work = ProgramBuilder("pool_max_gradient", index), arithmetic_dtype(dtype)
     nest.buffer("out0", dtype, writable=True)
     nest.buffer("in0", dtype)
@@ -196,7 +196,7 @@ def pool_gradient_nest(dtype: DType, outer: int, dims: int, index: DType) -> Pro
 
 
 def pool_spread_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
-    """The same for processors: every image by itself, window after window; ``out0`` is contiguous."""
+    """Build the gradient's program for processors: image by image, window by window; ``out0`` is contiguous."""
     nest, work = ProgramBuilder("pool_max_spread", index), arithmetic_dtype(dtype)
     nest.buffer("out0", dtype, writable=True)
     nest.buffer("in0", dtype)
@@ -210,7 +210,7 @@ def pool_spread_nest(dtype: DType, outer: int, dims: int, index: DType) -> Progr
     total = cast(Load("out0", target, dtype), work) + cast(Load("in0", grads, dtype), work)
     body: tuple[Stmt, ...] = (
         Let(found, Load("places", wheres, int64)),
-        # A window of padding alone has no element.
+        # A window that covers only padding has no element.
         If((found >= 0) & (found < cast(image, int64)), (
             Let(place, cast(found, index)), Store("out0", target, cast(total, dtype)))))
     for var, size in zip(reversed(o), reversed(outputs), strict=True):
@@ -222,7 +222,7 @@ def pool_spread_nest(dtype: DType, outer: int, dims: int, index: DType) -> Progr
 
 
 def pool_spread_array(state: DeviceState, out: Any, grad: Any, places: Any, dims: int, dtype: DType) -> None:
-    """Take gradients back to the largest elements of contiguous images; no array is empty."""
+    """Scatter gradients to the largest elements of contiguous images; no array is empty."""
     _launch(state, ("pool_max_spread", dtype, dims), (out, grad, places),
             lambda: _spread_plan(state, out, grad, places, dims, dtype))
 
@@ -240,7 +240,7 @@ def _spread_plan(state: DeviceState, out: Any, grad: Any, places: Any, dims: int
 
 def pool_gradient_array(state: DeviceState, out: Any, grad: Any, places: Any, windows: tuple[Taps, ...],
                         dtype: DType) -> None:
-    """Take gradients back to the largest elements; no array is empty."""
+    """Gather the gradients of windows at their largest elements; no array is empty."""
     _launch(state, ("pool_max_gradient", dtype, windows), (out, grad, places),
             lambda: _gradient_plan(state, out, grad, places, windows, dtype))
 
