@@ -191,7 +191,7 @@ def call_next_path(w: Text, layout: Layout, next_path: Callable[..., Any]) -> No
 
 
 def _check(w: Text, plan: EntryPlan, layout: Layout, arrays: dict[int, str], dims: list[str]) -> None:
-    """Check types first, because only arrays have the other fields; every one of ``dims`` must be the last dimension."""
+    """Check types first, because only arrays have the other fields; each of ``dims`` must be the last dimension."""
     array_type = w.known(id(np.ndarray))
     w.branch([w.op(f"icmp eq ptr {w.field(array, layout.type, 'ptr')}, {array_type}") for array in arrays.values()])
     conditions = []

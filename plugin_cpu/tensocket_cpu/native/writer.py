@@ -1,4 +1,7 @@
-"""Lines of LLVM IR, and the addresses that they use."""
+"""Lines of LLVM IR, and the addresses that they use.
+
+Functions of this package that take a ``Text`` write instructions; their docstrings say what the instructions do.
+"""
 
 from __future__ import annotations
 
