@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from .native import ReplayCompiler
     from .threads.workers import Workers
 
-#: Elements from which a generated kernel beats NumPy's addition.
+#: The number of elements from which a generated kernel beats NumPy's addition.
 HOST_LIMIT: Final = 16384
 #: The device as schedules see it.
 _TARGET: Final = Target(kind="cpu", parallelism=16, wide_arithmetic=True)
@@ -54,8 +54,9 @@ class CpuDevice(OpenDevice):
     """The host's memory and cores.
 
     Attributes:
-        pool: The threads that large kernels are divided over.
-        build_stats: How many programs were compiled, how long that took, and how many came from the disk cache.
+        pool: The threads that divide large kernels.
+        build_stats: The number of compiled programs, the time that compilation took, and the number of programs from
+            the disk cache.
     """
 
     def __init__(self, index: int = 0) -> None:
@@ -89,10 +90,10 @@ class CpuDevice(OpenDevice):
 
     @property
     def compiler(self) -> Compiler:
-        """LLVM, loaded when first needed.
+        """LLVM, loaded at first use.
 
         Raises:
-            KernelError: It cannot be loaded.
+            KernelError: LLVM cannot be loaded.
         """
         with self._lock:
             if self._compiler is None:
@@ -106,13 +107,13 @@ class CpuDevice(OpenDevice):
         return self._compiler
 
     def _make_workers(self) -> Workers | None:
-        """Native threads, where the process has them and they do what they should."""
+        """Return native threads; None if the process has none or they do not work correctly."""
         from .threads.workers import make_workers
 
         return make_workers(self.compiler)
 
     def _library(self) -> Library | None:
-        """Return the library of matrix products, with one thread; None where none is known."""
+        """Return the library of matrix products, with one thread; None if the process has none that is known."""
         library = best_library()
         if library is None or not all(library.address(f"{letter}gemm") for letter in "sdcz"):
             return None
@@ -121,7 +122,7 @@ class CpuDevice(OpenDevice):
         return library
 
     def _make_products(self) -> Multiply:
-        """Products of matrices by the best library there is."""
+        """Return matrix products by the best available library, or else by NumPy."""
         from .linear.gemm import Products
 
         library = self._library()
@@ -135,7 +136,7 @@ class CpuDevice(OpenDevice):
         return Halves(dtype, self.compiler, self.pool)
 
     def _make_narrow(self, dtype: str) -> LowPrecisionProducts | None:
-        """Products of narrow numbers in code of our own; None where the processor, or the dtype, is not for it."""
+        """Return low-precision products in the backend's own code; None if processor or dtype is unsupported."""
         from .lowp_gemm.arithmetic import arithmetic_of
         from .lowp_gemm.products import LowPrecisionProducts
 
@@ -144,18 +145,18 @@ class CpuDevice(OpenDevice):
             arithmetic, self.compiler, self.pool, partial(self.allocator.of, operator="matmul"))
 
     def compile_ir(self, program: Program) -> Executable:
-        """Machine code for a program scheduled for kind ``cpu``.
+        """Compile a program scheduled for kind ``cpu`` to machine code.
 
         Raises:
-            IRError: It is not scheduled for a processor.
-            KernelError: LLVM rejects it.
+            IRError: The program is not scheduled for a processor.
+            KernelError: LLVM rejects the program.
         """
         addresses, library = self.compiler.compile(program)
         empty = partial(self.allocator.of, operator=program.name)
         return make_executable(program, addresses, library, self.pool, empty, self.compile_ir)
 
     def program(self, make: Callable[..., Program], *args: Any) -> Executable:
-        """``make(*args)``, a program of the backend's own kernels, as machine code, or else in the interpreter."""
+        """Return ``make(*args)``, a program of the backend's own kernels, compiled or, if that fails, interpreted."""
         found = self.own_programs.get((make, *args))
         if found is None:
             program = decompose(make(*args), _TARGET)
@@ -170,7 +171,7 @@ class CpuDevice(OpenDevice):
         return found
 
     def compile_plan(self, plan: Plan, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
-        """Compile a plan to machine code; entries and replays where objects are laid out as known.
+        """Compile a plan to machine code; entries, products and replays only if objects have the known layout.
 
         Raises:
             IRError, KernelError: As ``compile_ir``.
@@ -179,7 +180,7 @@ class CpuDevice(OpenDevice):
             from .code.lists import make_list
 
             return make_list(self.compiler, plan.program, self.pool)
-        from .native import LAYOUT, ReplayCompiler, make_entry, make_product  # with LLVM, needed late or never
+        from .native import LAYOUT, ReplayCompiler, make_entry, make_product  # imports LLVM; needed late or never
 
         if LAYOUT is None:
             return None
@@ -197,23 +198,23 @@ class CpuDevice(OpenDevice):
         """Return an uninitialised C-contiguous array of ``dtype.numpy``.
 
         Raises:
-            OutOfMemoryError: There is no memory.
+            OutOfMemoryError: The host has no memory left for it.
         """
         made = self.allocator.array(shape, dtype)
-        if is_recording():  # only kernels write to it: a recording would miss what NumPy writes
+        if is_recording():  # only kernels may write to it: a recording would miss NumPy's writes
             made.flags.writeable = False
         return made
 
     def copy(self, dst: Any, src: Any, stream: Stream) -> None:
-        """Copy bytes between two contiguous arrays of equal size, when what is queued on ``stream`` is done."""
+        """Copy bytes between two contiguous arrays of equal size, after all work queued on ``stream``."""
         stream.synchronize()
         dst.reshape(-1).view(np.uint8)[...] = np.ascontiguousarray(src).reshape(-1).view(np.uint8)
 
     def synchronize(self) -> None:
-        """Return when all work on all streams is done.
+        """Block until all work on all streams is done.
 
         Raises:
-            TensocketError: Some of it failed; the error names the operator.
+            TensocketError: Some work failed; the error names the operator.
         """
         self.streams.synchronize()
 
@@ -222,7 +223,7 @@ class CpuDevice(OpenDevice):
         return self.streams.create()
 
     def close(self) -> None:
-        """Let queued work end before the interpreter does; nobody asks for its errors any more."""
+        """Block until queued work is done, before the interpreter exits; drop its errors, which nobody reads then."""
         with suppress(TensocketError):
             self.streams.synchronize()
 
@@ -235,10 +236,10 @@ class CpuDevice(OpenDevice):
         return address_of(array)
 
     def set_num_threads(self, threads: int) -> None:
-        """Divide large kernels over ``threads`` threads; results do not depend on it but for products of matrices.
+        """Divide large kernels over ``threads`` threads; only results of matrix products depend on their number.
 
         Raises:
-            ArgumentError: It is not a positive int.
+            ArgumentError: ``threads`` is not a positive int.
         """
         self.pool.resize(threads)
         set_blas_threads(threads)

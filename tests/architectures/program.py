@@ -1,4 +1,4 @@
-"""What is done with every architecture: building it, values of its weights that are equal everywhere, one step."""
+"""The steps for every architecture: building it, values of its weights that are equal everywhere, one step."""
 
 import importlib
 

@@ -32,7 +32,7 @@ class Double:
     Attributes:
         kernels: Primitive name to the function ``(out, ins, scalars)`` that replaces it; None leaves it out.
         device: Base class of the device.
-        profile: What replaces fields of the profile.
+        profile: Replacements of fields of the profile.
         missing: Why the backend is unavailable, if it is.
     """
 

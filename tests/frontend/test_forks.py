@@ -27,7 +27,7 @@ def compute(rng):
 
 
 def everything():
-    """What uses threads, locks and queues, against NumPy."""
+    """Run operators that use threads, locks and queues, and compare them with NumPy."""
     x = np.random.default_rng(3).standard_normal((300, 300)).astype(np.float32)
     a = torch.from_numpy(x).requires_grad_()
     (F.relu(a @ a)).sum().backward()
@@ -62,7 +62,7 @@ def test_children_of_a_process_whose_threads_compile_and_compute():
         for seed in range(8):
             child = os.fork()
             if child == 0:
-                signal.alarm(60)  # what waits for ever ends, and its exit status says so
+                signal.alarm(60)  # ends a child that waits for ever; its exit status says so
                 status = 1
                 try:
                     everything()

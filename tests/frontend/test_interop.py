@@ -1,4 +1,4 @@
-"""What users reach of NumPy, DLPack, pickle, ``meta`` and deterministic algorithms under PyTorch's names."""
+"""PyTorch's names for NumPy, DLPack, pickle, ``meta`` and deterministic algorithms."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def on_a_stream():
         with stream:
             return (X @ X).softmax(1).sort(1).values
     finally:
-        stream.synchronize()  # what was queued before holds memory until it ran
+        stream.synchronize()  # queued work holds memory until it has run
 
 
 PROGRAMS = {
@@ -141,7 +141,7 @@ def test_every_allocation_may_fail(name):
         assert "bytes are in use" in message
         assert "use smaller tensors, or delete some first" in message
         if ALLOCATOR.stats().allocated != held:
-            gc.collect()  # what an error left in reference cycles
+            gc.collect()  # memory in reference cycles of an error
         assert ALLOCATOR.stats().allocated == held
         assert (X._version, W._version) == versions
         assert torch.equal(X, before)

@@ -11,7 +11,7 @@ from tensocket.errors import ArgumentError
 #: The first points in two dimensions (Joe and Kuo, 2010), and those that PyTorch's documentation has for five.
 PLAIN = [[0, 0], [0.5, 0.5], [0.75, 0.25], [0.25, 0.75], [0.375, 0.375], [0.875, 0.875], [0.625, 0.125], [0.125, 0.625]]
 OF_FIVE = [[0, 0, 0, 0, 0], [0.5, 0.5, 0.5, 0.5, 0.5], [0.75, 0.25, 0.25, 0.25, 0.75]]
-#: What PyTorch draws for seed 123456.
+#: The points that PyTorch draws for seed 123456.
 SCRAMBLED = [[0.50860737, 0.29320504], [0.07116939, 0.89594537], [0.49354145, 0.11524881], [0.93097717, 0.70244044],
              [0.87266153, 0.23887917], [0.31021884, 0.57600391], [0.13687253, 0.42054182], [0.69931293, 0.77336788]]
 

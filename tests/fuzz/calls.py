@@ -39,7 +39,7 @@ class Call:
 
     Attributes:
         name: The operator's name.
-        function: What is called.
+        function: The function.
         args: Positional arguments; tensors are ``Operand``, also in lists and tuples.
         kwargs: Named arguments.
         pointwise: Whether each element of the result depends on one element of each operand.

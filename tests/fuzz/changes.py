@@ -61,7 +61,7 @@ class Made:
     """One drawn call.
 
     Attributes:
-        name: What reports call it.
+        name: Its name in reports.
         model: Its result in the model, of the operands' values.
         real: The call of the project.
         saves: Whether its gradient needs values, which must not change until then.
@@ -80,7 +80,7 @@ def axis_of(rng: Rng, x: Var) -> int:
 
 
 def number(rng: Rng) -> float:
-    """A number that is no special case."""
+    """Return a number that is not a special case."""
     return round(float(rng.uniform(-1.5, 1.5)), 2)
 
 
@@ -209,7 +209,7 @@ class Change:
     """One drawn change of a tensor in place.
 
     Attributes:
-        name: What reports call it.
+        name: Its name in reports.
         model: New elements, of those from before and the operands'.
         real: The call of the project.
         saves: Whether its gradient needs values of the operands.

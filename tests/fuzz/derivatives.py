@@ -46,7 +46,7 @@ class Part:
     """A step of a composition.
 
     Attributes:
-        name: What reports call it.
+        name: Its name in reports.
         function: Of a matrix, to a matrix.
         transformed: Whether ``torch.func`` takes it.
     """
@@ -160,7 +160,7 @@ class Composition:
         self.transformed = all(part.transformed for part in self.parts)
 
     def vector(self, x: Any) -> Any:
-        """What the steps make of a vector."""
+        """Return the result of the steps on a vector."""
         y = x.reshape(self.shape)
         for part in self.parts:
             y = part.function(y)
@@ -201,7 +201,7 @@ class Case:
         near, far = ([f(x + step * k * v).detach() for k in (1, -1)] for step in (STEP, 2 * STEP))
         slope = (near[0] - near[1]) / (2 * STEP)
         size = float(g.detach().abs().max()) + float(near[0].abs())
-        # What a step of twice the length changes is more than the slope is off.
+        # The change by a step of twice the length exceeds the slope's error.
         off = float((slope - (far[0] - far[1]) / (4 * STEP)).abs())
         self.same("gradient", (g.detach() * v).sum(), slope, BOUND, size + off / BOUND)
         curve = torch.autograd.grad((g * v).sum(), leaf, allow_unused=True)[0] if g.requires_grad else None

@@ -21,7 +21,7 @@ import tensocket as torch
 from fuzz.work import Rng, do
 
 F = torch.nn.functional
-#: What lives until the end of the process.
+#: Objects that live until the end of the process.
 KEPT: Final[list[Any]] = []
 
 

@@ -20,7 +20,7 @@ SLOW: Final = 30
 
 
 class Scene:
-    """What the processes of a tree have in common when they fork.
+    """The objects that the processes of a tree share when they fork.
 
     Attributes:
         generator: Goes on in each process as if it were the only one.
@@ -39,7 +39,7 @@ class Scene:
         self.plain = torch.zeros(4)
 
     def check(self) -> int:
-        """What every process finds, however many there are."""
+        """Check the values that every process finds, for any number of processes; return the number of checks."""
         other = torch.Generator().manual_seed(self.seed)
         torch.rand(5, generator=other)
         fork = torch.Generator()

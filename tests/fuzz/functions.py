@@ -14,7 +14,7 @@ from fuzz.values import HOST, Operand, contents
 
 
 def _geometry(made: Any) -> tuple[Any, ...]:
-    """What is known of a tensor whose elements are not."""
+    """Return the attributes of a tensor whose elements are arbitrary."""
     return made.shape, made.stride(), str(made.dtype), made.requires_grad
 
 
@@ -48,7 +48,7 @@ def _array(s: Scene) -> np.ndarray[Any, Any]:
 
 
 def _data(s: Scene) -> Any:
-    """What tensors are made of."""
+    """Draw data that a tensor can be made of."""
     return [s.number(), [s.number(), s.number()], _array(s), s.operand("data")][int(s.rng.integers(4))]
 
 
@@ -67,7 +67,7 @@ def _order(s: Scene) -> tuple[int, ...]:
     return tuple(int(k) for k in s.rng.permutation(len(s.shape)))
 
 
-#: What each is called with.
+#: The arguments of each function.
 FACTORIES: dict[str, Callable[[Scene], tuple[Any, ...]]] = {
     **dict.fromkeys(("zeros_like", "ones_like", "rand_like", "randn_like", "empty_like"),
                     lambda s: (s.operand("input"),)),
@@ -119,7 +119,7 @@ def takes_dtype(name: str) -> bool:
 
 
 def function_of(name: str, known: bool = True) -> Callable[..., Any]:
-    """What is called for a name."""
+    """Return the function of a name."""
     if known and name in _FUNCTIONS:
         return _FUNCTIONS[name]
     function: Any = torch

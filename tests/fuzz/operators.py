@@ -1,7 +1,7 @@
 """Operators called in every way that has a fast path of its own: all of them have to give the same bits.
 
-A call is made cold, again and again, with other contents and numbers, layouts, gradients, sizes and threads. What it
-gave is compared with the same call in a process without native code (``plain.py``), and, for samples of the
+A call is made cold, again and again, with other contents and numbers, layouts, gradients, sizes and threads. Its
+results are compared with the same call in a process without native code (``plain.py``), and, for samples of the
 conformance suite, with NumPy in float64.
 """
 
@@ -34,7 +34,7 @@ SIZES = (5, 33, 2500, 17000, 70000)
 _MOST = 1 << 21
 #: Elements from which results are compared between numbers of threads.
 MANY = 9000
-#: Differences from NumPy and the C library that are no defects, in units of ``values.ROUNDING``.
+#: Differences from NumPy and the C library that are not defects, in units of ``values.ROUNDING``.
 ROUGH = 30.0
 
 #: The same between ways of pointwise operators: none.
@@ -57,7 +57,7 @@ def run(call: Call, grad: bool = False, tensors: tuple[tuple[Any, ...], dict[str
     torch.manual_seed(11)
     flags: list[str] = []
     try:
-        # What NumPy warns of by default; it ignores underflow.
+        # The conditions that NumPy warns of by default; it ignores underflow.
         with np.errstate(all="call", under="ignore", call=lambda kind, _: flags.append(kind)):
             result = call.function(*args, **kwargs)
         if flags:
@@ -114,7 +114,7 @@ class Case:
         return not said
 
     def magnitude(self, call: Call) -> float:
-        """What sums of products give of magnitudes, to which the rounding of their terms is relative."""
+        """Return the largest result for the operands' magnitudes: sums of products round relative to it."""
         return largest(self.outcome(call.changed(lambda x: replace(
             x, array=np.abs(x.array).astype(x.array.dtype) if x.array.dtype.kind in "fc" else x.array))))
 
@@ -176,7 +176,7 @@ class Case:
         return True
 
     def cold_and_warm(self, way: str, call: Call) -> bool:
-        """What a call gives after others, and where no closure is known."""
+        """Compare the results of a call after others with those where no closure is known."""
         warm = self.outcome(call)
         for _ in range(2):
             if not self.same(f"{way}, again", self.outcome(call), warm, call):
@@ -271,7 +271,7 @@ class Case:
         if not self.call.pointwise or not operands or self.call.mutates or len(self.base) != 1:
             return None
         if len({x.array.ndim == 0 for x in operands}) > 1 or not isinstance(self.base[0], tuple):
-            return None  # what has no dimensions takes part in promotion otherwise
+            return None  # 0-d operands take part in promotion in another way
         try:
             shape = np.broadcast_shapes(*[x.array.shape for x in operands])
         except ValueError:
@@ -321,7 +321,7 @@ def listing() -> str:
 
 
 def _coverage(drawn: dict[str, bool]) -> str:
-    """What a campaign has not met, in a few lines; ``drawn`` says of each name whether a call of it gave a result."""
+    """List the operators without results in a campaign; ``drawn`` says of each name whether a call of it gave one."""
     names = {name for name, _, _ in public_operators()}
     never, refused = sorted(names - drawn.keys()), sorted(name for name, good in drawn.items() if not good)
     return (f"operators: {len(never)} of {len(names)} were not drawn: {' '.join(never)}\n"

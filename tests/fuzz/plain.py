@@ -25,7 +25,7 @@ class Plain:
         self._asked: list[int] = []
 
     def outcome(self, campaign: Any) -> Any:
-        """What the current case's call gives there; None if the process is gone."""
+        """Return the outcome of the current case's call there; None if the process is gone."""
         child: Any = self._child
         try:
             while self._asked and self._asked[0] != campaign.number:
@@ -65,7 +65,7 @@ def answer() -> None:
     from fuzz.operators import prepared, run
 
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what operators print goes elsewhere
+    os.dup2(2, 1)  # operators print to another stream
     with prepared():
         for line in sys.stdin:
             question = json.loads(line)

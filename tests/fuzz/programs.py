@@ -33,7 +33,7 @@ class Program:
 
     Attributes:
         vars: Tensors of the model with those of the project.
-        text: What was done, a line each.
+        text: The steps so far, a line each.
     """
 
     def __init__(self, rng: Rng, campaign: Campaign) -> None:
@@ -271,7 +271,7 @@ class Program:
             loss.backward()
         except ts.errors.AutogradError as error:
             if any(buffer.version != version for buffer, version in self.saved):
-                return  # what the graph needs was changed
+                return  # a value that the graph needs was changed
             raise Wrong(f"backward raises {error}") from error
         self._compare_gradients(slope)
 
@@ -329,7 +329,7 @@ def _refusal(made: Any, model: Var, operands: list[Var], noted: bool) -> str | N
         return None  # conjugates are read before, but for values that are assigned by index
     ways = {model.overlap(other) for other in operands}
     if made.name == "[...] =" and operands[0].shape != model.shape:
-        return None  # what is broadcast is read before
+        return None  # broadcast operands are read before
     if made.name == "copy_" and operands[0].places.size == 1:
         return None  # and so is one element
     if "part" in ways or (made.apart and "all" in ways):

@@ -19,7 +19,7 @@ from fuzz.work import Rng, do
 F = torch.nn.functional
 #: Seconds that the threads of a scene go on.
 LONG: Final = 1.5
-#: What operators on a tensor that another thread changes may raise: never what says that the runtime is confused.
+#: Errors that operators on a tensor that another thread changes may raise: never one that shows a confused runtime.
 FAIR: Final = (torch.errors.TensocketError,)
 SHAPES: Final = ((30, 40), (3, 4), (40, 3), (2, 2), (100, 2), (2, 100), (5, 40))
 #: Operators on a matrix that may have another geometry at any moment.
@@ -45,7 +45,7 @@ OPERATORS: Final[tuple[Callable[[Any], Any], ...]] = (
 
 
 class Scene:
-    """What the threads of a scene share.
+    """The objects that the threads of a scene share.
 
     Attributes:
         moving: Tensors whose contents, geometry and memory change all the time.
@@ -82,7 +82,7 @@ def change(scene: Scene, rng: Rng) -> None:
             x.set_(data)
     else:
         x.data = torch.rand(3, 4)
-        with suppress(*FAIR):  # what another thread has as an array is not resized
+        with suppress(*FAIR):  # memory that another thread has as an array is not resized
             x.data.resize_(SHAPES[int(rng.integers(len(SHAPES)))])
 
 

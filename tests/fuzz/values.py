@@ -132,7 +132,7 @@ def difference(found: list[Any], wanted: list[Any], rough: float = 0.0, scale: f
         wanted: The other.
         rough: Multiple of the dtypes' ``ROUNDING`` that floats may differ by, relative to the largest one; with 0, all
             bits have to be equal except those of NaN.
-        scale: What floats may be relative to instead, if it is larger.
+        scale: The magnitude to which floats' differences are relative instead, if it is larger.
     """
     if len(found) != len(wanted):
         return f"{len(found)} results, not {len(wanted)}"

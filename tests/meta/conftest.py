@@ -1,4 +1,4 @@
-"""What the tests about the repository itself share: its root, its distributions and their sources."""
+"""Fixtures of the tests about the repository itself: its root, its distributions and their sources."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def run_time_imports(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFr
 
 
 def graph(sources: dict[str, tuple[str, bool]]) -> dict[str, set[str]]:
-    """What each module of a package imports of it; ``sources`` by module name, each with whether it is a package."""
+    """Return each module's imports in its package; ``sources`` by module name, each with whether it is a package."""
     edges: dict[str, set[str]] = {}
     for module, (source, is_package) in sources.items():
         package = module if is_package else module.rpartition(".")[0]

@@ -114,7 +114,7 @@ class Sources:
                 yield Rule(path, rule.lineno, ast.unparse(rule), pattern_of(rule))
 
     def _values(self, path: str, scope: Scope, rule: ast.expr) -> Iterator[tuple[str, Scope, ast.expr]]:
-        """What a function can return; what is assigned to a variable in its function, or what callers pass for it."""
+        """Yield a function's return values, or the values that its function or callers give to a variable."""
         if isinstance(rule, ast.Call):
             yield from ((place, where, node.value) for place, where, node in self.nodes
                         if isinstance(node, ast.Return) and where and node.value and where.name == name_of(rule.func))
@@ -135,7 +135,7 @@ class Sources:
 
 @cache
 def texts(source: str) -> str:
-    """All string constants of a test that are no docstrings, as they are and without the escapes of ``match=``."""
+    """Return all string constants of a test but docstrings, as they are and without the escapes of ``match=``."""
     tree = ast.parse(source)
     prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     found = [node.value for node in ast.walk(tree)

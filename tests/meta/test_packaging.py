@@ -118,7 +118,7 @@ def test_root_installs_the_whole_workspace(root, workspace, distributions):
 
 
 def test_wheels_hold_every_module(root, distributions, tmp_path):
-    """What pip installs from the folders is what the folders hold, and works without the checkout."""
+    """Wheels that pip installs from the folders hold all of the folders' modules, and work without the checkout."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
                "--no-build-isolation", "--no-compile", "--target", str(tmp_path)]
     subprocess.run([*command, *(str(item.folder) for item in distributions.values())], check=True, cwd=tmp_path)

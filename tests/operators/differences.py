@@ -1,6 +1,6 @@
-"""What tests of derivatives share: arguments as tensors, calls of records, gradients against central differences.
+"""Tools of tests of derivatives: arguments as tensors, calls of records, gradients against central differences.
 
-Arguments are NumPy arrays, numbers and lists of them; arrays of float64 are what functions are differentiated in.
+Arguments are NumPy arrays, numbers and lists of them; tests differentiate functions in the arrays of float64.
 """
 
 from __future__ import annotations

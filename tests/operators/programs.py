@@ -243,7 +243,7 @@ class Program:
 
 
 def memory(x: Array) -> int:
-    """What identifies the memory of an array and of its views."""
+    """Return a number that identifies the memory of an array and of its views."""
     while getattr(x, "base", None) is not None:  # also through the objects that as_strided puts between
         x = x.base
     return id(x)

@@ -112,7 +112,7 @@ FAMILIES = {
 }
 
 
-#: What needs no kernel of this size.
+#: Operators that need no kernel of this size.
 NOT_COMPILED = ("cat", "matmul", "embedding")
 
 

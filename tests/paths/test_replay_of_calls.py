@@ -55,7 +55,7 @@ def attention(x: Any, w: Any, b: Any) -> Any:
 
 
 Case = tuple[Callable[..., Any], Callable[..., Any], list[tuple[tuple[int, ...], int]]]
-#: What is called, the reference, and shapes with the size of weight and bias.
+#: The call, the reference, and shapes with the size of weight and bias.
 CASES: dict[str, Case] = {
     "layer_norm": (lambda x, w, b: F.layer_norm(x, tuple(w.shape), w, b, 1e-5), layer_norm,
                    [((4, 12), 12), ((3, 12), 12), ((2, 3, 12), 12), ((4, 5), 5)]),

@@ -90,7 +90,7 @@ def close(got, expected, terms):
 
 
 def counted(monkeypatch):
-    """What ran: one entry for each kernel."""
+    """Return a list that gets one entry for each kernel that runs."""
     ran = []
 
     def noted(plain):

@@ -70,7 +70,7 @@ RUN = program()
 
 
 def scaled(x: Any, y: Any, factor: float) -> Any:
-    """What the program computes, for the middle dimension of ``x`` and a vector of as many elements."""
+    """Run the program for the middle dimension of ``x`` and a vector of as many elements."""
     out = DEVICE.empty(x.shape, F8, DEVICE.default_stream)
     RUN((out, x, y), (x.size, x.strides[0] // 8, factor), DEVICE.default_stream)
     return out
@@ -272,7 +272,7 @@ def test_results_of_numpy_are_not_taken_for_constants() -> None:
 
 
 def test_numpy_cannot_write_to_memory_of_launches() -> None:
-    """What it writes for some contents alone can't be told from what kernels write."""
+    """A recording could not tell NumPy's writes for some contents alone from those of kernels."""
     def function(x: Any, y: Any) -> RecordedCall:
         out = scaled(x, y, 1.0)
         out[x == 0.123] = 0.0

@@ -21,7 +21,7 @@ from tensocket_plugins.contract.errors import KernelError
 
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
-#: What subprocesses start with.
+#: The first lines of subprocesses' programs.
 HEAD = """
 import ctypes, os, sys, threading, time
 from tensocket_cpu.device import CpuDevice

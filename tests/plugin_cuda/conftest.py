@@ -38,7 +38,7 @@ class FakeContext:
 
 
 class FakeDriver:
-    """What the backend uses of ``pycuda.driver``; every call that needs a context checks that one is current."""
+    """A double of ``pycuda.driver`` for the backend; every call that needs a context checks that one is current."""
 
     Error = Error
     MemoryError = MemoryError

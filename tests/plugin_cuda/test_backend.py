@@ -1,4 +1,4 @@
-"""What the CUDA backend says of itself where pieces are missing, and where all are there."""
+"""The CUDA backend's messages about missing pieces, and its information if all are present."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has
 
 
 def child(work):
-    """What ``work`` returns in a forked child: whether it is true."""
+    """Whether ``work`` returns a true value in a forked child."""
     number = os.fork()
     if number == 0:
         ok = False

@@ -1,4 +1,4 @@
-"""The instructions that multiply narrow numbers: 16 words of 32 bits by 16 others, added to 16 sums."""
+"""The instructions that multiply low-precision numbers: 16 words of 32 bits by 16 others, added to 16 sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outer loops of products of narrow numbers: over strips, over blocks of the result, and over panels of terms."""
+"""The outer loops of low-precision products: over strips, over blocks of the result, and over panels of terms."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ next:
   %more = icmp slt i64 %u, %end
   br i1 %more, label %one, label %out
 one:"""
-#: The head of a loop over up to 32 columns, ``%lanes`` of them from ``%column`` on at a time, whose terms are at
-#: ``%lines``; it ends with the test for ``%more``.
+#: The head of a loop over up to 32 columns. An iteration takes ``%lanes`` columns from ``%column`` on, whose terms are
+#: at ``%lines``; it ends with the test for ``%more``.
 HALF: Final = Template("""\
   br label %half
 half:
@@ -82,7 +82,7 @@ $each
   %bias.at = mul i64 %number, %bias_step
   %sums.start = getelementptr i8, ptr %bias.ptr, i64 %bias.at""")
 
-#: The functions that pack strips of the left matrices, and that do everything.
+#: The function that packs strips of the left matrices, and the one that runs all loops.
 STRIPS: Final = Template("""\
 ; The table of rows that are where steps lead.
 @nothing = internal constant i64 0

@@ -1,4 +1,4 @@
-"""The machine code of products of narrow numbers: 16-bit floats, and integers of up to 32 bits.
+"""The machine code of low-precision products: of 16-bit floats, and of integers of up to 32 bits.
 
 A product goes through *words* of 32 bits: a pair of 16-bit terms that are adjacent along the sum, or one widened term.
 Instructions multiply a vector of 16 words by 16 others and add to 16 sums, in float32 or int32. The code packs the left

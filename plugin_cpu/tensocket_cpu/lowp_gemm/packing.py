@@ -1,4 +1,4 @@
-"""The layout of narrow numbers as words, and the building blocks of the text of their products."""
+"""The layout of low-precision numbers as words, and the building blocks of their products' LLVM IR."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix products of narrow numbers, in the backend's own machine code, divided over its workers."""
+"""Low-precision matrix products in the backend's own machine code, divided over its workers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Array = NDArray[Any]
 
 _PACK: Final = struct.Struct(f"={len(WORDS)}q").pack
 _NAMES: Final = ("strips", "blocks", "whole")
-#: The multiplications that are worth a second thread, and the elements of right matrices: about 10 microseconds each.
+#: The multiplications, and the elements of right matrices, that are worth a second thread: about 10 microseconds each.
 _GRAIN: Final = 1 << 21
 _ELEMENTS: Final = 1 << 17
 _BYTES: Final = np.dtype(np.uint8)

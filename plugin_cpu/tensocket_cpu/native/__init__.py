@@ -1,4 +1,4 @@
-"""Native entries: kernels as built-in functions of the interpreter, for arrays so small that calling costs the most."""
+"""Native entries: kernels as built-in functions of the interpreter, for arrays so small that overhead dominates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that write to their first operand: what is asked before, and how the change is counted after."""
+"""Entries that write to their first operand: the checks before the kernel, and the count of the change after it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from .writer import Text
 
 
 def check_target(w: Text, layout: Layout, target: str, others: list[str], nbytes: str, counter: str) -> None:
-    """Go to ``slow`` where the target is read-only, shares a part of another operand, or counts in an unknown way.
+    """Go to ``slow`` if the target is read-only, partly overlaps another operand, or has an unknown kind of counter.
 
     Args:
-        w: Lines so far.
-        layout: Where objects keep their fields.
-        target: The array that is written.
+        w: The lines so far.
+        layout: The byte offsets of fields.
+        target: The array that the kernel writes.
         others: The other arrays.
-        nbytes: Bytes of each.
-        counter: What the target's object has as its counter.
+        nbytes: The bytes of each array.
+        counter: The counter in the target's object.
     """
     flag = w.op(f"and i32 {w.field(target, layout.flags, 'i32')}, {WRITEABLE}")
     conditions = [w.op(f"icmp ne i32 {flag}, 0"), w.op(f"icmp ne ptr {counter}, null")]
@@ -33,7 +33,7 @@ def check_target(w: Text, layout: Layout, target: str, others: list[str], nbytes
 
 
 def count_change(w: Text, layout: Layout, counter: str, place: str) -> None:
-    """Count a change in the counter, or make one in its ``place``; without memory for that, return null."""
+    """Count a change in the counter, or store a new counter at ``place``; return null if memory runs out."""
     first, again, done = w.label(), w.label(), w.label()
     w.do(f"br i1 {w.op(f'icmp eq ptr {counter}, {w.known(id(None))}')}, label %{first}, label %{again}")
     w.do(f"{first}:")

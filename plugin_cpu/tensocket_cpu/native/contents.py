@@ -1,4 +1,4 @@
-"""Contents of operands with which launches are recorded and compared: what real programs have, and what is rare."""
+"""Contents of operands with which launches are recorded and compared: values of real programs, and rare ones."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 from .recordings import Range, span
 
 Array = Any
-#: How many kinds of contents there are.
+#: The number of kinds of contents.
 KINDS: Final = 4
-#: Share of elements that are the number that is allowed beside a range.
+#: The share of elements that get the other number that a range allows.
 _SHARE: Final = 0.25
 
 
 def operands_like(arrays: Sequence[Array | None], kind: int, ranges: Sequence[Range] = ()) -> list[Array | None]:
-    """Arrays of the same dtypes, shapes and strides in memory of their own.
+    """Return arrays of the same dtypes, shapes and strides in new memory.
 
     Args:
         arrays: Arrays, or None.
         kind: 0: floats near 1, integers 0 and 1. 1: numbers of both signs and of many magnitudes, zeros of both signs,
             integers of the whole range. 2: the largest and smallest numbers and infinities as well. 3: NaN instead.
-        ranges: Which integers are accepted, apart from 0 and 1.
+        ranges: The integers that operands accept, apart from 0 and 1.
     """
     rng = np.random.default_rng(kind)
     limits: Mapping[int, Range] = {limit.operand: limit for limit in ranges}
@@ -50,7 +50,7 @@ def _like(x: Array, kind: int, rng: np.random.Generator, limit: Range | None) ->
 
 
 def _tame(x: Array, rng: np.random.Generator) -> Array:
-    """Numbers near 1, or 0 and 1; two bytes without a sign may be the bits of a float."""
+    """Return numbers near 1, or zeros and ones; uint16 may hold the bits of bfloat16."""
     values = rng.random(x.shape)
     if x.dtype == np.uint16:
         return 0x3F00 + values * 256
@@ -58,7 +58,7 @@ def _tame(x: Array, rng: np.random.Generator) -> Array:
 
 
 def _floats(x: Array, kind: int, rng: np.random.Generator) -> Array:
-    """Of both signs; a few magnitudes near 1 are frequent, some elements are equal, and every special one is there."""
+    """Return floats of both signs: magnitudes near 1 are frequent, some elements equal, and all special ones occur."""
     info = np.finfo(x.dtype)
     large = [float(info.max), float(info.min), -0.0, float(info.smallest_subnormal), np.inf, -np.inf, float(info.tiny)]
     special = [[], large, [np.nan, -np.inf, np.inf, -np.nan]][kind - 1] + [0.0, -0.0, 1.0, -1.0, 0.5, -2.0]
@@ -69,7 +69,7 @@ def _floats(x: Array, kind: int, rng: np.random.Generator) -> Array:
 
 
 def _integers(x: Array, kind: int, rng: np.random.Generator) -> Array:
-    """Of the whole range, which may be the bits of floats, too; in half of the cases small ones."""
+    """Return integers of the whole range, which may also be the bits of floats; about half of them are small."""
     info = np.iinfo(x.dtype)
     values = rng.integers(info.min, info.max, x.shape, x.dtype, endpoint=True)
     if x.dtype == np.uint16 and kind == 1:  # bfloat16 of many magnitudes, but no infinities or NaN

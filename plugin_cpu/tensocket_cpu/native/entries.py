@@ -1,13 +1,13 @@
 """A scheduled program as a built-in function: ``entry(*arrays) -> array``.
 
 The function is LLVM IR around the program's own kernel: it checks that its operands are dense arrays of the expected
-dtypes and of one shape, makes the result through NumPy's C interface, and runs the kernel on it. Whatever is different
-goes to a Python next_path with the same arguments, so the entry is a faster spelling of the next_path and nothing else.
+dtypes and of one shape, makes the result through NumPy's C interface, and runs the kernel on it. It hands other calls
+to the next path, a Python function, with the same arguments; it computes the same as the next path, only faster.
 
-With a wrapper (``wrappers``), operands and result are objects around arrays: a whole operator in one call.
+With a wrapper (``wrappers``), operands and result are objects around arrays, and one call runs a whole operator.
 
-Its ``self`` is an array of addresses (types, dtypes, C functions), so that the machine code holds none and can be kept
-on disk like every other kernel.
+Its ``self`` is an array of addresses (types, dtypes, C functions), so that the machine code holds none and the disk
+cache can store it like any other kernel.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from .writer import Text
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
 
-#: Flags of C functions that take an array of arguments: with those by name at its end, and their names in a tuple.
+#: Flags of C functions that take an array of arguments, keyword arguments last, and a tuple of the keywords.
 _FASTCALL: Final = 0x0080 | 0x0002
 _NAME: Final = "tensocket_native"
-#: Ranks for which a dimension's number is looked at.
+#: The highest rank for which an entry recognizes the last dimension by its nonnegative number.
 _RANKS: Final = 4
-#: How extents of loops are counted.
+#: LLVM's instructions for the functions in the extents of loops.
 _COUNTING: Final = {"add": "add", "sub": "sub", "mul": "mul", "idiv": "sdiv"}
 
 
@@ -51,12 +51,12 @@ class _MethodDef(ctypes.Structure):
 
 
 class Words(np.ndarray[Any, Any]):
-    """Words of memory, and the objects that addresses among them belong to; made as ``Words(count, np.uint64)``."""
+    """Words of memory, and the owners of the addresses in them; made as ``Words(count, np.uint64)``."""
 
     alive: Any = None
 
 
-#: Definitions of functions, by name and address; functions read them until they are freed, so these never are.
+#: Definitions of functions, by name and address; a function reads its definition until freed, so definitions stay.
 _METHODS: Final[dict[tuple[str, int], _MethodDef]] = {}
 
 
@@ -65,14 +65,14 @@ def make_entry(compiler: Compiler, layout: Layout, plan: EntryPlan,
     """Compile a native entry.
 
     Args:
-        compiler: Makes machine code.
-        layout: Where objects keep their fields.
+        compiler: The compiler of the machine code.
+        layout: The byte offsets of fields.
         plan: The plan, with a program that is scheduled for a processor; its buffers are the result and the operands
             that are arrays.
-        next_path: Called with the same arguments where they do not fit.
+        next_path: Serves calls that do not fit the plan, with the same arguments.
 
     Returns:
-        The function; None for programs of several kernels or with temporaries, or for a wrapper of an unknown layout.
+        The function; None for a program with several kernels or temporaries, or for a wrapper of an unknown layout.
     """
     if len(plan.program.kernels) != 1 or plan.program.temporaries:
         return None
@@ -86,13 +86,13 @@ def make_entry(compiler: Compiler, layout: Layout, plan: EntryPlan,
 
 
 def make_builtin(name: str, address: int, w: Text, alive: Any) -> Callable[..., Any]:
-    """A function of the interpreter's from machine code.
+    """Return a built-in function that runs machine code.
 
     Args:
-        name: The function's.
-        address: Where its code is.
-        w: What was written of it; the addresses in it become its ``self``.
-        alive: What the code and the addresses belong to; it lives as long as the function.
+        name: The function's name.
+        address: The address of its code.
+        w: Its text; the addresses in it become the function's ``self``.
+        alive: The owners of the code and the addresses; they live as long as the function.
     """
     words = Words(len(w.addresses), np.uint64)
     words[:] = w.addresses
@@ -101,13 +101,13 @@ def make_builtin(name: str, address: int, w: Text, alive: Any) -> Callable[..., 
 
 
 def make_method(name: str, address: int, words: Words) -> Callable[..., Any]:
-    """A function of the interpreter's from machine code.
+    """Return a built-in function that runs machine code with a table of addresses.
 
     Args:
-        name: The function's.
-        address: Where its code is.
+        name: The function's name.
+        address: The address of its code.
         words: The addresses that it uses. They and their owners live as long as the function: the garbage collector
-            does not see them behind its ``self``, and could clear them before the last call if it did.
+            does not traverse the function's ``self``; if it did, it could clear them before the last call.
     """
     definition = _METHODS.get((name, address))
     if definition is None:
@@ -124,7 +124,7 @@ def make_method(name: str, address: int, words: Words) -> Callable[..., Any]:
 
 def _text(w: Text, plan: EntryPlan, layout: Layout, offsets: dict[str, int],
           next_path: Callable[..., Any]) -> str:
-    """The kernel, and the function around it."""
+    """Return the LLVM IR of the kernel and of the function around it."""
     w.do(f"  %table = load ptr, ptr {w.op(f'getelementptr i8, ptr %self, i64 {layout.data}')}")
     given = len(plan.operands)
     count_arguments(w, layout, given + len(plan.trailing))
@@ -164,7 +164,7 @@ def _text(w: Text, plan: EntryPlan, layout: Layout, offsets: dict[str, int],
 
 def _new_result(w: Text, plan: EntryPlan, layout: Layout, offsets: dict[str, int],
                 arrays: dict[int, str], sizes: dict[str, str], words: dict[int, str]) -> str:
-    """The kernel on a new array, in a wrapper if there is one."""
+    """Run the kernel on a new array; return the array, or the wrapper around it if the plan has one."""
     result, rank = _allocate(w, plan, layout, sizes)
     words |= {k: _number(w, layout, plan.operands[k], array) for k, array in arrays.items() if k in plan.numbers}
     _run(w, plan, arrays, result, sizes, words)
@@ -172,7 +172,7 @@ def _new_result(w: Text, plan: EntryPlan, layout: Layout, offsets: dict[str, int
 
 
 def count_arguments(w: Text, layout: Layout, expected: int) -> None:
-    """Whether the arguments are as many as expected, by position or by name."""
+    """Go to ``slow`` unless the number of arguments, by position and by name, is as expected."""
     some, every = w.label(), w.label()
     w.do(f"br i1 {w.op('icmp eq ptr %names, null')}, label %{every}, label %{some}")
     w.do(f"{some}:")
@@ -184,14 +184,14 @@ def count_arguments(w: Text, layout: Layout, expected: int) -> None:
 
 
 def call_next_path(w: Text, layout: Layout, next_path: Callable[..., Any]) -> None:
-    """Calling the next_path."""
+    """Call the next path."""
     w.do("slow:")
     answer = w.op(f"call ptr {w.known(layout.call)}(ptr {w.known(id(next_path))}, ptr %args, i64 %count, ptr %names)")
     w.do(f"ret ptr {answer}")
 
 
 def _check(w: Text, plan: EntryPlan, layout: Layout, arrays: dict[int, str], dims: list[str]) -> None:
-    """Types first, because only arrays have the fields that are read next; ``dims`` are to be the last dimension."""
+    """Check types first, because only arrays have the other fields; each of ``dims`` must be the last dimension."""
     array_type = w.known(id(np.ndarray))
     w.branch([w.op(f"icmp eq ptr {w.field(array, layout.type, 'ptr')}, {array_type}") for array in arrays.values()])
     conditions = []
@@ -212,7 +212,7 @@ def _check(w: Text, plan: EntryPlan, layout: Layout, arrays: dict[int, str], dim
 
 
 def _is_last(w: Text, rank: str, dim: str) -> str:
-    """Whether an argument is the object -1, or that of the number before the rank, of which there is one for each."""
+    """Test whether an argument is the int object -1 or rank - 1; CPython has one object for each of these numbers."""
     found = w.op(f"icmp eq ptr {dim}, {w.known(id(-1))}")
     for last in range(_RANKS):
         here = w.op(f"icmp eq i32 {rank}, {last + 1}")
@@ -222,7 +222,7 @@ def _is_last(w: Text, rank: str, dim: str) -> str:
 
 
 def _sizes(w: Text, plan: EntryPlan, layout: Layout, arrays: dict[int, str]) -> dict[str, str]:
-    """Rank, sizes and number of elements of the first operand, compared with those of the others."""
+    """Read rank, sizes and number of elements of the first operand, and compare them with those of the others."""
     shape = w.field(arrays[0], layout.shape, "ptr")
     rank = w.op(f"sext i32 {w.field(arrays[0], layout.rank, 'i32')} to i64")
     others = [w.field(array, layout.shape, "ptr") for k, array in arrays.items() if k and k not in plan.numbers]
@@ -255,7 +255,7 @@ def _sizes(w: Text, plan: EntryPlan, layout: Layout, arrays: dict[int, str]) -> 
 
 
 def _allocate(w: Text, plan: EntryPlan, layout: Layout, sizes: dict[str, str]) -> tuple[str, str]:
-    """A new array for the result, and its rank."""
+    """Allocate the result; return the array and its rank."""
     dtype = w.known(id(np.dtype(plan.result.numpy)))
     w.do(f"call void {w.known(layout.retain)}(ptr {dtype})")
     lost = {"same": 0, "rows": 1}.get(plan.shape)
@@ -295,7 +295,7 @@ def _run(w: Text, plan: EntryPlan, arrays: dict[int, str], result: str, sizes: d
 
 
 def _extent(w: Text, stop: Expr, known: dict[str, str]) -> str:
-    """How many iterations a loop has, from the words of the slots: a size, or blocks of it."""
+    """Return the number of iterations of a loop, from the words of the slots: a size, or a number of blocks."""
     if isinstance(stop, Const):
         return str(stop.value)
     if isinstance(stop, Var):
@@ -306,7 +306,7 @@ def _extent(w: Text, stop: Expr, known: dict[str, str]) -> str:
 
 
 def _number(w: Text, layout: Layout, dtype: DType, array: str) -> str:
-    """The element of a 0-d array as the word of a scalar's slot: a double, or an integer."""
+    """Read the element of a 0-d array as the word of a scalar's slot: a double, or an integer."""
     data = w.field(array, layout.data, "ptr")
     if dtype.kind == "float":
         value = w.op(f"load {'double' if dtype.itemsize == 8 else 'float'}, ptr {data}")

@@ -1,7 +1,7 @@
-"""Where this interpreter and this NumPy keep what native entries read; None of it is taken on trust.
+"""Byte offsets of the fields that native entries read in this interpreter and this NumPy; checked, never assumed.
 
-A native entry reads fields of array objects in memory. Their offsets are looked up by reading candidate fields of
-arrays whose attributes are known; if a single answer is wrong, there is no layout, and nothing native runs.
+A native entry reads fields of array objects in memory. ``find_layout`` reads the expected offsets in arrays whose
+attributes are known; if a single value is wrong, it returns no layout, and no native code runs.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 _WORD: Final = 8
 #: Bits of an array's flags field: C-contiguous and aligned.
 DENSE: Final = 0x0001 | 0x0100
-#: Bit of arrays that may be written.
+#: Bit of writeable arrays.
 WRITEABLE: Final = 0x0400
-#: Place of ``PyArray_NewFromDescr`` in NumPy's table of C functions, the same since NumPy 1.0.
+#: Index of ``PyArray_NewFromDescr`` in NumPy's table of C functions, the same since NumPy 1.0.
 _NEW_FROM_DESCR: Final = 94
 
 
@@ -28,8 +28,8 @@ class Layout:
     """Byte offsets in objects, and addresses of C functions.
 
     Attributes:
-        type: Of any object's type.
-        data, rank, shape, strides, dtype, flags: Of an array's fields.
+        type: Offset of any object's type.
+        data, rank, shape, strides, dtype, flags: Offsets of an array's fields.
         new_array: ``PyArray_NewFromDescr``.
         call: ``PyObject_Vectorcall``.
         retain, release: ``Py_IncRef`` and ``Py_DecRef``.
@@ -38,8 +38,8 @@ class Layout:
         new_integer: ``PyLong_FromLongLong``.
         is_subtype: ``PyType_IsSubtype``.
         as_integer: ``PyLong_AsLongLongAndOverflow``.
-        new_object: What ``object.__new__`` calls.
-        number: Byte offset of a float's value.
+        new_object: The function that ``object.__new__`` calls.
+        number: Offset of a float's value.
     """
 
     type: int
@@ -75,7 +75,7 @@ def _half(address: int) -> int:
 
 
 def _specimens() -> list[np.ndarray[Any, Any]]:
-    """Arrays of many ranks, shapes, dtypes and flags."""
+    """Return arrays of many ranks, shapes, dtypes and flags."""
     base = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     locked = np.arange(5)
     locked.flags.writeable = False
@@ -84,7 +84,7 @@ def _specimens() -> list[np.ndarray[Any, Any]]:
 
 
 def _reads_right(array: np.ndarray[Any, Any], at: Layout) -> bool:
-    """Whether the fields of one array are what its attributes say."""
+    """Whether the fields of one array match its attributes."""
     place = id(array)
     flags = array.flags
     rank = _half(place + at.rank)
@@ -112,12 +112,12 @@ def _new_array_works(layout: Layout) -> bool:
     return right and sys.getrefcount(dtype) == before
 
 
-#: Number of ``tp_new`` among the slots that ``PyType_GetSlot`` knows.
+#: The number by which ``PyType_GetSlot`` knows ``tp_new``.
 _TP_NEW: Final = 65
 
 
 def _functions() -> dict[str, int]:
-    """Addresses of the C functions."""
+    """Return the addresses of the C functions."""
     api = ctypes.pythonapi
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
@@ -136,7 +136,7 @@ def _functions() -> dict[str, int]:
 
 
 def _new_object_works(layout: Layout) -> bool:
-    """Whether the function makes objects as ``object.__new__`` does, and floats lie where they should."""
+    """Whether the function makes objects as ``object.__new__`` does, and floats have their value where expected."""
 
     class Specimen:
         __slots__ = ("x",)
@@ -149,21 +149,21 @@ def _new_object_works(layout: Layout) -> bool:
 
 
 def find_layout() -> Layout | None:
-    """The layout of this process, checked; None where it is another one than known."""
+    """Return the layout of this process; None if the checks fail."""
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != _WORD:
         return None
     if sysconfig.get_config_var("Py_GIL_DISABLED") or hasattr(sys, "getobjects"):
-        return None  # other object headers: without the interpreter lock, or with tracing
+        return None  # other object headers: without the interpreter's lock, or with tracing
     header = object.__basicsize__
     try:
         layout = Layout(header - _WORD, header, header + _WORD, header + 2 * _WORD, header + 3 * _WORD,
                         header + 5 * _WORD, header + 6 * _WORD, number=header, **_functions())
-    except (AttributeError, ValueError):  # a NumPy that keeps its table elsewhere
+    except (AttributeError, ValueError):  # this NumPy has its table elsewhere
         return None
     right = all(_reads_right(array, layout) for array in _specimens())
     right = right and _new_array_works(layout) and _new_object_works(layout)
     return layout if right else None
 
 
-#: What native entries read in this process; None where there are none.
+#: The layout of this process; None if native entries cannot run in it.
 LAYOUT: Final = find_layout()

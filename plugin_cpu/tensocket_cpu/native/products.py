@@ -1,4 +1,4 @@
-"""Products of two small matrices as a built-in function that calls BLAS: no interpreter and no copy in between."""
+"""Products of two small matrices as built-in functions that call BLAS without the interpreter or a copy in between."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 _NAME: Final = "tensocket_product"
 #: Bit of arrays whose elements are aligned.
 _ALIGNED: Final = 0x0100
-#: Most multiplications, about 10 microseconds: more are worth a second thread, and others may want the interpreter.
+#: The most multiplications, about 10 microseconds: more are worth a second thread, and would delay Python threads.
 _WORK: Final = 1 << 20
-#: Most bytes of a result; larger ones come from the pool.
+#: The most bytes of a result; larger results take their memory from the pool.
 _BYTES: Final = 1 << 16
 _LETTERS: Final = {"float32": "s", "float64": "d"}
 _ONE: Final = {"float32": struct.unpack("=q", struct.pack("=ff", 1, 0))[0],
                "float64": struct.unpack("=q", struct.pack("=d", 1))[0]}
-#: Words in memory, because Fortran takes addresses.
+#: The words that are in memory, because Fortran takes addresses.
 _WORDS: Final = ("m", "n", "k", "lda", "ldb", "trans_a", "trans_b", "one", "beta")
 
 
@@ -38,14 +38,14 @@ def make_product(compiler: Compiler, layout: Layout, library: Library, plan: Pro
     """Compile a native entry for ``x @ y``, or for ``x @ y.T + bias``.
 
     Args:
-        compiler: Makes machine code.
-        layout: Where objects keep their fields.
+        compiler: The compiler of the machine code.
+        layout: The byte offsets of fields.
         library: The BLAS.
-        plan: What the operands are.
-        next_path: Called with the same arguments where they do not fit.
+        plan: The plan.
+        next_path: Serves calls that do not fit the plan, with the same arguments.
 
     Returns:
-        The function; None where the dtype is none of BLAS's, or the wrapper not as it should be.
+        The function; None if BLAS does not have the dtype, or for a wrapper of an unknown layout.
     """
     letter = _LETTERS.get(plan.dtype.name)
     offsets = slot_offsets(plan.wrapper)
@@ -96,7 +96,7 @@ def _text(w: Text, layout: Layout, plan: ProductPlan, offsets: dict[str, int], g
 
 
 def _check(w: Text, layout: Layout, plan: ProductPlan, arrays: list[str], rank: int) -> None:
-    """Types first, because only arrays have the fields that are read next."""
+    """Check types first, because only arrays have the fields that the other checks read."""
     array_type = w.known(id(np.ndarray))
     w.branch([w.op(f"icmp eq ptr {w.field(array, layout.type, 'ptr')}, {array_type}") for array in arrays])
     dtype = w.known(id(np.dtype(plan.dtype.numpy)))
@@ -110,13 +110,13 @@ def _check(w: Text, layout: Layout, plan: ProductPlan, arrays: list[str], rank: 
 
 
 def _pair(w: Text, layout: Layout, array: str, field: int) -> tuple[str, str]:
-    """Both sizes, or both strides, of a matrix."""
+    """Read both sizes, or both strides, of a matrix."""
     numbers = w.field(array, field, "ptr")
     return w.item(numbers, 0, "i64"), w.item(numbers, 1, "i64")
 
 
 def _orientation(w: Text, layout: Layout, plan: ProductPlan, array: str, sizes: tuple[str, str]) -> tuple[str, str]:
-    """The leading dimension, and whether rows are contiguous; goes to ``slow`` where neither they nor columns are."""
+    """Return the leading dimension and whether rows are contiguous; go to ``slow`` if neither rows nor columns are."""
     item = plan.dtype.itemsize
     down, along = _pair(w, layout, array, layout.strides)
 
@@ -133,7 +133,7 @@ def _orientation(w: Text, layout: Layout, plan: ProductPlan, array: str, sizes: 
 
 
 def _bias(w: Text, layout: Layout, plan: ProductPlan, at: int, n: str) -> str:
-    """The bias, a contiguous vector, or null where it is None."""
+    """Return the bias, a contiguous vector, or null if it is None."""
     item = w.item("%args", 2, "ptr")
     given, ready, none = w.label(), w.label(), w.label()
     w.do(f"br i1 {w.op(f'icmp eq ptr {item}, {w.known(id(None))}')}, label %{none}, label %{given}")
@@ -163,7 +163,7 @@ def _allocate(w: Text, layout: Layout, plan: ProductPlan, m: str, n: str) -> str
 
 
 def _prefill(w: Text, layout: Layout, plan: ProductPlan, out: str, bias: str, m: str, n: str, one: str) -> str:
-    """Every row of the result is the bias, if there is one; returns the result's factor in the sum."""
+    """Copy the bias, if any, to every row of the result; return beta, the factor of the result in the sum."""
     begin, row, done, fill = w.label(), w.label(), w.label(), w.label()
     w.do(f"br label %{begin}")
     w.do(f"{begin}:")

@@ -1,11 +1,11 @@
-"""Where the memory of recorded launches comes from: the proof that launches alone make the results.
+"""Recordings of launches, and the proof that launches alone make the results.
 
-Each array that a recorded kernel reads lies in an operand, in a declared constant, or in memory that an earlier kernel
-of the recording wrote; each result was written by a kernel. Everything else, such as what NumPy computed in between,
-has no place here, and a recording with such an array is refused.
+Each array that a recorded kernel reads is part of an operand, of a declared constant, or of memory that an earlier
+kernel of the recording wrote; a kernel wrote each result. ``Recording`` refuses launches with any other array, such as
+one that NumPy computed in between.
 
-A recording never carries contents over: memory that is neither operand nor constant is replaced by blocks of our own.
-``Recording.agrees`` runs the kernels on such blocks, once filled with zeros and once with ones. Where a result depends
+A recording never carries contents over: new blocks replace all memory that is neither operand nor constant.
+``Recording.agrees`` runs the kernels on such blocks, once with all bits 0 and once with all bits 1. If a result depends
 on bytes that no kernel wrote (the border of a padded image, a sum that NumPy began), the two runs differ.
 """
 
@@ -26,21 +26,21 @@ from ..code.executable import array_slot
 from ..code.pointers import address_of
 
 Array = Any
-#: Bytes to which blocks are aligned.
+#: The alignment of blocks, in bytes.
 LINE: Final = 64
-#: What blocks are filled with: the bits of one are those of the other, inverted.
+#: The bytes that fill blocks: one is the complement of the other.
 _FILLS: Final = (0x00, 0xFF)
 
 
 class Unexplained(Exception):
-    """Launches alone don't explain what a recorded function did."""
+    """Raised if launches alone do not explain the results of a recorded function."""
 
 
 class Elsewhere(Exception):
-    """A function found an element that is not zero, and went another way than it does where it is."""
+    """Raised if a function found a nonzero element, and took another branch than it takes for zero."""
 
 
-#: Stands for the recording of a call that raises ``Elsewhere``.
+#: The stand-in for the recording of a call that raises ``Elsewhere``.
 ELSEWHERE: Final = object()
 
 
@@ -49,9 +49,9 @@ class Place:
     """A byte of a recording's memory.
 
     Attributes:
-        kind: What it belongs to.
-        number: Which one.
-        offset: Bytes from its beginning.
+        kind: The kind of array that it belongs to.
+        number: The array's number among those of its kind.
+        offset: Bytes from the array's beginning.
     """
 
     kind: Literal["operand", "result", "constant", "block"]
@@ -61,7 +61,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A kernel's call, with places instead of addresses."""
+    """A launch of a kernel, with places instead of addresses."""
 
     entry: Any
     places: tuple[Place, ...]
@@ -72,15 +72,15 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Whole numbers that an operand's first elements may be.
+    """The integers that the first elements of an operand may be.
 
     Attributes:
-        operand: Its number.
-        count: How many elements.
-        low: The smallest number.
-        high: The first one that is too large.
-        other: A number that is allowed as well.
-        checked: Whether each call has to look.
+        operand: The operand's number.
+        count: The number of elements.
+        low: The smallest integer.
+        high: The first integer that is too large.
+        other: Another integer that is allowed.
+        checked: Whether each call must compare the elements.
     """
 
     operand: int
@@ -92,37 +92,37 @@ class Range:
 
 
 def span(x: Array) -> int:
-    """Bytes from the first element to the end of the last one."""
+    """Return the bytes from the first element to the end of the last one."""
     return int(x.itemsize + sum((n - 1) * s for n, s in zip(x.shape, x.strides, strict=True))) if x.size else 0
 
 
 def aligned(nbytes: int) -> Array:
-    """A new block of bytes that begins with a line; whole words can be read at its end."""
+    """Return a new block of bytes, aligned to ``LINE``; reads of whole words at its end stay in its memory."""
     block = np.empty(nbytes + 2 * LINE, np.uint8)
     first = -address_of(block) % LINE
     return block[first: first + nbytes]
 
 
 class Recording:
-    """One call of a function on operands of its own.
+    """The launches of one call of a function, on operands made for the recording.
 
     Attributes:
-        launches: In order.
-        ranges: Which values of operands the function accepted.
+        launches: The launches, in order.
+        ranges: The values of operands that the function accepted.
         constants: Declared arrays that kernels read.
-        blocks: Bytes of each piece of memory in between.
-        zeros: Where bytes are zero after the launches, of an element that the function looked at, and how many.
-        made: What the function returned.
+        blocks: The bytes of each block of memory between launches.
+        zeros: Place and bytes of each element that the function tested; the launches must leave it zero.
+        made: The outcome of the call.
 
     Args:
-        made: What the function returned.
-        recorder: What it launched.
-        operands: Its operands.
+        made: The outcome of the call.
+        recorder: The recorder of its launches.
+        operands: The operands.
 
     Raises:
-        Unexplained: A kernel reads what nobody explains, writes to an operand or constant, or a result was not
-            written by a kernel.
-        Elsewhere: The function found an element that is not zero.
+        Unexplained: A kernel reads memory of unknown origin or writes to an operand or constant, or no kernel wrote
+            a result.
+        Elsewhere: The function found a nonzero element.
     """
 
     def __init__(self, made: RecordedCall, recorder: LaunchRecorder, operands: Sequence[Array | None]) -> None:
@@ -151,7 +151,7 @@ class Recording:
         self._owned.append((first, first + nbytes, place))
 
     def _place(self, address: int) -> Place:
-        """Where an array of a call begins."""
+        """Return the place where an array of a launch begins."""
         for begin, end, place in self._owned:
             if begin <= address < end:
                 return Place(place.kind, place.number, place.offset + address - begin)
@@ -196,7 +196,7 @@ class Recording:
         raise Unexplained("a range of an array that is not an operand")
 
     def same(self, other: Recording) -> bool:
-        """Whether two recordings, of calls with operands of other contents, say the same."""
+        """Whether two recordings, of calls on operands with different contents, are equal."""
         mine, others = ([(tuple((launch.entry.address, launch.places, launch.written, launch.words, launch.count)
                                 for launch in x.launches), x.ranges, x.zeros, x.blocks, x.made.is_tuple,
                           [(c.dtype, c.shape, c.strides, c.tobytes()) for c in x.constants],
@@ -204,10 +204,10 @@ class Recording:
         return mine == others
 
     def agrees(self, operands: Sequence[Array | None], wanted: Sequence[Array]) -> bool:
-        """Whether the launches alone make results from operands: the same bytes, however memory was filled before.
+        """Whether the launches alone make the same bytes as the function, whatever the memory held before.
 
         Args:
-            operands: Contents of a call.
+            operands: The operands of a call.
             wanted: The function's results for them.
         """
         for fill in _FILLS:
@@ -226,7 +226,7 @@ class Recording:
 
 def run(launch: Launch, addresses: Sequence[int]) -> None:
     """Call a kernel with arrays at other addresses."""
-    # Of the arrays in slots, only the pointer matters.
+    # A kernel reads only the pointers of the arrays in its slots.
     bytes_at: list[Any] = [(ctypes.c_ubyte * 1).from_address(address) for address in addresses]
     arrays = [np.frombuffer(x, np.uint8) for x in bytes_at]
     slots = struct.pack(f"={len(arrays)}Q", *map(array_slot, arrays))
@@ -234,20 +234,20 @@ def run(launch: Launch, addresses: Sequence[int]) -> None:
 
 
 def _contents(x: Array) -> bytes:
-    """The bytes of an array's memory, which has no gaps."""
+    """Return the bytes of an array's memory, which has no gaps."""
     order = sorted(range(x.ndim), key=lambda k: (-x.strides[k], -x.shape[k]))
     return bytes(x.transpose(order).tobytes())
 
 
 def _pieces(arrays: Sequence[Array]) -> list[tuple[int, int]]:
-    """Beginning and end of the memory of arrays: where owners overlap, they are one piece."""
+    """Return beginning and end of each piece of memory of arrays; overlapping owners form one piece."""
     owners = {}
     for x in arrays:
         owner = x
         while type(owner.base) is np.ndarray:
             owner = owner.base
         owners[id(owner)] = owner
-        # A view that is not inside of its owner, which is a view of other memory with some of its elements.
+        # A view may exceed its owner, if that is itself a view of some elements of other memory.
         owners[id(x)] = x
     merged: list[tuple[int, int]] = []
     for first, last in sorted((address_of(x), address_of(x) + span(x)) for x in owners.values() if x.size):

@@ -1,13 +1,13 @@
-"""Replay: the launches of an operator on small arrays of known layouts, as one call of machine code.
+"""Replay: the recorded launches of an operator on small arrays of known layouts, as one call of machine code.
 
-A recording becomes a table: layouts of the operands, results to be made, kernels with their slots. One function of
-machine code, the same for all tables, checks the operands of a call, makes the results, puts addresses where slots
-point to, and calls the kernels one after the other. It hands calls with other operands to the next path.
+A recording becomes a table: the layouts of the operands, the results to allocate, the kernels and their slots. One
+function of machine code, the same for all tables, checks the operands of a call, allocates the results, writes
+addresses where slots point to, and calls the kernels in order. It hands calls with other operands to the next path.
 
-A replay never uses contents of the recorded call: memory between launches is the table's own, and the interpreter's
-lock is held from the first address to the last kernel. A function is recorded several times, on operands with contents
-of every kind; all recordings have to be the same, their launches alone have to make the function's results, and so
-does the table (``recordings``).
+A replay never uses contents of the recorded call: memory between launches belongs to the table, and the function holds
+the interpreter's lock from the first address to the last kernel. ``ReplayCompiler`` records a function several times,
+on operands with contents of every kind. All recordings must be equal, and their launches alone must make the function's
+results; so must the table (``recordings``).
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 Array = Any
 Function = Callable[..., RecordedCall | None]
-#: Most bytes of an array; the memory of larger ones comes from the pool.
+#: The most bytes of an array; larger arrays take their memory from the pool.
 _BYTES: Final = 1 << 16
-#: Most operands, kernels of a call, and words of a table.
+#: The most operands and kernels of a call; below, the most words of a table.
 _OPERANDS: Final = 16
 _CALLS: Final = 16
-#: Seconds up to which what may be divided over threads is quicker without being divided.
+#: The seconds up to which launches that threads may divide are faster on one thread.
 _DIVIDED: Final = 25e-6
 _WORDS: Final = 1 << 10
-#: What memory is filled with that a check of a call may get, and how many blocks for each result.
+#: The byte that fills memory before the trial of a call, and the number of such blocks for each result.
 _MARK: Final = 0xA5
 _MARKED: Final = 4
 _MASK: Final = (1 << 64) - 1
@@ -60,9 +60,9 @@ class ReplayCompiler:
         self._compiler, self._layout = compiler, layout
         self._codes: dict[type, _Code | None] = {}
 
-    @quiet  # the numbers of a trial are not the program's
+    @quiet  # warnings about the contents of trial operands do not concern the program
     def compile(self, plan: ReplayPlan, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
-        """Record a plan and compile its recording; None where launches alone do not make the results."""
+        """Record a plan and compile its recording; return None if launches alone do not make the results."""
         function, operands, trailing = plan.function, plan.operands, plan.trailing
         if len(operands) > _OPERANDS or not all(x is None or _small(x) for x in operands.values()):
             return None
@@ -110,7 +110,7 @@ class ReplayCompiler:
 
 @dataclass(frozen=True, slots=True)
 class _Code:
-    """The machine code, and the addresses that it takes from its table behind the head."""
+    """The machine code, and the addresses that follow the head in each of its tables."""
 
     address: int
     functions: Sequence[int]
@@ -118,11 +118,11 @@ class _Code:
 
 
 def _declined(*args: Any) -> None:
-    """Serve as the next path of a table that is tried out."""
+    """Serve as the next path of a table on trial."""
 
 
 class _Table(Words):
-    """A table, with the objects that its addresses belong to."""
+    """A table, with the owners of its addresses."""
 
     def lead_to(self, next_path: Callable[..., Any]) -> None:
         """Hand calls with other operands to a function."""
@@ -131,7 +131,7 @@ class _Table(Words):
 
 
 class _Writer:
-    """Writes a table, from its head on."""
+    """The writer of one table; records follow the head."""
 
     def __init__(self, code: _Code) -> None:
         self.table = _Table(_WORDS, np.uint64)
@@ -141,7 +141,7 @@ class _Writer:
         self.put(code.functions)
 
     def put(self, values: Sequence[int]) -> int:
-        """Write words; their address.
+        """Write words; return their address.
 
         Raises:
             IndexError: The table is full.
@@ -153,16 +153,16 @@ class _Writer:
         return address_of(self.table) + 8 * begin
 
     def part(self, head: Head, records: Sequence[Sequence[int]]) -> None:
-        """Write records; their number and address come to the head."""
+        """Write records; store their number and address in the head."""
         self.table[head] = len(records)
         self.table[head + 1] = self.put([word for record in records for word in record])
 
     def operand(self, position: int, x: Array | None) -> list[int]:
-        """The record of an operand."""
+        """Return the record of an operand."""
         return [position, 0, 0, 0] if x is None else [position, id(x.dtype), x.ndim, self.put([*x.shape, *x.strides])]
 
     def result(self, x: Array, wrapper: WrapperLayout) -> list[int]:
-        """The record of a result."""
+        """Return the record of a result."""
         values = [value if x.ndim else value_0d for _, value, value_0d in wrapper.slots]
         return [id(x.dtype), x.ndim, self.put(x.shape), self.put(x.strides), *map(id, values)]
 
@@ -172,12 +172,12 @@ class _Writer:
 
     def kernel(self, launch: Launch, fixed: Callable[[Place], int], operands: int
                ) -> tuple[list[int], list[list[int]]]:
-        """The record of a kernel, and those of the addresses that change with every call.
+        """Return the record of a kernel, and those of the addresses that change with every call.
 
         Args:
-            launch: The kernel's call.
-            fixed: Gives the addresses of constants and blocks.
-            operands: How many operands there are: results are numbered behind them.
+            launch: The launch.
+            fixed: Returns the address of a constant or block.
+            operands: The number of operands: the numbers of results follow theirs.
         """
         moving = [place.kind in ("operand", "result") for place in launch.places]
         cells = self.put([0 if moves else fixed(place) for place, moves in zip(launch.places, moving, strict=True)])
@@ -191,12 +191,12 @@ class _Writer:
 def _recorded(function: Function, operands: Sequence[Array | None]) -> tuple[Any, bool]:
     """Record a function on operands; also return whether threads may divide its launches.
 
-    The first result is a ``Recording``; ``ELSEWHERE`` where the function took another branch than other calls; None
-    where launches alone do not make its results.
+    The first result is a ``Recording``; ``ELSEWHERE`` if the function took another branch than other calls; None if
+    launches alone do not make its results.
     """
     before = _bytes(operands)
     try:
-        with np.errstate(all="ignore"):  # there are NaN and infinities among the contents
+        with np.errstate(all="ignore"):  # some contents are NaN or infinite
             made, recorder = record_launches(partial(function, *operands))
     except ReplayForbiddenError:
         return None, False
@@ -215,7 +215,7 @@ def _recorded(function: Function, operands: Sequence[Array | None]) -> tuple[Any
 
 def _table(code: _Code, known: Recording, operands: Mapping[int, Array | None], trailing: Mapping[int, Any]
            ) -> _Table | None:
-    """Write a recording as a table; None where it is too large."""
+    """Write a recording as a table; return None if it is too large."""
     w = _Writer(code)
     made, blocks = known.made, [aligned(nbytes) for nbytes in known.blocks]
 
@@ -236,7 +236,7 @@ def _table(code: _Code, known: Recording, operands: Mapping[int, Array | None], 
         return None
     w.table[Head.IS_TUPLE] = made.is_tuple
     w.table[Head.ARGUMENTS] = max((*operands, *trailing)) + 1
-    # Kernels belong to their entries; dtypes to the arrays.
+    # The recording keeps kernels and its arrays' dtypes alive.
     w.table.alive = known, blocks, operands, trailing, code
     return w.table
 
@@ -253,9 +253,9 @@ def _wrapped(compiled: Callable[..., Any], operands: Mapping[int, Array | None],
 
 
 def _agrees(call: Callable[[], Any], wanted: RecordedCall, operands: Sequence[Array | None], name: str) -> bool:
-    """Whether a call gives the same bytes as the function did for the same operands, and changes none of these."""
+    """Whether a call returns the same bytes as the function did for the same operands, and changes no operand."""
     before = _bytes(operands)
-    # So that what is not written differs: new memory is often that which was returned last.
+    # Unwritten bytes of results then differ: an allocator often reuses the memory that was freed last.
     _ = [np.full(x.nbytes, _MARK, np.uint8) for x in wanted.arrays for _ in range(_MARKED)]
     del _
     given = call()
@@ -268,7 +268,7 @@ def _agrees(call: Callable[[], Any], wanted: RecordedCall, operands: Sequence[Ar
 
 
 def _seconds(call: Callable[[], Any]) -> float:
-    """What a call takes."""
+    """Return the shortest time of three calls, in seconds."""
     times = []
     for _ in range(3):
         began = perf_counter()
@@ -282,12 +282,12 @@ def _bytes(operands: Sequence[Array | None]) -> list[bytes | None]:
 
 
 def _small(x: Array) -> bool:
-    """Whether an array is not empty, not large, and lies behind its first element."""
+    """Whether an array is neither empty nor large, and has no negative strides."""
     return type(x) is np.ndarray and 0 < span(x) <= _BYTES and min(x.strides, default=0) >= 0
 
 
 def _whole(x: Array) -> bool:
-    """Whether an array is all of some memory without gaps, in any order of dimensions."""
+    """Whether an array covers all of its owner's memory without gaps, in any order of dimensions."""
     owner = x
     while type(owner.base) is np.ndarray:
         owner = owner.base

@@ -1,4 +1,4 @@
-"""The machine code of replays: one function that does what its table says (``replay``)."""
+"""The machine code of replays: one function that interprets a table (``replay``)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from .layout import Layout
 from .writer import Text
 
 NAME: Final = "tensocket_replay"
-#: Most results, and arrays of a call.
+#: The most results of a call; below, the most arrays.
 RESULTS: Final = 8
 _EMPTY: Final = ()
 _ARRAYS: Final = 24
-#: Words of a record. Operands: position, dtype (0: None), rank, sizes with strides behind them. Results: dtype, rank,
-#: sizes, strides; behind these what the slots hold. Patches: where, of which array, bytes behind its first element.
-#: Kernels: function, slots, iterations. Trailing arguments: position, object. Ranges: of which array, its elements,
-#: the smallest one, how many are allowed from there on, and another one that is. Zeros: where, the bits to be compared.
+#: The number of words of a record. Operand: position, dtype (0: None), rank, address of sizes and strides. Result:
+#: dtype, rank, addresses of sizes and of strides; then the slots' values. Patch: address to write, number of the array,
+#: bytes after its first element. Kernel: function, slots, iterations. Trailing argument: position, object. Range:
+#: number of the operand, count of its elements, smallest value, count of values from there on, one other value. Zero:
+#: address, mask of the bits.
 _OPERAND, _RESULT, _PATCH, _KERNEL, _TRAILING, _RANGE, _ZERO = 4, 4, 3, 3, 2, 5, 2
 
 
 class Head(IntEnum):
-    """Words at the beginning of a table; records' numbers, with their addresses behind them."""
+    """Words at the beginning of a table: for each kind of record their number, followed by their address."""
 
     OPERANDS = 0
     RESULTS = 2
@@ -49,7 +50,7 @@ class Head(IntEnum):
 
 
 class _Loops:
-    """Loops over records; their counters are in memory, which LLVM turns into registers."""
+    """Loops over records. Their counters are in memory, which LLVM promotes to registers."""
 
     def __init__(self, w: Text) -> None:
         self.w = w
@@ -57,7 +58,7 @@ class _Loops:
 
     @contextmanager
     def over(self, count: str) -> Iterator[str]:
-        """The lines of a loop; its number from 0 on."""
+        """Put a loop around the lines of a ``with`` block; yield its counter, which starts at 0."""
         w = self.w
         name = w.label()
         self.places.append(f"  %{name}.at = alloca i64")
@@ -74,7 +75,7 @@ class _Loops:
 
     @contextmanager
     def records(self, head: Head, words: int) -> Iterator[tuple[str, str]]:
-        """A loop over a part of the table; number and address of the record."""
+        """Put a loop over records of the table around a ``with`` block; yield number and address of the record."""
         w = self.w
         first = w.item("%table", head + 1, "ptr")
         with self.over(w.item("%table", head, "i64")) as number:
@@ -82,13 +83,13 @@ class _Loops:
 
 
 def replay_text(w: Text, layout: Layout, wrapper: WrapperLayout, offsets: dict[str, int]) -> str:
-    """The function's LLVM IR.
+    """Return the function's LLVM IR.
 
     Args:
-        w: Without lines; its addresses are the head.
-        layout: Where objects keep their fields.
-        wrapper: What operands and results come in; only its class and the names of its slots matter.
-        offsets: Of its slots.
+        w: A text without lines; its addresses are the head.
+        layout: The byte offsets of fields.
+        wrapper: The layout of operands and results; only its class and the names of its slots matter.
+        offsets: The byte offsets of its slots.
     """
     loops = _Loops(w)
     w.do(f"  %table = load ptr, ptr {w.op(f'getelementptr i8, ptr %self, i64 {layout.data}')}")
@@ -118,7 +119,7 @@ def replay_text(w: Text, layout: Layout, wrapper: WrapperLayout, offsets: dict[s
 
 
 def _check(w: Text, loops: _Loops, layout: Layout, wrapper: WrapperLayout, offsets: dict[str, int]) -> None:
-    """Compare operands with their records, and note where their elements are."""
+    """Compare operands with their records, and store the addresses of their elements."""
     kind, arrays, none = w.known(id(wrapper.kind)), w.known(id(np.ndarray)), w.known(id(None))
     with loops.records(Head.OPERANDS, _OPERAND) as (number, record):
         item = w.item("%args", w.item(record, 0, "i64"), "ptr")
@@ -158,7 +159,7 @@ def _check_ranges(w: Text, loops: _Loops) -> None:
 
 
 def _check_zeros(w: Text, loops: _Loops, layout: Layout) -> None:
-    """Look at what kernels found; the results are given up where that is not zero."""
+    """Test the elements that the function tests; if one is not zero, release the results and go to ``slow``."""
     with loops.records(Head.ZEROS, _ZERO) as (_, record):
         found = w.op(f"load i64, ptr {w.item(record, 0, 'ptr')}, align 1")
         bits = w.op(f"and i64 {found}, {w.item(record, 1, 'i64')}")
@@ -171,7 +172,7 @@ def _check_zeros(w: Text, loops: _Loops, layout: Layout) -> None:
 
 
 def _opened(w: Text, layout: Layout, kind: str, offset: int, item: str) -> str:
-    """The array in a wrapper; goes to ``slow`` where there is none."""
+    """Return the array in a wrapper; go to ``slow`` if the object is of another class, or its slot is empty."""
     own = w.field(item, layout.type, "ptr")
     heir, ready = w.label(), w.label()
     w.do(f"br i1 {w.op(f'icmp eq ptr {own}, {kind}')}, label %{ready}, label %{heir}")
@@ -184,7 +185,7 @@ def _opened(w: Text, layout: Layout, kind: str, offset: int, item: str) -> str:
 
 
 def _make(w: Text, loops: _Loops, layout: Layout, words: int) -> None:
-    """New arrays for the results."""
+    """Allocate the results."""
     given = w.item("%table", Head.OPERANDS, "i64")
     arrays, retain = w.known(id(np.ndarray)), w.known(layout.retain)
     with loops.records(Head.RESULTS, words) as (number, record):
@@ -205,7 +206,7 @@ def _make(w: Text, loops: _Loops, layout: Layout, words: int) -> None:
 
 
 def _release(w: Text, loops: _Loops, layout: Layout, first: str, end: str) -> None:
-    """Give up results from the first to the one before the end."""
+    """Release the results from ``first`` up to, but not including, ``end``."""
     count = w.op(f"sub i64 {end}, {first}")
     with loops.over(count) as k:
         held = w.item("%made", w.op(f"add i64 {first}, {k}"), "ptr")
@@ -213,7 +214,7 @@ def _release(w: Text, loops: _Loops, layout: Layout, first: str, end: str) -> No
 
 
 def _answer(w: Text, loops: _Loops, layout: Layout, wrapper: WrapperLayout, offsets: dict[str, int]) -> None:
-    """Results in wrappers: one, or a tuple."""
+    """Return the results in wrappers: one, or a tuple."""
     count = w.item("%table", Head.RESULTS, "i64")
     words = _RESULT + len(wrapper.slots)
     with loops.records(Head.RESULTS, words) as (number, record):
@@ -222,7 +223,7 @@ def _answer(w: Text, loops: _Loops, layout: Layout, wrapper: WrapperLayout, offs
         there, lost = w.label(), w.label()
         w.do(f"br i1 {w.op(f'icmp ne ptr {made}, null')}, label %{there}, label %{lost}")
         w.do(f"{lost}:")
-        _release(w, loops, layout, "0", count)  # those before are wrappers by now
+        _release(w, loops, layout, "0", count)  # earlier results are wrappers by now
         w.do("ret ptr null")
         w.do(f"{there}:")
         place = w.op(f"getelementptr ptr, ptr %made, i64 {number}")

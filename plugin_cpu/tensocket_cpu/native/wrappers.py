@@ -1,4 +1,4 @@
-"""Objects around arrays: where they keep what their slots hold, and how machine code opens and makes them."""
+"""Objects around arrays: the offsets of their slots, and the machine code that opens and makes them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .writer import Text
 
 _WORD: Final = 8
 _EMPTY: Final = ()
-#: Integers up to here are the same as double-precision numbers.
+#: Integers up to this magnitude are exact in double precision.
 _EXACT: Final = 1 << 53
 
 
 def slot_offsets(wrapper: WrapperLayout) -> dict[str, int] | None:
-    """Byte offsets of a wrapper's slots, found by filling the slots of a new object with objects of known addresses.
+    """Find the byte offsets of a wrapper's slots: fill the slots of a new object with objects of known addresses.
 
     Returns:
-        None where a value is not in exactly one place.
+        The offsets by name; None if an address is not in exactly one place.
     """
     names = [wrapper.array, *[name for name, _, _ in wrapper.slots]]
     marks = [object() for _ in names]
@@ -37,7 +37,7 @@ def slot_offsets(wrapper: WrapperLayout) -> dict[str, int] | None:
 
 
 def open_wrapper(w: Text, layout: Layout, wrapper: WrapperLayout, offset: int, item: str) -> str:
-    """The array in an object; goes to ``slow`` where the object is of another class, or its slot is empty."""
+    """Return the array in an object; go to ``slow`` if the object is of another class, or its slot is empty."""
     kind = w.known(id(wrapper.kind))
     own = w.field(item, layout.type, "ptr")
     heir, ready = w.label(), w.label()
@@ -51,7 +51,7 @@ def open_wrapper(w: Text, layout: Layout, wrapper: WrapperLayout, offset: int, i
 
 
 def new_wrapper(w: Text, layout: Layout, wrapper: WrapperLayout, offsets: dict[str, int], array: str, rank: str) -> str:
-    """A new object with the array; the array is given up where there is no memory for one."""
+    """Make an object around the array; release the array if there is no memory for the object."""
     made = w.op(f"call ptr {w.known(layout.new_object)}(ptr {w.known(id(wrapper.kind))}, ptr {w.known(id(_EMPTY))}, "
                 "ptr null)")
     w.do(f"  %lost = icmp eq ptr {made}, null")
@@ -82,9 +82,9 @@ _MINUS_INFINITY: Final = "0xFFF0000000000000"
 
 
 def python_number(w: Text, layout: Layout, dtype: DType, item: str) -> str:
-    """A Python number of an exact type as the word of a scalar's slot: a double, or an integer of the dtype's bits.
+    """Read a Python number of an exact type as the word of a scalar's slot: a double, or an integer of the dtype.
 
-    The next_path decides about numbers that the dtype cannot hold.
+    The next path serves numbers that the dtype cannot hold.
     """
     own = w.field(item, layout.type, "ptr")
     if dtype.kind != "float":
@@ -110,7 +110,7 @@ def python_number(w: Text, layout: Layout, dtype: DType, item: str) -> str:
     number = w.op(f"phi double [{real}, %{is_float}], [{whole}, %{exact}]")
     if dtype.itemsize < _WORD:
         single = w.op(f"fpext float {w.op(f'fptrunc double {number} to float')} to double")
-        # The difference is infinite only where rounding made a finite number infinite.
+        # The difference is infinite only if rounding made a finite number infinite.
         lost = w.op(f"fsub double {single}, {number}")
         w.branch([w.op(f"fcmp une double {lost}, {_INFINITY}"), w.op(f"fcmp une double {lost}, {_MINUS_INFINITY}")])
         number = single

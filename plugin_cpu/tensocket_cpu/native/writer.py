@@ -1,4 +1,7 @@
-"""Lines of LLVM IR, and the addresses that they use."""
+"""Lines of LLVM IR, and the addresses that they use.
+
+Functions of this package that take a ``Text`` write instructions; their docstrings say what the instructions do.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ class Text:
     """Lines of a function whose ``%table`` is an array of addresses.
 
     Attributes:
-        lines: So far.
-        addresses: What the table holds. The lines know places in it only, so that they are the same in every process.
+        lines: The lines so far.
+        addresses: The contents of the table. The lines refer to them by index, so that they are the same in every
+            process.
     """
 
     def __init__(self) -> None:
@@ -17,17 +21,17 @@ class Text:
         self._count = 0
 
     def known(self, address: int) -> str:
-        """An address, from the table."""
+        """Add an address to the table, and load it from there."""
         self.addresses.append(address)
         return self.item("%table", len(self.addresses) - 1, "ptr")
 
     def label(self) -> str:
-        """A new label."""
+        """Return a new label."""
         self._count += 1
         return f"at{self._count}"
 
     def branch(self, conditions: list[str], label: str = "", otherwise: str = "slow") -> None:
-        """Go on at ``label`` where all conditions hold."""
+        """Continue at ``label`` if all conditions hold, else at ``otherwise``."""
         label = label or self.label()
         both = conditions[0]
         for condition in conditions[1:]:
@@ -36,21 +40,21 @@ class Text:
         self.do(f"{label}:")
 
     def op(self, text: str) -> str:
-        """An instruction with a result."""
+        """Add an instruction with a result; return the result's name."""
         self._count += 1
         self.lines.append(f"  %v{self._count} = {text}")
         return f"%v{self._count}"
 
     def do(self, text: str) -> None:
-        """An instruction without a result, or a label."""
+        """Add an instruction without a result, or a label."""
         self.lines.append(text if text.endswith(":") else f"  {text}")
 
     def field(self, base: str, offset: int, kind: str) -> str:
-        """The value ``offset`` bytes behind a pointer."""
+        """Load the value ``offset`` bytes after a pointer."""
         at = self.op(f"getelementptr i8, ptr {base}, i64 {offset}")
         return self.op(f"load {kind}, ptr {at}")
 
     def item(self, base: str, index: int | str, kind: str) -> str:
-        """Element of an array of words."""
+        """Load an element of an array of words."""
         at = self.op(f"getelementptr i64, ptr {base}, i64 {index}")
         return self.op(f"load {kind}, ptr {at}")

@@ -58,7 +58,7 @@ class MemoryStats:
 
 
 class Allocator(ABC):
-    """Hands out device memory. The kit's ``CachingAllocator`` makes a pooling one out of two functions."""
+    """The source of device memory. The kit's ``CachingAllocator`` makes a pooling one out of two functions."""
 
     @abstractmethod
     def allocate(self, nbytes: int, stream: Stream) -> Block:
@@ -73,7 +73,7 @@ class Allocator(ABC):
         """Take a block back. Work already queued on its streams may still use it. Never raises."""
 
     def stats(self) -> MemoryStats:
-        """Current numbers."""
+        """Return the current numbers."""
         return MemoryStats()
 
     def reset_peak(self) -> None:
@@ -83,7 +83,7 @@ class Allocator(ABC):
         """Return unused blocks to the driver."""
 
     def set_limit(self, nbytes: int | None) -> None:
-        """Reserve at most so many bytes from now on; None for no limit but the device's.
+        """Reserve at most ``nbytes`` bytes from now on; None for no limit but the device's.
 
         Raises:
             NotImplementedError: The allocator has no limit of its own.
@@ -104,7 +104,7 @@ class Event(ABC):
 
     @abstractmethod
     def elapsed_ms(self, end: Event) -> float:
-        """Milliseconds from this mark to ``end``; both were created with ``timing=True`` and recorded."""
+        """Return the milliseconds from this mark to ``end``; both were created with ``timing=True`` and recorded."""
 
 
 class Stream(ABC):
@@ -120,26 +120,26 @@ class Stream(ABC):
 
     @abstractmethod
     def wait(self, event: Event) -> None:
-        """Work queued from now on starts after ``event``; the host does not wait."""
+        """Make work queued from now on start after ``event``; the host does not wait."""
 
     @abstractmethod
     def record(self, event: Event) -> None:
-        """Put ``event`` behind the work queued so far."""
+        """Queue ``event`` after the work queued so far."""
 
 
 class HostQueue(Stream):
     """A stream of a host-resident device that runs functions in order, on a thread of its own.
 
-    Where a thread of the runtime works on such a stream, whole operators are queued: host kernels are functions on
-    arrays, which know of no streams.
+    On such a stream, the runtime queues whole operators: host kernels are functions on arrays and know nothing of
+    streams.
     """
 
     @abstractmethod
     def submit(self, operator: str, function: Callable[[], object]) -> None:
         """Queue a function.
 
-        What it raises is kept and raised by the next ``synchronize``, with ``operator`` as the operator's name; what is
-        queued behind it does not run before that.
+        If the function raises, the next ``synchronize`` raises the error, with ``operator`` as the operator's name;
+        functions queued after it do not run before that.
         """
 
 
@@ -151,10 +151,10 @@ class OpenDevice(ABC):
         index: Position among the backend's devices.
         profile: The backend's claims, narrowed to what this device does (no float64 on a device without it).
         kernels: Registered kernels.
-        allocator: Where its memory comes from.
+        allocator: The source of its memory.
         default_stream: The stream that work runs on unless the user selects another.
-        target: Limits that kernel schedules are made for; None for a device without a code generator.
-        exchange: How its memory is shared through DLPack; None for a device that shares none.
+        target: The limits that kernel schedules observe; None for a device without a code generator.
+        exchange: The sharing of its memory through DLPack; None for a device that shares none.
     """
 
     name: str
@@ -168,9 +168,10 @@ class OpenDevice(ABC):
 
     @abstractmethod
     def copy(self, dst: Array, src: Array, stream: Stream) -> None:
-        """Copy between arrays of equal dtype and size, both contiguous: host to device, device to host or within the
-        device. A host array is a ``numpy.ndarray`` of the same bytes. A copy to the host has finished when it returns;
-        a host source may be changed by the caller as soon as it returns.
+        """Copy between contiguous arrays of equal dtype and size: host to device, device to host or within the device.
+
+        A host array is a ``numpy.ndarray`` of the same bytes. A copy to the host has finished when it returns; the
+        caller may change a host source as soon as it returns.
         """
 
     @abstractmethod
@@ -193,7 +194,7 @@ class OpenDevice(ABC):
                 arguments.
 
         Returns:
-            The function; None where the device has no such form, or not for this plan.
+            The function; None if the device does not compile this kind of plan, or not this plan.
 
         Raises:
             KernelError: The backend failed to compile it.
@@ -210,7 +211,7 @@ class OpenDevice(ABC):
         return DeviceArray(storage, dtype, shape, contiguous_strides(shape), 0)
 
     def create_stream(self, priority: int = 0) -> Stream:
-        """Return a new stream; the default one where the backend has no others. Lower priority numbers go first."""
+        """Return a new stream; the default one if the backend has no others. Lower priority numbers go first."""
         return self.default_stream
 
     def create_event(self, *, timing: bool = False) -> Event:
@@ -244,7 +245,7 @@ class Backend(ABC):
 
     @abstractmethod
     def device_info(self, index: int) -> DeviceInfo:
-        """Model, memory in bytes and driver of a device."""
+        """Return model, memory in bytes and driver of a device."""
 
     @abstractmethod
     def open(self, index: int) -> OpenDevice:

@@ -47,8 +47,8 @@ class KernelTable:
             dtypes: Names of the compute dtypes that it serves; None means all.
             direct: See ``Kernel``.
             limit: See ``Kernel``.
-            recorded: Whether the kernel does nothing but launch executables, or calls ``forbid_replay`` where it does
-                more. Calls of other kernels that write into ``outs`` are not replayed.
+            recorded: Whether the kernel only launches executables, or calls ``forbid_replay`` before it does more. The
+                runtime does not replay calls of other kernels that write into ``outs``.
 
         Raises:
             ValueError: A dtype name is unknown, or ``limit`` is given for a kernel that is not direct.

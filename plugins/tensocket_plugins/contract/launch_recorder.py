@@ -1,8 +1,8 @@
-"""The recorder of launches, from which replays are made.
+"""The recorder of launches, from which devices make replays.
 
 While a thread records, executables note which kernels they launch with which arrays. Code may declare the values that
-its launches rely on (``note_range``) and arrays that do not depend on any (``note_constant``). Code that copies, calls
-a library or branches on other values calls ``forbid_replay``: launches alone would not repeat it.
+its launches rely on (``note_range``) and arrays that do not depend on any values (``note_constant``). Code that copies,
+calls a library or branches on other values calls ``forbid_replay``: launches alone would not repeat it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ValueRange:
         low: The smallest number.
         high: The first number that is too large.
         other: A number that is allowed as well.
-        checked: Whether each replay has to compare the elements; else callers guarantee them.
+        checked: Whether each replay must compare the elements; otherwise callers guarantee them.
     """
 
     array: Any
@@ -55,7 +55,7 @@ class ValueRange:
 
 
 class ReplayForbiddenError(Exception):
-    """Ends a recording: the recorded code does more than launch kernels."""
+    """Raised to end a recording, because the recorded code does more than launch kernels."""
 
 
 @dataclass(slots=True)
@@ -64,11 +64,11 @@ class LaunchRecorder:
 
     Attributes:
         calls: The launches, in order.
-        ranges: Values of operands on which they rely.
+        ranges: Values of operands on which the launches rely.
         constants: Arrays that follow from shapes and arguments and that nobody writes to.
         zeros: Elements that code read, the number of launches before that, and whether all of their bits were zero.
-        whole: Whether nothing but launches happened, as far as code says.
-        divided: Whether a kernel may have been divided over threads.
+        whole: Whether the code only launched kernels, as far as it declares.
+        divided: Whether threads may have divided a kernel.
     """
 
     calls: list[Call] = field(default_factory=list)
@@ -79,14 +79,14 @@ class LaunchRecorder:
     divided: bool = False
 
 
-#: Recorders by thread, while they record; empty nearly always, so that a launch pays one truth test.
+#: Recorders by thread, while they record; nearly always empty, so that a launch pays for one truth test.
 RECORDERS: Final[dict[int, LaunchRecorder]] = by_thread({})
 
 
 def record_launches(function: Callable[[], T]) -> tuple[T, LaunchRecorder]:
     """Call a function; return its result and its launches.
 
-    A recording inside of another one takes launches from it, so that the outer recorder is not whole.
+    A recording inside another one takes launches from it, so that the outer recorder is not whole.
 
     Raises:
         ReplayForbiddenError: The function does more than launch kernels.
@@ -135,7 +135,7 @@ def note_constant(array: Any) -> None:
 def expect_zero(array: Any) -> None:
     """Tell this thread's recorder that code checks whether an element that kernels wrote is zero.
 
-    The recording is right where all of the element's bits are zero.
+    The recording is valid only if all of the element's bits are zero.
     """
     recorder = RECORDERS.get(get_ident()) if RECORDERS else None
     if recorder is not None:
@@ -143,7 +143,7 @@ def expect_zero(array: Any) -> None:
 
 
 def forbid_replay() -> None:
-    """End this thread's recording, if there is one: more than launches is about to happen.
+    """End this thread's recording, if any: the caller is about to do more than launch kernels.
 
     Raises:
         ReplayForbiddenError: This thread records.
@@ -155,7 +155,7 @@ def forbid_replay() -> None:
 
 
 def unrecorded(function: Callable[..., T]) -> Callable[..., T]:
-    """Return a function that does the same and that no recording survives."""
+    """Return a function that does the same, and ends this thread's recording, if any."""
     @wraps(function)
     def run(*args: Any, **named: Any) -> T:
         if RECORDERS:

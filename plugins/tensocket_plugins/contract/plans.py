@@ -1,8 +1,8 @@
 """Plans: calls of operators as data, for devices that compile a whole call to one function (``compile_plan``).
 
 An ``EntryPlan`` is a program with symbolic sizes and serves small dense operands of any shape; a ``ProductPlan`` is a
-product by the vendor's library; a ``ReplayPlan`` is the launches of a function for operands of known layouts; a
-``ListPlan`` is a program over lists of arrays.
+product by the vendor's library; a ``ReplayPlan`` holds a function whose launches the device records for operands of
+known layouts; a ``ListPlan`` is a program over lists of arrays.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class WrapperLayout:
     Attributes:
         kind: Class of new objects, made as ``object.__new__`` makes them; operands are of it or of a subclass.
         array: Name of the slot with the array.
-        slots: The other slots of a new object: name, value, and the value where the array has no dimensions.
+        slots: The other slots of a new object: name, value, and the value if the array has no dimensions.
         counter: Name of the slot with a list whose first element counts changes in place, or None before the first one.
     """
 
@@ -47,29 +47,29 @@ class WrapperLayout:
 
 @dataclass(frozen=True, slots=True)
 class EntryPlan:
-    """One program on dense operands of one shape, and how the arguments of a call become the program's.
+    """One program on dense operands of one shape, and the mapping from a call's arguments to the program's.
 
-    The compiled entry is called with one array per operand and returns a new array; with a ``wrapper``, with objects
-    around arrays, and it returns such an object. It serves dense arrays of the given dtypes and of one shape, with 1
-    to ``limit`` elements, and hands all other calls to its next path.
+    The compiled entry takes one array per operand and returns a new array; with a ``wrapper``, it takes and returns
+    objects around arrays. It serves dense arrays of the given dtypes and of one shape, with 1 to ``limit`` elements,
+    and hands all other calls to its next path.
 
     Attributes:
-        program: The program; scheduled for the device when it is handed to ``compile_plan``.
+        program: The program, scheduled for the device that compiles the plan.
         operands: Dtypes of the operands.
         result: Dtype of the result.
         shape: Shape of the result: ``same`` as the operands', ``rows``: without the last dimension, ``scalar``: no
-            dimensions. ``into``: no new result; operand 0, which comes in a wrapper, is written, counted as changed,
-            and returned.
+            dimensions. ``into``: no new result; the entry writes operand 0, which comes in a wrapper, counts the
+            change, and returns the operand.
         scalars: Meaning of the program's scalars, in order: an int; ``size``, ``rows`` or ``columns`` of the first
             operand (``columns`` is the last size), with ``float_`` before it as a floating-point number; ``number1``:
             the value of operand 1, an array without dimensions; with a ``wrapper`` a Python float, or an int that the
             dtype holds exactly if it is a float dtype. Others are cut to the dtype's bits.
-        numbers: Positions of the operands that are such numbers, and no buffers of the program.
+        numbers: Positions of the operands that are such numbers, and not buffers of the program.
         limit: Most elements.
         wrapper: Layout of the objects that hold operands and result; None for plain arrays.
-        trailing: The objects that arguments behind the operands must be; a call with others goes to the next path.
-            They may be given by name: the next path has no other names than theirs. ``LAST_DIM`` stands for the number
-            of the last dimension, counted from either end.
+        trailing: The objects that the arguments after the operands must be; a call with others goes to the next path.
+            Calls may pass them by name, because the next path has no other keywords. ``LAST_DIM`` stands for the
+            number of the last dimension, counted from either end.
     """
 
     program: Program
@@ -92,14 +92,14 @@ class EntryPlan:
 class ProductPlan:
     """The product of two small matrices in wrappers, which the backend's library computes, not a program.
 
-    The compiled function is called as ``f(x, y)`` for x @ y; ``affine``: as ``f(x, weight, bias)`` for
-    x @ weight.T + bias, where the bias is a vector or None. It serves matrices of the dtype with contiguous rows or
-    columns, as long as the product is small, and hands all other calls to its next path.
+    The compiled function is ``f(x, y)`` for x @ y or, if ``affine``, ``f(x, weight, bias)`` for x @ weight.T + bias,
+    where the bias is a vector or None. It serves matrices of the dtype with contiguous rows or columns, as long as the
+    product is small, and hands all other calls to its next path.
 
     Attributes:
         dtype: Dtype of operands and result.
         wrapper: Layout of the objects that hold operands and result.
-        affine: Which of the two it is.
+        affine: Whether the product has a transposed weight and a bias.
     """
 
     dtype: DType
@@ -114,7 +114,7 @@ class RecordedCall:
     Attributes:
         arrays: New arrays, the results.
         wrappers: Layouts of the objects that hold them.
-        is_tuple: Whether they come as a tuple.
+        is_tuple: Whether the call returns them as a tuple.
     """
 
     arrays: tuple[Array, ...]
@@ -124,22 +124,22 @@ class RecordedCall:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """The launches of a function for operands of known layouts, to be recorded and replayed.
+    """A function whose launches, for operands of known layouts, the device records and replays.
 
     The device records the launches with ``launch_recorder``. It may call ``function`` several times, with arrays of the
     same dtypes, shapes and strides that hold other numbers, of the dtype's whole range unless a ``ValueRange`` limits
     them. A launch reads operands, declared constants, and memory that an earlier launch wrote; a recording with any
     other launch is refused.
 
-    The compiled function is called with objects around arrays and with the trailing arguments. It serves operands of
-    the same dtypes, shapes and strides, and trailing arguments that are the very same objects.
+    The compiled function takes objects around arrays and the trailing arguments. It serves operands of the same
+    dtypes, shapes and strides, and trailing arguments that are the very same objects.
 
     Attributes:
-        function: Takes an array, or None, for each operand; returns None where its call must not be replayed. Raises
-            ``ReplayForbiddenError`` where it does more than launch kernels.
-        operands: Small arrays, or None for operands that are left out, by position among the arguments.
+        function: Takes an array, or None, for each operand; returns None if its call must not be replayed. Raises
+            ``ReplayForbiddenError`` if it does more than launch kernels.
+        operands: Small arrays, or None for omitted operands, by position among the arguments.
         trailing: The other arguments, by position.
-        stream: Returns the stream that launches of the calling thread go to, and notes that it uses the given arrays.
+        stream: Returns the stream that launches of the calling thread go to, and notes its use of the given arrays.
     """
 
     function: Callable[..., RecordedCall | None]
@@ -152,12 +152,11 @@ class ReplayPlan:
 class ListPlan:
     """One program for many sets of arguments.
 
-    The compiled function is called as ``run(buffers, scalars, stream)``, with a column for each of the program's
-    parameters. No set writes memory that another one reads or writes, so they may run in any order. It serves every
-    call.
+    The compiled function is ``run(buffers, scalars, stream)``, with a column for each of the program's parameters. No
+    set writes memory that another one reads or writes, so they may run in any order. It serves every call.
 
     Attributes:
-        program: Scheduled for the device.
+        program: The program, scheduled for the device.
     """
 
     program: Program

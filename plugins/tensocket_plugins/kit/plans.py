@@ -1,9 +1,9 @@
-"""Derived forms of plans, for devices that have none of their own.
+"""Generic implementations of plans, for devices that have none of their own.
 
-A list of calls is one launch after the other. A replay is a list of launches with the buffers of the new call: it saves
-the way from the operator to its kernels (checks, broadcasting, strides, geometry), and adds nothing but comparisons of
-layouts. Nothing depends on contents: each array that a launch reads is an operand, a declared constant or was written
-by an earlier launch, and every copy, library call and look at a value ends the recording.
+A list of calls is one launch after the other. A replay is a list of launches with the buffers of the new call: it skips
+the path from the operator to its kernels (checks, broadcasting, strides, geometry), and adds only comparisons of
+layouts. It does not depend on contents: each array that a launch reads is an operand, a declared constant or memory
+that an earlier launch wrote, and every copy, library call and test of a value ends the recording.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..ir.nodes import Program
 
 #: A program for many sets of arguments: ``run(buffers, scalars, stream)``, with a column for each parameter.
 ListExecutable = Callable[[Sequence[Sequence[Array]], Sequence[Iterable[int | float]], Stream], None]
-#: Most launches of a replayed call.
+#: The most launches of a replayed call.
 _LAUNCHES: Final = 16
 _Layout: TypeAlias = tuple[tuple[int, ...], DType, tuple[int, ...] | None]
 
@@ -61,13 +61,13 @@ class _Slot:
 
     Attributes:
         kind: ``operand``, ``made`` (a result or memory between launches) or ``constant``.
-        number: Its number among the operands or the memory that is made.
-        shift: Elements from the beginning of that to the array.
+        number: Its number among the arrays of that kind.
+        shift: Elements from the operand's first element, or from the beginning of other memory, to the array.
         dtype: Element type.
         shape: Sizes.
         strides: Strides in elements.
         constant: The array itself, if it is a constant.
-        whole: Whether it is the operand, or the made array, itself.
+        whole: Whether offset, dtype and layout are those of the operand, or of the made array, itself.
     """
 
     kind: Literal["operand", "made", "constant"]
@@ -99,11 +99,11 @@ class _Launch:
 
 
 class _Unexplained(Exception):
-    """Launches alone do not make the results."""
+    """Raised if launches alone do not make the results."""
 
 
 def compile_replay(device: OpenDevice, plan: ReplayPlan, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Record the launches of a plan, and return a function that repeats them.
+    """Record the launches of a plan, and return a function that replays them.
 
     Executables of the device call ``note_launch(run, buffers, written, tuple(scalars))``.
 
@@ -113,7 +113,7 @@ def compile_replay(device: OpenDevice, plan: ReplayPlan, next_path: Callable[...
         next_path: Serves operands of other layouts.
 
     Returns:
-        The function; None where launches alone do not make the results.
+        The function; None if launches alone do not make the results.
     """
     try:
         call, recorder = record_launches(partial(plan.function, *plan.operands.values()))
@@ -132,7 +132,7 @@ def compile_replay(device: OpenDevice, plan: ReplayPlan, next_path: Callable[...
 
 
 class _Memory:
-    """The memory of a recorded call: operands, constants, results, and whatever else launches wrote."""
+    """The memory of a recorded call: operands, constants, results, and any other memory that launches wrote."""
 
     def __init__(self, operands: Sequence[DeviceArray | None], results: Sequence[DeviceArray],
                  constants: Sequence[DeviceArray]) -> None:
@@ -152,12 +152,12 @@ class _Memory:
                 self._own("constant", number, x)
 
     def _own(self, kind: Literal["operand", "made", "constant"], number: int, array: DeviceArray) -> None:
-        if id(array.storage) in self._owners:  # of two arrays in one memory, a launch could mean either
+        if id(array.storage) in self._owners:  # a launch could mean either of two arrays that share memory
             raise _Unexplained
         self._owners[id(array.storage)] = kind, number, array
 
     def launch(self, call: Call) -> _Launch:
-        """Explain a launch: it reads operands, constants and written memory, and writes to memory that is made."""
+        """Explain a launch: it reads operands, constants and written memory, and writes only to new memory."""
         slots = tuple(map(self._slot, call.arrays))
         for slot, writes in zip(slots, call.written, strict=True):
             if (writes and slot.kind != "made") or (
@@ -192,7 +192,7 @@ class _Memory:
 def _replaying(empty: Callable[..., DeviceArray], plan: ReplayPlan, call: RecordedCall,
                layouts: Sequence[_Layout], launches: Sequence[_Launch],
                next_path: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that repeats launches; it holds no memory of the recorded call but constants."""
+    """Return the function that replays launches; of the recorded call's memory, it holds only constants."""
     kind, open_array = call.wrappers[0].kind, attrgetter(call.wrappers[0].array)
     wanted = [(k, None if x is None else (x.dtype, x.shape, x.strides)) for k, x in plan.operands.items()]
     trailing, stream_for, is_tuple = list(plan.trailing.items()), plan.stream, call.is_tuple

@@ -1,4 +1,4 @@
-"""Writes the package of a new backend: small, complete, and passing conformance before its author has begun."""
+"""The writer of packages for new backends: small, complete, and passing conformance before its author has begun."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write_backend(name: str, folder: Path) -> Path:
 
     Raises:
         ArgumentTypeError: ``name`` is not a string.
-        ArgumentError: ``name`` is not a device name or taken, or the package's folder exists already.
+        ArgumentError: ``name`` is not a valid device name or is taken, or the package's folder exists already.
     """
     _check(name)
     target = folder / distribution_name(name)
@@ -68,7 +68,7 @@ def _check(name: object) -> None:
 
 
 def _templates(folder: Traversable, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], str]]:
-    """Path without the suffix, and text, of every template below ``folder``."""
+    """Return path without the suffix, and text, of every template below ``folder``."""
     found: list[tuple[tuple[str, ...], str]] = []
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():

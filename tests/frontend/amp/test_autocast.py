@@ -22,7 +22,7 @@ X = torch.rand(4, 4) + 0.1
 LOW = X.bfloat16()
 F32, B16, F16, F64 = torch.float32, torch.bfloat16, torch.float16, torch.float64
 
-#: What PyTorch 2.13 answers on the CPU for float32, bfloat16 and float64.
+#: The dtypes of PyTorch 2.13's results on the CPU for float32, bfloat16 and float64.
 HOST_CASES = {
     "matmul": (lambda v: v @ v, B16, B16, F64),
     "mm": (lambda v: torch.mm(v, v), B16, B16, F64),
@@ -46,7 +46,7 @@ HOST_CASES = {
     "cat": (lambda v: torch.cat([v, LOW]), F32, B16, F64),
     "stack": (lambda v: torch.stack([v, v]), F32, B16, F64),
 }
-#: What PyTorch documents for CUDA, for float32, float16 and float64.
+#: The dtypes that PyTorch documents for CUDA, for float32, float16 and float64.
 DEVICE_CASES = {
     "matmul": (lambda v: v @ v, F16, F16, F64),
     "addmv": (lambda v: torch.addmv(v[0], v, v[0]), F16, F16, F64),

@@ -1,4 +1,4 @@
-"""What nested tensors refuse, and with which words."""
+"""Calls that nested tensors refuse, and the messages."""
 
 from __future__ import annotations
 

@@ -322,7 +322,7 @@ def test_lbfgs_finds_the_minimum_of_rosenbrock(search):
 
 
 def test_lbfgs_stays_where_gradients_are_zero():
-    """A negative tolerance lets it go on; the length of its first step is no quotient of 0."""
+    """A negative tolerance lets it go on; the length of its first step is not a quotient of 0."""
     x = torch.tensor([1.5, -2.0], requires_grad=True)
     optimizer = optim.LBFGS([x], tolerance_grad=-np.inf)
     assert optimizer.step(lambda: torch.tensor([10.0])).tolist() == [10.0]

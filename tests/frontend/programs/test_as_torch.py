@@ -149,7 +149,7 @@ import numpy, torch
 
 
 def aliased(program, device):
-    """What a program prints that some harness gave this package as ``torch``, without ``as_torch``."""
+    """Return the lines that a program prints if a harness gives it this package as ``torch``, without ``as_torch``."""
     done = subprocess.run([sys.executable, "-c", ALIASED + textwrap.dedent(program)], capture_output=True, text=True,
                           env={**os.environ, "TENSOCKET_DEVICE": device})
     return done.stdout.split("\n") if done.returncode == 0 else done.stderr

@@ -95,7 +95,7 @@ def pickle_of(data):
 @given(st.lists(st.tuples(st.integers(0, len(pickle_of(SMALL)[0]) - 1), st.integers(0, 255)), min_size=1, max_size=6))
 @settings(max_examples=300, deadline=None)
 def test_changed_pickles_with_good_check_sums(changes):
-    """Whatever the instructions say, either there is a value or a ``SerializationError``."""
+    """For any instructions, ``load`` returns a value or raises ``SerializationError``."""
     text, content = pickle_of(SMALL)
     text = bytearray(text)
     for position, byte in changes:

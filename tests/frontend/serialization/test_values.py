@@ -1,4 +1,4 @@
-"""What ``save`` and ``load`` keep."""
+"""Values that survive ``save`` and ``load``."""
 
 from __future__ import annotations
 

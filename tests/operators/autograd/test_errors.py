@@ -63,9 +63,9 @@ def assigned(value: Any) -> Callable[[], None]:
 
 
 Case = tuple[Callable[[], Any], type[TensocketError], type[Exception], str, str]
-#: What goes wrong, the class, what PyTorch raises there, the operator that is named, and the rule.
+#: The failing call, the class, PyTorch's class, the operator that the message names, and the rule.
 CASES: list[Case] = [
-    # what backward starts from
+    # roots of backward
     (lambda: f(1).backward(), AutogradError, RuntimeError, "backward",
      "backward starts from a tensor that requires grad"),
     (lambda: leaf(2).backward(), AutogradError, RuntimeError, "backward",
@@ -84,7 +84,7 @@ CASES: list[Case] = [
     (lambda: torch.autograd.backward(graph.get_gradient_edge(leaf(1))), AutogradError, RuntimeError, "backward",
      "a gradient is created implicitly for tensors only"),
     (lambda: leaf(1).backward(inputs=[]), AutogradError, RuntimeError, "backward", "there is at least one input"),
-    # what gradients are taken of
+    # outputs and inputs of grad
     (lambda: torch.autograd.grad(leaf(1), []), AutogradError, RuntimeError, "grad", "there is at least one input"),
     (lambda: torch.autograd.grad(leaf(1), f(1)), AutogradError, RuntimeError, "grad",
      "gradients are taken with respect to tensors that require grad"),
@@ -123,7 +123,7 @@ CASES: list[Case] = [
      "register_multi_grad_hook", "the mode is 'all' or 'any'"),
     (lambda: graph.register_multi_grad_hook([leaf(1)], 3), ArgumentTypeError, TypeError, "register_multi_grad_hook",
      "hooks are functions"),
-    # what can be assigned
+    # assignments to grad
     (assigned(lambda: 1), ArgumentTypeError, TypeError, "grad", "a gradient is a tensor or None"),
     (assigned(lambda: f(3)), ShapeError, RuntimeError, "grad", "a gradient has its tensor's shape"),
     (assigned(lambda: f(2).double()), DtypeError, RuntimeError, "grad", "a gradient has its tensor's dtype and device"),

@@ -1,4 +1,4 @@
-"""What ``mark_dirty``, ``mark_non_differentiable`` and ``save_for_backward`` of a ``Function`` promise."""
+"""The promises of a ``Function``'s ``mark_dirty``, ``mark_non_differentiable`` and ``save_for_backward``."""
 
 from __future__ import annotations
 

@@ -367,7 +367,7 @@ def test_a_detached_tensor_counts_changes_with_its_views() -> None:
     part.add_(1)
     assert h._version == view._version == part._version == 2
     y = h * w
-    y.sum().backward(retain_graph=True)  # what is saved afterwards is as good as ever
+    y.sum().backward(retain_graph=True)  # values saved afterwards are valid
     assert w.grad.tolist() == [8.0]
     h.add_(1)
     with pytest.raises(AutogradError, match="modified by an inplace operation"):

@@ -1,4 +1,4 @@
-"""What users read from nodes: names of classes, saved values, hooks on one saved tensor."""
+"""The attributes of nodes that users read: names of classes, saved values, hooks on one saved tensor."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_hooks_of_functions_and_of_versions() -> None:
     y = x * 1
     with graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t):
         z = Square.apply(y)
-    y.add_(1)  # a clone was packed, so that this is no error
+    y.add_(1)  # a clone was packed, so that this is not an error
     z.sum().backward()
     assert x.grad.tolist() == [6.0]
 

@@ -173,7 +173,7 @@ def test_uninitialised_memory_is_filled(device: str, supports: Any, dtypes: Any,
 
 
 def test_filling_can_be_turned_off() -> None:
-    unfilled = [GARBAGE, GARBAGE]  # what fresh memory of this device holds
+    unfilled = [GARBAGE, GARBAGE]  # the bytes in fresh memory of this device
     tc.use_deterministic_algorithms(True)
     set_fill_uninitialized_memory(False)
     assert tc.empty(2, dtype=tc.uint8).tolist() == unfilled

@@ -45,7 +45,7 @@ class Undefined(Exception):
 
 
 def above(name: str) -> set[str]:
-    """What a dtype leads to, with itself."""
+    """Return the dtypes that a dtype promotes to, with itself."""
     return {name}.union(*[above(other) for other in ARROWS[name].split()])
 
 
@@ -184,7 +184,7 @@ RULES = {
 }
 RULE_OF = {name: rule.split() for rule, names in RULES.items() for name in names.split()}
 POINTWISE = sorted(name for name, record in OPERATORS.items() if isinstance(record, Pointwise))
-#: Arguments that are no operands and have no default.
+#: Arguments that are not operands and have no default.
 EXTRAS: dict[str, tuple[Any, ...]] = {
     "gelu_backward": ('none',), "leaky_relu_backward": (0.1,), "elu_slope": (1.0, 1.0, 1.0), "huber_terms":
     (1.0,), "inside": (1.0, 1.0), "kept": (1.0, 1.0), "limited": (1.0, 1.0), "outside": (1.0,), "replaced":

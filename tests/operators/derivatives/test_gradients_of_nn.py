@@ -42,7 +42,7 @@ RECORDS: dict[str, list[Case]] = {
 
 
 def rows_statistics(x: Any, centred: bool) -> tuple[Any, Any]:
-    """What the forward pass has saved, which is no argument of its own."""
+    """Return the values that the forward pass saved, which are not arguments of their own."""
     if centred:
         _, mean, var = call(OPERATORS["normalize_rows"], x.detach(), None, None, 0.1, (-1,))
         return mean, var
@@ -50,7 +50,7 @@ def rows_statistics(x: Any, centred: bool) -> tuple[Any, Any]:
 
 
 def functions_of_total(top: Any, total: Any) -> Any:
-    """What does not depend on which number is taken off all scores."""
+    """Return a value that does not depend on the number that is subtracted from all scores."""
     return total.log() + top
 
 
@@ -232,7 +232,7 @@ COMPOSED["batch_norm_update_stats"] = [(lambda x: F.batch_norm_update_stats(x, N
 #: Gradients of others, whose own gradients are the second derivatives of these.
 OF_OTHERS = {"attend_gradients", *(f"{name}_layer_gradients" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))}
 #: Second derivatives are compared of what has a derivative of its own, and of a few compositions.
-#: What second derivatives of the operators call, below.
+#: The operators that the second derivatives below call.
 ELSEWHERE = {f"{name}_gradients" for name in ("attend", "lstm_layer", "gru_layer", "rnn_tanh_layer", "rnn_relu_layer")}
 TWICE = ["attend", "bag_sums", "ctc_loss", "batch_norm", "score_loss", "group_norm", "embedding",
          "scaled_dot_product_attention", "gru_cell", "cdist", "normalize_known", "normalize_backward_columns",

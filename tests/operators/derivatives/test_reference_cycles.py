@@ -37,7 +37,7 @@ def load(path: Path) -> Any:
     return module
 
 
-# What test_gradients differentiates: a case or more of every record that has a derivative.
+# The cases of test_gradients: one or more of every record that has a derivative.
 FOLDER = Path(__file__).parent
 cases, tools = load(FOLDER / "test_gradients.py"), load(FOLDER.parent / "differences.py")
 RECORDS = [(name, tools.record_function(name), case) for name, found in sorted(cases.RECORDS.items()) for case in found]
@@ -130,7 +130,7 @@ def test_a_cycle_would_be_noticed() -> None:
 
 
 class Broken(Exception):
-    """What the tests raise."""
+    """The exception that the tests raise."""
 
 
 def fail(*args: Any, **keywords: Any) -> Any:
@@ -260,7 +260,7 @@ FAILURES: dict[str, Callable[[Any], Any]] = {
 
 
 def state() -> tuple[Any, ...]:
-    """What a thread's modes are."""
+    """Return the modes of this thread."""
     return (list(ACTIVE), list(RECORDING_SLOW_PATHS), STATE.include, STATE.exclude, STATE.function_modes,
             STATE.dispatch_modes,
             STATE.transforms, STATE.inference, STATE.overrides_off, current_pass(), str(torch.ones(1).device))

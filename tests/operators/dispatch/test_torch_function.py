@@ -417,7 +417,7 @@ def test_size_and_stride_are_seen_and_belong_to_the_base_class() -> None:
 
 
 class Answers:
-    """Overrides every function it takes part in, and is no tensor."""
+    """An argument that overrides every function it takes part in, and is not a tensor."""
 
     seen: ClassVar[list[Any]] = []
 

@@ -30,7 +30,7 @@ def ints(*shape: int) -> Any:
 
 Case = tuple[Callable[[], Any], type[TensocketError], type[Exception], str, str]
 X, W = (1, 2, 4, 4), (3, 2, 3, 3)
-#: What goes wrong, the class, what PyTorch raises there, the operator that is named, and the rule.
+#: The failing call, the class, PyTorch's class, the operator that the message names, and the rule.
 CASES: list[Case] = [
     # convolution
     (lambda: F.conv2d(f(*X), f(*W), stride=(1, 2, 3)), ArgumentError, RuntimeError, "conv2d",

@@ -49,7 +49,7 @@ def undeclared() -> None:
 
 
 Case = tuple[Callable[[], Any], type[TensocketError], type[Exception], str, str]
-#: What goes wrong, the class, what PyTorch raises there, the operator that is named, and the rule.
+#: The failing call, the class, PyTorch's class, the operator that the message names, and the rule.
 CASES: list[Case] = [
     # autograd
     (lambda: (leaf(1) * 1).requires_grad_(False), AutogradError, RuntimeError, "requires_grad",

@@ -35,7 +35,7 @@ def leaf(*shape: int) -> Any:
 
 
 Case = tuple[Callable[[], Any], type[TensocketError], type[Exception], str, str]
-#: What goes wrong, the class, what PyTorch raises there, the operator that is named, and the rule.
+#: The failing call, the class, PyTorch's class, the operator that the message names, and the rule.
 CASES: list[Case] = [
     # linear algebra
     (lambda: F.linalg_inv(f(2, 2)), LinAlgError, RuntimeError, "linalg.inv",

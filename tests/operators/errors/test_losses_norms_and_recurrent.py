@@ -51,7 +51,7 @@ ATTENTION, TRIPLET = "scaled_dot_product_attention", "triplet_margin_with_distan
 SAME = ((2, 3), (2, 3), (2, 3))
 BATCH = (None, None, None, None)
 Case = tuple[Callable[[], Any], type[TensocketError], type[Exception], str, str]
-#: What goes wrong, the class, what PyTorch raises there, the operator that is named, and the rule.
+#: The failing call, the class, PyTorch's class, the operator that the message names, and the rule.
 CASES: list[Case] = [
     # losses of elements
     (lambda: F.mse_loss(f(2), f(2), reduction=3), ArgumentError, ValueError, "mse_loss",

@@ -35,7 +35,7 @@ def leaf(*shape: int) -> Any:
 
 
 Case = tuple[Callable[[], Any], type[TensocketError], type[Exception], str, str]
-#: What goes wrong, the class, what PyTorch raises there, the operator that is named, and the rule.
+#: The failing call, the class, PyTorch's class, the operator that the message names, and the rule.
 CASES: list[Case] = [
     # pointwise and in place
     (lambda: f(2) + f(3), ShapeError, RuntimeError, "add", "sizes at dimension 0 must be equal or 1"),

@@ -43,7 +43,7 @@ def modified() -> None:
 
 
 Case = tuple[Callable[[], Any], type[TensocketError], type[Exception], str, str]
-#: What goes wrong, the class, what PyTorch raises there, the operator that is named, and the rule.
+#: The failing call, the class, PyTorch's class, the operator that the message names, and the rule.
 CASES: list[Case] = [
     # shapes and views
     (lambda: f(4).reshape(3), ShapeError, RuntimeError, "reshape",

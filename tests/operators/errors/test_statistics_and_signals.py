@@ -32,7 +32,7 @@ def full(value: float, *shape: int) -> Any:
 
 
 Case = tuple[Callable[[], Any], type[Exception], str, str]
-#: What goes wrong, what PyTorch raises there, the operator that is named, and the rule.
+#: The failing call, PyTorch's class, the operator that the message names, and the rule.
 CASES: list[Case] = [
     # order
     (lambda: F.median(f(0, 2), 0), IndexError, "median", "the dimension has elements"),

@@ -110,7 +110,7 @@ def no_further_fallback() -> None:
 
 
 Case = tuple[Callable[[], Any], type[TensocketError], type[Exception], str, str]
-#: What goes wrong, the class, what PyTorch raises there, the operator that is named, and the rule.
+#: The failing call, the class, PyTorch's class, the operator that the message names, and the rule.
 CASES: list[Case] = [
     # subclasses, modes, libraries
     (lambda: torch.add(_Refuses([1.0]), 1), ArgumentTypeError, TypeError, "add",

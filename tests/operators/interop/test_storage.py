@@ -21,7 +21,7 @@ HOST = pytest.mark.skipif("cpu" not in {entry.name for entry in entry_points(gro
 
 @pytest.fixture
 def warned(monkeypatch):
-    """What the process has warned of: of typed storages already."""
+    """Set the state of a process that has already warned of typed storages."""
     monkeypatch.setattr(typed_storages.Deprecation, "warned", True)
     return typed_storages.Deprecation
 

@@ -77,7 +77,7 @@ def test_rows_that_share_memory_run_in_order(monkeypatch):
     rows = launches(monkeypatch)
     x = torch.ones(4)
     ListFunction("triple", lambda x, y: (x + y * 2,))([[x[:3], x[1:]], [x[:3], x[:3]]])
-    assert rows == [1]  # the second row reads what it writes at another place, which is no matter for a kernel
+    assert rows == [1]  # the second row reads memory that it writes at another index, which a kernel allows
     assert x.tolist() == [3.0, 9.0, 9.0, 7.0]
 
 

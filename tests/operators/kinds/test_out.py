@@ -1,4 +1,4 @@
-"""What ``out=`` takes: dtypes, memory of its own, memory of operands."""
+"""Arguments for ``out=``: dtypes, memory of its own, memory of operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused as in PyTorch: overlapping operands, views that must not be modified, results that fit nowhere."""
+"""Calls that fail as in PyTorch: overlapping operands, views that must not be modified, results that fit nowhere."""
 
 from __future__ import annotations
 

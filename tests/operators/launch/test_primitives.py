@@ -20,7 +20,7 @@ def integers(device):
     return tc.tensor([1, 2, 3], device=device)
 
 
-#: What needs each primitive.
+#: A call that needs each primitive.
 NEEDS = {
     "neg": lambda d: -floats(d),
     "abs": lambda d: floats(d).abs(),

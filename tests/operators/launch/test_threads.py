@@ -204,7 +204,7 @@ def test_modes_belong_to_their_thread() -> None:
 
 
 def test_one_mode_object_in_many_threads() -> None:
-    """What a thread enters and leaves is its own, also by the same object and inside others."""
+    """The modes that a thread enters and leaves are its own, also by the same object and inside others."""
     mode = Doubled()
     x = torch.ones(2)
 

@@ -1,4 +1,4 @@
-"""What custom operators are checked for, and how their arguments choose overloads, as in PyTorch."""
+"""Checks of custom operators, and overloads that their arguments choose, as in PyTorch."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from tensocket_plugins.contract.errors import (
 
 @pytest.fixture(autouse=True)
 def nothing_stays() -> Iterator[None]:
-    """What a test registers goes with it."""
+    """Check that a test's registrations go with it."""
     before, tables = dict(OPERATORS), (dict(DECOMPOSITIONS), dict(FALLBACKS))
     yield
     gc.collect()

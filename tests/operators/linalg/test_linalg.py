@@ -112,7 +112,7 @@ def test_triangular_solutions(place):
 
 def test_without_scipy(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.linalg", None)
-    monkeypatch.setattr(host_linalg, "_INSTALLED", {})  # what other devices of this process bring
+    monkeypatch.setattr(host_linalg, "_INSTALLED", {})  # functions that other devices of this process install
     with pytest.raises(MissingPackage, match="an environment without scipy — this operator needs an optional package — "
                        r'pip install "tensocket-core\[scipy\]"') as caught:
         f.linalg_solve_triangular(tc.ones(2, 2), tc.ones(2, 1), upper=True)
@@ -206,7 +206,7 @@ def hermitian(x):
     f.linalg_inv, f.linalg_det, f.linalg_pinv, lambda x: f.linalg_slogdet(x).sign, lambda x: f.linalg_slogdet(x)[1],
     lambda x: f.linalg_qr(x).Q, lambda x: f.linalg_qr(x).R, f.linalg_svdvals, lambda x: f.linalg_cholesky(hermitian(x)),
     lambda x: f.linalg_solve(x, x * x), lambda x: f.linalg_eigvalsh(hermitian(x)), f.linalg_eigvals,
-    # What does not depend on the phases of vectors.
+    # Values that do not depend on the phases of vectors.
     lambda x: together(f.linalg_svd(x), lambda u, s, vh: (u * s) @ vh),
     lambda x: together(f.linalg_svd(x), lambda u, s, vh: u[:, :1] @ vh[:1]),
     lambda x: f.linalg_eigh(hermitian(x)).eigenvectors.abs(), lambda x: f.linalg_eig(x).eigenvectors.abs(),

@@ -115,7 +115,7 @@ def test_columns_and_images(device, near):
 
 
 def pooled(x, kernel, stride, pad, choose):
-    """What ``choose`` makes of the elements of every window of a matrix, with their flat positions."""
+    """Apply ``choose`` to the elements of every window of a matrix, with their flat positions."""
     rows, columns = x.shape
     result = []
     lines = [range((n + 2 * pad - kernel) // stride + 1) for n in (rows, columns)]

@@ -1,4 +1,4 @@
-"""What samples of statistics, histograms, windows and masks cannot show: ties, NaN, gradients, forms of calls."""
+"""Statistics, histograms, windows and masks beyond their samples: ties, NaN, gradients, forms of calls."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def batch(arrays: list[np.ndarray]) -> list[list[np.ndarray]]:
 
 
 def subsets(name: str, count: int) -> list[Any]:
-    """Which arguments are batched: all, and each alone; what is modified, always."""
+    """Return the sets of batched arguments: all, and each alone; a modified argument is in every set."""
     if count == 1 or name.endswith("_"):
         return [range(count)] if count == 1 else [range(count), [0]]
     return [range(count), *([j] for j in range(count))]
@@ -68,7 +68,7 @@ def test_batches_are_stacked_examples(name: str, k: int, record: bool) -> None:
     function, arrays = case(name, k, record)
     examples = batch(arrays)
     if name.endswith("_") and len(arrays) > 1:
-        # What is modified is not one for all examples.
+        # The modified argument must not be one tensor for all examples.
         with pytest.raises(torch.errors.TransformError, match="that all examples of vmap share"):
             vmap(function, in_dims=(None, *(0,) * (len(arrays) - 1)))(
                 torch.tensor(arrays[0]), *[torch.tensor(np.stack([a, a])) for a in arrays[1:]])

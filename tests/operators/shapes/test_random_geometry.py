@@ -56,7 +56,7 @@ def test_views_of_views(data, shape):
     same(view, values)
     same(view.contiguous(), values)
     same(view.reshape(-1), values.reshape(-1))
-    # What is written to the view arrives in the tensor, and nowhere else.
+    # Values written to the view arrive in the tensor, and nowhere else.
     view.fill_(-1)
     whole = pair(shape)[1]
     same(x, np.where(np.isin(whole, values), -1, whole))

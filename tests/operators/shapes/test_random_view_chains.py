@@ -109,7 +109,7 @@ def test_chains_of_views(data, shape):
             view, array = data.draw(st.sampled_from(VIEWS))(data, view, array)
     check(view, array, values)
     assert view.untyped_storage() is x.untyped_storage()
-    # What is written to the view arrives in the tensor, and the other way round.
+    # Values written to the view arrive in the tensor, and the other way round.
     if len(set(array.ravel().tolist())) == array.size:
         places = np.isin(values, array)
         view.fill_(-1)

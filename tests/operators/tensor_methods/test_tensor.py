@@ -1,4 +1,4 @@
-"""What a tensor says of itself, and how it becomes Python and NumPy values."""
+"""The attributes of tensors, and their conversions to Python and NumPy values."""
 
 from __future__ import annotations
 

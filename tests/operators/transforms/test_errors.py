@@ -157,7 +157,7 @@ def retyped_view() -> Any:
 
 Case = tuple[Callable[[], Any], type[TensocketError], type[Exception], str, str]
 COMPLEX = torch.tensor([1 + 2j], device="ref")
-#: What goes wrong, the class, what PyTorch raises there, the operator that is named, and the rule.
+#: The failing call, the class, PyTorch's class, the operator that the message names, and the rule.
 CASES: list[Case] = [
     (escaped, TransformError, RuntimeError, "add", "tensors of a transform are used while it runs and at its level"),
     (lambda: t.vmap(lambda x: x.data_ptr())(THREE), TransformError, RuntimeError, "data_ptr",
@@ -327,7 +327,7 @@ CASES: list[Case] = [
 
 
 def number_of(x: Any) -> Any:
-    """What asks an operator, not the tensor, for the number."""
+    """Call an operator for the number, not the tensor."""
     operator = batching.RULES["_local_scalar_dense"]
     return operator(SimpleNamespace(args=(x[0],)), (0,), x)
 
