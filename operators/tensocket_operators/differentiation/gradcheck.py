@@ -252,9 +252,9 @@ def _check_request(backward: bool, forward: bool, batched: bool, batched_forward
     if not (backward or forward):
         raise GradcheckRequestError("gradcheck", "neither check_forward_ad nor check_backward_ad",
                                     "one of the modes is checked", "pass True for one of them")
-    for name, asked, mode, there in (("check_batched_grad", batched, "check_backward_ad", backward),
+    for name, requested, mode, there in (("check_batched_grad", batched, "check_backward_ad", backward),
                                      ("check_batched_forward_grad", batched_forward, "check_forward_ad", forward)):
-        if asked and not there:
+        if requested and not there:
             raise GradcheckRequestError("gradcheck", f"{name} without {mode}",
                                         "batches are checked in modes that are checked", f"pass {mode}=True")
 
@@ -346,7 +346,7 @@ def gradgradcheck(func: Callable[..., Any], inputs: Any, grad_outputs: Any = Non
 
     def slope(*arguments: Any) -> tuple[Any, ...]:
         given, weights = arguments[:len(items)], arguments[len(items):]
-        wanted = [x for x, asked in zip(given, recorded, strict=True) if asked]
+        wanted = [x for x, requested in zip(given, recorded, strict=True) if requested]
         for x in wanted:
             x.requires_grad_()  # forward mode detaches its inputs
         outputs = [y for y in outputs_of(func, given) if y.requires_grad]

@@ -72,8 +72,8 @@ def _check_kind(operator: str, mode: str, dtype: Any) -> None:
 def _in_order(out: Any, index: Any, src: Any) -> bool:
     """Whether a generated kernel serves the call: numbers, a code generator, and no mode or recording."""
     key, state = out._key | index._key | src._key, out._device_state
-    watched = key & WRAPPER or STATE.transforms or STATE.dispatch_modes or (key & AUTOGRAD and is_grad_enabled())
-    return not watched and state.runtime.target is not None and state.holds_data and out.dtype is src.dtype and (
+    intercepted = key & WRAPPER or STATE.transforms or STATE.dispatch_modes or (key & AUTOGRAD and is_grad_enabled())
+    return not intercepted and state.runtime.target is not None and state.holds_data and out.dtype is src.dtype and (
         out.dtype.kind in ("int", "float") and out.dtype not in FLOAT8)
 
 

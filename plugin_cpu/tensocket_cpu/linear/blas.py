@@ -101,9 +101,9 @@ def core_type(processor: str, features: Mapping[str, bool]) -> str | None:
         processor: LLVM's name of the processor.
         features: LLVM's names of the processor's features.
     """
-    asked = os.environ.get(_SETTING)
-    if asked:
-        return asked
+    requested = os.environ.get(_SETTING)
+    if requested:
+        return requested
     return "SkylakeX" if processor.startswith("znver") and all(features.get(name) for name in _WIDE) else None
 
 

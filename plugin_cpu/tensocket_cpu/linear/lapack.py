@@ -214,10 +214,10 @@ class Lapack:
                     wide), work, size,
                   *rest, integers, PerMatrix(info))
 
-        asked = np.empty(1, dtype)
-        run(min(count, 1), asked, -1)
+        requested = np.empty(1, dtype)
+        run(min(count, 1), requested, -1)
         if count:
-            size = int(asked[0].real)
+            size = int(requested[0].real)
             run(count, np.empty(size, dtype), size)
         _check(info, "SVD did not converge")
         return u, s, vh

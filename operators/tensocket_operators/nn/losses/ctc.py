@@ -145,7 +145,7 @@ def ctc_flows(shares: Any, grad: Any) -> Any:
     return functions.stack(history[::-1])
 
 
-@composite("ctc_scores(Tensor emitted, Tensor barred) -> Tensor", method=False, function=False,
+@composite("ctc_scores(Tensor emitted, Tensor skip_penalty) -> Tensor", method=False, function=False,
            host_path=_direct("scores"), derivative=Derivative(
                emitted=lambda grad, emitted, skip_penalty, result: _slopes(grad, emitted, skip_penalty, result)))
 def ctc_scores(emitted: Any, skip_penalty: Any) -> Any:
@@ -153,7 +153,7 @@ def ctc_scores(emitted: Any, skip_penalty: Any) -> Any:
 
     Args:
         emitted: Log probabilities of the states' classes, [T, N, W].
-        barred: log 0 for states that may not follow the one two before them, else 0, [N, W].
+        skip_penalty: log 0 for states that may not follow the one two before them, else 0, [N, W].
     """
     steps, count, width = emitted.shape
     scores = emitted.new_full((count, width), _NEVER)
