@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tensocket as torch
-from tensocket_core.autograd import handles
+from tensocket_core.autograd import array_backward
 from tensocket_core.recording import OVERRIDDEN_KERNELS
 
 Gradients = list[Any]
@@ -29,7 +29,7 @@ def on_arrays() -> Iterator[None]:
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the nodes that ran on arrays."""
     names: list[str] = []
-    outputs = handles._outputs
+    outputs = array_backward._outputs
 
     def spy(node: Any, host: Any, array: Any) -> Any:
         made = outputs(node, host, array)
@@ -37,7 +37,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             names.append(node.name())
         return made
 
-    monkeypatch.setattr(handles, "_outputs", spy)
+    monkeypatch.setattr(array_backward, "_outputs", spy)
     return names
 
 
