@@ -25,18 +25,18 @@ def join(key: int, limit: int, next_path: Closure) -> Closure:
     """Return a closure of ``cat`` for tensors of one dtype."""
     concatenate = undispatched(np.concatenate)
 
-    def direct_join(items: Any, dim: int = 0) -> Any:
+    def host_join(items: Any, dim: int = 0) -> Any:
         if len(items) == 2:  # the most common case; a comprehension costs as much as a dozen attribute reads
             first, second = items
-            array = first._array
-            arrays: Any = (array, second._array)
+            x, y = first._array, second._array
+            arrays: Any = (x, y)
         else:
             arrays = [t._array for t in items]
-            array = arrays[0]
-        if array.size > limit or arrays[-1].size > limit:
+            x, y = arrays[0], arrays[-1]
+        if x.size > limit or y.size > limit or dim is None:  # NumPy would flatten
             return next_path(items, dim)
         try:
-            r = concatenate(arrays, dim)
+            r = concatenate(arrays, dim) if dim else concatenate(arrays)
         except (ValueError, TypeError):
             return next_path(items, dim)
         if not r.flags.c_contiguous:
@@ -47,7 +47,7 @@ def join(key: int, limit: int, next_path: Closure) -> Closure:
         t._grad = t._grad_fn = t._version_counter = t._base = None
         return t
 
-    return direct_join
+    return host_join
 
 
 def stacked(key: int, limit: int, empty: Closure, next_path: Closure) -> Closure:
@@ -55,7 +55,7 @@ def stacked(key: int, limit: int, empty: Closure, next_path: Closure) -> Closure
     concatenate = undispatched(np.concatenate)
     key &= ~DIM0
 
-    def direct_stacked(items: Any, dim: int = 0) -> Any:
+    def host_stacked(items: Any, dim: int = 0) -> Any:
         arrays = [t._array for t in items]
         shape, shapes = (arrays[0].shape, {x.shape for x in arrays}) if arrays else ((), ())
         rank = len(shape)
@@ -73,7 +73,7 @@ def stacked(key: int, limit: int, empty: Closure, next_path: Closure) -> Closure
         t._grad = t._grad_fn = t._version_counter = t._base = None
         return t
 
-    return direct_stacked
+    return host_stacked
 
 
 def taken(x: Any, positions: Any, limit: int) -> Any:
@@ -108,7 +108,7 @@ def rows_along(limit: int, state: DeviceState, next_path: Closure) -> Closure:
     """Return a closure of ``index_select`` for int64 vectors along the first dimension."""
     integers = dtype_bit(dtypes.int64)
 
-    def direct_rows(a: Any, dim: int, index: Any) -> Any:
+    def host_rows(a: Any, dim: int, index: Any) -> Any:
         positions = index._array
         if dim != 0 or positions.ndim != 1 or not index._key & integers or (positions.size and positions.min() < 0):
             return next_path(a, dim, index)
@@ -124,4 +124,4 @@ def rows_along(limit: int, state: DeviceState, next_path: Closure) -> Closure:
         t._grad = t._grad_fn = t._version_counter = t._base = None
         return t
 
-    return direct_rows
+    return host_rows

@@ -58,6 +58,7 @@ CASES: list[Case] = [
      "only dimensions of size 1 can be expanded, and to a size"),
     (lambda: F.cat([torch.tensor(1.0)]), ShapeError, RuntimeError, "cat", "only tensors with dimensions are joined"),
     (lambda: F.cat([f(2), f(2, 2)]), ShapeError, RuntimeError, "cat", "all sizes but that of dim 0 are equal"),
+    (lambda: F.cat([f(2), f(2)], None), ArgumentTypeError, TypeError, "cat", "a dim is an integer"),
     (lambda: F.stack([f(2), f(3)]), ShapeError, RuntimeError, "stack", "all tensors have one shape"),
     (lambda: f(2).repeat(-1), ShapeError, RuntimeError, "repeat",
      "there is a repeat for every dimension, not negative"),
