@@ -245,7 +245,7 @@ def _in_chunks(func: Callable[..., Any], batch: _Batch, kwargs: dict[str, Any], 
     for start in range(0, batch.size, chunk_size):
         count = min(chunk_size, batch.size - start)
         chunk = [x if d is None else x.narrow(0, start, count) for x, d in zip(batch.leaves, batch.dims, strict=True)]
-        functions.go_to_states(states)
+        functions.restore_rng_states(states)
         outputs, out_spec = tree_flatten(
             _run(func, _Batch(chunk, batch.dims, batch.spec, count), kwargs, out_dims, randomness))
         parts.append(outputs)

@@ -92,7 +92,7 @@ class InPlace(InPlaceOperator, LadderOperator):
             name: (
                 default,
                 statement.replace("return _arithmetic.with_alpha(",
-                                  f"other = _arithmetic.scaled_beside({self.name!r}, ")
+                                  f"other = _arithmetic.scale_for_inplace({self.name!r}, ")
                 if "with_alpha(" in statement
                 else statement.replace("return ", "return input.copy_(", 1) + ")",
             )

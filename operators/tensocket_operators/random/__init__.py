@@ -23,7 +23,7 @@ from .positions import fork_rng_states, restore_rng_states, rng_states
 from .samples import bernoulli, binomial, multinomial, normal, poisson
 
 # ``vmap`` restores positions of generators, but belongs to a layer below them.
-_late.publish({"rng_states": rng_states, "go_to_states": restore_rng_states})
+_late.publish({"rng_states": rng_states, "restore_rng_states": restore_rng_states})
 
 __all__ = [
     "Generator",

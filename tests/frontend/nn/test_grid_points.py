@@ -57,7 +57,7 @@ def test_sums_at_points_and_their_gradients(dtype, count):
     tensors = [torch.tensor(x, dtype=dtype) for x in (flat, weights)]
     for tensor in tensors:
         tensor.requires_grad_()
-    out = call(COMPOSITES["read_points"], *tensors, torch.tensor(index), 11)
+    out = call(COMPOSITES["gather_points"], *tensors, torch.tensor(index), 11)
     out.backward(torch.tensor(grad, dtype=dtype))
     total, placed, slopes = np.zeros((2, 5, 35)), np.zeros((2, 5, 11)), np.zeros((2, count, 35))
     for b, k, p in itertools.product(range(2), range(count), range(35)):

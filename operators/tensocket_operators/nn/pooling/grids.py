@@ -64,7 +64,8 @@ def _index(places: list[Any], sizes: tuple[int, ...]) -> Any:
 
 
 def _summed(flat: Any, weights: list[Any], index: list[Any]) -> Any:
-    return call(COMPOSITES["read_points"], flat, functions.stack(weights, 1), functions.stack(index, 1), flat.shape[2])
+    return call(COMPOSITES["gather_points"], flat, functions.stack(weights, 1), functions.stack(index, 1),
+                flat.shape[2])
 
 
 def _nearest(flat: Any, points: list[Any], sizes: tuple[int, ...]) -> Any:

@@ -54,14 +54,16 @@ def _elements(flat: Any, index: Any) -> Any:
     return functions.where((index >= 0).unsqueeze(1), found, 0)
 
 
-@composite("point_slopes(Tensor grad, Tensor flat, Tensor index, int size) -> Tensor", method=False, function=False,
+@composite("point_weight_gradients(Tensor grad, Tensor flat, Tensor index, int size) -> Tensor", method=False,
+           function=False,
            host_path=_direct("slopes"))
 def point_weight_gradients(grad: Any, flat: Any, index: Any, size: int) -> Any:
     """Return the gradients of the weights of ``gather_points``."""
     return functions.stack([(_elements(flat, index.select(1, k)) * grad).sum(1) for k in range(index.shape[1])], 1)
 
 
-@composite("place_points(Tensor grad, Tensor weights, Tensor index, int size) -> Tensor", method=False, function=False,
+@composite("scatter_points(Tensor grad, Tensor weights, Tensor index, int size) -> Tensor", method=False,
+           function=False,
            host_path=_direct("place"))
 def scatter_points(grad: Any, weights: Any, index: Any, size: int) -> Any:
     """Return the gradients of the elements of ``gather_points``, [B, C, size]."""
@@ -74,10 +76,10 @@ def scatter_points(grad: Any, weights: Any, index: Any, size: int) -> Any:
 
 
 @composite(
-    "read_points(Tensor flat, Tensor weights, Tensor index, int size) -> Tensor", method=False, function=False,
+    "gather_points(Tensor flat, Tensor weights, Tensor index, int size) -> Tensor", method=False, function=False,
     host_path=_direct("read"), derivative=Derivative(
-        flat=lambda grad, weights, index, size: call(COMPOSITES["place_points"], grad, weights, index, size),
-        weights=lambda grad, flat, index, size: call(COMPOSITES["point_slopes"], grad, flat, index, size)))
+        flat=lambda grad, weights, index, size: call(COMPOSITES["scatter_points"], grad, weights, index, size),
+        weights=lambda grad, flat, index, size: call(COMPOSITES["point_weight_gradients"], grad, flat, index, size)))
 def gather_points(flat: Any, weights: Any, index: Any, size: int) -> Any:
     """Return the weighted sums of the elements at the positions of each point.
 

@@ -751,7 +751,7 @@ def method_add_(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> 
     if alpha is not ONE:
         if overridden(input, other):
             return call_overrides(_add_, input, other, alpha=alpha)
-        other = _arithmetic.scaled_beside('add_', input, other, alpha)
+        other = _arithmetic.scale_for_inplace('add_', input, other, alpha)
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -802,7 +802,7 @@ def method_sub_(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> 
     if alpha is not ONE:
         if overridden(input, other):
             return call_overrides(_sub_, input, other, alpha=alpha)
-        other = _arithmetic.scaled_beside('sub_', input, other, alpha, -1)
+        other = _arithmetic.scale_for_inplace('sub_', input, other, alpha, -1)
     kind = type(other)
     try:
         if kind in SCALAR:
