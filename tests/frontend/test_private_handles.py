@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tensocket as torch
-from tensocket_core.launch.private import own, private
+from tensocket_operators.kinds.private import own, private
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
 #: A tensor that has a large array and a small one in turn, which is what a program sees when threads exchange it.

@@ -13,6 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 _DOUBLE: Final = struct.Struct("=d").pack
+#: Immutable types, beside the project's own (dtypes, devices, maps of indices) and numbers.
+_PLAIN: Final = frozenset({type(None), bool, int, str, bytes})
 
 
 def identical(x: Any, y: Any) -> bool:
@@ -24,7 +26,7 @@ def frozen(value: Any) -> Hashable:
     """Return a key that is equal only to keys of identical arguments.
 
     Raises:
-        TypeError: The value is a list, a dict or another mutable object.
+        TypeError: The value is of a type that is not known to be immutable: a list, a tensor, an object of a program.
     """
     if isinstance(value, tuple):
         return (type(value), *map(frozen, value))
@@ -34,5 +36,7 @@ def frozen(value: Any) -> Hashable:
         return type(value), _DOUBLE(value)
     if isinstance(value, complex):
         return type(value), _DOUBLE(value.real), _DOUBLE(value.imag)
-    hash(value)
-    return type(value), value
+    kind = type(value)
+    if kind in _PLAIN or (kind.__module__.startswith("tensocket_") and not hasattr(value, "_key")):
+        return kind, value
+    raise TypeError(f"{kind.__name__} may change while it is the same object")

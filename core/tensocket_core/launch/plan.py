@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final, TypeAlias
 
 from tensocket_plugins.contract.backend import Executable
@@ -27,19 +28,35 @@ PLANS: Final = 256
 _REAL: Final = (float, int)
 
 
-class _Static:
-    """The role of an argument that is neither a tensor nor a number for the kernel."""
+class _Role(Enum):
+    TENSOR = "a tensor, or None where it is optional"
+    STATIC = "another argument, such as dimensions"
 
 
-#: The role of other arguments, such as dimensions.
-STATIC: Final = _Static()
-#: The role of an argument in a plan: a tensor or a number, which the function converts for the kernel; or ``STATIC``.
-Role: TypeAlias = Convert | _Static
+TENSOR: Final = _Role.TENSOR
+STATIC: Final = _Role.STATIC
 
 
-def tensor_only(value: Any) -> Any:
-    """Refuse a number; the role of an argument that is a tensor or None."""
-    raise TypeError("a tensor is wanted")
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """The role of a tensor, or a real number in its place, which ``convert`` converts for the kernel."""
+
+    convert: Convert
+
+
+#: What an argument is to a plan; a function converts a number for the kernel, and refuses others by a TypeError.
+Role: TypeAlias = _Role | Operand | Convert
+
+
+def real_number(convert: Convert) -> Convert:
+    """Return the role of a Python float or int."""
+
+    def checked(value: Any) -> Any:
+        if type(value) not in _REAL:
+            raise TypeError("a real number is wanted")
+        return convert(value)
+
+    return checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +139,13 @@ def planned(state: DeviceState, roles: Sequence[Role], plan: Callable[..., Plan 
             for x, role in zip(args, roles, strict=False):
                 if role is STATIC:
                     layouts += (type(x), tuple(x) if type(x) is list else x)
-                elif type(x) in _REAL:
+                elif role is not TENSOR and type(role) is not Operand:
                     numbers.append(role(x))  # type: ignore[operator]
                     layouts.append(_REAL)
-                elif x is None:
+                elif type(role) is Operand and type(x) in _REAL:
+                    numbers.append(role.convert(x))
+                    layouts.append(_REAL)
+                elif x is None and role is TENSOR:
                     layouts.append(None)
                 else:
                     array = x._array

@@ -16,7 +16,6 @@ from tensocket_core.dispatch.versions import bump, check_writable
 from tensocket_core.geometry import broadcast_shapes, owner_of
 from tensocket_core.keys import LAZY
 from tensocket_core.launch.fill import from_values
-from tensocket_core.launch.private import own
 from tensocket_core.meta import missing_data
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import (
@@ -31,6 +30,7 @@ from tensocket_plugins.kit.host_memory import call_pooled
 
 from ..kinds.composite import composite
 from ..kinds.inplace import check_separate
+from ..kinds.private import own
 from .gather_scatter import check_reach, checked_index, gather_valid, rows_index, scatter_valid
 from .kernel import scatter_arrays
 

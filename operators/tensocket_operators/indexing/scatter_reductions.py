@@ -13,7 +13,6 @@ from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.geometry import normalize_axis
 from tensocket_core.keys import AUTOGRAD, WRAPPER, dtype_bit
 from tensocket_core.launch.copies import converted
-from tensocket_core.launch.private import own
 from tensocket_core.promotion import FLOAT8
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
@@ -22,6 +21,7 @@ from tensocket_plugins.contract.errors import ArgumentError, UndefinedDtype
 from ..differentiation.delayed import DelayedError
 from ..kinds.composite import composite
 from ..kinds.inplace import check_separate
+from ..kinds.private import own
 from ..reductions.value_checks import any_true
 from .gather_scatter import (
     at_least_1d,

@@ -18,7 +18,6 @@ from tensocket_core.dispatch.operator import Operator, check_dtype
 from tensocket_core.keys import dtype_bit
 from tensocket_core.launch.copies import from_host
 from tensocket_core.launch.host_convert import float32_of_bfloat16, to_dtype
-from tensocket_core.launch.private import private
 from tensocket_core.meta import missing_data
 from tensocket_core.promotion import FLOAT8, complex_dtype
 from tensocket_core.tensor import wrap
@@ -28,6 +27,8 @@ from tensocket_plugins.contract.errors import DtypeError
 from tensocket_plugins.ir.complex import COMPONENT
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 from tensocket_plugins.kit.host_memory import call_pooled
+
+from .private import private
 
 Shape = tuple[int, ...]
 #: How the dtype of a result follows from that of the first tensor.

@@ -20,7 +20,6 @@ from tensocket_core.keys import DTYPE_MASK, DTYPE_OF, SCALAR_MASK, SCALAR_SHIFT,
 from tensocket_core.launch import entries
 from tensocket_core.launch.entries import EntrySpec
 from tensocket_core.launch.path import LadderOperator, Signature
-from tensocket_core.launch.private import own
 from tensocket_core.promotion import can_cast, result_type
 from tensocket_plugins.contract.errors import DtypeError, ShapeError
 from tensocket_plugins.contract.kernels import Kernel
@@ -29,6 +28,7 @@ from tensocket_plugins.ir.build.math import arithmetic_dtype
 
 from . import host_paths
 from .pointwise import Pointwise
+from .private import own
 
 
 def check_parts(operator: str, target: Any, operands: Iterable[Any]) -> None:

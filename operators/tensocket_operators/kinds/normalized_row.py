@@ -12,8 +12,7 @@ from tensocket_core.dispatch.operator import check_dtype
 from tensocket_core.geometry import Shape, coalesce, contiguous, element_strides, expanded_strides
 from tensocket_core.keys import dtype_bit
 from tensocket_core.launch.path import LadderOperator, Signature
-from tensocket_core.launch.plan import STATIC, Plan, Result, planned, tensor_only
-from tensocket_core.launch.private import own, private
+from tensocket_core.launch.plan import STATIC, TENSOR, Plan, Result, planned
 from tensocket_core.launch.programs import index_dtype, program
 from tensocket_core.strides import preserved_strides, public_strides, reach
 from tensocket_plugins.contract import dtypes
@@ -25,6 +24,7 @@ from tensocket_plugins.ir.schedule import pick_strategy
 
 from .normalized_row_nest import Fixed, OperandLayout, row_program
 from .pointwise import kind_letter
+from .private import own, private
 from .reduction import accumulation_dtype
 from .row import TensorMath
 
@@ -112,7 +112,7 @@ class RowOperator(LadderOperator):
         """Return the closure over plans."""
         if call.state.runtime.target is None:
             return None
-        roles = [tensor_only if p.is_tensor else float if p.type == "float" else STATIC for p in self.schema.parameters]
+        roles = [TENSOR if p.is_tensor else float if p.type == "float" else STATIC for p in self.schema.parameters]
         return planned(call.state, roles, partial(self._plan_of_call, call.state), next_path)
 
     def _plan_of_call(self, state: DeviceState, args: tuple[Any, ...], arrays: list[Any]) -> Plan | None:
@@ -127,7 +127,7 @@ class RowOperator(LadderOperator):
 
     def run(self, state: DeviceState, *args: Any) -> Any:
         """Check, then compute over public operators: for rows without elements, and without a code generator."""
-        operands, numbers, dims = args[:self.count], [args[k] for k in self._numbers], tuple(args[-1])
+        operands, numbers, dims = args[:self.count], [float(args[k]) for k in self._numbers], tuple(args[-1])
         dtype = operands[0].dtype
         if kind_letter(dtype) != "f":
             raise UndefinedDtype(self.label, f"dtype {dtype.name}",

@@ -37,7 +37,6 @@ from tensocket_core.launch.numbers import NUMBER_TYPES, Convert, check_range, co
 from tensocket_core.launch.path import LadderOperator, Signature
 from tensocket_core.launch.pointwise_plan import run_generated
 from tensocket_core.launch.primitives import run_formula
-from tensocket_core.launch.private import private
 from tensocket_core.promotion import FLOAT8, number_dtype, result_type
 from tensocket_core.strides import empty_pointwise
 from tensocket_core.tensor import wrap
@@ -56,6 +55,7 @@ from tensocket_plugins.kit.host_kernels_math import ArrayMath
 from . import host_paths
 from .exactness import is_exact
 from .pointwise_planner import PointwisePlanner
+from .private import private
 
 #: Elements up to which a formula evaluated with NumPy, in several passes, is cheaper than calling a generated kernel.
 _DERIVED_LIMIT: Final = 2048

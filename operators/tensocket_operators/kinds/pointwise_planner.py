@@ -12,7 +12,7 @@ from tensocket_core.device import DeviceState
 from tensocket_core.geometry import broadcast_shapes, contiguous, element_strides, owner_of
 from tensocket_core.keys import dtype_bit
 from tensocket_core.launch.numbers import Convert
-from tensocket_core.launch.plan import PLANS, Plan, Result, planned
+from tensocket_core.launch.plan import PLANS, Operand, Plan, Result, Role, planned, real_number
 from tensocket_core.launch.pointwise_plan import prepared
 from tensocket_core.launch.programs import program
 from tensocket_core.launch.stream_use import note_use
@@ -61,12 +61,11 @@ class PointwisePlanner:
             if self.count == 1 or number:
                 return _of_one(self, key, number, next_path)
             return _of_two(self, key, next_path)
-        return planned(self.state, self.converts, lambda args, arrays: self._of_call(args, arrays, key), next_path)
+        roles: list[Role] = [Operand(x) if k < self.count else real_number(x) for k, x in enumerate(self.converts)]
+        return planned(self.state, roles, lambda args, arrays: self._of_call(args, arrays, key), next_path)
 
     def _of_call(self, args: Sequence[Any], arrays: Sequence[Any], key: int) -> Plan | None:
         """Return the plan of a call; None for arrays of other dtypes, and if extra arguments are omitted."""
-        if any(x is None for x in args):
-            return None
         bit, held = dtype_bit(self.compute), self.held
         tensors = [(x, k == 0 and self.condition) for k, x in enumerate(args) if hasattr(x, "_key")]
         for (x, is_condition), array in zip(tensors, arrays, strict=True):

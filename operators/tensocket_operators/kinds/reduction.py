@@ -15,9 +15,8 @@ from tensocket_core.launch import entries, host_kernels
 from tensocket_core.launch.entries import EntrySpec
 from tensocket_core.launch.kernel_handles import kernel_handle
 from tensocket_core.launch.path import LadderOperator, Signature
-from tensocket_core.launch.plan import PLANS, STATIC, Plan, Result, planned, tensor_only
+from tensocket_core.launch.plan import PLANS, STATIC, TENSOR, Plan, Result, planned
 from tensocket_core.launch.primitives import tracked
-from tensocket_core.launch.private import private
 from tensocket_core.launch.programs import index_dtype, program
 from tensocket_core.launch.stream_use import note_use
 from tensocket_core.promotion import FLOAT8, number_dtype
@@ -34,6 +33,7 @@ from tensocket_plugins.ir.schedule import pick_strategy
 from tensocket_plugins.kit.bounded import BoundedCache
 
 from . import host_paths
+from .private import private
 
 #: Elements that one thread reduces before other threads have started: over all dimensions, and along rows.
 _FEW: Final = 1 << 18
@@ -153,7 +153,7 @@ class Reduction(LadderOperator):
         """Return the closure for calls over all dimensions or one, if they run exactly one generated kernel."""
         if not self._is_one_kernel(call):
             return None
-        return planned(call.state, (tensor_only, STATIC, STATIC, STATIC), partial(self._plan_of_call, call), next_path)
+        return planned(call.state, (TENSOR, STATIC, STATIC, STATIC), partial(self._plan_of_call, call), next_path)
 
     def _plan_of_call(self, call: Signature, args: tuple[Any, ...], arrays: list[Any]) -> Plan | None:
         dim, keepdim, given = (args[1:] + (None, False, None)[len(args) - 1:])
@@ -183,11 +183,11 @@ class Reduction(LadderOperator):
         if self.result == "bool" and isinstance(dim, (tuple, list)) and not dim:
             # As in PyTorch, any and all reduce no dimension for an empty ``dim``; other reductions reduce all.
             return input.detach() != 0 if input.dtype is not dtypes.uint8 else (input.detach() != 0).to(dtypes.uint8)
-        axes = normalize_axes(self.name, dim, input.ndim)
         if dtype is dtypes.bool_ and self.bools:
-            return getattr(input.detach().to(dtype), self.bools)(axes, keepdim)
+            return getattr(input.detach().to(dtype), self.bools)(dim, keepdim)
         compute = self._compute_dtype(input.dtype) if dtype is None else self._given_dtype(dtype)
         check_dtype(self.name, state, compute)
+        axes = normalize_axes(self.name, dim, input.ndim)
         if not self.empty and any(input._array.shape[k] == 0 for k in axes):
             # PyTorch's classes: amax over all dimensions is a RuntimeError, along an empty dim an IndexError.
             kind = (

@@ -17,8 +17,7 @@ from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
 from tensocket_core.launch import entries, host_kernels
 from tensocket_core.launch.entries import ArrayEntry, EntrySpec
 from tensocket_core.launch.path import LadderOperator, Signature
-from tensocket_core.launch.plan import STATIC, Plan, Result, Role, planned, tensor_only
-from tensocket_core.launch.private import own, private
+from tensocket_core.launch.plan import STATIC, TENSOR, Plan, Result, Role, planned
 from tensocket_core.launch.programs import compiled, index_dtype, program
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
@@ -31,6 +30,7 @@ from tensocket_plugins.ir.schedule import Strategy, pick_strategy
 
 from . import host_paths
 from .pointwise import kind_letter
+from .private import own, private
 from .reduction import accumulation_dtype
 from .row_nest import row_nest
 
@@ -134,7 +134,7 @@ class SoftmaxLike(LadderOperator):
         if call.state.runtime.target is None:
             return None
         numbers = len(self.schema.names) - self.count - 1
-        roles: list[Role] = [*[tensor_only] * self.count, *[float] * numbers, STATIC]
+        roles: list[Role] = [*[TENSOR] * self.count, *[float] * numbers, STATIC]
         return planned(call.state, roles, partial(self._plan_of_call, call.state), next_path)
 
     def _plan_of_call(self, state: DeviceState, args: tuple[Any, ...], arrays: list[Any]) -> Plan | None:

@@ -13,11 +13,12 @@ from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.lazy import handle_with_bits
 from tensocket_core.dispatch.operator import HostPath, Operator, check_dtype
 from tensocket_core.keys import AUTOGRAD, CONJ, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, NEG, SCALAR_MASK, dtype_bit
-from tensocket_core.launch.private import private
 from tensocket_core.launch.replay import replayed
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
+
+from .private import private
 
 _new = object.__new__
 

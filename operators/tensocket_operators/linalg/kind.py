@@ -13,7 +13,6 @@ from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
 from tensocket_core.launch import host_kernels
 from tensocket_core.launch.entries import build_product
 from tensocket_core.launch.primitives import primitive
-from tensocket_core.launch.private import private
 from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_core.promotion import FLOAT8
 from tensocket_core.tensor import wrap
@@ -22,6 +21,8 @@ from tensocket_plugins.contract.errors import DtypeError, ShapeError, UndefinedD
 from tensocket_plugins.ir.build.nest import matmul_nest
 from tensocket_plugins.ir.schedule import Strategy
 from tensocket_plugins.kit.host_memory import call_pooled
+
+from ..kinds.private import private
 
 #: Elements of both operands up to which a product is small.
 _FEW: Final = 4096

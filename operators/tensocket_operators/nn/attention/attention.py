@@ -15,12 +15,12 @@ from tensocket_core.dispatch.modes import ACTIVE
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, dtype_bit
 from tensocket_core.launch.primitives import tracked
-from tensocket_core.launch.private import private
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.dtypes import bool_, float32
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from ...kinds.composite import composite
+from ...kinds.private import private
 
 _NAME = "scaled_dot_product_attention"
 #: For fewer queries than this against more keys, a kernel that packs keys into blocks is slower than all scores.

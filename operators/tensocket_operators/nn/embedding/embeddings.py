@@ -16,7 +16,6 @@ from tensocket_core.dispatch.modes import STATE
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.geometry import element_strides
 from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
-from tensocket_core.launch.private import private
 from tensocket_core.launch.replay import guard_range
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.dtypes import int32, int64
@@ -32,6 +31,7 @@ from tensocket_plugins.contract.launch_recorder import forbid_replay, is_recordi
 from ...indexing.gather_scatter import SMALL, checked_index, rows_index, scatter_add_to_zeros
 from ...indexing.kernel import table_rows
 from ...kinds.composite import composite
+from ...kinds.private import private
 from ...kinds.programs import processors_only
 from ...linalg.distances import lengths
 from ...reductions.value_checks import value_range

@@ -15,13 +15,13 @@ from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.keys import dtype_bit
-from tensocket_core.launch.private import private
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.dtypes import int64
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from ...kinds.composite import composite
 from ...kinds.pointwise import Pointwise
+from ...kinds.private import private
 from ...kinds.programs import processors_only
 from .ctc_kernel_cpu import Kind, along_time
 from .losses import reduced, reduction_name

@@ -17,7 +17,6 @@ from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
 from tensocket_core.launch.host_kernels import REFUSED
-from tensocket_core.launch.private import private
 from tensocket_core.launch.replay import guard_range
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
@@ -26,6 +25,7 @@ from tensocket_plugins.contract.launch_recorder import forbid_replay
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from ...kinds.composite import composite
+from ...kinds.private import private
 from ..normalization.softmax import log_softmax_rows, softmax_rows
 from .cross_entropy import factors, scored
 from .losses import reduced

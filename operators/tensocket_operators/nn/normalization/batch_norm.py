@@ -19,7 +19,6 @@ from tensocket_core.dispatch.versions import bump
 from tensocket_core.geometry import contiguous
 from tensocket_core.keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF, WRAPPER, dtype_bit
 from tensocket_core.launch.pointwise_plan import run_generated
-from tensocket_core.launch.private import private
 from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_core.launch.replay import replayed
 from tensocket_core.tensor import wrap
@@ -34,6 +33,7 @@ from tensocket_plugins.ir.schedule import Strategy
 
 from ...kinds.composite import composite
 from ...kinds.pointwise_planner import is_same_or_disjoint
+from ...kinds.private import private
 from .normalization import (
     Form,
     _by_channel,

@@ -19,11 +19,11 @@ from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.geometry import contiguous
-from tensocket_core.launch.plan import STATIC, Plan, Role, planned, tensor_only
-from tensocket_core.launch.private import private
+from tensocket_core.launch.plan import STATIC, TENSOR, Plan, Role, planned
 
 from ...kinds.composite import composite
 from ...kinds.normalized_row import RowOperator
+from ...kinds.private import private
 from ...kinds.programs import processors_only
 from ...kinds.row_blocks import RowLayout, RowsAndColumnSums
 
@@ -305,7 +305,7 @@ normalize_backward_sums: Final[RowOperator] = RowOperator(
 @processors_only("row_norm_gradients")
 def _one_pass(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
     """Return the closure that reads both arrays once for all three gradients, if rows are contiguous in memory."""
-    roles: list[Role] = [*[tensor_only] * 5, float, STATIC, STATIC]
+    roles: list[Role] = [*[TENSOR] * 5, float, STATIC, STATIC]
     return private("normalize_backward", planned(state, roles, partial(_plan_all, state), next_path))
 
 

@@ -11,10 +11,10 @@ from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.keys import dtype_bit
-from tensocket_core.launch.private import private
 from tensocket_core.tensor import wrap
 
 from ...kinds.composite import composite
+from ...kinds.private import private
 from ...kinds.programs import processors_only
 from .points_kernel_cpu import Kind, run_point_kernel
 

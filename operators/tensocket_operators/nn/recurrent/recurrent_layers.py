@@ -18,11 +18,11 @@ from tensocket_core.dispatch.operator import HostPath
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF, dtype_bit
 from tensocket_core.launch.primitives import tracked
-from tensocket_core.launch.private import private
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.dtypes import float32
 
 from ...kinds.composite import composite
+from ...kinds.private import private
 from .recurrent_gradients import gru_gradients, lstm_gradients, plain_gradients, states_before
 
 #: Sums of inputs and states that a cell computes per unit, and values per unit that a kernel saves for its gradients.

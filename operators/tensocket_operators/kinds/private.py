@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from tensocket_core.keys import DTYPE_MASK, DTYPE_OF
+from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError
-
-from ..keys import DTYPE_MASK, DTYPE_OF
-from ..tensor import Tensor
 
 _new = object.__new__
 _LISTS: Final = (list, tuple)
