@@ -141,7 +141,7 @@ def forget(state):
                   generated._PLANS, pooling._PLANS):
         cache.clear()
     for owner in gc.get_objects():  # operators and kernels that keep what they launch
-        if type(owner).__module__.startswith("tensocket_"):
+        if str(type(owner).__module__).startswith("tensocket_"):  # some types have a descriptor there
             for name in ("_plans", "_calls"):
                 if isinstance(found := getattr(owner, name, None), dict):
                     found.clear()

@@ -7,7 +7,7 @@ import pytest
 
 from tensocket_cpu.code import caches, executable
 from tensocket_cpu.code.executable import Streaming
-from tensocket_cpu.kernels import runs
+from tensocket_cpu.kernels import memcpy_kernels
 from tensocket_plugins.contract.dtypes import bfloat16, bool_, float16, float32, float64, int64
 from tensocket_plugins.ir.interpreter import interpret
 from tensocket_plugins.ir.nodes import (
@@ -57,7 +57,7 @@ def lines(shape, dtype, shift=0):
 @pytest.fixture
 def always(monkeypatch):
     monkeypatch.setattr(executable, "streaming_bytes", lambda: 1)
-    monkeypatch.setattr(runs, "cache_bytes", lambda: 1)
+    monkeypatch.setattr(memcpy_kernels, "cache_bytes", lambda: 1)
 
 
 @pytest.mark.parametrize("result", [float32, float64, float16, bool_])

@@ -44,7 +44,7 @@ class Operand:
     convert: Convert
 
 
-#: What an argument is to a plan; a function converts a number for the kernel, and refuses others by a TypeError.
+#: The role of an argument. A function converts a number for the kernel, and refuses other arguments by a TypeError.
 Role: TypeAlias = _Role | Operand | Convert
 
 
