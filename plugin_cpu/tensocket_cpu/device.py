@@ -15,7 +15,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import KernelError, TensocketError
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.contract.kernels import KernelTable
-from tensocket_plugins.contract.launch_recorder import is_recording
+from tensocket_plugins.contract.launch_recorder import RECORDERS, is_recording
 from tensocket_plugins.contract.plans import EntryPlan, ListPlan, Plan, ProductPlan, ReplayPlan
 from tensocket_plugins.ir.decompose import decompose
 from tensocket_plugins.ir.nodes import Program
@@ -201,7 +201,7 @@ class CpuDevice(OpenDevice):
             OutOfMemoryError: The host has no memory left for it.
         """
         made = self.allocator.array(shape, dtype)
-        if is_recording():  # only kernels may write to it: a recording would miss NumPy's writes
+        if RECORDERS and is_recording():  # only kernels may write to it: a recording would miss NumPy's writes
             made.flags.writeable = False
         return made
 
