@@ -7,7 +7,7 @@ parts (an entry's program, a host kernel, whether launches may be replayed, plan
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -116,12 +116,31 @@ class Planned:
 
 #: Fastest first.
 LADDER: Final[tuple[Path, ...]] = (Entry(), HostKernel(), Replay(), Planned())
+#: The ladder of operators that are functions over others: a replay is one call, a host path several.
+FUNCTION_LADDER: Final[tuple[Path, ...]] = (Replay(), HostKernel())
+
+
+def climb(operator: LadderOperator, call: Signature, compose: Closure, paths: Sequence[Path]
+          ) -> list[tuple[str, Closure]]:
+    """Return the names and closures of the paths over ``compose`` that can serve calls, fastest first."""
+    found = [("compose", compose)]
+    for path in reversed(paths):
+        made = path.build(operator, call, found[0][1])
+        if made is not None and made is not found[0][1]:
+            found.insert(0, (path.name, made))
+    return found
 
 
 class LadderOperator(Operator):
-    """An operator whose calls take the ladder. A kind implements ``compose`` and the methods that other paths call."""
+    """An operator whose calls take the ladder. A kind implements ``compose`` and the methods that other paths call.
+
+    Attributes:
+        paths: The paths above ``compose``, fastest first.
+        replayable: Whether calls only launch kernels, so that they can be replayed; see ``launch.replay``.
+    """
 
     paths: tuple[Path, ...] = LADDER
+    replayable = False
 
     def build(self, key: int, state: DeviceState) -> Closure:
         """Build the closure for a key: all paths that can serve its calls, each with the next one behind it."""
@@ -130,12 +149,7 @@ class LadderOperator(Operator):
     def rungs(self, key: int, state: DeviceState) -> list[tuple[str, Closure]]:
         """Return the names and closures of the paths for a key, fastest first."""
         call = self.signature(key, state)
-        found = [("compose", self.compose(call))]
-        for path in reversed(self.paths):
-            made = path.build(self, call, found[0][1])
-            if made is not None and made is not found[0][1]:
-                found.insert(0, (path.name, made))
-        return found
+        return climb(self, call, self.compose(call), self.paths)
 
     def how(self, state: DeviceState, dtype: DType) -> str:
         """Return the name of the fastest path for operands of a dtype; for ``compose``, how it computes."""
@@ -143,7 +157,11 @@ class LadderOperator(Operator):
             name = self.rungs(state.key | dtype_bit(dtype), state)[0][0]
         except TensocketError:  # the operator is not defined for the dtype
             name = "compose"
-        return super().how(state, dtype) if name == "compose" else name
+        return self.how_composed(state, dtype) if name == "compose" else name
+
+    def how_composed(self, state: DeviceState, dtype: DType) -> str:
+        """Return how ``compose`` computes."""
+        return super().how(state, dtype)
 
     def signature(self, key: int, state: DeviceState) -> Signature:
         """Return the facts that the key settles."""
@@ -159,11 +177,11 @@ class LadderOperator(Operator):
 
     def host_closure(self, call: Signature, next_path: Closure) -> Closure | None:
         """Return the closure over the host kernel; None if there is none."""
-        return None
+        return None if self.host_path is None else self.host_path(call.key, call.state, next_path)
 
     def replays(self, call: Signature) -> bool:
-        """Whether calls only launch kernels, so that they can be replayed."""
-        return False
+        """Whether calls with this signature only launch kernels, so that they can be replayed."""
+        return self.replayable
 
     def planned_path(self, call: Signature, next_path: Closure) -> Closure | None:
         """Return the closure over planned launches; None if the kind makes no plans."""

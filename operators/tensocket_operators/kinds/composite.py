@@ -14,17 +14,18 @@ from tensocket_core.dispatch.conjugation import resolving
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.layers import record
 from tensocket_core.dispatch.modes import STATE, thread_state
-from tensocket_core.dispatch.operator import HostPath, Operator
+from tensocket_core.dispatch.operator import HostPath
 from tensocket_core.dispatch.registry import COMPOSITES
-from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, LAZY, dtype_bit
-from tensocket_core.launch.replay import replayed
+from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, LAZY
+from tensocket_core.launch.path import FUNCTION_LADDER, HostKernel, LadderOperator, Path, Signature, climb
+from tensocket_plugins.contract.dtypes import DType
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _VARIADIC: Final = 0x04
 
 
-class Composite(Operator):
+class Composite(LadderOperator):
     """An operator that is a function over others.
 
     Attributes:
@@ -36,6 +37,7 @@ class Composite(Operator):
     """
 
     kind = "composite"
+    paths = FUNCTION_LADDER
 
     def __init__(self, schema: str, body: Callable[..., Any], *, host_path: HostPath | None = None,
                  replayable: bool = False,
@@ -58,41 +60,33 @@ class Composite(Operator):
     def recorded(self, key: int) -> Callable[..., Any]:
         """Return the function: autograd records the calls inside it. With its own derivative, these run unrecorded."""
         if self.derivative is None:
-            return self._shortcut(key, self._body(key))
+            return self._climb(key, self._body(key), (HostKernel(),))[0][1]
         below = key & ~AUTOGRAD
-        run = self._shortcut(below, _unrecorded(self._body(key), self.schema.lists))
-        return record(self.derivative, self._kept(below, run), key)
+        run = self._climb(below, _unrecorded(self._body(key), self.schema.lists), self.paths)[0][1]
+        return record(self.derivative, run, key)
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
         """Return the function, for any device and any mixture of devices, or a shortcut."""
-        return self._kept(key, self._shortcut(key, self._body(key)))
+        return self._climb(key, self._body(key), self.paths)[0][1]
 
     def _body(self, key: int) -> Callable[..., Any]:
         return self.body if self.lazy or not key & LAZY else resolving(self.body, writes=self.schema.is_mutable)
 
-    def _shortcut(self, key: int, next_path: Callable[..., Any]) -> Callable[..., Any]:
+    def _climb(self, key: int, function: Callable[..., Any], paths: tuple[Path, ...]
+               ) -> list[tuple[str, Callable[..., Any]]]:
+        """Return the paths over the function; only one device and tensors as they are in memory have faster ones."""
         state = BY_KEY.get(key & DEVICE_MASK)
-        if self.host_path is None or key & LAZY or state is None or not state.runtime.profile.host_resident:
-            return next_path
-        return self.host_path(key, state, self.body) or next_path
-
-    def _kept(self, key: int, closure: Callable[..., Any]) -> Callable[..., Any]:
-        state = BY_KEY.get(key & DEVICE_MASK)
-        if not self.replayable or key & LAZY or state is None:
-            return closure
-        return replayed(state, self.schema.tensors, self.positional, closure)
+        if key & LAZY or state is None:
+            return [("compose", function)]
+        return climb(self, Signature(key, state), function, paths)
 
     def rungs(self, key: int, state: DeviceState) -> list[tuple[str, Callable[..., Any]]]:
-        """Return the replay, the shortcut to one kernel, and the function."""
-        body = self._body(key)
-        shortcut = self._shortcut(key, body)
-        found = [("replay", self._kept(key, shortcut)), ("host kernel", shortcut), ("compose", body)]
-        return [rung for k, rung in enumerate(found) if rung[1] not in [other for _, other in found[k + 1:]]]
+        """Return the paths for a key without layers."""
+        return self._climb(key, self._body(key), self.paths)
 
-    def how(self, state: DeviceState, dtype: Any) -> str:
-        """Return the fastest path: ``replay``, ``host kernel``, or ``composite`` for the function itself."""
-        name = self.rungs(state.key | dtype_bit(dtype), state)[0][0]
-        return "composite" if name == "compose" else name
+    def how_composed(self, state: DeviceState, dtype: DType) -> str:
+        """Return ``composite``: the operators that the function calls compute."""
+        return "composite"
 
     def invoke(self, kernel: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Call ``kernel`` with keyword-only arguments by name."""

@@ -14,10 +14,11 @@ import numpy as np
 
 from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.fallback import note_host_operator
-from tensocket_core.dispatch.operator import Operator, check_dtype
+from tensocket_core.dispatch.operator import check_dtype
 from tensocket_core.keys import dtype_bit
 from tensocket_core.launch.copies import from_host
 from tensocket_core.launch.host_convert import float32_of_bfloat16, to_dtype
+from tensocket_core.launch.path import FUNCTION_LADDER, LadderOperator, Signature
 from tensocket_core.meta import missing_data
 from tensocket_core.promotion import FLOAT8, complex_dtype
 from tensocket_core.tensor import wrap
@@ -44,7 +45,7 @@ def same_shape(first: Shape, *rest: Any) -> Shape:
     return first
 
 
-class HostOperator(Operator):
+class HostOperator(LadderOperator):
     """An operator run by a function over NumPy arrays.
 
     Attributes:
@@ -60,6 +61,7 @@ class HostOperator(Operator):
     """
 
     kind = "host"
+    paths = FUNCTION_LADDER
 
     def __init__(self, schema: str, doc: str, compute: Callable[..., Any], *, shape: Callable[..., Any] | None,
                  result: Kind | tuple[Kind, ...] = "same", kinds: str = "bifc",
@@ -72,11 +74,11 @@ class HostOperator(Operator):
         self.halves = halves
         self.label = label or self.name
 
-    def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
+    def compose(self, call: Signature) -> Callable[..., Any]:
         """Return the general closure."""
-        return private(self.label, partial(self.run, state))
+        return private(self.label, partial(self.run, call.state))
 
-    def how(self, state: DeviceState, dtype: DType) -> str:
+    def how_composed(self, state: DeviceState, dtype: DType) -> str:
         """Return ``host kernel`` on a host-resident device, else ``host``."""
         return "host kernel" if state.runtime.profile.host_resident else "host"
 

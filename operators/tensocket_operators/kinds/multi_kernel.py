@@ -12,7 +12,6 @@ from typing import Any, Final
 from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.keys import dtype_bit
-from tensocket_core.launch.replay import replayed
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.dtypes import DType, complex64, complex128, float32, float64, int64
 from tensocket_plugins.ir.build.math import arithmetic_dtype
@@ -46,22 +45,10 @@ class SequenceOperator(HostOperator):
         self.counted = counted
         self.replayable = replayable
 
-    def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
-        """Return the closure that runs the kernels, with its launches replayed."""
-        return self.rungs(key, state)[0][1]
-
-    def rungs(self, key: int, state: DeviceState) -> list[tuple[str, Callable[..., Any]]]:
-        """Return the replay, if the operator has one, and the closure that runs the kernels."""
-        run = super().build(key, state)
-        replay = replayed(state, self.schema.tensors, len(self.schema.names), run) if self.replayable else run
-        return [("compose", run)] if replay is run else [("replay", replay), ("compose", run)]
-
-    def how(self, state: DeviceState, dtype: DType) -> str:
-        """Return ``replay`` or ``generated`` with a code generator, else the same as other host operators."""
-        if self.replayable and len(self.rungs(state.key | dtype_bit(dtype), state)) > 1:
-            return "replay"
+    def how_composed(self, state: DeviceState, dtype: DType) -> str:
+        """Return ``generated`` with a code generator, else the same as other host operators."""
         generates = state.runtime.target is not None and not state.runtime.profile.host_resident
-        return "generated" if generates else super().how(state, dtype)
+        return "generated" if generates else super().how_composed(state, dtype)
 
     def on_device(self, state: DeviceState, args: tuple[Any, ...]) -> Any:
         """Run the kernels, or compute on the host."""

@@ -104,7 +104,8 @@ class SoftmaxLike(LadderOperator):
         """Return True: with a code generator, a call is one launch."""
         return True
 
-    def host_path(self, key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+    def public_host_path(self, key: int, state: DeviceState, next_path: Callable[..., Any]
+                         ) -> Callable[..., Any] | None:
         """Return a shortcut for unrecorded calls of ``name(input, dim, *, dtype)`` on a host-resident device."""
         bits = key & DTYPE_MASK
         if key & (AUTOGRAD | DIM0) or bits & (bits - 1):

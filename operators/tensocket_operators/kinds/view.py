@@ -13,7 +13,7 @@ from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.lazy import handle_with_bits
 from tensocket_core.dispatch.operator import HostPath, Operator, check_dtype
 from tensocket_core.keys import AUTOGRAD, CONJ, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, NEG, SCALAR_MASK, dtype_bit
-from tensocket_core.launch.replay import replayed
+from tensocket_core.launch.path import FUNCTION_LADDER, LadderOperator, Signature
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
@@ -197,12 +197,13 @@ def _noted(record: Callable[..., Any]) -> Callable[..., Any]:
     return run_recorded
 
 
-class Custom(Operator):
+class Custom(LadderOperator):
     """An operator run by one function over tensors: ``function(state, *args)``. The record defines the derivative; the
     function itself works on handles or detached tensors. ``host_path`` and ``replayable`` are as in composites.
     """
 
     kind = "custom"
+    paths = FUNCTION_LADDER
 
     def __init__(self, schema: str, doc: str, run: Callable[..., Any], host_path: HostPath | None = None,
                  replayable: bool = False, **record: Any) -> None:
@@ -211,24 +212,6 @@ class Custom(Operator):
         self.host_path = host_path
         self.replayable = replayable
 
-    def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
-        """Return the function bound to its device, behind its host path and replays."""
-        return self.rungs(key, state)[0][1]
-
-    def how(self, state: DeviceState, dtype: DType) -> str:
-        """Return the fastest path; if that is the function itself, how it computes."""
-        name = self.rungs(state.key | dtype_bit(dtype), state)[0][0]
-        return super().how(state, dtype) if name == "compose" else name
-
-    def rungs(self, key: int, state: DeviceState) -> list[tuple[str, Callable[..., Any]]]:
-        """Return the replay, the host path and the function, without those that do not exist."""
-        found = [("compose", private(self.name, partial(self.run, state)))]
-        if self.host_path is not None and state.runtime.profile.host_resident:
-            made = self.host_path(key, state, found[0][1])
-            if made is not None:
-                found.insert(0, ("host kernel", made))
-        if self.replayable:
-            replay = replayed(state, self.schema.tensors, len(self.schema.names), found[0][1])
-            if replay is not found[0][1]:
-                found.insert(0, ("replay", replay))
-        return found
+    def compose(self, call: Signature) -> Callable[..., Any]:
+        """Return the function bound to its device."""
+        return private(self.name, partial(self.run, call.state))

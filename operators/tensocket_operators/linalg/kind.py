@@ -7,11 +7,12 @@ from functools import partial
 from typing import Any, Final
 
 from tensocket_core.device import DeviceState
-from tensocket_core.dispatch.operator import Operator, check_dtype
+from tensocket_core.dispatch.operator import check_dtype
 from tensocket_core.geometry import Shape, broadcast_shapes, coalesce, element_strides, expand
 from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
 from tensocket_core.launch import host_kernels
 from tensocket_core.launch.entries import build_product
+from tensocket_core.launch.path import HostKernel, LadderOperator, Signature
 from tensocket_core.launch.primitives import primitive
 from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_core.promotion import FLOAT8
@@ -31,17 +32,20 @@ _FEW: Final = 4096
 NATIVE: Final[dict[int, DType]] = {dtype_bit(dtype): dtype for dtype in (float32, float64)}
 
 
-class MatMul(Operator):
+class MatMul(LadderOperator):
     """Record of ``name(Tensor input, Tensor other)`` in at least two dimensions; leading ones are batches."""
 
     kind = "matmul"
+    paths = (HostKernel(),)
 
-    def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
-        """Return the general closure, or for a dtype with native products an entry that falls back to it."""
-        next_path = private(self.name, partial(self.run, state))
-        dtype = NATIVE.get(key & (DTYPE_MASK | AUTOGRAD | DIM0))
-        return next_path if dtype is None or not state.runtime.profile.host_resident else build_product(
-            "product", state, dtype, key, next_path)
+    def compose(self, call: Signature) -> Callable[..., Any]:
+        """Return the general closure."""
+        return private(self.name, partial(self.run, call.state))
+
+    def host_closure(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Return an entry over the library's product, for dtypes that it has."""
+        dtype = NATIVE.get(call.key & (DTYPE_MASK | AUTOGRAD | DIM0))
+        return None if dtype is None else build_product("product", call.state, dtype, call.key, next_path)
 
     def run(self, state: DeviceState, input: Any, other: Any) -> Any:
         """Check the operands, compute and wrap the product."""

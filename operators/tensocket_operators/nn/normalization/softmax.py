@@ -85,13 +85,13 @@ log_softmax_backward: Final[SoftmaxLike] = SoftmaxLike(
 )
 
 
-@composite("softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor", host_path=softmax_rows.host_path)
+@composite("softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor", host_path=softmax_rows.public_host_path)
 def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     """Return exp(input) / sum(exp(input)) along ``dim``, without overflow."""
     return call(softmax_rows, input if dtype is None else input.to(dtype), dim)
 
 
-@composite("log_softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor", host_path=log_softmax_rows.host_path)
+@composite("log_softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor", host_path=log_softmax_rows.public_host_path)
 def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     """Return log(softmax(input)) along ``dim``, accurate for small probabilities."""
     return call(log_softmax_rows, input if dtype is None else input.to(dtype), dim)
