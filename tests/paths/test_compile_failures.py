@@ -16,8 +16,7 @@ import tensocket.nn.functional as F
 from tensocket_core.device import open_device
 from tensocket_core.dispatch.registry import clear_tables
 from tensocket_core.launch import copies as copying
-from tensocket_core.launch import pointwise_plan as generated
-from tensocket_operators.nn.pooling import kernel as pooling
+from tensocket_core.launch import plan as launch_plan
 from tensocket_plugins.contract.errors import KernelError
 
 N = 150
@@ -137,8 +136,7 @@ def forget(state):
     """Let closures and programs be made anew."""
     runtime = state.runtime
     for cache in (state.programs, state.native_entries, runtime.build_stats.failures, runtime.own_programs,
-                  copying._FLAT,
-                  generated._PLANS, pooling._PLANS):
+                  copying._FLAT, launch_plan._LAUNCHES):
         cache.clear()
     for owner in gc.get_objects():  # operators and kernels that keep what they launch
         if str(type(owner).__module__).startswith("tensocket_"):  # some types have a descriptor there

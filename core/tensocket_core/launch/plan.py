@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from tensocket_plugins.contract.backend import Executable
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.launch_recorder import note_constant
 from tensocket_plugins.kit.bounded import BoundedCache
 
 from ..device import DeviceState
@@ -91,16 +92,22 @@ class Plan:
     Attributes:
         kernel: The compiled program; its buffers are the results, then the operands.
         scalars: Its scalars, before the numbers of a call.
-        results: Its results; empty for a plan that writes to the first operand.
+        results: Its results; empty for a plan that writes to given handles.
+        constants: Handles of tables that follow from the layouts; the last buffers of the program.
     """
 
     kernel: Executable
     scalars: tuple[int | float, ...]
-    results: tuple[Result, ...]
+    results: tuple[Result, ...] = ()
+    constants: tuple[Any, ...] = ()
 
-    def launch(self, state: DeviceState, buffers: Sequence[Any], numbers: tuple[int | float, ...] = ()) -> None:
+    def launch(self, state: DeviceState, buffers: Sequence[Any], numbers: Sequence[int | float] = ()) -> None:
         """Launch on the handles of results and operands, which have the planned layouts."""
         stream = state.stream
+        if self.constants:
+            buffers = (*buffers, *self.constants)
+            for table in self.constants:
+                note_constant(table)
         if not state.runtime.profile.host_resident:
             note_use(buffers, stream)
         self.kernel(buffers, (*self.scalars, *numbers) if numbers else self.scalars, stream)
@@ -117,6 +124,28 @@ class Plan:
         self.launch(state, (*outs, *arrays), numbers)
         return tuple([wrap(out if x.view is None else out.reshape(x.view), x.key)
                       for out, x in zip(outs, results, strict=True)])
+
+
+#: Plans of launches on given handles, by device, name and layouts.
+_LAUNCHES: Final[BoundedCache[tuple[Any, ...], Plan]] = BoundedCache(1024)
+
+
+def launch_planned(state: DeviceState, name: tuple[Any, ...], buffers: Sequence[Any], plan: Callable[[], Plan],
+                   numbers: Sequence[int | float] = ()) -> None:
+    """Launch on given handles of results and operands, by a plan that is made once for their layouts.
+
+    Args:
+        state: The device.
+        name: Everything that the plan depends on, except the layouts.
+        buffers: The handles.
+        plan: Makes the plan.
+        numbers: The numbers of this call.
+    """
+    key = (state.key, name, *[(x.shape, x.strides) for x in buffers])
+    found = _LAUNCHES.get(key)
+    if found is None:
+        found = _LAUNCHES[key] = plan()
+    found.launch(state, buffers, numbers)
 
 
 def planned(state: DeviceState, roles: Sequence[Role], plan: Callable[..., Plan | None], next_path: Closure) -> Closure:

@@ -10,18 +10,15 @@ from tensocket_plugins.ir.build.math import arithmetic_dtype
 from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.schedule import Strategy
-from tensocket_plugins.kit.bounded import BoundedCache
 
 from ..device import DeviceState
 from ..geometry import coalesce, contiguous, element_strides, expand, expanded_strides
 from ..strides import memory_order
 from .kernel_handles import kernel_handle
 from .numbers import NUMBER_TYPES, as_number
+from .plan import Plan, launch_planned
 from .programs import index_dtype, program
-from .stream_use import note_use
 
-#: Kernels and scalars by device, name and geometry.
-_PLANS: Final[BoundedCache[tuple[Any, ...], tuple[Any, list[int]]]] = BoundedCache(1024)
 #: Elements along both of two dimensions from which a transposition reads and writes whole cache lines.
 _SQUARE: Final = 16
 
@@ -41,15 +38,14 @@ def run_generated(state: DeviceState, name: tuple[Any, ...], formula: Callable[.
     """
     arrays = [(x, dtype) for x, dtype in operands if type(x) not in NUMBER_TYPES]
     numbers = [n for x, dtype in operands if type(x) in NUMBER_TYPES for n in _arguments(x, arithmetic_dtype(dtype))]
-    place = (state.key, name, shape, *[(type(x) if type(x) in NUMBER_TYPES else (x.shape, x.strides), dtype)
-                                       for x, dtype in (*results, *operands)])
-    plan = _PLANS.get(place)
-    if plan is None:
+
+    def plan() -> Plan:
         key, build, geometry = prepared(state, name, formula, operands, shape, results)
-        plan = _PLANS[place] = program(state, key, build, Strategy.SERIAL), geometry
-    buffers, stream = [kernel_handle(x, dtype) for x, dtype in (*results, *arrays)], state.stream
-    note_use(buffers, stream)
-    plan[0](buffers, [*plan[1], *numbers], stream)
+        return Plan(program(state, key, build, Strategy.SERIAL), tuple(geometry))
+
+    forms = tuple([(type(x) if type(x) in NUMBER_TYPES else None, dtype) for x, dtype in (*results, *operands)])
+    launch_planned(state, (name, shape, forms), [kernel_handle(x, dtype) for x, dtype in (*results, *arrays)], plan,
+                   numbers)
 
 
 def prepared(state: DeviceState, name: tuple[Any, ...], formula: Callable[..., Any],

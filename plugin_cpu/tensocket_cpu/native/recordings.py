@@ -32,16 +32,16 @@ LINE: Final = 64
 _FILLS: Final = (0x00, 0xFF)
 
 
-class Unexplained(Exception):
+class RecordingRefused(Exception):
     """Raised if launches alone do not explain the results of a recorded function."""
 
 
-class Elsewhere(Exception):
+class OtherBranch(Exception):
     """Raised if a function found a nonzero element, and took another branch than it takes for zero."""
 
 
-#: The stand-in for the recording of a call that raises ``Elsewhere``.
-ELSEWHERE: Final = object()
+#: The stand-in for the recording of a call that raises ``OtherBranch``.
+OTHER_BRANCH: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +120,14 @@ class Recording:
         operands: The operands.
 
     Raises:
-        Unexplained: A kernel reads memory of unknown origin or writes to an operand or constant, or no kernel wrote
+        RecordingRefused: A kernel reads memory of unknown origin or writes to an operand or constant, or no kernel wrote
             a result.
-        Elsewhere: The function found a nonzero element.
+        OtherBranch: The function found a nonzero element.
     """
 
     def __init__(self, made: RecordedCall, recorder: LaunchRecorder, operands: Sequence[Array | None]) -> None:
         if not all(zero for _, _, zero in recorder.zeros):
-            raise Elsewhere
+            raise OtherBranch
         self.made = made
         self._owned: list[tuple[int, int, Place]] = []
         self._declared = [(address_of(x), address_of(x) + span(x), x) for x in recorder.constants if span(x) > 0]
@@ -141,13 +141,13 @@ class Recording:
         written: set[tuple[str, int]] = set()
         self.launches = [self._launch(call, written) for call in recorder.calls]
         if any(("result", number) not in written for number in range(len(made.arrays))):
-            raise Unexplained("a result that no kernel wrote")
+            raise RecordingRefused("a result that no kernel wrote")
         self.zeros = [self._zero(x, number) for x, number, _ in recorder.zeros]
         self.ranges = [self._range(known, operands) for known in recorder.ranges]
 
     def _own(self, first: int, nbytes: int, place: Place) -> None:
         if any(first < end and begin < first + nbytes for begin, end, _ in self._owned):
-            raise Unexplained("arrays that share memory")
+            raise RecordingRefused("arrays that share memory")
         self._owned.append((first, first + nbytes, place))
 
     def _place(self, address: int) -> Place:
@@ -165,15 +165,15 @@ class Recording:
                 self._own(begin, end - begin, Place("block", len(self.blocks), 0))
                 self.blocks.append(end - begin)
                 return self._place(address)
-        raise Unexplained("an empty array")
+        raise RecordingRefused("an empty array")
 
     def _launch(self, call: Call, written: set[tuple[str, int]]) -> Launch:
         places = [self._place(address_of(x)) for x in call.arrays]
         for place, writes in zip(places, call.written, strict=True):
             if writes and place.kind in ("operand", "constant"):
-                raise Unexplained(f"a kernel that writes to {place.kind} {place.number}")
+                raise RecordingRefused(f"a kernel that writes to {place.kind} {place.number}")
             if not writes and place.kind in ("result", "block") and (place.kind, place.number) not in written:
-                raise Unexplained("a kernel that reads what no kernel wrote")
+                raise RecordingRefused("a kernel that reads what no kernel wrote")
         written |= {(p.kind, p.number) for p, writes in zip(places, call.written, strict=True) if writes}
         words, count = call.arguments
         return Launch(call.kernel, tuple(places), tuple(call.written), words, count)
@@ -183,17 +183,17 @@ class Recording:
         same = [(p.kind, p.number) == (place.kind, place.number) and writes
                 for launch in self.launches[number:] for p, writes in zip(launch.places, launch.written, strict=True)]
         if place.kind != "block" or any(same) or x.size != 1 or nbytes not in (1, 2, 4, 8):
-            raise Unexplained("an element that changes, or is none of a launch's own")
+            raise RecordingRefused("an element that changes, or is none of a launch's own")
         return place, nbytes
 
     def _range(self, known: ValueRange, operands: Sequence[Array | None]) -> Range:
         x = known.array
         if known.checked and (x.dtype != np.int64 or not x.flags.c_contiguous):
-            raise Unexplained("ranges are of contiguous int64")
+            raise RecordingRefused("ranges are of contiguous int64")
         for number, y in enumerate(operands):
             if y is not None and address_of(y) == address_of(x) and span(x) <= span(y):
                 return Range(number, x.size, known.low, known.high, known.other, known.checked)
-        raise Unexplained("a range of an array that is not an operand")
+        raise RecordingRefused("a range of an array that is not an operand")
 
     def same(self, other: Recording) -> bool:
         """Whether two recordings, of calls on operands with different contents, are equal."""

@@ -28,7 +28,7 @@ from tensocket_plugins.kit.host_kernels_quiet import quiet
 from ..code.pointers import POINTER_FIELD, address_of
 from .contents import KINDS, operands_like
 from .entries import Words, make_method
-from .recordings import ELSEWHERE, Elsewhere, Launch, Place, Range, Recording, Unexplained, aligned, span
+from .recordings import OTHER_BRANCH, Launch, OtherBranch, Place, Range, Recording, RecordingRefused, aligned, span
 from .replay_code import NAME, RESULTS, Head, replay_text
 from .wrappers import slot_offsets
 from .writer import Text
@@ -73,9 +73,9 @@ class ReplayCompiler:
             return None
         draws += [operands_like(given, kind, first.ranges) for kind in range(1, KINDS)]
         recordings = [first, *[_recorded(function, contents)[0] for contents in draws[1:]]]
-        if not all(x is ELSEWHERE or (x is not None and first.same(x)) for x in recordings):
+        if not all(x is OTHER_BRANCH or (x is not None and first.same(x)) for x in recordings):
             return None
-        if not all(x is ELSEWHERE or x.agrees(contents, x.made.arrays)
+        if not all(x is OTHER_BRANCH or x.agrees(contents, x.made.arrays)
                    for x, contents in zip(recordings[1:3], draws[1:3], strict=True)):
             return None
         wrapper = first.made.wrappers[0]
@@ -86,7 +86,7 @@ class ReplayCompiler:
         compiled = make_method(NAME, code.address, table)
         calls = [_wrapped(compiled, dict(zip(operands, contents, strict=True)), trailing, wrapper)
                  for contents in draws]
-        if not all(call() is None if x is ELSEWHERE else _agrees(call, x.made, contents, wrapper.array)
+        if not all(call() is None if x is OTHER_BRANCH else _agrees(call, x.made, contents, wrapper.array)
                    for x, contents, call in zip(recordings, draws, calls, strict=True)):
             return None
         if divided and _seconds(calls[0]) > _DIVIDED:
@@ -191,7 +191,7 @@ class _Writer:
 def _recorded(function: Function, operands: Sequence[Array | None]) -> tuple[Any, bool]:
     """Record a function on operands; also return whether threads may divide its launches.
 
-    The first result is a ``Recording``; ``ELSEWHERE`` if the function took another branch than other calls; None if
+    The first result is a ``Recording``; ``OTHER_BRANCH`` if the function took another branch than other calls; None if
     launches alone do not make its results.
     """
     before = _bytes(operands)
@@ -207,9 +207,9 @@ def _recorded(function: Function, operands: Sequence[Array | None]) -> tuple[Any
         return None, False
     try:
         return Recording(made, recorder, operands), recorder.divided
-    except Elsewhere:
-        return ELSEWHERE, False
-    except Unexplained:
+    except OtherBranch:
+        return OTHER_BRANCH, False
+    except RecordingRefused:
         return None, False
 
 

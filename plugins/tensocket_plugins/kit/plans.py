@@ -98,7 +98,7 @@ class _Launch:
     scalars: tuple[int | float, ...]
 
 
-class _Unexplained(Exception):
+class _RecordingRefused(Exception):
     """Raised if launches alone do not make the results."""
 
 
@@ -126,7 +126,7 @@ def compile_replay(device: OpenDevice, plan: ReplayPlan, next_path: Callable[...
         memory = _Memory(list(plan.operands.values()), call.arrays, recorder.constants)
         launches = [memory.launch(item) for item in recorder.calls]
         memory.check_results()
-    except _Unexplained:
+    except _RecordingRefused:
         return None
     return _replaying(device.empty, plan, call, memory.layouts(), launches, next_path)
 
@@ -145,7 +145,7 @@ class _Memory:
                 self._own("operand", number, x)
         for number, x in enumerate(results):
             if x.offset or x.storage.nbytes != x.nbytes:
-                raise _Unexplained
+                raise _RecordingRefused
             self._own("made", number, x)
         for number, x in enumerate(constants):
             if id(x.storage) not in self._owners:
@@ -153,7 +153,7 @@ class _Memory:
 
     def _own(self, kind: Literal["operand", "made", "constant"], number: int, array: DeviceArray) -> None:
         if id(array.storage) in self._owners:  # a launch could mean either of two arrays that share memory
-            raise _Unexplained
+            raise _RecordingRefused
         self._owners[id(array.storage)] = kind, number, array
 
     def launch(self, call: Call) -> _Launch:
@@ -162,7 +162,7 @@ class _Memory:
         for slot, writes in zip(slots, call.written, strict=True):
             if (writes and slot.kind != "made") or (
                     not writes and slot.kind == "made" and slot.number not in self._written):
-                raise _Unexplained
+                raise _RecordingRefused
         self._written |= {slot.number for slot, writes in zip(slots, call.written, strict=True) if writes}
         return _Launch(call.kernel, slots, call.arguments)
 
@@ -173,7 +173,7 @@ class _Memory:
             self._made.append(block)
         kind, number, owner = self._owners[id(x.storage)]
         if kind == "operand" and x.dtype is not owner.dtype:  # offsets count elements of one dtype
-            raise _Unexplained
+            raise _RecordingRefused
         shift = x.offset - owner.offset if kind == "operand" else x.offset
         whole = bool(not shift and (x.dtype, x.shape, x.strides) == (owner.dtype, owner.shape, owner.strides))
         return _Slot(kind, number, shift, x.dtype, x.shape, x.strides, x if kind == "constant" else None, whole)
@@ -181,7 +181,7 @@ class _Memory:
     def check_results(self) -> None:
         """Refuse results that no launch wrote."""
         if not self._written.issuperset(range(self._results)):
-            raise _Unexplained
+            raise _RecordingRefused
 
     def layouts(self) -> list[_Layout]:
         """Return shape, dtype and strides (None: row-major) of the arrays that a call makes, its results first."""

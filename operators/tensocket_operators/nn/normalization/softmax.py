@@ -91,7 +91,8 @@ def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     return call(softmax_rows, input if dtype is None else input.to(dtype), dim)
 
 
-@composite("log_softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor", host_path=log_softmax_rows.public_host_path)
+@composite("log_softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor",
+           host_path=log_softmax_rows.public_host_path)
 def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     """Return log(softmax(input)) along ``dim``, accurate for small probabilities."""
     return call(log_softmax_rows, input if dtype is None else input.to(dtype), dim)

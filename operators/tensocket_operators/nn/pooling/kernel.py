@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tensocket_core.device import DeviceState
 from tensocket_core.geometry import coalesce, element_strides
+from tensocket_core.launch.plan import Plan, launch_planned
 from tensocket_core.launch.programs import index_dtype, program
-from tensocket_core.launch.stream_use import note_use
 from tensocket_plugins.contract.dtypes import DType, int32, int64
-from tensocket_plugins.contract.launch_recorder import note_constant
 from tensocket_plugins.ir.build.math import arithmetic_dtype
 from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, linear, parallel
 from tensocket_plugins.ir.nodes import (
@@ -35,33 +33,12 @@ from tensocket_plugins.ir.nodes import (
     select,
 )
 from tensocket_plugins.ir.schedule import Strategy
-from tensocket_plugins.kit.bounded import BoundedCache
 
 from ..convolution.kernel import _clamped, _inside, _reach, _sum, _tap
 from ..convolution.taps import Taps
 
 #: Position for a window without elements; larger than every real position, so that real positions win.
 _NOWHERE: Final = (1 << 30) - 1
-#: Programs, scalars and tables by device, program and the arrays' shapes and strides.
-_PLANS: Final[BoundedCache[tuple[Any, ...], tuple[Any, ...]]] = BoundedCache(1024)
-
-
-def _launch(state: DeviceState, place: tuple[Any, ...], arrays: Sequence[Any], plan: Callable[[], tuple[Any, ...]]
-            ) -> None:
-    """Launch a program on arrays; ``plan`` returns its key, builder, scalars and tables for ``place`` and the arrays'
-    shapes and strides.
-    """
-    place = (state.key, *place, *[(x.shape, x.strides) for x in arrays])
-    found = _PLANS.get(place)
-    if found is None:
-        key, build, scalars, tables = plan()
-        found = _PLANS[place] = program(state, key, build, Strategy.SERIAL), scalars, tables
-    run, scalars, tables = found
-    for table in tables:
-        note_constant(table)
-    buffers, stream = (*arrays, *tables), state.stream
-    note_use(buffers, stream)
-    run(buffers, scalars, stream)
 
 
 def _lowest(dtype: DType) -> Expr:
@@ -151,11 +128,11 @@ def even_pool_nest(dtype: DType, outer: int, dims: int, hop: int | None, unit: t
 
 def pool_array(state: DeviceState, out: Any, places: Any, source: Any, windows: tuple[Taps, ...], dtype: DType) -> None:
     """Find the largest elements of windows; ``out`` and ``places`` have the same strides, and no array is empty."""
-    _launch(state, ("pool_max", dtype, windows), (out, places, source),
-            lambda: _pool_plan(state, out, source, windows, dtype))
+    launch_planned(state, ("pool_max", dtype, windows), (out, places, source),
+                   lambda: _pool_plan(state, out, source, windows, dtype))
 
 
-def _pool_plan(state: DeviceState, out: Any, source: Any, windows: tuple[Taps, ...], dtype: DType) -> tuple[Any, ...]:
+def _pool_plan(state: DeviceState, out: Any, source: Any, windows: tuple[Taps, ...], dtype: DType) -> Plan:
     dims = len(windows)
     outer = len(out.shape) - dims
     steps = [element_strides(out), element_strides(source)]
@@ -167,11 +144,12 @@ def _pool_plan(state: DeviceState, out: Any, source: Any, windows: tuple[Taps, .
     if len(even) == dims and math.prod(source.shape[outer:]) < _NOWHERE:
         hop = even[-1][0] if even[-1][0] <= 2 else None
         unit = (steps[0][-1] == 1, steps[1][-1] == 1)
-        return (("even_pool_max", dtype, len(lead), dims, hop, unit, index),
-                lambda: even_pool_nest(dtype, len(lead), dims, hop, unit, index),
-                (*sizes, *(n for numbers in zip(*even, strict=True) for n in numbers), *ends), ())
-    return (("pool_max", dtype, len(lead), dims, index), lambda: pool_nest(dtype, len(lead), dims, index),
-            (*sizes, *ends), tuple([window.on(state, "positions") for window in windows]))
+        run = program(state, ("even_pool_max", dtype, len(lead), dims, hop, unit, index),
+                      lambda: even_pool_nest(dtype, len(lead), dims, hop, unit, index), Strategy.SERIAL)
+        return Plan(run, (*sizes, *(n for numbers in zip(*even, strict=True) for n in numbers), *ends))
+    run = program(state, ("pool_max", dtype, len(lead), dims, index),
+                  lambda: pool_nest(dtype, len(lead), dims, index), Strategy.SERIAL)
+    return Plan(run, (*sizes, *ends), constants=tuple([window.on(state, "positions") for window in windows]))
 
 
 def pool_gradient_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
@@ -223,38 +201,38 @@ def pool_spread_nest(dtype: DType, outer: int, dims: int, index: DType) -> Progr
 
 def pool_spread_array(state: DeviceState, out: Any, grad: Any, places: Any, dims: int, dtype: DType) -> None:
     """Scatter gradients to the largest elements of contiguous images; no array is empty."""
-    _launch(state, ("pool_max_spread", dtype, dims), (out, grad, places),
-            lambda: _spread_plan(state, out, grad, places, dims, dtype))
+    launch_planned(state, ("pool_max_spread", dtype, dims), (out, grad, places),
+                   lambda: _spread_plan(state, out, grad, places, dims, dtype))
 
 
-def _spread_plan(state: DeviceState, out: Any, grad: Any, places: Any, dims: int, dtype: DType) -> tuple[Any, ...]:
+def _spread_plan(state: DeviceState, out: Any, grad: Any, places: Any, dims: int, dtype: DType) -> Plan:
     outer = len(out.shape) - dims
     steps = [element_strides(out), element_strides(grad), element_strides(places)]
     lead, merged = coalesce(out.shape[:outer], [s[:outer] for s in steps])
     index = index_dtype(state, (out.size, grad.size, *(_reach(x) for x in (out, grad, places))))
-    return (("pool_max_spread", dtype, len(lead), dims, index),
-            lambda: pool_spread_nest(dtype, len(lead), dims, index),
-            (*lead, *grad.shape[outer:], math.prod(out.shape[outer:]),
-             *(n for k in (1, 2) for n in (*merged[k], *steps[k][outer:]))), ())
+    run = program(state, ("pool_max_spread", dtype, len(lead), dims, index),
+                  lambda: pool_spread_nest(dtype, len(lead), dims, index), Strategy.SERIAL)
+    return Plan(run, (*lead, *grad.shape[outer:], math.prod(out.shape[outer:]),
+                      *(n for k in (1, 2) for n in (*merged[k], *steps[k][outer:]))))
 
 
 def pool_gradient_array(state: DeviceState, out: Any, grad: Any, places: Any, windows: tuple[Taps, ...],
                         dtype: DType) -> None:
     """Gather the gradients of windows at their largest elements; no array is empty."""
-    _launch(state, ("pool_max_gradient", dtype, windows), (out, grad, places),
-            lambda: _gradient_plan(state, out, grad, places, windows, dtype))
+    launch_planned(state, ("pool_max_gradient", dtype, windows), (out, grad, places),
+                   lambda: _gradient_plan(state, out, grad, places, windows, dtype))
 
 
 def _gradient_plan(state: DeviceState, out: Any, grad: Any, places: Any, windows: tuple[Taps, ...],
-                   dtype: DType) -> tuple[Any, ...]:
+                   dtype: DType) -> Plan:
     dims = len(windows)
     outer = len(out.shape) - dims
     steps = [element_strides(out), element_strides(grad), element_strides(places)]
     lead, merged = coalesce(out.shape[:outer], [s[:outer] for s in steps])
     index = index_dtype(state, (out.size, grad.size, *(_reach(x) for x in (out, grad, places))))
     back = [window.transposed for window in windows]
-    return (("pool_max_gradient", dtype, len(lead), dims, index),
-            lambda: pool_gradient_nest(dtype, len(lead), dims, index),
-            (*lead, *out.shape[outer:], *(taps.taps for taps in back),
-             *(n for k in range(3) for n in (*merged[k], *steps[k][outer:]))),
-            tuple([taps.on(state, "positions") for taps in back]))
+    run = program(state, ("pool_max_gradient", dtype, len(lead), dims, index),
+                  lambda: pool_gradient_nest(dtype, len(lead), dims, index), Strategy.SERIAL)
+    return Plan(run, (*lead, *out.shape[outer:], *(taps.taps for taps in back),
+                      *(n for k in range(3) for n in (*merged[k], *steps[k][outer:]))),
+                constants=tuple([taps.on(state, "positions") for taps in back]))
