@@ -120,8 +120,8 @@ class Recording:
         operands: The operands.
 
     Raises:
-        RecordingRefused: A kernel reads memory of unknown origin or writes to an operand or constant, or no kernel wrote
-            a result.
+        RecordingRefused: A kernel reads memory of unknown origin or writes to an operand or constant, or no kernel
+            wrote a result.
         OtherBranch: The function found a nonzero element.
     """
 
