@@ -25,7 +25,7 @@ ENTRY_POINTS = {
 }
 NAMES = {
     "plugins": "tensocket-plugins", "core": "tensocket-core", "operators": "tensocket-operators",
-    "frontend": "tensocket", "plugin_cpu": "tensocket-cpu",
+    "compiler": "tensocket-compiler", "frontend": "tensocket", "plugin_cpu": "tensocket-cpu",
     "plugin_opencl": "tensocket-opencl", "plugin_cuda": "tensocket-cuda", "conformance": "tensocket-conformance",
 }
 
@@ -66,7 +66,7 @@ def test_minor_versions_are_pinned(distributions):
             for name, spec in _own_requirements(item.project)}
     assert set(pins.values()) == {MINOR_PIN}, pins
     assert {name for folder, name in pins if folder == "frontend"} == {
-        "tensocket-core", "tensocket-cpu", "tensocket-operators", "tensocket-plugins"}
+        "tensocket-compiler", "tensocket-core", "tensocket-cpu", "tensocket-operators", "tensocket-plugins"}
     assert {name for folder, name in pins if folder.startswith("plugin_")} == {"tensocket-plugins"}
 
 

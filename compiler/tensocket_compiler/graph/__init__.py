@@ -1,0 +1,1 @@
+"""Graphs of operator calls: nodes, generated code, interpreter and checks."""
