@@ -1,0 +1,153 @@
+"""The recorder of a run: which operators it called on which memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tensocket_core.dispatch.protocol import TorchDispatchMode
+from tensocket_core.keys import WRAPPER
+
+from ..memory.regions import Memory, Region, regions_of
+from .numbers import SymFloat
+
+#: Factories whose result is one number everywhere: the number, by name.
+_FILLS: Final = {"new_ones": 1, "new_zeros": 0, "ones": 1, "zeros": 0, "ones_like": 1, "zeros_like": 0}
+#: Factories whose result follows from their arguments alone.
+_CONSTANT: Final = frozenset({*_FILLS, "arange", "linspace", "logspace", "eye", "scalar_tensor", "tril_indices",
+                              "triu_indices"})
+
+
+class CannotRecord(Exception):  # not an error of the program: the call runs eagerly
+    """Raised for a call that has no place in a graph; its text is the reason."""
+
+
+@dataclass(eq=False, slots=True)
+class Operation:
+    """One call of an operator.
+
+    Attributes:
+        number: Its position in the run.
+        operator: The record.
+        args: Arguments by position, regions in place of tensors.
+        keywords: Keyword-only arguments.
+        results: Regions of the results; for an operator that writes an argument, its region.
+        writes: Regions that it writes.
+        device: State of the device that runs it.
+    """
+
+    number: int
+    operator: Any
+    args: tuple[Any, ...]
+    keywords: dict[str, Any]
+    results: tuple[Region, ...]
+    writes: tuple[Region, ...]
+    device: Any
+
+    @property
+    def name(self) -> str:
+        """Name of the operator."""
+        return str(self.operator.name)
+
+    @property
+    def reads(self) -> list[Region]:
+        """Regions among the arguments, in order."""
+        return regions_of([*self.args, *self.keywords.values()])
+
+    def __repr__(self) -> str:
+        given = ", ".join([*map(repr, self.args), *[f"{name}={value!r}" for name, value in self.keywords.items()]])
+        return f"{', '.join(map(repr, self.results))} = {self.name}({given})"
+
+
+@dataclass(slots=True)
+class Recording:
+    """The operations of a run.
+
+    Attributes:
+        operations: In order.
+        memory: The buffers.
+        numbers: Symbolic numbers whose value the run assumed to be equal to others (see ``SymFloat``).
+    """
+
+    operations: list[Operation] = field(default_factory=list)
+    memory: Memory = field(default_factory=Memory)
+
+
+class Recorder(TorchDispatchMode):
+    """Mode that records the calls of a block; it keeps all arrays alive, so that addresses stay unique."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.recording = Recording()
+        self._alive: list[Any] = []
+
+    def region(self, tensor: Any) -> Region:
+        """Return the region of a tensor."""
+        self._alive.append(tensor._array)
+        return self.recording.memory.region(tensor._array)
+
+    def __torch_dispatch__(self, func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
+        """Run a call and record it.
+
+        Raises:
+            CannotRecord: A tensor wraps others, or the operator has no record.
+        """
+        kwargs = kwargs or {}
+        given, named = self._symbolic(args), self._symbolic(kwargs)
+        result = func(*_plain(args), **_plain(kwargs))
+        schema = getattr(func, "schema", None)
+        mutated = [] if schema is None else [x for p, x in zip(schema.parameters, given, strict=False) if p.mutated]
+        made = [x for x in (result if isinstance(result, (tuple, list)) else (result,)) if hasattr(x, "_key")]
+        if mutated:
+            results = writes = tuple(regions_of(mutated))
+        else:
+            fresh = [x for x in made if self.recording.memory.find(x._array) is None]
+            if not fresh:
+                return result  # only views
+            if len(fresh) != len(made):
+                raise CannotRecord(f"{func.name} returned a view beside a new tensor")
+            results = writes = tuple([self._made(func, x, args) for x in made])
+        if not mutated and all(region.buffer.kind == "constant" for region in results):
+            return result
+        device = made[0]._device_state if made else next(
+            x for x in _flat(args) if hasattr(x, "_key"))._device_state
+        self.recording.operations.append(Operation(
+            len(self.recording.operations), func, tuple(given), named, results, writes, device))
+        return result
+
+    def _made(self, func: Any, tensor: Any, args: tuple[Any, ...]) -> Region:
+        self._alive.append(tensor._array)
+        constant = func.name in _CONSTANT
+        region = self.recording.memory.region(tensor._array, "constant" if constant else "temporary")
+        if func.name in _FILLS:
+            region.buffer.fill = _FILLS[func.name]
+        return region
+
+    def _symbolic(self, value: Any) -> Any:
+        """Return arguments with regions in place of tensors."""
+        if hasattr(value, "_key"):
+            if value._key & WRAPPER:
+                raise CannotRecord(f"a {type(value).__name__} wraps other tensors")
+            return self.region(value)
+        if isinstance(value, dict):
+            return {name: self._symbolic(x) for name, x in value.items()}
+        if type(value) in (list, tuple):
+            return type(value)([self._symbolic(x) for x in value])
+        return value
+
+
+def _plain(value: Any) -> Any:
+    """Return arguments with numbers in place of symbolic ones."""
+    if isinstance(value, SymFloat):
+        return float(value)
+    if isinstance(value, dict):
+        return {name: _plain(x) for name, x in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)([_plain(x) for x in value])
+    return value
+
+
+def _flat(values: Sequence[Any]) -> list[Any]:
+    return [x for value in values for x in (_flat(value) if isinstance(value, (list, tuple)) else [value])]

@@ -1,0 +1,171 @@
+"""Buffers and regions: which memory each tensor of a recorded run is.
+
+A tensor is a region of a buffer; views are regions of the same buffer, and need no operation. Two regions conflict if
+the bytes between their first and last element overlap.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from tensocket_core.geometry import Shape, element_strides, expanded_strides, memory_of
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.arrays import contiguous_strides
+from tensocket_plugins.contract.dtypes import DType
+
+Array = Any
+#: ``input``: was there before the run. ``temporary``: made by an operation. ``constant``: follows from shapes alone.
+Kind = Literal["input", "temporary", "constant"]
+
+
+@dataclass(eq=False, slots=True)
+class Buffer:
+    """A block of memory.
+
+    Attributes:
+        number: Its number in the run.
+        kind: Where it comes from.
+        array: A handle of its memory; it keeps the memory alive.
+        begin: Address of its first byte, or 0 for memory of a device.
+        nbytes: Its size.
+        fill: The number that all elements have before the first operation writes to it, if it is a constant of that
+            kind.
+    """
+
+    number: int
+    kind: Kind
+    array: Array
+    begin: int
+    nbytes: int
+    fill: float | int | bool | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.kind[0]}{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The memory of a tensor.
+
+    Attributes:
+        buffer: Its buffer.
+        offset: Bytes from the buffer's first byte to the first element.
+        shape: Sizes.
+        strides: Strides in elements.
+        dtype: Element type.
+    """
+
+    buffer: Buffer
+    offset: int
+    shape: Shape
+    strides: Shape
+    dtype: DType
+
+    @property
+    def dense(self) -> bool:
+        """Whether elements are in row-major order without gaps."""
+        return all(n == 1 or s == t for n, s, t in zip(self.shape, self.strides, contiguous_strides(self.shape),
+                                                       strict=True))
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First byte and end of the elements, relative to the buffer."""
+        if 0 in self.shape:
+            return self.offset, self.offset
+        steps = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
+        low, high = sum(s for s in steps if s < 0), sum(s for s in steps if s > 0)
+        size = self.dtype.itemsize
+        return self.offset + low * size, self.offset + (high + 1) * size
+
+    def overlaps(self, other: Region) -> bool:
+        """Whether the bytes between first and last element overlap."""
+        if self.buffer is not other.buffer:
+            return False
+        (a, b), (c, d) = self.span, other.span
+        return a < d and c < b
+
+    def covers(self, other: Region) -> bool:
+        """Whether all elements of another region are elements of this dense one."""
+        (a, b), (c, d) = self.span, other.span
+        return self.buffer is other.buffer and self.dense and a <= c and d <= b
+
+    def expanded(self, shape: Shape) -> Shape:
+        """Return the strides that broadcast the region to a shape."""
+        return expanded_strides(self.shape, self.strides, shape)
+
+    def array(self, memory: Array) -> Array:
+        """Return the handle of this region in other memory of the buffer's layout."""
+        if type(memory) is np.ndarray:
+            size = self.dtype.itemsize
+            flat = np.ndarray((self.buffer.nbytes,), np.uint8, memory)
+            return np.ndarray(self.shape, self.dtype.numpy, flat, self.offset, tuple([s * size for s in self.strides]))
+        return type(memory)(memory.storage, self.dtype, self.shape, self.strides,
+                            memory.offset * memory.dtype.itemsize // self.dtype.itemsize
+                            + self.offset // self.dtype.itemsize)
+
+    def __repr__(self) -> str:
+        return f"{self.buffer}{list(self.shape)}" + ("" if self.dense else f"/{list(self.strides)}")
+
+
+#: The space of host addresses; a device's storage is a space of its own.
+_HOST: Final = 0
+
+
+def _extent(array: Array) -> tuple[int, int, int, int]:
+    """Return the space of an array, the address of its first element, and the first byte and size of its memory."""
+    memory = memory_of(array)
+    if type(memory) is not np.ndarray:
+        return id(memory), array.offset * array.dtype.itemsize, 0, int(memory.nbytes)
+    low = high = 0
+    for n, s in zip(memory.shape, memory.strides, strict=True):
+        low, high = (low + (n - 1) * s, high) if s < 0 else (low, high + max(n - 1, 0) * s)
+    begin = memory.__array_interface__["data"][0] + low
+    return _HOST, array.__array_interface__["data"][0], begin, high - low + memory.itemsize
+
+
+@dataclass(slots=True)
+class Memory:
+    """All buffers of a run, found by address."""
+
+    buffers: list[Buffer] = field(default_factory=list)
+    _starts: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def find(self, array: Array) -> Buffer | None:
+        """Return the buffer that an array lies in."""
+        space, address, _, _ = _extent(array)
+        starts = self._starts.get(space, ())
+        at = bisect.bisect_right(starts, (address, 1 << 62)) - 1
+        if at < 0:
+            return None
+        buffer = self.buffers[starts[at][1]]
+        return buffer if address < buffer.begin + max(buffer.nbytes, 1) else None
+
+    def add(self, array: Array, kind: Kind) -> Buffer:
+        """Add the whole memory of an array as a buffer."""
+        space, _, begin, nbytes = _extent(array)
+        buffer = Buffer(len(self.buffers), kind, memory_of(array) if space == _HOST else array, begin, nbytes)
+        self.buffers.append(buffer)
+        bisect.insort(self._starts.setdefault(space, []), (begin, buffer.number))
+        return buffer
+
+    def region(self, array: Array, kind: Kind = "input") -> Region:
+        """Return the region of an array; memory that is not known yet becomes a buffer."""
+        buffer = self.find(array) or self.add(array, kind)
+        dtype = dtypes.FROM_NUMPY[array.dtype] if type(array) is np.ndarray else array.dtype
+        return Region(buffer, _extent(array)[1] - buffer.begin, tuple(array.shape), element_strides(array), dtype)
+
+
+def regions_of(values: Any) -> list[Region]:
+    """Return the regions among arguments, in order."""
+    if isinstance(values, Region):
+        return [values]
+    if isinstance(values, dict):
+        return regions_of(list(values.values()))
+    if isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
+        return [region for value in values for region in regions_of(value)]
+    return []
