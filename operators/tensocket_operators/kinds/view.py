@@ -199,16 +199,18 @@ def _noted(record: Callable[..., Any]) -> Callable[..., Any]:
 
 class Custom(Operator):
     """An operator run by one function over tensors: ``function(state, *args)``. The record defines the derivative; the
-    function itself works on handles or detached tensors. ``host_path`` and ``replayable`` are as in composites.
+    function itself works on handles or detached tensors. ``host_path`` and ``replayable`` are as in composites;
+    ``entry_path`` makes an entry, or a closure that compiles it later, with the host path behind it.
     """
 
     kind = "custom"
 
     def __init__(self, schema: str, doc: str, run: Callable[..., Any], host_path: HostPath | None = None,
-                 replayable: bool = False, **record: Any) -> None:
+                 entry_path: HostPath | None = None, replayable: bool = False, **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.run = run
         self.host_path = host_path
+        self.entry_path = entry_path
         self.replayable = replayable
 
     def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
@@ -221,12 +223,12 @@ class Custom(Operator):
         return super().how(state, dtype) if name == "compose" else name
 
     def rungs(self, key: int, state: DeviceState) -> list[tuple[str, Callable[..., Any]]]:
-        """Return the replay, the host path and the function, without those that do not exist."""
+        """Return the replay, the entry, the host path and the function, without those that do not exist."""
         found = [("compose", private(self.name, partial(self.run, state)))]
-        if self.host_path is not None and state.runtime.profile.host_resident:
-            made = self.host_path(key, state, found[0][1])
+        for name, make in (("host kernel", self.host_path), ("entry", self.entry_path)):
+            made = make(key, state, found[0][1]) if make is not None and state.runtime.profile.host_resident else None
             if made is not None:
-                found.insert(0, ("host kernel", made))
+                found.insert(0, (name, made))
         if self.replayable:
             replay = replayed(state, self.schema.tensors, len(self.schema.names), found[0][1])
             if replay is not found[0][1]:
