@@ -37,7 +37,8 @@ def _no_entry(operator: LadderOperator, call: Signature) -> str:
 
 def _entry_refused(operator: LadderOperator, call: Signature, args: Args) -> str:
     spec = operator.entry(call)
-    assert spec is not None
+    if spec is None:
+        return "compiled after many calls only, or the arguments are not those of its plan"
     plan = spec.build()
     limit = min(plan.limit, spec.limit or plan.limit)
     if _size(args) > limit:

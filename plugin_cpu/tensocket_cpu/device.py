@@ -16,7 +16,7 @@ from tensocket_plugins.contract.errors import KernelError, TensocketError
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.contract.kernels import KernelTable
 from tensocket_plugins.contract.launch_recorder import RECORDERS, is_recording
-from tensocket_plugins.contract.plans import EntryPlan, ListPlan, Plan, ProductPlan, ReplayPlan
+from tensocket_plugins.contract.plans import EntryPlan, JoinPlan, ListPlan, Plan, ProductPlan, ReplayPlan
 from tensocket_plugins.ir.decompose import decompose
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.target import Target
@@ -171,7 +171,7 @@ class CpuDevice(OpenDevice):
         return found
 
     def compile_plan(self, plan: Plan, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
-        """Compile a plan to machine code; entries, products and replays only if objects have the known layout.
+        """Compile a plan to machine code; entries, products, joins and replays only if objects have the known layout.
 
         Raises:
             IRError, KernelError: As ``compile_ir``.
@@ -180,7 +180,7 @@ class CpuDevice(OpenDevice):
             from .code.lists import make_list
 
             return make_list(self.compiler, plan.program, self.pool)
-        from .native import LAYOUT, ReplayCompiler, make_entry, make_product  # imports LLVM; needed late or never
+        from .native import LAYOUT, ReplayCompiler, make_entry, make_join, make_product  # imports LLVM
 
         if LAYOUT is None:
             return None
@@ -189,6 +189,8 @@ class CpuDevice(OpenDevice):
         if type(plan) is ProductPlan:
             library = self._library()
             return None if library is None else make_product(self.compiler, LAYOUT, library, plan, next_path)
+        if type(plan) is JoinPlan:
+            return make_join(self.compiler, LAYOUT, plan, next_path)
         if type(plan) is ReplayPlan:
             self._replays = self._replays or ReplayCompiler(lambda: self.compiler, LAYOUT)
             return self._replays.compile(plan, next_path)

@@ -82,7 +82,8 @@ def sources_of(distribution) -> dict[str, tuple[str, bool]]:
 
 
 @pytest.mark.parametrize("folder", [
-    "plugins", "core", "operators", "compiler", "frontend", "plugin_cpu", "plugin_opencl", "plugin_cuda", "conformance"])
+    "plugins", "core", "operators", "compiler", "frontend", "plugin_cpu", "plugin_opencl", "plugin_cuda",
+    "conformance"])
 def test_circles_are_small(folder, distributions):
     found = circles(graph(sources_of(distributions[folder])))
     assert all(len(circle) <= MOST for circle in found), sorted(map(sorted, found), key=len)[-1]

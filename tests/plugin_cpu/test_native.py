@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import os
 import subprocess
@@ -199,6 +200,14 @@ def test_unknown_interpreters_and_numpys_are_refused(monkeypatch: pytest.MonkeyP
 def test_another_layout_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layouts, "_reads_right", lambda array, at: array.ndim != 2)
     assert layouts.find_layout() is None
+
+
+@pytest.mark.parametrize("field", ["length", "items"])
+def test_wrong_places_in_lists_and_tuples_are_noticed(field: str) -> None:
+    right = native.LAYOUT
+    assert right is not None
+    assert layouts._reads_sequences(right)
+    assert not layouts._reads_sequences(dataclasses.replace(right, **{field: right.type}))
 
 
 def test_without_a_layout_there_are_no_entries(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.dtypes import float64, int64
 from tensocket_plugins.contract.kernels import KernelTable
 from tensocket_plugins.contract.launch_recorder import RECORDERS, forbid_replay, note_constant, note_range
-from tensocket_plugins.contract.plans import ListPlan, ProductPlan, RecordedCall, ReplayPlan, WrapperLayout
+from tensocket_plugins.contract.plans import JoinPlan, ListPlan, ProductPlan, RecordedCall, ReplayPlan, WrapperLayout
 from tensocket_plugins.ir.nodes import Buffer, Kernel, Load, LoopKind, Program, Scalar, Store, Var, loop
 from tensocket_plugins.kit.plans import compile_list
 from tensocket_plugins.kit.ref import RefDevice
@@ -236,3 +236,4 @@ def test_a_list_is_one_launch_after_the_other() -> None:
 
 def test_other_plans_have_no_derived_form() -> None:
     assert DEVICE.compile_plan(ProductPlan(float64, WRAPPER), print) is None
+    assert DEVICE.compile_plan(JoinPlan(float64, WRAPPER), print) is None

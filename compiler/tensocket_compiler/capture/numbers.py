@@ -23,6 +23,7 @@ class SymFloat(float):
     equal: list[Any]
 
     def __new__(cls, value: float, expression: Any, equal: list[Any]) -> SymFloat:
+        """Make the number; ``equal`` is the list of comparisons that all numbers of a run share."""
         made = super().__new__(cls, value)
         made.expression = expression
         made.equal = equal

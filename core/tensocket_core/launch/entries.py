@@ -20,7 +20,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.contract.kernels import Kernel
-from tensocket_plugins.contract.plans import EntryPlan, ProductPlan, WrapperLayout
+from tensocket_plugins.contract.plans import EntryPlan, JoinPlan, Plan, ProductPlan, WrapperLayout
 from tensocket_plugins.ir.schedule import Strategy
 
 from ..dispatch.registry import COMPOSITES
@@ -131,15 +131,30 @@ def build_product(operator: str, state: DeviceState, dtype: DType, key: int, nex
     if not ENABLED or state.runtime.target is None:
         return next_path
 
-    def compile_product() -> Closure:
-        plan = ProductPlan(dtype, wrapper_layout(key), affine)
-        try:
-            return state.runtime.compile_plan(plan, next_path) or next_path
-        except KernelError:  # the next path is the reference and computes the same
-            return next_path
-
-    made: Closure = _made_once(state, (operator, dtype, key), compile_product)
+    plan = ProductPlan(dtype, wrapper_layout(key), affine)
+    made: Closure = _made_once(state, (operator, dtype, key), lambda: _compiled_or(state, plan, next_path))
     return made
+
+
+def build_join(operator: Operator, key: int, state: DeviceState, dtype: DType, next_path: Closure, *,
+               new_dim: bool = False) -> Closure | None:
+    """Return an entry that joins small arrays, or a closure that compiles it after many calls; None without entries.
+
+    Args:
+        operator: The operator whose closure it is.
+        key: The dispatch key whose closure it becomes.
+        state: The device.
+        dtype: Dtype of operands and result.
+        next_path: Serves the calls that the entry declines.
+        new_dim: See ``JoinPlan``.
+    """
+    if not ENABLED or state.runtime.target is None:
+        return None
+    plan = JoinPlan(dtype, wrapper_layout(key & ~DIM0), new_dim)
+    name = (operator.name, plan.dtype, key & ~DIM0)
+    known: Closure | None = state.native_entries.get(name)
+    return known or _counted(operator, key, next_path,
+                             lambda: _made_once(state, name, lambda: _compiled_or(state, plan, next_path)))
 
 
 class ArrayEntry:
@@ -266,6 +281,13 @@ def _replace(operator: Operator, key: int, closure: Closure, better: Closure) ->
                 table[place] = better
             elif place != key and place & _OF_DEVICE == key & _OF_DEVICE:
                 table.pop(place, None)
+
+
+def _compiled_or(state: DeviceState, plan: Plan, next_path: Closure) -> Closure:
+    try:
+        return state.runtime.compile_plan(plan, next_path) or next_path
+    except KernelError:  # the next path is the reference and computes the same
+        return next_path
 
 
 def _compiled(state: DeviceState, plan: EntryPlan, next_path: Closure) -> Closure | None:

@@ -78,8 +78,7 @@ class Entry:
 
     def build(self, operator: LadderOperator, call: Signature, next_path: Closure) -> Closure | None:
         """Return the entry, or a closure that counts calls until it is worth compiling."""
-        spec = operator.entry(call)
-        return None if spec is None else build_entry(operator, call.key, call.state, spec, next_path)
+        return operator.entry_closure(call, next_path)
 
 
 class HostKernel:
@@ -117,7 +116,7 @@ class Planned:
 #: Fastest first.
 LADDER: Final[tuple[Path, ...]] = (Entry(), HostKernel(), Replay(), Planned())
 #: The ladder of operators that are functions over others: a replay is one call, a host path several.
-FUNCTION_LADDER: Final[tuple[Path, ...]] = (Replay(), HostKernel())
+FUNCTION_LADDER: Final[tuple[Path, ...]] = (Replay(), Entry(), HostKernel())
 
 
 def climb(operator: LadderOperator, call: Signature, compose: Closure, paths: Sequence[Path]
@@ -174,6 +173,11 @@ class LadderOperator(Operator):
     def entry(self, call: Signature) -> EntrySpec | None:
         """Return the spec that an entry is compiled from; None if the operator has none."""
         return None
+
+    def entry_closure(self, call: Signature, next_path: Closure) -> Closure | None:
+        """Return the entry, or a closure that compiles it later; None if the operator has none."""
+        spec = self.entry(call)
+        return None if spec is None else build_entry(self, call.key, call.state, spec, next_path)
 
     def host_closure(self, call: Signature, next_path: Closure) -> Closure | None:
         """Return the closure over the host kernel; None if there is none."""

@@ -8,8 +8,9 @@ from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.operator import check_dtype
 from tensocket_core.formats import contiguous_format, preserve_format
 from tensocket_core.geometry import memory_of, normalize_axis
-from tensocket_core.keys import DIM0, DTYPE_MASK, dtype_bit
+from tensocket_core.keys import DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
 from tensocket_core.launch.copies import converted, copy_elements, to_device
+from tensocket_core.launch.entries import build_join
 from tensocket_core.promotion import result_type
 from tensocket_core.strides import empty_strided_array, format_strides, public_strides, suggested_format
 from tensocket_core.tensor import Tensor, wrap
@@ -140,6 +141,11 @@ def _cat_host_path(key: int, state: Any, next_path: Any) -> Any:
     return None if key & DIM0 or bits & (bits - 1) else direct_moves.join(key, _SMALL, next_path)
 
 
+def _cat_entry(key: int, state: Any, next_path: Any) -> Any:
+    dtype = None if key & DIM0 else DTYPE_OF.get(key & DTYPE_MASK)
+    return None if dtype is None else build_join(cat, key, state, dtype, next_path)
+
+
 def _cat_gradient(grad: Any, tensors: Any, dim: int) -> tuple[Any, ...]:
     results: list[Any] = []
     start = 0
@@ -180,6 +186,7 @@ cat: Final = Custom(
     "Tensors joined along a dimension.",
     _cat,
     _cat_host_path,
+    _cat_entry,
     method=False,
     aliases=("concat", "concatenate"),
     derivative=Derivative(_cat_gradient),

@@ -9,10 +9,12 @@ import numpy as np
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call, tensor_key
 from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.formats import contiguous_format
 from tensocket_core.geometry import broadcast_shapes, is_integer, normalize_axes, normalize_axis
 from tensocket_core.keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF, dtype_bit
 from tensocket_core.launch.copies import copy_elements
+from tensocket_core.launch.entries import build_join
 from tensocket_core.strides import empty_preserved
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.errors import ArgumentTypeError, ShapeError
@@ -42,7 +44,13 @@ def _direct(make: Any) -> Any:
     return direct_closure
 
 
-@composite("stack(Tensor[] tensors, int dim=0) -> Tensor", method=False, host_path=_direct(direct_moves.stacked))
+def _stack_host_path(key: int, state: Any, next_path: Any) -> Any:
+    slower = _direct(direct_moves.stacked)(key, state, next_path)
+    return slower and (
+        build_join(COMPOSITES["stack"], key, state, DTYPE_OF[key & DTYPE_MASK], slower, new_dim=True) or slower)
+
+
+@composite("stack(Tensor[] tensors, int dim=0) -> Tensor", method=False, host_path=_stack_host_path)
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Join tensors of one shape along a new dimension."""
     for x in tensors:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from .entries import make_entry
+from .joins import make_join
 from .layout import LAYOUT, Layout, find_layout
 from .products import make_product
 from .replay import ReplayCompiler
 
-__all__ = ["LAYOUT", "Layout", "ReplayCompiler", "find_layout", "make_entry", "make_product"]
+__all__ = ["LAYOUT", "Layout", "ReplayCompiler", "find_layout", "make_entry", "make_join", "make_product"]

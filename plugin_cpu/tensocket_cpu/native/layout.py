@@ -40,6 +40,8 @@ class Layout:
         as_integer: ``PyLong_AsLongLongAndOverflow``.
         new_object: The function that ``object.__new__`` calls.
         number: Offset of a float's value.
+        length: Offset of the number of items of a list or tuple.
+        items: Offset of a tuple's items, and of the address of a list's.
     """
 
     type: int
@@ -64,6 +66,8 @@ class Layout:
     as_integer: int
     new_object: int
     number: int
+    length: int
+    items: int
 
 
 def _word(address: int) -> int:
@@ -148,6 +152,19 @@ def _new_object_works(layout: Layout) -> bool:
             and ctypes.c_double.from_address(id(value) + layout.number).value == value)
 
 
+def _reads_sequences(layout: Layout) -> bool:
+    """Whether lists and tuples have their length and their items where expected."""
+    for k in range(1, 4):
+        parts = [object() for _ in range(k)]
+        several = tuple(parts)
+        places = _word(id(parts) + layout.items), id(several) + layout.items
+        if {_word(id(parts) + layout.length), _word(id(several) + layout.length)} != {k}:
+            return False
+        if any(_word(place + _WORD * n) != id(part) for place in places for n, part in enumerate(parts)):
+            return False
+    return True
+
+
 def find_layout() -> Layout | None:
     """Return the layout of this process; None if the checks fail."""
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != _WORD:
@@ -157,11 +174,12 @@ def find_layout() -> Layout | None:
     header = object.__basicsize__
     try:
         layout = Layout(header - _WORD, header, header + _WORD, header + 2 * _WORD, header + 3 * _WORD,
-                        header + 5 * _WORD, header + 6 * _WORD, number=header, **_functions())
+                        header + 5 * _WORD, header + 6 * _WORD, number=header, length=header, items=header + _WORD,
+                        **_functions())
     except (AttributeError, ValueError):  # this NumPy has its table elsewhere
         return None
     right = all(_reads_right(array, layout) for array in _specimens())
-    right = right and _new_array_works(layout) and _new_object_works(layout)
+    right = right and _new_array_works(layout) and _new_object_works(layout) and _reads_sequences(layout)
     return layout if right else None
 
 

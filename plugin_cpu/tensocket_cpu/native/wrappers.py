@@ -88,7 +88,7 @@ def python_number(w: Text, layout: Layout, dtype: DType, item: str) -> str:
     """
     own = w.field(item, layout.type, "ptr")
     if dtype.kind != "float":
-        value = _python_int(w, layout, own, item)
+        value = python_int(w, layout, own, item)
         if dtype.itemsize == _WORD:
             return value
         narrow = w.op(f"trunc i64 {value} to i{8 * dtype.itemsize}")
@@ -100,7 +100,7 @@ def python_number(w: Text, layout: Layout, dtype: DType, item: str) -> str:
     real = w.field(item, layout.number, "double")
     w.do(f"br label %{ready}")
     w.do(f"{other}:")
-    value = _python_int(w, layout, own, item)
+    value = python_int(w, layout, own, item)
     exact = w.label()
     shifted = w.op(f"add i64 {value}, {_EXACT}")
     w.branch([w.op(f"icmp ule i64 {shifted}, {2 * _EXACT}")], exact)
@@ -117,7 +117,8 @@ def python_number(w: Text, layout: Layout, dtype: DType, item: str) -> str:
     return w.op(f"bitcast double {number} to i64")
 
 
-def _python_int(w: Text, layout: Layout, own: str, item: str) -> str:
+def python_int(w: Text, layout: Layout, own: str, item: str) -> str:
+    """Read a Python int whose type is ``own``; go to ``slow`` if it is of another type, or too large for a word."""
     w.branch([w.op(f"icmp eq ptr {own}, {w.known(id(int))}")])
     value = w.op(f"call i64 {w.known(layout.as_integer)}(ptr {item}, ptr %beyond)")
     w.branch([w.op(f"icmp eq i32 {w.op('load i32, ptr %beyond')}, 0")])

@@ -189,7 +189,7 @@ class OpenDevice(ABC):
         (``kit.plans``): a list from ``compile_ir``, and a replay of launches on devices whose executables it wraps.
 
         Args:
-            plan: The call as data; entries and products are for host-resident devices only.
+            plan: The call as data; entries, products and joins are for host-resident devices only.
             next_path: Serves the calls that do not fit the plan; the compiled function hands them on, with the same
                 arguments.
 

@@ -1,8 +1,8 @@
 """Plans: calls of operators as data, for devices that compile a whole call to one function (``compile_plan``).
 
 An ``EntryPlan`` is a program with symbolic sizes and serves small dense operands of any shape; a ``ProductPlan`` is a
-product by the vendor's library; a ``ReplayPlan`` holds a function whose launches the device records for operands of
-known layouts; a ``ListPlan`` is a program over lists of arrays.
+product by the vendor's library; a ``JoinPlan`` copies small arrays into one; a ``ReplayPlan`` holds a function whose
+launches the device records for operands of known layouts; a ``ListPlan`` is a program over lists of arrays.
 """
 
 from __future__ import annotations
@@ -108,6 +108,25 @@ class ProductPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinPlan:
+    """Small dense arrays in wrappers, copied side by side along one dimension of a new array.
+
+    The compiled function is ``f(tensors, dim=0)``, where ``tensors`` is a list or a tuple. It serves arrays of the
+    dtype, in row-major order, whose sizes are equal except along ``dim``, as long as the result is small, and hands all
+    other calls to its next path.
+
+    Attributes:
+        dtype: Dtype of operands and result.
+        wrapper: Layout of the objects that hold operands and result.
+        new_dim: Whether ``dim`` is a new dimension of the result; the arrays then have one shape.
+    """
+
+    dtype: DType
+    wrapper: WrapperLayout
+    new_dim: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RecordedCall:
     """The outcome of one call of a ``ReplayPlan``'s function.
 
@@ -162,4 +181,4 @@ class ListPlan:
     program: Program
 
 
-Plan: TypeAlias = EntryPlan | ProductPlan | ReplayPlan | ListPlan
+Plan: TypeAlias = EntryPlan | ProductPlan | JoinPlan | ReplayPlan | ListPlan
