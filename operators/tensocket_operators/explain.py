@@ -14,7 +14,7 @@ from tensocket_core.dispatch.modes import thread_state
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.trace import Tracer
 from tensocket_core.keys import DEVICE_MASK, DTYPE_MASK, describe_key
-from tensocket_core.launch.path import LADDER, LadderOperator
+from tensocket_core.launch.path import LadderOperator
 from tensocket_plugins.contract.errors import ArgumentError
 
 from .path_reasons import REASONS
@@ -140,7 +140,7 @@ def _explained(operator: Operator, key: int, args: tuple[Any, ...], depth: int) 
     found = []
     if isinstance(operator, LadderOperator):
         call = operator.signature(below, state)
-        for path in LADDER:
+        for path in operator.paths:
             k = names.pop(path.name, -1)
             reasons = REASONS[path.name]
             reason = reasons.absent(operator, call) if k < 0 else (

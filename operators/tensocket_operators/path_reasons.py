@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tensocket_core.geometry import contiguous
 from tensocket_core.launch.entries import ENABLED
-from tensocket_core.launch.path import LadderOperator, Signature
+from tensocket_core.launch.path import FUNCTION_LADDER, LadderOperator, Signature
 from tensocket_core.launch.replay import CALLS, ELEMENTS
 
 Args = tuple[Any, ...]
@@ -32,7 +32,7 @@ def _no_entry(operator: LadderOperator, call: Signature) -> str:
         return "TENSOCKET_NATIVE=0 turns entries off"
     if not call.state.runtime.profile.host_resident:
         return "the device's memory is not the host's"
-    return _no_code(call) or _undecided(call) or "the operator has no entry for such operands"
+    return _no_code(call) or _undecided(operator, call) or "the operator has no entry for such operands"
 
 
 def _entry_refused(operator: LadderOperator, call: Signature, args: Args) -> str:
@@ -51,7 +51,7 @@ def _entry_refused(operator: LadderOperator, call: Signature, args: Args) -> str
 def _no_host_kernel(operator: LadderOperator, call: Signature) -> str:
     if not call.state.runtime.profile.host_resident:
         return "the device's memory is not the host's"
-    return _undecided(call) or "NumPy has no kernel for it that rounds as generated kernels do"
+    return _undecided(operator, call) or "NumPy has no kernel for it that rounds as generated kernels do"
 
 
 def _host_kernel_refused(operator: LadderOperator, call: Signature, args: Args) -> str:
@@ -72,7 +72,7 @@ def _replay_refused(operator: LadderOperator, call: Signature, args: Args) -> st
 
 
 def _no_plan(operator: LadderOperator, call: Signature) -> str:
-    return _no_code(call) or _undecided(call) or "the operator plans its launches in compose"
+    return _no_code(call) or _undecided(operator, call) or "the operator plans its launches in compose"
 
 
 def _plan_refused(operator: LadderOperator, call: Signature, args: Args) -> str:
@@ -83,8 +83,8 @@ def _no_code(call: Signature) -> str:
     return "" if call.state.runtime.target is not None else "the device has no code generator"
 
 
-def _undecided(call: Signature) -> str:
-    return "" if call.dtype is not None else "dtypes and numbers of each call decide what is computed in"
+def _undecided(operator: LadderOperator, call: Signature) -> str:
+    return "" if call.dtype is not None or operator.paths is FUNCTION_LADDER else "dtypes and numbers of each call decide what is computed in"
 
 
 def _size(args: Args) -> int:
