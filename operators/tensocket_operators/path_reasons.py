@@ -84,7 +84,8 @@ def _no_code(call: Signature) -> str:
 
 
 def _undecided(operator: LadderOperator, call: Signature) -> str:
-    return "" if call.dtype is not None or operator.paths is FUNCTION_LADDER else "dtypes and numbers of each call decide what is computed in"
+    settled = call.dtype is not None or operator.paths is FUNCTION_LADDER
+    return "" if settled else "dtypes and numbers of each call decide what is computed in"
 
 
 def _size(args: Args) -> int:
