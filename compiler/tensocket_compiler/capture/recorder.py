@@ -8,6 +8,10 @@ from typing import Any, Final
 
 from tensocket_core.dispatch.protocol import TorchDispatchMode
 from tensocket_core.keys import WRAPPER
+from tensocket_operators.kinds.inplace import InPlace
+from tensocket_operators.kinds.pointwise import Pointwise
+from tensocket_operators.kinds.reduction import Reduction
+from tensocket_plugins.contract.dtypes import DType
 
 from ..memory.regions import Memory, Region, regions_of
 from .numbers import SymFloat
@@ -35,6 +39,7 @@ class Operation:
         results: Regions of the results; for an operator that writes an argument, its region.
         writes: Regions that it writes.
         device: State of the device that runs it.
+        compute: Dtype that a pointwise operator or a reduction computes in.
     """
 
     number: int
@@ -44,6 +49,7 @@ class Operation:
     results: tuple[Region, ...]
     writes: tuple[Region, ...]
     device: Any
+    compute: DType | None = None
 
     @property
     def name(self) -> str:
@@ -114,7 +120,8 @@ class Recorder(TorchDispatchMode):
         device = made[0]._device_state if made else next(
             x for x in _flat(args) if hasattr(x, "_key"))._device_state
         self.recording.operations.append(Operation(
-            len(self.recording.operations), func, tuple(given), named, results, writes, device))
+            len(self.recording.operations), func, tuple(given), named, results, writes, device,
+            _computed_dtype(func, args, kwargs)))
         return result
 
     def _made(self, func: Any, tensor: Any, args: tuple[Any, ...]) -> Region:
@@ -136,6 +143,16 @@ class Recorder(TorchDispatchMode):
         if type(value) in (list, tuple):
             return type(value)([self._symbolic(x) for x in value])
         return value
+
+
+def _computed_dtype(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DType | None:
+    """Return the dtype that a pointwise operator or a reduction computes in."""
+    record = operator.origin if isinstance(operator, InPlace) else operator
+    if isinstance(record, Pointwise):
+        return record.compute_dtype(args[record.condition: record.count])
+    if isinstance(record, Reduction):
+        return record.compute_dtype(args[0].dtype, kwargs.get("dtype"))
+    return None
 
 
 def _plain(value: Any) -> Any:

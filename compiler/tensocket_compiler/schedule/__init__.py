@@ -1,0 +1,1 @@
+"""Scheduling: operations in order become groups, and each group one kernel or one call."""
