@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +27,6 @@ Closure = Callable[..., Any]
 _BOOL: Final = dtype_bit(bool_)
 #: Elements up to which devices index with 32 bits.
 _MOST: Final = 1 << 30
-_HOST_DENSE: Final = attrgetter("flags.c_contiguous")
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,6 @@ def _of_one_or_two(planner: PointwisePlanner, key: int, number: bool, next_path:
     flat: Plan | None = None
     plans: BoundedCache[Any, Plan | None] = BoundedCache(PLANS)
     empty, on_host, held = state.runtime.empty, state.runtime.profile.host_resident, planner.held
-    dense = _HOST_DENSE if on_host else contiguous
 
     def planned_pointwise(a: Any, *rest: Any) -> Any:
         nonlocal flat
@@ -157,22 +154,25 @@ def _of_one_or_two(planner: PointwisePlanner, key: int, number: bool, next_path:
         fits = least < size < _MOST
         if x.dtype is not held or y.dtype is not held or not (fits or two):
             return next_path(a, *rest)
-        arrays = (x, y) if two else (x,)
-        numbers = (convert(rest[0]),) if number else ()
-        if not (fits and dense(x) and (y is x or (y.shape == shape and dense(y)))):
+        scalars = (size, convert(rest[0])) if number else (size,)
+        if not (fits and (y is x or y.shape == shape) and (
+                x.flags.c_contiguous and (y is x or y.flags.c_contiguous) if on_host
+                else contiguous(x) and (y is x or contiguous(y)))):
+            arrays = (x, y) if two else (x,)
             layouts = (shape, x.strides, y.shape, y.strides) if two else (shape, x.strides)
             plan = plans.get(layouts, plans)
             if plan is plans:
                 plan = plans[layouts] = planner.plan(arrays, key, None, (x, 0) if number else ())
-            return next_path(a, *rest) if plan is None else plan.run(state, arrays, numbers)  # type: ignore[union-attr]
+            return next_path(a, *rest) if plan is None else plan.run(state, arrays, scalars[1:])  # type: ignore[union-attr]
         found = flat
         if found is None:
-            found = flat = planner.plan(arrays, key, None, (x, 0) if number else ())
+            found = flat = planner.plan((x, y) if two else (x,), key, None, (x, 0) if number else ())
         stream = state.stream
         out = empty(shape, result, stream)
+        buffers = (out, x, y) if two else (out, x)
         if not on_host:
-            note_use((*arrays, out), stream)
-        found.kernel((out, *arrays), (size, *numbers), stream)  # type: ignore[union-attr]  # not None: size > least
+            note_use(buffers, stream)
+        found.kernel(buffers, scalars, stream)  # type: ignore[union-attr]  # not None: size > least
         return wrap(out, key)
 
     return planned_pointwise
