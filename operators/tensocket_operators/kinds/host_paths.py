@@ -30,7 +30,7 @@ _BOOL: Final = dtype_bit(dtypes.bool_)
 
 
 def unary(kernel: Kernel, key: int, zero_dim: bool, next_path: Closure) -> Closure:
-    """Return a closure over ``kernel(x)``; for 0-d tensors it wraps the NumPy scalars that ufuncs return."""
+    """Return a closure over ``kernel(x)``; ufuncs return NumPy scalars for 0-d arrays, which it wraps."""
     run, limit = quiet(kernel.run, 1), size_limit(kernel)
 
     def host_unary(a: Any) -> Any:
@@ -42,23 +42,13 @@ def unary(kernel: Kernel, key: int, zero_dim: bool, next_path: Closure) -> Closu
         except REFUSED:
             return next_path(a)
         t = _new(Tensor)
-        t._array = r
+        t._array = r if type(r) is _Array else np.asarray(r)
         t._key = key
         t._grad = t._grad_fn = t._version_counter = t._base = None
         return t
 
-    def host_unary_0d(a: Any) -> Any:
-        try:
-            r = np.asarray(run(a._array))
-        except REFUSED:
-            return next_path(a)
-        t = _new(Tensor)
-        t._array = r
-        t._key = key | DIM0
-        t._grad = t._grad_fn = t._version_counter = t._base = None
-        return t
-
-    return host_unary_0d if zero_dim else host_unary
+    key = key | DIM0 if zero_dim else key
+    return host_unary
 
 
 def _grows(x: tuple[int, ...], y: tuple[int, ...], limit: float) -> bool:
@@ -86,31 +76,12 @@ def binary(kernel: Kernel, key: int, zero_dim: bool, next_path: Closure) -> Clos
         if n > 1 < m and (n != m or r.size != n) and not (x.flags.c_contiguous and y.flags.c_contiguous):
             return next_path(a, b)  # for broadcast operands, NumPy ranks strides differently
         t = _new(Tensor)
-        t._array = r
-        t._key = key
+        t._array = r = r if type(r) is _Array else np.asarray(r)
+        t._key = key | DIM0 if zero_dim and not r.shape else key
         t._grad = t._grad_fn = t._version_counter = t._base = None
         return t
 
-    def host_binary_0d(a: Any, b: Any) -> Any:
-        x, y = a._array, b._array
-        n, m = x.size, y.size
-        if n > limit or m > limit or (n * m > limit and x.shape != y.shape and _grows(x.shape, y.shape, limit)):
-            return next_path(a, b)
-        try:
-            r = np.asarray(run(x, y))
-        except REFUSED:
-            return next_path(a, b)
-        if x.ndim > 1 and not x.flags.c_contiguous and r.flags.c_contiguous:
-            return next_path(a, b)  # if memory orders differ, NumPy's result is row-major, PyTorch's like the first
-        if n > 1 < m and (n != m or r.size != n) and not (x.flags.c_contiguous and y.flags.c_contiguous):
-            return next_path(a, b)  # for broadcast operands, NumPy ranks strides differently
-        t = _new(Tensor)
-        t._array = r
-        t._key = key if r.shape else key | DIM0
-        t._grad = t._grad_fn = t._version_counter = t._base = None
-        return t
-
-    return host_binary_0d if zero_dim else host_binary
+    return host_binary
 
 
 def number(kernel: Kernel, key: int, dtype: DType, convert: Convert, zero_dim: bool, next_path: Closure) -> Closure:
@@ -210,29 +181,24 @@ def inplace(kernel: Kernel, dtype: DType, convert: Convert, with_number: bool, u
 _ALL: Final = tuple(tuple(range(rank)) for rank in range(65))
 
 
+def _function_of(entry: ArrayEntry | None) -> list[Closure]:
+    """Return a list of an entry's current function, without warnings; the list is empty without an entry."""
+    current: list[Closure] = []
+    if entry is not None:
+        entry.follow(lambda run: current.__setitem__(slice(None), [quiet(run, 1)]))
+    return current
+
+
 def reduction(kernel: Kernel, everything: Kernel | None, last: ArrayEntry | None, key: int, positional: bool,
               next_path: Closure) -> Closure:
     """Return a closure over ``kernel(x, axes, keepdim)``, for all dimensions or one.
 
-    Args:
-        kernel: The kernel.
-        everything: A cheaper ``kernel(x)`` over all dimensions, or None.
-        last: A cheaper ``kernel(x)`` over the last dimension, or None.
-        key: The result's key.
-        positional: Whether the operator has no ``dtype`` argument.
-        next_path: Serves all other calls.
+    ``everything(x)`` and ``last(x)`` are cheaper, over all dimensions and over the last one; ``positional``: the
+    operator has no ``dtype`` argument.
     """
     run, limit = quiet(kernel.run, 3), size_limit(kernel)
     total = None if everything is None else quiet(everything.run, 1)
-    along: Closure | None = None
-    most = limit if last is None else max(limit, size_limit(last))
-
-    def use(better: Closure) -> None:
-        nonlocal along
-        along = quiet(better, 1)
-
-    if last is not None:
-        last.follow(use)
+    along, most = _function_of(last), limit if last is None else max(limit, size_limit(last))
 
     def host_reduction(a: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
         x = a._array
@@ -244,13 +210,13 @@ def reduction(kernel: Kernel, everything: Kernel | None, last: ArrayEntry | None
             if size > limit:
                 if type(dim) is not int or keepdim or (dim != -1 and dim + 1 != rank):
                     return next_path(a, dim, keepdim)
-                r = along(x)  # type: ignore[misc]  # not None: only its limit can be the higher one
+                r = along[0](x)  # it exists, as only its limit can be the higher one
             elif dim is None:
                 r = total(x) if total is not None and not keepdim else run(x, _ALL[rank], keepdim)
             elif type(dim) is not int or not -rank <= dim < rank:
                 return next_path(a, dim, keepdim)
-            elif along is not None and not keepdim and (dim == -1 or dim + 1 == rank):
-                r = along(x)
+            elif along and not keepdim and (dim == -1 or dim + 1 == rank):
+                r = along[0](x)
             else:
                 r = run(x, (dim % rank,), keepdim)
         except REFUSED:
@@ -266,15 +232,8 @@ def reduction(kernel: Kernel, everything: Kernel | None, last: ArrayEntry | None
 
 def row(kernel: Kernel, last: ArrayEntry, key: int, next_path: Closure) -> Closure:
     """Return a closure over ``kernel(x, axis)`` for ``name(input, dim, *, dtype)``; ``last(x)`` serves the last dim."""
-    run = quiet(kernel.run, 2)
-    along: Closure = last.run
+    run, along = quiet(kernel.run, 2), _function_of(last)
     limit, along_limit = size_limit(kernel), size_limit(last)
-
-    def use(better: Closure) -> None:
-        nonlocal along
-        along = quiet(better, 1)
-
-    last.follow(use)
 
     def host_row(a: Any, dim: int, dtype: Any = None) -> Any:
         x = a._array
@@ -285,7 +244,7 @@ def row(kernel: Kernel, last: ArrayEntry, key: int, next_path: Closure) -> Closu
         if not 0 < x.size <= (along_limit if is_last else limit) or not x.flags.c_contiguous:
             return next_path(a, dim, dtype=dtype)  # results are contiguous; NumPy keeps the operand's order
         try:
-            r = along(x) if is_last else run(x, dim)
+            r = along[0](x) if is_last else run(x, dim)
         except REFUSED:
             return next_path(a, dim)
         t = _new(Tensor)

@@ -58,9 +58,7 @@ class PointwisePlanner:
     def closure(self, key: int, number: bool, next_path: Closure) -> Closure:
         """Return the closure over plans; ``key`` is the result's; with ``number``, the second operand is a number."""
         if self.count <= 2 and not self.condition and len(self.converts) == self.count:
-            if self.count == 1 or number:
-                return _of_one(self, key, number, next_path)
-            return _of_two(self, key, next_path)
+            return _of_one_or_two(self, key, number, next_path)
         roles: list[Role] = [Operand(x) if k < self.count else real_number(x) for k, x in enumerate(self.converts)]
         return planned(self.state, roles, lambda args, arrays: self._of_call(args, arrays, key), next_path)
 
@@ -137,74 +135,47 @@ class PointwisePlanner:
         return planned_in_place
 
 
-def _of_one(planner: PointwisePlanner, key: int, number: bool, next_path: Closure) -> Closure:
-    """Return the closure for a tensor, or a tensor and a number.
+def _of_one_or_two(planner: PointwisePlanner, key: int, number: bool, next_path: Closure) -> Closure:
+    """Return the closure for a tensor, a tensor and a number, or two tensors.
 
     One kernel serves contiguous arrays of all shapes; other layouts have a plan each.
     """
     state, result, convert, least = planner.state, planner.result, planner.converts[-1], planner.least
+    two = planner.count == 2 and not number
     flat: Plan | None = None
     plans: BoundedCache[Any, Plan | None] = BoundedCache(PLANS)
     empty, on_host, held = state.runtime.empty, state.runtime.profile.host_resident, planner.held
 
-    def planned_one(a: Any, *rest: Any) -> Any:
+    def planned_pointwise(a: Any, *rest: Any) -> Any:
         nonlocal flat
         x = a._array
-        size = x.size
-        if not least < size < _MOST or x.dtype is not held:
-            return next_path(a, *rest)
-        numbers = (convert(rest[0]),) if number else ()
-        if not (x.flags.c_contiguous if type(x) is np.ndarray else contiguous(x)):
-            layout = x.shape, x.strides
-            plan = plans.get(layout, plans)
-            if plan is plans:
-                plan = plans[layout] = planner.plan((x,), key, None, (x, 0) if number else ())
-            return next_path(a, *rest) if plan is None else plan.run(state, (x,), numbers)  # type: ignore[union-attr]
-        found = flat
-        if found is None:
-            found = flat = planner.plan((x,), key, None, (x, 0) if number else ())
-        stream = state.stream
-        out = empty(x.shape, result, stream)
-        if not on_host:
-            note_use((x, out), stream)
-        found.kernel((out, x), (size, *numbers), stream)  # type: ignore[union-attr]  # not None: size > least
-        return wrap(out, key)
-
-    return planned_one
-
-
-def _of_two(planner: PointwisePlanner, key: int, next_path: Closure) -> Closure:
-    """Return the closure for two tensors, with one kernel and plans as in ``_of_one``."""
-    state, result, least = planner.state, planner.result, planner.least
-    flat: Plan | None = None
-    plans: BoundedCache[Any, Plan | None] = BoundedCache(PLANS)
-    empty, on_host, held = state.runtime.empty, state.runtime.profile.host_resident, planner.held
-
-    def planned_two(a: Any, b: Any) -> Any:
-        nonlocal flat
-        x, y = a._array, b._array
+        y = rest[0]._array if two else x
         size, shape = x.size, x.shape
-        if x.dtype is not held or y.dtype is not held:
-            return next_path(a, b)
-        if not (least < size < _MOST and y.shape == shape and (
-                x.flags.c_contiguous and y.flags.c_contiguous if type(x) is np.ndarray
-                else contiguous(x) and contiguous(y))):
-            layouts = shape, x.strides, y.shape, y.strides
+        fits = least < size < _MOST
+        if x.dtype is not held or y.dtype is not held or not (fits or two):
+            return next_path(a, *rest)
+        scalars = (size, convert(rest[0])) if number else (size,)
+        if not (fits and (y is x or y.shape == shape) and (
+                x.flags.c_contiguous and (y is x or y.flags.c_contiguous) if on_host
+                else contiguous(x) and (y is x or contiguous(y)))):
+            arrays = (x, y) if two else (x,)
+            layouts = (shape, x.strides, y.shape, y.strides) if two else (shape, x.strides)
             plan = plans.get(layouts, plans)
             if plan is plans:
-                plan = plans[layouts] = planner.plan((x, y), key)
-            return next_path(a, b) if plan is None else plan.run(state, (x, y))  # type: ignore[union-attr]
+                plan = plans[layouts] = planner.plan(arrays, key, None, (x, 0) if number else ())
+            return next_path(a, *rest) if plan is None else plan.run(state, arrays, scalars[1:])  # type: ignore[union-attr]
         found = flat
         if found is None:
-            found = flat = planner.plan((x, y), key)
+            found = flat = planner.plan((x, y) if two else (x,), key, None, (x, 0) if number else ())
         stream = state.stream
         out = empty(shape, result, stream)
+        buffers = (out, x, y) if two else (out, x)
         if not on_host:
-            note_use((x, y, out), stream)
-        found.kernel((out, x, y), (size,), stream)  # type: ignore[union-attr]  # not None: size > least
+            note_use(buffers, stream)
+        found.kernel(buffers, scalars, stream)  # type: ignore[union-attr]  # not None: size > least
         return wrap(out, key)
 
-    return planned_two
+    return planned_pointwise
 
 
 def is_same_or_disjoint(x: Any, y: Any) -> bool:

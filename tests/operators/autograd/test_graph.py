@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import traceback
 import weakref
 from typing import Any
 
@@ -66,6 +67,13 @@ def test_leaves_show_as_nodes_that_accumulate() -> None:
     reference = weakref.ref(node)
     del node
     assert reference() is None
+
+
+def test_tracebacks_show_the_lines_of_recorders() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        leaf([1.0, 2.0]) * torch.ones(3, dtype=torch.float64)
+    lines = [entry.line for entry in traceback.extract_tb(caught.tb) if "recorders.py" in entry.filename]
+    assert lines == ["result = below(a, b)"]
 
 
 def test_saved_values_by_name() -> None:
