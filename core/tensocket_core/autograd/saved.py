@@ -118,7 +118,7 @@ def pack_values(saved: tuple[Any, ...], versions: tuple[int, ...]) -> tuple[tupl
 
 
 def complete(node: Any) -> None:
-    """Complete a new node while ``recording.SPECIAL`` holds an entry."""
+    """Complete a new node while ``recording.RECORDING_SLOW_PATHS`` holds an entry."""
     if node.saved:
         node.saved, node.versions = pack_values(node.saved, node.versions)
     streams = thread_streams()

@@ -15,7 +15,7 @@ from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.backend import Executable
 
 from .pointwise import Pointwise
-from .pointwise_planner import PointwisePlanner
+from .pointwise_planner import MOST, PointwisePlanner
 
 #: Elements from which a second pass over them costs more than the test whether it is needed.
 _LARGE: Final = 4096
@@ -35,7 +35,7 @@ def written(operator: Operator, out: Any, *operands: Any) -> bool:
     Returns:
         Whether the result was computed.
     """
-    if type(out) is not Tensor or ACTIVE or out._key & _PARTS or out._array.size < _LARGE:
+    if type(out) is not Tensor or ACTIVE or out._key & _PARTS or not _LARGE <= out._array.size < MOST:
         return False
     target, state = out._array, out._device_state
     arrays: list[Any] = []

@@ -26,7 +26,7 @@ from tensocket_plugins.kit.bounded import BoundedCache
 Closure = Callable[..., Any]
 _BOOL: Final = dtype_bit(bool_)
 #: Elements up to which devices index with 32 bits.
-_MOST: Final = 1 << 30
+MOST: Final = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _of_one_or_two(planner: PointwisePlanner, key: int, number: bool, next_path:
         x = a._array
         y = rest[0]._array if two else x
         size, shape = x.size, x.shape
-        fits = least < size < _MOST
+        fits = least < size < MOST
         if x.dtype is not held or y.dtype is not held or not (fits or two):
             return next_path(a, *rest)
         scalars = (size, convert(rest[0])) if number else (size,)
