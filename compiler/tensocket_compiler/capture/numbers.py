@@ -1,74 +1,138 @@
-"""Symbolic numbers: floats that know how they follow from elements of tensors."""
+"""Symbolic numbers: numbers of the observed run that know how they follow from elements of tensors.
+
+Only code of the library that can work with them gets them, such as the step counts of optimizers. Arithmetic extends
+the expression, and comparisons are noted as relations, which later runs must find again. Everything else that would
+turn one into a plain number is noted as a reason why the run is no graph.
+"""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Final
+
+from tensocket_core import keys
 
 from ..memory.regions import Region
 
+#: Functions of expressions by name.
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv, "pow": operator.pow,
+    "neg": operator.neg}
+_COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
 
-class SymFloat(float):
-    """A float of the observed run, with the expression that computes it in later runs.
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A comparison of the observed run.
 
     Attributes:
-        expression: A region (the element of a tensor without dimensions), a number, or a tuple of a function's name and
-            its arguments.
-        equal: Numbers that the run compared with this one and found equal; later runs must find the same.
+        name: The comparison.
+        left: An expression.
+        right: An expression.
+        held: Its outcome.
     """
 
-    __slots__ = ("equal", "expression")
-    expression: Any
-    equal: list[Any]
+    name: str
+    left: Any
+    right: Any
+    held: bool
 
-    def __new__(cls, value: float, expression: Any, equal: list[Any]) -> SymFloat:
-        """Make the number; ``equal`` is the list of comparisons that all numbers of a run share."""
-        made = super().__new__(cls, value)
-        made.expression = expression
-        made.equal = equal
-        return made
+    def holds(self, read: Callable[[Region], float]) -> bool:
+        """Whether the comparison has the same outcome for other elements."""
+        return _COMPARISONS[self.name](evaluate(self.left, read), evaluate(self.right, read)) is self.held
 
-    def __eq__(self, other: object) -> bool:
-        found = float(self) == other
-        self.equal.append((self, other, found))
-        return found
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+@dataclass(slots=True)
+class NumberNotes:
+    """The notes that all symbolic numbers of a run share."""
+
+    relations: list[Relation] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+
+class SymFloat:
+    """A number of the observed run.
+
+    Attributes:
+        value: Its value.
+        expression: A region (the element of a tensor without dimensions), a number, or a tuple of a function's name and
+            its arguments.
+        notes: The run's notes.
+    """
+
+    __slots__ = ("expression", "notes", "value")
+
+    def __init__(self, value: float, expression: Any, notes: NumberNotes) -> None:
+        self.value = value
+        self.expression = expression
+        self.notes = notes
+
+    def __float__(self) -> float:
+        self.notes.reasons.append("a step count became a plain number")
+        return self.value
+
+    def __bool__(self) -> bool:
+        return self != 0
 
     def __hash__(self) -> int:
-        return hash(float(self))
+        return hash(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return _compare("eq", self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return _compare("ne", self, other)
 
     def __neg__(self) -> SymFloat:
-        return SymFloat(-float(self), ("neg", self.expression), self.equal)
+        return SymFloat(-self.value, ("neg", self.expression), self.notes)
+
+    def __repr__(self) -> str:
+        return f"SymFloat({self.value})"
+
+
+def _compare(name: str, one: SymFloat, other: Any) -> bool:
+    if not isinstance(other, (int, float, SymFloat)):
+        return name == "ne"
+    held = _COMPARISONS[name](one.value, plain(other))
+    if one is not other:
+        one.notes.relations.append(Relation(name, one.expression, _expression(other), held))
+    return held
+
+
+def plain(value: Any) -> Any:
+    """Return the value of a symbolic number; other values unchanged."""
+    return value.value if type(value) is SymFloat else value
 
 
 def _expression(value: Any) -> Any:
-    return value.expression if isinstance(value, SymFloat) else float(value)
+    return value.expression if type(value) is SymFloat else float(value)
 
 
 def _define(name: str, function: Callable[[Any, Any], Any]) -> None:
     def forward(self: SymFloat, other: Any) -> Any:
-        if not isinstance(other, (int, float)):
+        if not isinstance(other, (int, float, SymFloat)):
             return NotImplemented
-        return SymFloat(function(float(self), float(other)), (name, self.expression, _expression(other)), self.equal)
+        return SymFloat(function(self.value, plain(other)), (name, self.expression, _expression(other)), self.notes)
 
     def backward(self: SymFloat, other: Any) -> Any:
         if not isinstance(other, (int, float)):
             return NotImplemented
-        return SymFloat(function(float(other), float(self)), (name, _expression(other), self.expression), self.equal)
+        return SymFloat(function(other, self.value), (name, float(other), self.expression), self.notes)
 
     setattr(SymFloat, f"__{name}__", forward)
     setattr(SymFloat, f"__r{name}__", backward)
 
 
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv, "pow": operator.pow,
-    "neg": operator.neg}
 for _name, _function in FUNCTIONS.items():
     if _name != "neg":
         _define(_name, _function)
+for _name in ("lt", "le", "gt", "ge"):
+    setattr(SymFloat, f"__{_name}__", lambda self, other, _name=_name: _compare(_name, self, other))
+for _table in (keys.SCALAR, keys.SCALAR_LEFT):
+    _table[SymFloat] = _table[float]
 
 
 def evaluate(expression: Any, read: Callable[[Region], float]) -> float:
@@ -79,3 +143,10 @@ def evaluate(expression: Any, read: Callable[[Region], float]) -> float:
         name, *arguments = expression
         return float(FUNCTIONS[name](*[evaluate(x, read) for x in arguments]))
     return float(expression)
+
+
+def regions_in(expression: Any) -> list[Region]:
+    """Return the regions that an expression reads."""
+    if isinstance(expression, Region):
+        return [expression]
+    return [x for part in expression[1:] for x in regions_in(part)] if isinstance(expression, tuple) else []

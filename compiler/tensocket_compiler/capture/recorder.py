@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.protocol import TorchDispatchMode
 from tensocket_core.keys import WRAPPER
 from tensocket_operators.kinds.inplace import InPlace
@@ -14,7 +15,7 @@ from tensocket_operators.kinds.reduction import Reduction
 from tensocket_plugins.contract.dtypes import DType
 
 from ..memory.regions import Memory, Region, regions_of
-from .numbers import SymFloat
+from .numbers import NumberNotes, SymFloat, regions_in
 
 #: Factories whose result is one number everywhere: the number, by name.
 _FILLS: Final = {"new_ones": 1, "new_zeros": 0, "ones": 1, "zeros": 0, "ones_like": 1, "zeros_like": 0}
@@ -61,6 +62,12 @@ class Operation:
         """Regions among the arguments, in order."""
         return regions_of([*self.args, *self.keywords.values()])
 
+    @property
+    def number_reads(self) -> list[Region]:
+        """Elements from which symbolic numbers among the arguments follow."""
+        return [x for value in _flat([*self.args, *self.keywords.values()]) if type(value) is SymFloat
+                for x in regions_in(value.expression)]
+
     def __repr__(self) -> str:
         given = ", ".join([*map(repr, self.args), *[f"{name}={value!r}" for name, value in self.keywords.items()]])
         return f"{', '.join(map(repr, self.results))} = {self.name}({given})"
@@ -73,11 +80,12 @@ class Recording:
     Attributes:
         operations: In order.
         memory: The buffers.
-        numbers: Symbolic numbers whose value the run assumed to be equal to others (see ``SymFloat``).
+        notes: What the run did with symbolic numbers.
     """
 
     operations: list[Operation] = field(default_factory=list)
     memory: Memory = field(default_factory=Memory)
+    notes: NumberNotes = field(default_factory=NumberNotes)
 
 
 class Recorder(TorchDispatchMode):
@@ -87,11 +95,17 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.recording = Recording()
         self._alive: list[Any] = []
+        #: Calls of the factories that made constants, by buffer; recorded when something writes to one.
+        self._factories: dict[int, Operation] = {}
 
     def region(self, tensor: Any) -> Region:
         """Return the region of a tensor."""
         self._alive.append(tensor._array)
         return self.recording.memory.region(tensor._array)
+
+    def number(self, tensor: Any) -> SymFloat:
+        """Return the element of a tensor without dimensions as a symbolic number."""
+        return SymFloat(tensor.item(), self.region(tensor), self.recording.notes)
 
     def __torch_dispatch__(self, func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (),
                            kwargs: dict[str, Any] | None = None) -> Any:
@@ -115,14 +129,29 @@ class Recorder(TorchDispatchMode):
             if len(fresh) != len(made):
                 raise CannotRecord(f"{func.name} returned a view beside a new tensor")
             results = writes = tuple([self._made(func, x, args) for x in made])
-        if not mutated and all(region.buffer.kind == "constant" for region in results):
-            return result
         device = made[0]._device_state if made else next(
             x for x in _flat(args) if hasattr(x, "_key"))._device_state
-        self.recording.operations.append(Operation(
-            len(self.recording.operations), func, tuple(given), named, results, writes, device,
-            _computed_dtype(func, args, kwargs)))
+        operation = Operation(len(self.recording.operations), func, tuple(given), named, results, writes, device,
+                              _computed_dtype(func, _plain(args), kwargs))
+        if not mutated and all(region.buffer.kind == "constant" for region in results):
+            self._factories.update({region.buffer.number: operation for region in results})
+            return result
+        for region in writes:
+            self._make_writable(region)
+        operation.number = len(self.recording.operations)
+        self.recording.operations.append(operation)
         return result
+
+    def _make_writable(self, region: Region) -> None:
+        """Record the factory of a constant that is about to be written: each call needs a new one."""
+        factory = self._factories.pop(region.buffer.number, None)
+        if factory is not None:
+            if region.buffer.fill is None and any(
+                    x.buffer is region.buffer for one in self.recording.operations for x in one.reads):
+                raise CannotRecord(f"the result of {factory.name} is written after it was read")
+            region.buffer.kind = "temporary"
+            factory.number = len(self.recording.operations)
+            self.recording.operations.append(factory)
 
     def _made(self, func: Any, tensor: Any, args: tuple[Any, ...]) -> Region:
         self._alive.append(tensor._array)
@@ -145,7 +174,7 @@ class Recorder(TorchDispatchMode):
         return value
 
 
-def _computed_dtype(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DType | None:
+def _computed_dtype(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DType | None:
     """Return the dtype that a pointwise operator or a reduction computes in."""
     record = operator.origin if isinstance(operator, InPlace) else operator
     if isinstance(record, Pointwise):
@@ -157,8 +186,8 @@ def _computed_dtype(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 def _plain(value: Any) -> Any:
     """Return arguments with numbers in place of symbolic ones."""
-    if isinstance(value, SymFloat):
-        return float(value)
+    if type(value) is SymFloat:
+        return value.value
     if isinstance(value, dict):
         return {name: _plain(x) for name, x in value.items()}
     if type(value) in (list, tuple):

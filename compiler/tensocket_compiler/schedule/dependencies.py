@@ -15,7 +15,7 @@ class Source:
 
     Attributes:
         operation: The writer.
-        region: What it wrote.
+        region: The region that it wrote.
     """
 
     operation: Operation
@@ -48,11 +48,13 @@ def find_dependencies(operations: Sequence[Operation]) -> list[Dependencies]:
             last = [(x, y) for x, y in writers.get(region.buffer.number, ()) if y.overlaps(region)]
             one.sources.append(Source(*last[-1]) if last and last[-1][1].covers(region) else None)
             one.reads += [x for x, _ in last]
+        for region in operation.number_reads:
+            one.reads += [x for x, y in writers.get(region.buffer.number, ()) if y.overlaps(region)]
         for region in operation.writes:
             number = region.buffer.number
             one.overwrites += [(x, y) for x, y in [*writers.get(number, ()), *readers.get(number, ())]
                                if y.overlaps(region)]
-        for region in operation.reads:
+        for region in (*operation.reads, *operation.number_reads):
             readers.setdefault(region.buffer.number, []).append((operation, region))
         for region in operation.writes:
             known = writers.setdefault(region.buffer.number, [])

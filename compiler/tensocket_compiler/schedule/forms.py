@@ -60,8 +60,9 @@ def form_of(operation: Operation) -> Form | None:
         alone = rank and operation.args[-1] in (-1, rank - 1) and len(operation.args) == record.count + 1
         return _rows(operation, "softmax", "both") if alone else None
     if isinstance(record, RowOperator):
-        only = set(record.results)
-        return _rows(operation, "row", "row" if only == {"row"} else "both") if tuple(operation.args[-1]) == (-1,) else None
+        if tuple(operation.args[-1]) != (-1,):
+            return None
+        return _rows(operation, "row", "row" if set(record.results) == {"row"} else "both")
     if operation.name == "gather_valid":
         return _gather(operation)
     return _scatter(operation) if operation.name == "scatter_valid" else None
@@ -86,8 +87,8 @@ def _shape(operation: Operation) -> Shape:
 
 def _copy(operation: Operation) -> Form | None:
     source = operation.args[1] if operation.name == "copy_" else operation.args[0]
-    if not isinstance(source, Region) or operation.name == "convert" and operation.args[1] not in (
-            None, operation.device):
+    if not isinstance(source, Region) or (operation.name == "convert" and operation.args[1] not in (
+            None, operation.device)):
         return None
     return Form("copy", operation.results[0].shape)
 

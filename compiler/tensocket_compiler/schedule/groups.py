@@ -144,7 +144,7 @@ class _Planner:
     def _is_local(self, group: Group, operation: Operation, form: Form, outer: Shape, last: int | None) -> bool:
         """Whether each dependency inside the group is on the same element of the same iteration."""
         depends = self._dependencies[operation]
-        inside = {x for x in group.operations}
+        inside = set(group.operations)
         for region, source in zip(operation.reads, depends.sources, strict=True):
             if source is None or source.operation not in inside:
                 continue

@@ -335,6 +335,10 @@ class Pointwise(LadderOperator):
         """Return the result dtype for the dtype that the operands promote to."""
         return self._dtypes(promoted)[1]
 
+    def compute_dtype(self, operands: Sequence[Any]) -> DType:
+        """Return the dtype that a call with these operands, tensors or numbers, computes in."""
+        return self._dtypes(result_type(operands))[0]
+
     def _dtypes(self, promoted: DType) -> tuple[DType, DType]:
         """Return compute and result dtype for the dtype that the operands promote to."""
         compute = promoted

@@ -138,7 +138,7 @@ class Reduction(LadderOperator):
 
     def _entry_plan(self, state: DeviceState, dtype: DType, trailing: tuple[Any, ...]) -> EntryPlan:
         """Return the plan for a dense operand: over all dimensions if arguments follow, else over the last one."""
-        accumulator = self._accumulator(state, dtype)
+        accumulator = self.accumulator(state, dtype)
         ranks = (0, 1) if trailing else (1, 1)
         nest = reduction_nest(self.name, self.fold, ExprMath, dtype, accumulator, [dtype], ranks, (False, True),
                               dtypes.int64)
@@ -221,6 +221,10 @@ class Reduction(LadderOperator):
             host_kernel.limit is None or array.size <= host_kernel.limit)
         return not few and source.name in runtime.profile.dtypes and not self._must_decompose(state, compute)
 
+    def compute_dtype(self, dtype: DType, given: DType | None = None) -> DType:
+        """Return the dtype that elements of ``dtype`` are converted to; ``given`` is the argument ``dtype``."""
+        return self._compute_dtype(dtype) if given is None else self._given_dtype(given)
+
     def _stored_dtype(self, compute: DType) -> DType:
         return {"same": compute, "bool": dtypes.bool_, "int64": dtypes.int64}[self.result]
 
@@ -268,14 +272,15 @@ class Reduction(LadderOperator):
                 self._launch(state, array, axes, keepdim, compute, out, input.dtype, numbers)
         return out.reshape(shape)
 
-    def _accumulator(self, state: DeviceState, compute: DType) -> DType:
+    def accumulator(self, state: DeviceState, compute: DType) -> DType:
+        """Return the dtype that a device accumulates in."""
         return accumulation_dtype(state, compute) if self.wide else arithmetic_dtype(compute)
 
     def _must_decompose(self, state: DeviceState, compute: DType) -> bool:
         """Whether the device has no kernel for the reduction, or none that is accurate enough."""
         if state.runtime.target is None:
             return state.runtime.kernels.find(self.name, compute.name, direct=False) is None
-        return self.fold.relative and self._accumulator(state, compute).itemsize <= compute.itemsize
+        return self.fold.relative and self.accumulator(state, compute).itemsize <= compute.itemsize
 
     def _decomposed(self, state: DeviceState, input: Any, axes: Shape, compute: DType,
                     numbers: tuple[float, ...]) -> Any:
@@ -312,7 +317,7 @@ class Reduction(LadderOperator):
         reach = sum((n - 1) * abs(s) for n, s in zip((*outer, *inner), (*outer_steps, *inner_steps), strict=True))
         words = 2 if compute.kind == "complex" else 1
         index = index_dtype(state, (words * array.size, words * reach))
-        accumulator, stored = self._accumulator(state, compute), self._stored_dtype(compute)
+        accumulator, stored = self.accumulator(state, compute), self._stored_dtype(compute)
         ranks = (len(outer), len(inner))
         length = math.prod(inner)
         assert state.runtime.target is not None

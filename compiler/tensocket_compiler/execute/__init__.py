@@ -1,0 +1,1 @@
+"""Execution: groups as steps over planned memory."""
