@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import Any, Final
 
 from tensocket_core.dispatch.operator import Operator
@@ -13,10 +15,13 @@ from tensocket_operators.kinds.inplace import InPlace
 from tensocket_operators.kinds.pointwise import Pointwise
 from tensocket_operators.kinds.reduction import Reduction
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, unobserved
 
 from ..memory.regions import Memory, Region, regions_of
 from .numbers import NumberNotes, SymFloat, regions_in
 
+#: Packages whose frames are not those of the program.
+_RUNTIME: Final = ("tensocket_core", "tensocket_operators", "tensocket_plugins", "tensocket_compiler", "tensocket")
 #: Factories whose result is one number everywhere: the number, by name.
 _FILLS: Final = {"new_ones": 1, "new_zeros": 0, "ones": 1, "zeros": 0, "ones_like": 1, "zeros_like": 0}
 #: Factories whose result follows from their arguments alone.
@@ -73,6 +78,23 @@ class Operation:
         return f"{', '.join(map(repr, self.results))} = {self.name}({given})"
 
 
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Integers that must be at least ``low`` and less than ``high``, or ``other``.
+
+    Attributes:
+        region: The integers; nothing in the run writes them before.
+        low: The smallest number.
+        high: The first number that is too large.
+        other: A number that is allowed as well.
+    """
+
+    region: Region
+    low: int
+    high: int
+    other: int
+
+
 @dataclass(slots=True)
 class Recording:
     """The operations of a run.
@@ -81,11 +103,15 @@ class Recording:
         operations: In order.
         memory: The buffers.
         notes: What the run did with symbolic numbers.
+        ranges: Ranges of elements that the run checked.
+        reasons: Why the run is no graph; empty if it is.
     """
 
     operations: list[Operation] = field(default_factory=list)
     memory: Memory = field(default_factory=Memory)
     notes: NumberNotes = field(default_factory=NumberNotes)
+    ranges: list[Range] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
 
 
 class Recorder(TorchDispatchMode):
@@ -95,6 +121,7 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.recording = Recording()
         self._alive: list[Any] = []
+        self._written: set[int] = set()
         #: Calls of the factories that made constants, by buffer; recorded when something writes to one.
         self._factories: dict[int, Operation] = {}
 
@@ -103,9 +130,31 @@ class Recorder(TorchDispatchMode):
         self._alive.append(tensor._array)
         return self.recording.memory.region(tensor._array)
 
+    def __enter__(self) -> Any:
+        VALUE_OBSERVERS[get_ident()] = self
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        VALUE_OBSERVERS.pop(get_ident(), None)
+        super().__exit__(*error)
+
     def number(self, tensor: Any) -> SymFloat:
         """Return the element of a tensor without dimensions as a symbolic number."""
-        return SymFloat(tensor.item(), self.region(tensor), self.recording.notes)
+        with unobserved():
+            return SymFloat(float(tensor.item()), self.region(tensor), self.recording.notes)
+
+    def note_read(self, source: Any) -> None:
+        """Note that code outside of operators reads elements."""
+        self.recording.reasons.append(f"elements of a tensor are read{_caller()}")
+
+    def note_range(self, array: Any, low: int, high: int, other: int) -> None:
+        """Note that code outside of operators needs elements in a range."""
+        region = self.recording.memory.region(array)
+        self._alive.append(array)
+        if region.buffer.number in self._written:
+            self.recording.reasons.append(f"computed elements are checked{_caller()}")
+        else:
+            self.recording.ranges.append(Range(region, low, high, other))
 
     def __torch_dispatch__(self, func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (),
                            kwargs: dict[str, Any] | None = None) -> Any:
@@ -116,7 +165,8 @@ class Recorder(TorchDispatchMode):
         """
         kwargs = kwargs or {}
         given, named = self._symbolic(args), self._symbolic(kwargs)
-        result = func(*_plain(args), **_plain(kwargs))
+        with unobserved():  # a call reads again whatever it reads now
+            result = func(*_plain(args), **_plain(kwargs))
         schema = getattr(func, "schema", None)
         mutated = [] if schema is None else [x for p, x in zip(schema.parameters, given, strict=False) if p.mutated]
         made = [x for x in (result if isinstance(result, (tuple, list)) else (result,)) if hasattr(x, "_key")]
@@ -138,6 +188,7 @@ class Recorder(TorchDispatchMode):
             return result
         for region in writes:
             self._make_writable(region)
+            self._written.add(region.buffer.number)
         operation.number = len(self.recording.operations)
         self.recording.operations.append(operation)
         return result
@@ -172,6 +223,14 @@ class Recorder(TorchDispatchMode):
         if type(value) in (list, tuple):
             return type(value)([self._symbolic(x) for x in value])
         return value
+
+
+def _caller() -> str:
+    """Return the place of the innermost frame outside of the runtime, as `` at file:line``."""
+    for frame in reversed(traceback.extract_stack()):
+        if not any(f"{name}/" in frame.filename for name in _RUNTIME):
+            return f" at {frame.filename}:{frame.lineno}"
+    return ""
 
 
 def _computed_dtype(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DType | None:

@@ -28,6 +28,7 @@ from ..capture.numbers import SymFloat, evaluate
 from ..capture.recorder import Operation, Recording
 from ..memory.plan import last_uses, plan_memory
 from ..memory.regions import Array, Buffer, Region, regions_of
+from ..passes.copies import remove_copies
 from ..schedule.dependencies import find_dependencies
 from ..schedule.groups import Group, plan_groups
 from ..schedule.kernels import FusedKernel, KernelBuilder
@@ -80,10 +81,10 @@ class Runner:
     def __init__(self, recording: Recording, arguments: Sequence[Region], results: Sequence[Region]) -> None:
         self.recording = recording
         self.arguments, self.results = list(arguments), list(results)
-        operations = recording.operations
+        operations = remove_copies(recording.operations)
         dependencies = dict(zip(operations, find_dependencies(operations), strict=True))
         self.groups = [group for group in plan_groups(operations) if group.operations]
-        self.statistics = Statistics(len(operations))
+        self.statistics = Statistics(len(recording.operations))
         stored = _stored(self.groups, dependencies, self.results)
         self._homes: list[Region | None] = [None] * len(recording.memory.buffers)
         self._memory: list[Array | None] = [None] * len(recording.memory.buffers)

@@ -128,4 +128,4 @@ def _scatter(operation: Operation) -> Form | None:
     if zeros.buffer.fill != 0 or axis != rank - 1 or rank < 2 or index.shape != source.shape or (
             index.shape != (*zeros.shape[:-1], 1)):
         return None
-    return Form("scatter", zeros.shape)
+    return Form("scatter", zeros.shape, "both")

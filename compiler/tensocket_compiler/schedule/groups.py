@@ -55,19 +55,23 @@ class Group:
         return {(x.buffer.number, x.offset) for operation in self.operations
                 for x in (*operation.reads, *operation.results)}
 
-    def strides(self, region: Region) -> Shape | None:
-        """Return the strides of a region along the domain; None if it does not broadcast to the domain."""
-        return strides_along(region, self.outer, self.last)
+    def strides(self, region: Region, domain: Shape) -> Shape | None:
+        """Return the strides of an operand or result of an operation over ``domain``; see ``strides_along``."""
+        return strides_along(region, domain, self.outer, self.last)
 
 
-def strides_along(region: Region, outer: Shape, last: int | None) -> Shape | None:
-    """Return the strides of a region along a domain; 0 along sizes of 1.
+def strides_along(region: Region, over: Shape, outer: Shape, last: int | None) -> Shape | None:
+    """Return the strides of a region along a group's dimensions, 0 along sizes of 1; None if it does not broadcast.
 
-    A region with one element per row may lack the last dimension.
+    Args:
+        region: An operand or result of an operation.
+        over: The domain of the operation; it has one element per row if it lacks the group's last dimension.
+        outer: The group's outer sizes.
+        last: The group's last size.
     """
     shape, strides = region.shape, region.strides
     domain = outer if last is None else (*outer, last)
-    if last is not None and shape == outer and shape != domain[len(domain) - len(shape):]:
+    if last is not None and len(over) == len(outer) and over == outer:
         shape, strides = (*shape, 1), (*strides, 0)
     elif last is None and len(shape) == len(outer) + 1 and shape[-1] == 1:
         shape, strides = shape[:-1], strides[:-1]
@@ -83,6 +87,7 @@ class _Planner:
     def __init__(self, operations: Sequence[Operation], dependencies: Sequence[Dependencies]) -> None:
         self.groups: list[Group] = []
         self._of: dict[Operation, Group] = {}
+        self._forms: dict[Operation, Form] = {}
         self._dependencies = dict(zip(operations, dependencies, strict=True))
 
     def add(self, operation: Operation) -> None:
@@ -98,6 +103,7 @@ class _Planner:
             found = next((group for group in self.groups[least:] if self._joins(group, operation, form)), None)
             group = found or self._new(operation, form)
             self._extend(group, operation, form)
+            self._forms[operation] = form
         group.operations.append(operation)
         self._of[operation] = group
 
@@ -152,21 +158,23 @@ class _Planner:
                 if source.operation in group.rows or group.last is None:
                     return False
                 continue
-            if not _same(region, source.region, outer, last):
+            if not _same((region, form.domain), (source.region, source.region.shape), outer, last):
                 return False
         writers = {source.operation for source in depends.sources if source is not None}
         if any(x in inside and x not in writers for x in depends.reads):
             return False  # it wrote only a part
-        return all(_same(region, written, outer, last) for x, region in depends.overwrites if x in inside
+        return all(_same((region, region.shape if region in x.results else self._forms[x].domain),
+                         (written, written.shape), outer, last) for x, region in depends.overwrites if x in inside
                    for written in operation.writes if region.overlaps(written))
 
 
-def _same(one: Region, other: Region, outer: Shape, last: int | None) -> bool:
-    """Whether two regions are the same element in every iteration."""
-    if one.buffer is not other.buffer or one.offset != other.offset or one.dtype is not other.dtype:
+def _same(one: tuple[Region, Shape], other: tuple[Region, Shape], outer: Shape, last: int | None) -> bool:
+    """Whether two regions, each of an operation over a domain, are the same element in every iteration."""
+    (x, over_x), (y, over_y) = one, other
+    if x.buffer is not y.buffer or x.offset != y.offset or x.dtype is not y.dtype:
         return False
-    strides = strides_along(one, outer, last)
-    return strides is not None and strides == strides_along(other, outer, last)
+    strides = strides_along(x, over_x, outer, last)
+    return strides is not None and strides == strides_along(y, over_y, outer, last)
 
 
 def plan_groups(operations: Sequence[Operation]) -> list[Group]:

@@ -83,7 +83,7 @@ class KernelBuilder:
         self._state: Any = group.device
         self.statements: list[Stmt] = []
         self._numbers: list[SymFloat] = []
-        self._access: dict[tuple[int, int, Shape, str, bool], _Access] = {}
+        self._access: dict[tuple[Any, ...], _Access] = {}
         self._collect()
 
     # ------------------------------------------------------------------------------------------------ geometry
@@ -91,14 +91,14 @@ class KernelBuilder:
     def _collect(self) -> None:
         """Find all arrays, and the fewest dimensions that visit them."""
         for region in self._stored:
-            self._note(region, writes=True)
+            self._note(region, region.shape, writes=True)
         for operation in self.group.operations:
             form = self._forms[operation]
             for region, source in zip(operation.reads, self._dependencies[operation].sources, strict=True):
                 inside = source is not None and source.operation in self._inside
                 if inside or (region.buffer.fill is not None and source is None):
                     continue
-                self._note(region, axis=operation.args[1] if form.gathers is region else None)
+                self._note(region, form.domain, axis=operation.args[1] if form.gathers is region else None)
         outer, last = self.group.outer, self.group.last
         reduces = any(form.reduces for form in self._forms.values())
         self.by_rows = last is not None and bool(self.group.rows or reduces)
@@ -123,18 +123,19 @@ class KernelBuilder:
         self.nest = ProgramBuilder(self._title(), index_dtype(self._state, [*self.group.shape, *reach, *gathered]))
         self._index = self.nest.index
 
-    def _note(self, region: Region, *, writes: bool = False, axis: int | None = None) -> None:
-        key = self._key(region, axis)
+    def _note(self, region: Region, domain: Shape, *, writes: bool = False, axis: int | None = None) -> None:
+        strides = self.group.strides(region if axis is None else _without(region, axis), domain)
+        key = self._key(region, domain, axis)
         if key in self._access:
             return
-        strides = self.group.strides(region if axis is None else _without(region, axis, self.group.shape))
         assert strides is not None, "operands of fused operations broadcast to the domain"
         number = sum(x.name.startswith("out" if writes else "in") for x in self._access.values())
         self._access[key] = _Access(f"{'out' if writes else 'in'}{number}", region, strides)
 
-    @staticmethod
-    def _key(region: Region, axis: int | None = None) -> tuple[int, int, Shape, str, bool]:
-        return region.buffer.number, region.offset, region.strides, f"{region.dtype.name}{axis}", region.shape == ()
+    def _key(self, region: Region, domain: Shape, axis: int | None = None) -> tuple[Any, ...]:
+        """Return the name of an access: memory, and strides along the domain."""
+        strides = self.group.strides(region if axis is None else _without(region, axis), domain)
+        return region.buffer.number, region.offset, region.dtype.name, strides, axis
 
     def _title(self) -> str:
         names = dict.fromkeys(operation.name.rstrip("_") for operation in self.group.operations)
@@ -178,7 +179,7 @@ class KernelBuilder:
                 operation.reads.index(region)] is None:
             number = const(region.buffer.fill, arithmetic_dtype(region.dtype))
             return lambda j: number
-        number_of = self._places[self._key(region)]
+        number_of = self._places[self._key(region, self._forms[operation].domain)]
         access = list(self._access.values())[number_of]
         if self.by_rows and self._along[number_of] == 0:
             once = self._once(load(access.name, self._address(number_of, None), region.dtype))
@@ -310,7 +311,7 @@ class KernelBuilder:
             made = self._values[inside]
             self._keep(operation, 0, lambda j: made(cast(at(j), self._index)), per_row)
             return
-        number = self._places[self._key(source, axis)]
+        number = self._places[self._key(source, self._forms[operation].domain, axis)]
         access, step = list(self._access.values())[number], source.strides[axis]
 
         def element(j: Expr | None) -> Expr:
@@ -345,7 +346,7 @@ class KernelBuilder:
         lets: list[Stmt] = []
         stores: list[Stmt] = []
         for region in self._stored:
-            number, (operation, result) = self._places[self._key(region)], made[region]
+            number, (operation, result) = self._places[self._key(region, region.shape)], made[region]
             access = list(self._access.values())[number]
             single = self.by_rows and (operation in self.group.rows or operation.results[result].shape[-1:] == (1,))
             value = self._values[operation, result](None if single or not self.by_rows else j)
@@ -374,7 +375,7 @@ class KernelBuilder:
         return pick_strategy(rows, self.group.last, self._state.runtime.target, self.group.last)
 
 
-def _without(region: Region, axis: int, shape: Shape) -> Region:
+def _without(region: Region, axis: int) -> Region:
     """Return a region along whose axis nothing moves, because indices replace it."""
     sizes, strides = list(region.shape), list(region.strides)
     sizes[axis], strides[axis] = 1, 0

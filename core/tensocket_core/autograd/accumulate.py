@@ -177,7 +177,7 @@ def copy_in_layout(grad: Any, leaf: Any) -> Any:
     """Return a copy of ``grad`` in the leaf's layout if that is dense, else row-major."""
     x, y = leaf._array, grad._array
     if (type(x) is type(y) is np.ndarray and x.flags.c_contiguous and not grad._key & _PARTS
-            and not RECORDING_SLOW_PATHS):
+            and not RECORDING_SLOW_PATHS and not ACTIVE):
         copy = grad._cut()
         copy._array, copy._version_counter = y.copy(), None
         return copy

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import Any
 
 import numpy as np
 
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, note_read
 from tensocket_plugins.ir.build.math import arithmetic_dtype
 
 from ..device import PENDING, wait_for_values
@@ -29,6 +31,8 @@ class HostValues:
         if self._key & LAZY:
             with untransformed():
                 return resolved(self)._host()  # type: ignore[no-any-return]
+        if VALUE_OBSERVERS:
+            note_read(self)
         if state.runtime.profile.host_resident:
             if PENDING:
                 wait_for_values()
@@ -83,6 +87,15 @@ class HostValues:
             raise ArgumentTypeError("index", f"a tensor of shape {list(self.shape)} and dtype {self.dtype.name}",
                                     "only one integer converts to an index", "convert it with int(...)")
         return int(self.item())
+
+
+def step_count(tensor: Any) -> Any:
+    """Return the only element of a step count: a number, or a symbolic number while a run of this thread is captured.
+
+    Callers do nothing but arithmetic and comparisons with it, and pass the outcome to operators.
+    """
+    observer = VALUE_OBSERVERS.get(get_ident()) if VALUE_OBSERVERS else None
+    return tensor.item() if observer is None else observer.number(tensor)
 
 
 def real_number(operator: str, value: Any) -> Any:

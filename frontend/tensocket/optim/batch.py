@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tensocket.errors import ArgumentError
+from tensocket_core.launch.host_values import step_count
 from tensocket_operators import Tensor, full, zeros_like
 from tensocket_operators.functions import view_as_complex, view_as_real
 from tensocket_operators.kinds.foreach import ListFunction
@@ -62,7 +63,7 @@ class Batch:
                 state["step"] = state["step"].clone()
         counts = [state["step"] for state in self.states]
         _INCREASE([counts])
-        self.steps = [count.item() for count in counts]
+        self.steps = [step_count(count) for count in counts]
 
     def by_step(self, numbers: Callable[..., tuple[Any, ...]], *more: list[Any]) -> list[Any]:
         """Return ``numbers(step, ...)`` of every parameter, in the form that ``update`` takes.

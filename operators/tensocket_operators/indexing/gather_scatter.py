@@ -24,12 +24,13 @@ from tensocket_plugins.contract.errors import (
     ShapeError,
 )
 from tensocket_plugins.contract.launch_recorder import note_range
+from tensocket_plugins.contract.value_observers import note_read
 from tensocket_plugins.ir.build.math import arithmetic_dtype
 
 from ..deterministic import SETTING
 from ..kinds.composite import composite
 from ..kinds.view import Custom
-from ..reductions.value_checks import value_range
+from ..reductions.value_checks import checked_range
 from . import small_moves as direct_moves
 from .kernel import gather_arrays, scatter_arrays
 
@@ -48,7 +49,7 @@ def checked_index(operator: str, index: Any, size: int, *, negative: bool = Fals
     index = index.detach().to(dtypes.int64)
     if index.numel() == 0 or not index._device_state.holds_data:
         return index
-    low, high = value_range(index)
+    low, high = checked_range(index)
     if low < (-size if negative else 0) or high >= size:
         raise IndexOutOfRange(
             operator,
@@ -57,6 +58,7 @@ def checked_index(operator: str, index: Any, size: int, *, negative: bool = Fals
             "check the index tensor",
         )
     if low < 0:
+        note_read(index)
         return functions.where(index < 0, index + size, index)
     note_range(index._array, 0, size)
     return index

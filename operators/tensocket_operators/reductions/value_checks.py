@@ -7,6 +7,7 @@ from typing import Any, Final
 from tensocket_core.dispatch.modes import STATE, untransformed
 from tensocket_core.promotion import result_type
 from tensocket_plugins.contract.dtypes import bool_
+from tensocket_plugins.contract.value_observers import note_read, unobserved
 from tensocket_plugins.ir.build.math import arithmetic_dtype
 
 from .minmax_kernel import both_extremes
@@ -34,6 +35,17 @@ def value_range(values: Any) -> tuple[Any, Any]:
 
     Both are NaN if an element is.
     """
+    note_read(values)
+    return checked_range(values)
+
+
+def checked_range(values: Any) -> tuple[Any, Any]:
+    """Do the same for a caller that uses them for nothing but a check, which it declares with ``note_range``."""
+    with unobserved():
+        return _range(values)
+
+
+def _range(values: Any) -> tuple[Any, Any]:
     if STATE.transforms or values._level:
         with untransformed():
             real = values._real if values._level else values

@@ -14,6 +14,7 @@ from threading import get_ident
 from typing import Any, Final, TypeVar
 
 from .forks import by_thread
+from .value_observers import VALUE_OBSERVERS, note_read
 
 T = TypeVar("T")
 
@@ -120,6 +121,9 @@ def note_launch(kernel: Any, arrays: Sequence[Any], written: Sequence[bool], arg
 
 def note_range(array: Any, low: int, high: int, other: int | None = None, *, checked: bool = True) -> None:
     """Add a ``ValueRange`` to this thread's recorder, if it records; ``other`` is ``low`` unless given."""
+    observer = VALUE_OBSERVERS.get(get_ident()) if VALUE_OBSERVERS else None
+    if observer is not None and checked:
+        observer.note_range(array, low, high, low if other is None else other)
     recorder = RECORDERS.get(get_ident()) if RECORDERS else None
     if recorder is not None:
         recorder.ranges.append(ValueRange(array, low, high, low if other is None else other, checked))
@@ -137,6 +141,7 @@ def expect_zero(array: Any) -> None:
 
     The recording is valid only if all of the element's bits are zero.
     """
+    note_read(array)
     recorder = RECORDERS.get(get_ident()) if RECORDERS else None
     if recorder is not None:
         recorder.zeros.append((array, len(recorder.calls), not any(array.tobytes())))

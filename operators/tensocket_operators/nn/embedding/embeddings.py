@@ -26,7 +26,7 @@ from tensocket_plugins.contract.errors import (
     ShapeError,
     UnsupportedOperator,
 )
-from tensocket_plugins.contract.launch_recorder import forbid_replay, is_recording
+from tensocket_plugins.contract.launch_recorder import forbid_replay, is_recording, note_range
 
 from ...indexing.gather_scatter import SMALL, checked_index, rows_index, scatter_add_to_zeros
 from ...indexing.kernel import table_rows
@@ -34,7 +34,7 @@ from ...kinds.composite import composite
 from ...kinds.private import private
 from ...kinds.programs import processors_only
 from ...linalg.distances import lengths
-from ...reductions.value_checks import value_range
+from ...reductions.value_checks import checked_range, value_range
 from .bag_kernel_cpu import sum_bags
 
 _INT64: Final = dtype_bit(int64)
@@ -416,10 +416,11 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
         )
     classes = int(input.amax().item()) + 1 if num_classes == -1 else num_classes
     if input.numel() and input._device_state.holds_data:
-        low, high = value_range(input)
+        low, high = checked_range(input)
         if not 0 <= low <= high < classes:
             raise ArgumentError("one_hot", f"classes from {low} to {high} of {classes}",
                                 "classes lie between 0 and num_classes - 1", "pass a larger num_classes")
+        note_range(input._array, 0, classes)
     return (input.unsqueeze(-1) == input.new_arange(0, classes, 1)).to(input.dtype)
 
 

@@ -14,6 +14,7 @@ from tensocket_core.dispatch.blame import blame
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.registry import COMPOSITES
+from tensocket_plugins.contract.value_observers import checked_by_range
 
 from ...kinds.composite import composite
 from ...kinds.normalized_row import RowOperator
@@ -26,7 +27,9 @@ def factors(input: Any, target: Any, weight: Any, ignore_index: int) -> tuple[An
     index = target.masked_fill(~keep, 0)
     if weight is None:
         return index, keep.to(input.dtype)
-    return index, weight.index_select(0, index.reshape(-1)).reshape(index.shape) * keep
+    with checked_by_range(target._array, 0, input.shape[min(input.ndim - 1, 1)], ignore_index):
+        weights = weight.index_select(0, index.reshape(-1))
+    return index, weights.reshape(index.shape) * keep
 
 
 def _totals(row: Any, x: Any) -> tuple[Any, ...]:
@@ -97,7 +100,7 @@ def score_loss(input: Any, target: Any, weight: Any, ignore_index: int, reductio
     """
     index, factor = factors(input, target, weight, ignore_index)
     top, total = call(score_totals, input, (1 - input.ndim,))
-    with blame("nll_loss"):
+    with blame("nll_loss"), checked_by_range(target._array, 0, input.shape[1], ignore_index):
         picked = input.gather(1, index.unsqueeze(1))
     loss = (total.log() - (picked - top)).squeeze(1) * factor
     loss = loss.sum() / factor.sum() if reduction == "mean" else reduced(loss, reduction, "nll_loss")

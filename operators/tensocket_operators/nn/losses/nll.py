@@ -22,6 +22,7 @@ from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.launch_recorder import forbid_replay
+from tensocket_plugins.contract.value_observers import checked_by_range
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from ...kinds.composite import composite
@@ -175,7 +176,8 @@ def class_loss_backward(upstream: Any, input: Any, target: Any, weight: Any, sco
     # Ignored rows stay 0 even if all are ignored and the mean divides by zero.
     scale = (upstream * factor).masked_fill(factor == 0, 0).unsqueeze(axis)
     start = input.softmax(axis) * scale if scores else input.new_zeros(tuple(input.shape))
-    return start.scatter_add(axis, index.unsqueeze(axis), -scale)
+    with checked_by_range(target._array, 0, input.shape[axis], ignore_index):
+        return start.scatter_add(axis, index.unsqueeze(axis), -scale)
 
 
 @composite(
@@ -198,7 +200,7 @@ def class_loss(input: Any, target: Any, weight: Any, scores: bool, ignore_index:
     axis = 0 if input.ndim == 1 else 1
     index, factor = factors(input, target, weight, ignore_index)
     values = input.log_softmax(axis) if scores else input
-    with blame("nll_loss"):
+    with blame("nll_loss"), checked_by_range(target._array, 0, input.shape[axis], ignore_index):
         loss = -(values.gather(axis, index.unsqueeze(axis)).squeeze(axis)) * factor
     return loss.sum() / factor.sum() if reduction == "mean" else reduced(loss, reduction, "nll_loss")
 

@@ -1,0 +1,1 @@
+"""Passes over the operations of a run, before they are scheduled."""
