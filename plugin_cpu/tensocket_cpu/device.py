@@ -16,7 +16,7 @@ from tensocket_plugins.contract.errors import KernelError, TensocketError
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.contract.kernels import KernelTable
 from tensocket_plugins.contract.launch_recorder import RECORDERS, is_recording
-from tensocket_plugins.contract.plans import EntryPlan, JoinPlan, ListPlan, Plan, ProductPlan, ReplayPlan
+from tensocket_plugins.contract.plans import EntryPlan, JoinPlan, ListPlan, Plan, ProductPlan, ReplayPlan, TapePlan
 from tensocket_plugins.ir.decompose import decompose
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.target import Target
@@ -180,6 +180,10 @@ class CpuDevice(OpenDevice):
             from .code.lists import make_list
 
             return make_list(self.compiler, plan.program, self.pool)
+        if type(plan) is TapePlan:
+            from .native.tape import make_tape
+
+            return make_tape(self.compiler, self.pool, plan)
         from .native import LAYOUT, ReplayCompiler, make_entry, make_join, make_product  # imports LLVM
 
         if LAYOUT is None:

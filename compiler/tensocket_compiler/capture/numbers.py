@@ -7,6 +7,7 @@ turn one into a plain number is noted as a reason why the run is no graph.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -143,6 +144,26 @@ def evaluate(expression: Any, read: Callable[[Region], float]) -> float:
         name, *arguments = expression
         return float(FUNCTIONS[name](*[evaluate(x, read) for x in arguments]))
     return float(expression)
+
+
+_SIGNS: Final = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "pow": "**"}
+
+
+def compiled(expression: Any, regions: list[Region]) -> Callable[..., float]:
+    """Return an expression as a function of the elements of its regions."""
+
+    def text(part: Any) -> str:
+        if isinstance(part, Region):
+            return f"x{regions.index(part)}"
+        if isinstance(part, tuple):
+            name, *arguments = part
+            return f"(-{text(arguments[0])})" if name == "neg" else (
+                f"({text(arguments[0])} {_SIGNS[name]} {text(arguments[1])})")
+        return f"({part!r})"
+
+    source = f"lambda {', '.join(f'x{k}' for k in range(len(regions)))}: {text(expression)}"
+    function: Callable[..., float] = eval(source, {"inf": math.inf, "nan": math.nan})
+    return function
 
 
 def regions_in(expression: Any) -> list[Region]:

@@ -136,7 +136,9 @@ class _Planner:
             return False
         if form.reduces and last is None:
             return False
-        if math.prod(full) != math.prod(group.shape) and not self._shares(group, operation):
+        # Values of rows in a kernel over elements cost more than a kernel of their own, unless they meet.
+        grows = math.prod(full) != math.prod(group.shape)
+        if (grows or (per_row and last is not None)) and not self._shares(group, operation):
             return False
         if len(group.arrays()) + len(operation.reads) + len(operation.results) > _ARRAYS:
             return False

@@ -12,6 +12,7 @@ from tensocket_plugins.contract.arrays import is_contiguous
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 
 from ..dispatch.modes import ACTIVE, STATE, set_grad_enabled
+from ..formats import contiguous_format
 from ..geometry import element_strides
 from ..keys import AUTOGRAD, DIM0, LAZY, OPTIONS, WRAPPER
 from ..recording import RECORDING_SLOW_PATHS
@@ -187,8 +188,7 @@ def copy_in_layout(grad: Any, leaf: Any) -> Any:
     if grad._key & AUTOGRAD and STATE.grad_enabled and _dense(leaf):
         return grad.new_empty_strided(leaf._array.shape, strides).copy_(grad)
     if is_contiguous(leaf._array.shape, strides) or not _dense(leaf):
-        copy = grad.clone()
-        return copy if copy.is_contiguous() else copy.contiguous()
+        return grad.clone(memory_format=contiguous_format)
     order = sorted(range(leaf.ndim), key=lambda k: -strides[k])
     places = sorted(range(leaf.ndim), key=lambda k: order[k])
     rows = grad.permute(order)

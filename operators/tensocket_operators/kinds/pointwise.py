@@ -45,6 +45,7 @@ from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
+from tensocket_plugins.contract.launch_recorder import wants_kernels
 from tensocket_plugins.contract.plans import EntryPlan
 from tensocket_plugins.contract.primitives import PRIMITIVES
 from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
@@ -293,7 +294,7 @@ class Pointwise(LadderOperator):
         None if generated kernels round differently.
         """
         if not state.runtime.profile.host_resident or self._launches(state) or (
-                state.runtime.target is not None and not self._rounds_alike(state, compute)):
+                state.runtime.target is not None and (not self._rounds_alike(state, compute) or wants_kernels())):
             return None
         registered = None if self.extras else state.runtime.kernels.find(self.name, compute.name, direct=True)
         if registered is not None or arithmetic_dtype(compute) is not compute:

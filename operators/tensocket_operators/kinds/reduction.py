@@ -25,6 +25,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType, as_dtype
 from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, DtypeError, ShapeError, UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
+from tensocket_plugins.contract.launch_recorder import wants_kernels
 from tensocket_plugins.contract.plans import EntryPlan
 from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
 from tensocket_plugins.ir.build.nest import Fold, reduction_nest
@@ -255,7 +256,7 @@ class Reduction(LadderOperator):
                numbers: tuple[float, ...]) -> Any:
         array = input._array
         runtime = state.runtime
-        if runtime.profile.host_resident and array.ndim:
+        if runtime.profile.host_resident and array.ndim and not (runtime.target is not None and wants_kernels()):
             kernel = runtime.kernels.find(self.name, compute.name, direct=True)
             if kernel is not None and (kernel.limit is None or array.size <= kernel.limit):
                 return host_kernels.quietly(kernel)(array, axes, keepdim)

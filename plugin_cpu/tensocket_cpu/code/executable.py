@@ -10,7 +10,7 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,22 @@ _PLANNED: Final = 64
 _Slot = Callable[[Any], int]
 #: The function that returns the number that stands for an array in a slot.
 array_slot: Final[_Slot] = address_of if POINTER_FIELD is None else id
+
+
+class LaunchWords(NamedTuple):
+    """The part of a noted launch that this backend needs to repeat it.
+
+    Attributes:
+        words: The words that the entry takes: a slot for each array, then scalars; a library's are its own.
+        iterations: The number of iterations.
+        pieces: The most pieces that threads may divide them into.
+        data: Positions of the words that are addresses of each array's elements; empty if slots come first.
+    """
+
+    words: bytes
+    iterations: int
+    pieces: int = 1
+    data: tuple[int, ...] = ()
 
 
 def _code(dtype: DType) -> str:
@@ -198,7 +214,8 @@ def _simple(name: str, pack: Callable[..., bytes], written: Sequence[bool], entr
         # Results come first and operands last; the larger of the two measures the work.
         size = max(buffers[0].size, buffers[-1].size)
         if RECORDERS:
-            note_launch(entry, buffers, written, (args[8 * len(buffers):], count), size > grain)
+            pieces = 2 * size // grain if size > grain else 1
+            note_launch(entry, buffers, written, LaunchWords(args, count, pieces), size > grain)
         if size > grain:
             pool.run(entry, args, count, 2 * size // grain)
         else:
@@ -236,8 +253,10 @@ class _Run:
         largest = max([array.size for array in arrays], default=0)
         for launch, count in zip(self._launches, counts, strict=True):
             if RECORDERS:
-                note_launch(launch.entry, arrays, self._written,
-                            (args[8 * len(arrays):], 1 if count is None else count), largest > launch.grain)
+                divided = count is not None and largest > launch.grain
+                words = LaunchWords(args, 1 if count is None else count,
+                                    2 * largest // launch.grain if divided else 1)
+                note_launch(launch.entry, arrays, self._written, words, largest > launch.grain)
             if count is not None and largest > launch.grain:
                 self._pool.run(launch.entry, args, count, 2 * largest // launch.grain)
             else:

@@ -24,6 +24,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tensocket_plugins.contract.launch_recorder import RECORDERS, forbid_replay, note_launch
+
+from ..code.executable import LaunchWords
 from ..code.pointers import address_of
 from ..threads.pool import Entry, ThreadPool
 from .blas import Library
@@ -38,6 +41,8 @@ _WORDS: Final = ("gemm", "trans_b", "trans_a", "n", "m", "k", "b", "ldb", "a", "
                  "beta", "beta_high", "tiles", "step", "by_rows", "tile_a", "tile_b", "tile_c", "inner", "inner_a",
                  "inner_b", "inner_c", "outer_a", "outer_b", "outer_c")
 _PACK: Final = struct.Struct(f"={len(_WORDS)}q").pack
+#: Positions of the addresses of both operands and the result.
+_DATA: Final = tuple([_WORDS.index(name) for name in "abc"])
 #: BLAS's letters for column-major matrices, which are row-major here, and for transposed ones.
 PLAIN, TRANSPOSED = ord("N"), ord("T")
 #: The multiplications that are worth a second thread: about 10 microseconds.
@@ -120,6 +125,7 @@ declare i64 @llvm.smin.i64(i64, i64)
 _VECTOR_WORDS: Final = ("gemv", "trans", "size", "other", "a", "lda", "x", "incx", "y", "incy", "alpha", "alpha_high",
                         "beta", "beta_high", "step", "tile_a", "tile_y", "turned")
 _VECTOR_PACK: Final = struct.Struct(f"={len(_VECTOR_WORDS)}q").pack
+_VECTOR_DATA: Final = tuple([_VECTOR_WORDS.index(name) for name in "axy"])
 _VECTOR_TEXT: Final = Template("""\
 define void @vectors(ptr %args, i64 %begin, i64 %end) {
 entry:
@@ -257,6 +263,8 @@ class Products:
         if out is None:
             out = self._empty((*batch, m, n), x.dtype)
         if not k and not add:
+            if RECORDERS:
+                forbid_replay()
             out.fill(0)
         elif out.size and k:
             self._run(x, y, out, batch, (m, n, k), add)
@@ -265,8 +273,11 @@ class Products:
     def _run(self, x: Array, y: Array, out: Array, batch: tuple[int, ...], sizes: tuple[int, int, int],
              add: bool) -> None:
         m, n, k = sizes
+        given = x, y
         x, trans_a, lda = oriented(x)
         y, trans_b, ldb = oriented(y)
+        if RECORDERS and (x is not given[0] or y is not given[1]):
+            forbid_replay()
         if not batch and (m == 1 or n == 1) and self._gemv[out.dtype]:
             if n == 1:
                 self._run_vector(x, trans_a == PLAIN, lda, y, y.strides[0], out, (m, k), add)
@@ -283,6 +294,8 @@ class Products:
                 count = math.prod(batch)
                 steps = batch_steps(batch, (x, y, out))
                 if steps is None:
+                    if RECORDERS:
+                        forbid_replay()
                     x, y = np.ascontiguousarray(np.broadcast_to(x, (*batch, m, k))), np.ascontiguousarray(
                         np.broadcast_to(y, (*batch, k, n)))
                     trans_a, trans_b, lda, ldb = PLAIN, PLAIN, k, n
@@ -302,9 +315,12 @@ class Products:
                      0 if by_rows else step * (1 if trans_b == PLAIN else ldb) * item,
                      step * (n if by_rows else 1) * item,
                      inner, inner_a, inner_b, inner_c, outer_a, outer_b, outer_c)
+        if pieces > 1 and count == 1:
+            pieces = min(pieces, self._pool.threads)
+        if RECORDERS:
+            words = LaunchWords(args, count * tiles, max(pieces, 1), _DATA)
+            note_launch(self._entry, (x, y, out), (False, False, True), words, pieces > 1)
         if pieces > 1:
-            if count == 1:
-                pieces = min(pieces, self._pool.threads)
             self._pool.run(self._entry, args, count * tiles, pieces)
         else:
             self._entry(args, 0, count * tiles)
@@ -317,6 +333,8 @@ class Products:
         if depth == 1:
             step = item  # the stride of a single element is arbitrary
         elif step <= 0 or step % item:
+            if RECORDERS:
+                forbid_replay()
             vector, step = np.ascontiguousarray(vector), item
         _, one, one_high = self._routines[out.dtype]
         args = _VECTOR_PACK(self._gemv[out.dtype], TRANSPOSED if turned else PLAIN, size, depth, address_of(matrix),
@@ -324,6 +342,9 @@ class Products:
                             one if add else 0, one_high if add else 0, _VECTOR_TILE,
                             _VECTOR_TILE * (ld if turned else 1) * item, _VECTOR_TILE * item, turned)
         tiles, pieces = -(-size // _VECTOR_TILE), size * depth // _VECTOR_GRAIN
+        if RECORDERS:
+            words = LaunchWords(args, tiles, max(min(pieces, self._pool.threads), 1), _VECTOR_DATA)
+            note_launch(self._vectors, (matrix, vector, out), (False, False, True), words, pieces > 1)
         if pieces > 1:
             self._pool.run(self._vectors, args, tiles, min(pieces, self._pool.threads))
         else:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensocket_plugins.contract.kernels import KernelTable
+from tensocket_plugins.contract.launch_recorder import wants_kernels
 from tensocket_plugins.ir.scalar import bfloat16_to_float32
 from tensocket_plugins.kit import host_linalg
 
@@ -103,7 +104,8 @@ def matmul_floats(parts: Parts) -> Callable[[Array, Array], Array]:
         rank = x.ndim
         if rank == 2 == y.ndim:
             # ``dot`` avoids the machinery of a ufunc: it costs a third of ``np.matmul``.
-            return x.dot(y) if x.size * y.shape[1] <= _FEW else parts.products(x, y)
+            few = x.size * y.shape[1] <= _FEW and not wants_kernels()
+            return x.dot(y) if few else parts.products(x, y)
         if rank > 1 and y.ndim > 1:
             return parts.products(x, y)
         if x.size * y.size <= _FEW * x.shape[-1]:

@@ -175,8 +175,11 @@ class Recording:
             if not writes and place.kind in ("result", "block") and (place.kind, place.number) not in written:
                 raise RecordingRefused("a kernel that reads what no kernel wrote")
         written |= {(p.kind, p.number) for p, writes in zip(places, call.written, strict=True) if writes}
-        words, count = call.arguments
-        return Launch(call.kernel, tuple(places), tuple(call.written), words, count)
+        launch = call.arguments
+        if launch.data:
+            raise RecordingRefused("a call of a library, which takes other addresses each time")
+        words = launch.words[8 * len(places):]
+        return Launch(call.kernel, tuple(places), tuple(call.written), words, launch.iterations)
 
     def _zero(self, x: Array, number: int) -> tuple[Place, int]:
         place, nbytes = self._place(address_of(x)), x.itemsize

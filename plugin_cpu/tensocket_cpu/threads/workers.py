@@ -77,6 +77,11 @@ class Workers:
         self._look = ctypes.CFUNCTYPE(word, pointer, word)(self._at["look"])
         return run
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Addresses of the machine code of ``run`` and of its first argument."""
+        return self._at["run"], self._pool
+
     def reset(self) -> None:
         """Reset to no workers and no task: at the start, and in a forked child, which has none of the threads."""
         spins = ctypes.c_int64.from_address(self._pool + FIELDS["spins"]).value

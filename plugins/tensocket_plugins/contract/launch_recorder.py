@@ -70,6 +70,7 @@ class LaunchRecorder:
         zeros: Elements that code read, the number of launches before that, and whether all of their bits were zero.
         whole: Whether the code only launched kernels, as far as it declares.
         divided: Whether threads may have divided a kernel.
+        wants_kernels: Whether operators launch kernels where a host library would serve small arrays.
     """
 
     calls: list[Call] = field(default_factory=list)
@@ -78,23 +79,28 @@ class LaunchRecorder:
     zeros: list[tuple[Any, int, bool]] = field(default_factory=list)
     whole: bool = True
     divided: bool = False
+    wants_kernels: bool = False
 
 
 #: Recorders by thread, while they record; nearly always empty, so that a launch pays for one truth test.
 RECORDERS: Final[dict[int, LaunchRecorder]] = by_thread({})
 
 
-def record_launches(function: Callable[[], T]) -> tuple[T, LaunchRecorder]:
+def record_launches(function: Callable[[], T], *, wants_kernels: bool = False) -> tuple[T, LaunchRecorder]:
     """Call a function; return its result and its launches.
 
     A recording inside another one takes launches from it, so that the outer recorder is not whole.
+
+    Args:
+        function: The function.
+        wants_kernels: See ``LaunchRecorder``.
 
     Raises:
         ReplayForbiddenError: The function does more than launch kernels.
     """
     me = get_ident()
     outer = RECORDERS.get(me)
-    recorder = RECORDERS[me] = LaunchRecorder()
+    recorder = RECORDERS[me] = LaunchRecorder(wants_kernels=wants_kernels)
     try:
         return function(), recorder
     finally:
@@ -108,6 +114,12 @@ def record_launches(function: Callable[[], T]) -> tuple[T, LaunchRecorder]:
 def is_recording() -> bool:
     """Whether this thread records."""
     return get_ident() in RECORDERS if RECORDERS else False
+
+
+def wants_kernels() -> bool:
+    """Whether this thread records launches and has no use for results of host libraries."""
+    recorder = RECORDERS.get(get_ident()) if RECORDERS else None
+    return recorder is not None and recorder.wants_kernels
 
 
 def note_launch(kernel: Any, arrays: Sequence[Any], written: Sequence[bool], arguments: Any,

@@ -2,7 +2,8 @@
 
 An ``EntryPlan`` is a program with symbolic sizes and serves small dense operands of any shape; a ``ProductPlan`` is a
 product by the vendor's library; a ``JoinPlan`` copies small arrays into one; a ``ReplayPlan`` holds a function whose
-launches the device records for operands of known layouts; a ``ListPlan`` is a program over lists of arrays.
+launches the device records for operands of known layouts; a ``ListPlan`` is a program over lists of arrays; a
+``TapePlan`` is a sequence of launches that were noted before.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from .dtypes import DType
 
 if TYPE_CHECKING:
     from ..ir.nodes import Program
+    from .launch_recorder import Call
 
 Array = Any
 
@@ -181,4 +183,23 @@ class ListPlan:
     program: Program
 
 
-Plan: TypeAlias = EntryPlan | ProductPlan | JoinPlan | ReplayPlan | ListPlan
+@dataclass(frozen=True, slots=True)
+class TapePlan:
+    """Noted launches, in order, that run again as one call.
+
+    The compiled function is ``run(arrays, numbers, stream)``. It launches all calls on the noted arrays, but on
+    ``arrays`` in place of ``changing`` and with ``numbers`` as the scalars at ``numbers``. The arrays that a call gives
+    have the layouts of those that they replace.
+
+    Attributes:
+        calls: The launches, as ``launch_recorder`` noted them on this device.
+        changing: Arrays, by identity, that each call replaces.
+        numbers: For each number that a call gives, the launches that take it and the position among their scalars.
+    """
+
+    calls: tuple[Call, ...]
+    changing: tuple[Array, ...] = ()
+    numbers: tuple[tuple[tuple[int, int], ...], ...] = ()
+
+
+Plan: TypeAlias = EntryPlan | ProductPlan | JoinPlan | ReplayPlan | ListPlan | TapePlan

@@ -19,7 +19,7 @@ from ..contract.arrays import Array, DeviceArray, contiguous_strides
 from ..contract.backend import Executable, OpenDevice, Stream
 from ..contract.dtypes import DType
 from ..contract.launch_recorder import Call, ReplayForbiddenError, record_launches
-from ..contract.plans import ListPlan, RecordedCall, ReplayPlan, WrapperLayout
+from ..contract.plans import ListPlan, RecordedCall, ReplayPlan, TapePlan, WrapperLayout
 from ..ir.nodes import Program
 
 #: A program for many sets of arguments: ``run(buffers, scalars, stream)``, with a column for each parameter.
@@ -47,6 +47,47 @@ def launch_each(run: Executable) -> ListExecutable:
             run(arrays, numbers, stream)
 
     return run_all
+
+
+TapeExecutable = Callable[[Sequence[Array], Sequence[int | float], Stream], None]
+
+
+def compile_tape(device: OpenDevice, plan: TapePlan) -> TapeExecutable:
+    """Return noted launches as one function; see ``TapePlan``.
+
+    Raises:
+        KernelError: The backend failed to compile it.
+    """
+    return device.compile_plan(plan, _unreached) or launch_tape(plan)
+
+
+def launch_tape(plan: TapePlan) -> TapeExecutable:
+    """Return a function that makes the launches of a tape one by one.
+
+    Executables of the device call ``note_launch(run, buffers, written, tuple(scalars))``.
+    """
+    places = {id(x): k for k, x in enumerate(plan.changing)}
+    patched: dict[int, list[tuple[int, int]]] = {}
+    for number, places_of in enumerate(plan.numbers):
+        for call, position in places_of:
+            patched.setdefault(call, []).append((position, number))
+    steps = [(call.kernel, call.arrays, [(k, places[id(x)]) for k, x in enumerate(call.arrays) if id(x) in places],
+              call.arguments, patched.get(n, ())) for n, call in enumerate(plan.calls)]
+
+    def run(arrays: Sequence[Array], numbers: Sequence[int | float], stream: Stream) -> None:
+        for kernel, fixed, moving, scalars, given in steps:
+            buffers: Sequence[Array] = fixed
+            if moving:
+                buffers = list(fixed)
+                for k, place in moving:
+                    buffers[k] = arrays[place]
+            if given:
+                scalars = list(scalars)
+                for position, number in given:
+                    scalars[position] = numbers[number]
+            kernel(buffers, scalars, stream)
+
+    return run
 
 
 def _unreached(*args: Any) -> None:

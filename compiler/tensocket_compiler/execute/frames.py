@@ -1,0 +1,121 @@
+"""Frames: the memory of one call of a graph, and the handles of regions in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensocket_core.geometry import as_strided
+from tensocket_core.strides import empty_strided_array
+from tensocket_plugins.contract.arrays import contiguous_strides
+from tensocket_plugins.contract.dtypes import uint8
+
+from ..memory.regions import Array, Buffer, Region
+
+
+class Frame:
+    """The memory of one call.
+
+    Attributes:
+        memory: A handle for each buffer, by number; None until something makes it.
+        handles: Handles of regions, by number, as far as they are known.
+    """
+
+    __slots__ = ("_view", "handles", "memory")
+
+    def __init__(self, memory: list[Any], handles: list[Any], view: Callable[[int, list[Any]], Array]) -> None:
+        self.memory = memory
+        self.handles = handles
+        self._view = view
+
+    def handle(self, number: int) -> Array:
+        """Return the handle of a region."""
+        found = self.handles[number]
+        if found is None:
+            found = self.handles[number] = self._view(number, self.memory)
+        return found
+
+
+class Layout:
+    """The places of all buffers and regions of a graph.
+
+    Memory of arguments, of results and of operators that make their results is there only during a call; all other
+    memory stays, and its regions have one handle.
+
+    Args:
+        buffers: The buffers, by number.
+        homes: The region that the handle of a changing buffer is, by the buffer's number.
+        staying: A handle for each other buffer, of all of its bytes.
+    """
+
+    def __init__(self, buffers: Sequence[Buffer], homes: Mapping[int, Region], staying: Mapping[int, Array]) -> None:
+        self._homes = dict(homes)
+        self._memory: list[Any] = [staying.get(buffer.number) for buffer in buffers]
+        self._numbers: dict[Region, int] = {}
+        self._regions: list[Region] = []
+        self._handles: list[Any] = []
+
+    def number(self, region: Region) -> int:
+        """Return the number of a region."""
+        known = self._numbers.get(region)
+        if known is None:
+            known = self._numbers[region] = len(self._regions)
+            self._regions.append(region)
+            self._handles.append(None)
+            if self._memory[region.buffer.number] is not None:
+                self._handles[known] = self._view(known, self._memory)
+        return known
+
+    def region(self, number: int) -> Region:
+        """Return a region by its number."""
+        return self._regions[number]
+
+    def changes(self, region: Region) -> bool:
+        """Whether the memory of a region is another one in each call."""
+        return self._memory[region.buffer.number] is None
+
+    def frame(self) -> Frame:
+        """Return the memory of a new call."""
+        return Frame(self._memory.copy(), self._handles.copy(), self._view)
+
+    def settle(self, region: Region, array: Array) -> None:
+        """Let a buffer stay that changed so far; ``array`` is the handle of its home."""
+        number = region.buffer.number
+        self._memory[number] = array
+        for k, known in enumerate(self._regions):
+            if known.buffer is region.buffer:
+                self._handles[k] = self._view(k, self._memory)
+
+    def _view(self, number: int, memory: list[Any]) -> Array:
+        region = self._regions[number]
+        held, home = memory[region.buffer.number], self._homes.get(region.buffer.number)
+        if home is None:
+            return region.array(held)
+        if home == region:
+            return held
+        size = home.dtype.itemsize
+        if region.dtype is home.dtype:
+            return as_strided(held, region.shape, region.strides, (region.offset - home.offset) // size)
+        moved = Region(region.buffer, region.offset - home.offset, region.shape, region.strides, region.dtype)
+        return moved.array(held)
+
+
+def allocate(state: Any, region: Region) -> Array:
+    """Allocate an array with the layout of a region."""
+    if region.strides == contiguous_strides(region.shape):
+        return state.runtime.empty(region.shape, region.dtype, state.stream)
+    return empty_strided_array(state, region.shape, region.dtype, region.strides)
+
+
+def arena(state: Any, nbytes: int) -> Array:
+    """Allocate a block of bytes."""
+    return state.runtime.empty((nbytes,), uint8, state.stream)
+
+
+def block(arena: Array, offset: int, nbytes: int) -> Array:
+    """Return a part of an arena."""
+    if type(arena) is np.ndarray:
+        return arena[offset: offset + nbytes]
+    return as_strided(arena, (nbytes,), (1,), offset)

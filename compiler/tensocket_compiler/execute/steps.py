@@ -1,0 +1,122 @@
+"""Steps of a graph: a fused kernel, or the call of an operator on tensors made for it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tensocket_core.device import BY_KEY
+from tensocket_core.dispatch.call import key_of
+from tensocket_core.dispatch.modes import thread_state
+from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, DIM0, LAZY, dtype_bit
+from tensocket_core.launch.kernel_handles import kernel_handle
+from tensocket_core.launch.path import LadderOperator
+from tensocket_core.launch.programs import program
+from tensocket_core.launch.stream_use import note_use
+from tensocket_core.tensor import Tensor
+from tensocket_plugins.ir.text import format_program
+
+from ..capture.numbers import compiled, regions_in
+from ..capture.recorder import Operation
+from ..memory.regions import Region
+from ..schedule.kernels import FusedKernel
+from .frames import Frame, Layout
+
+_new = object.__new__
+Step = Callable[[Frame], None]
+
+
+def kernel_step(layout: Layout, state: Any, kernel: FusedKernel) -> Step:
+    """Return the step that launches a fused kernel."""
+    run = program(state, ("graph", format_program(kernel.program)), lambda: kernel.program, kernel.strategy)
+    numbers = [(layout.number(region), region.dtype) for region in kernel.regions]
+    scalars = kernel.scalars
+    symbolic = [number_reader(layout, x.expression) for x in kernel.numbers]
+
+    def step(frame: Frame) -> None:
+        buffers = [kernel_handle(frame.handle(number), dtype) for number, dtype in numbers]
+        stream = state.stream
+        if not state.runtime.profile.host_resident:
+            note_use(buffers, stream)
+        run(buffers, (*scalars, *[read(frame) for read in symbolic]), stream)
+
+    return step
+
+
+def number_reader(layout: Layout, expression: Any) -> Callable[[Frame], float]:
+    """Return a function from a call's memory to the value of an expression of a symbolic number."""
+    regions = list(dict.fromkeys(regions_in(expression)))
+    compute = compiled(expression, regions)
+    numbers = [layout.number(region) for region in regions]
+
+    def element(array: Any) -> float:
+        if type(array) is not np.ndarray:
+            raise NotImplementedError("numbers that follow from memory of a device")
+        return float(array)
+
+    return lambda frame: compute(*[element(frame.handle(number)) for number in numbers])
+
+
+def call_step(layout: Layout, operation: Operation, *, composes: bool = False) -> Step:
+    """Return the step that calls an operator as an eager program does, without recording.
+
+    Args:
+        layout: The memory.
+        operation: The call.
+        composes: Whether the operator's reference path runs, which launches kernels.
+    """
+    operator, state = operation.operator, operation.device
+    given = [(region, layout.number(region), tensor_key(state, region)) for region in operation.reads]
+    results = () if operator.schema.is_mutable else [region.buffer.number for region in operation.results]
+    positional, named = operation.args, operation.keywords
+
+    def step(frame: Frame) -> None:
+        made = {id(region): tensor(frame.handle(number), key) for region, number, key in given}
+        with thread_state(exclude=AUTOGRAD):
+            args, keywords = _filled(positional, made), _filled(named, made)
+            found = _reference(operator, args, keywords) if composes else operator(*args, **keywords)
+        if results:
+            for number, x in zip(results, found if isinstance(found, (tuple, list)) else (found,), strict=True):
+                frame.memory[number] = x._array
+
+    return step
+
+
+def _reference(operator: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Call the slowest path of an operator's ladder, which launches where faster ones use a library."""
+    if not isinstance(operator, LadderOperator):
+        return operator(*args, **keywords)
+    given = operator.gathered(args, {p.name: ast.literal_eval(p.default or "None")
+                                     for p in operator.schema.parameters} | keywords)
+    key = key_of(operator, given)
+    state = BY_KEY.get(key & DEVICE_MASK)
+    if state is None or key & LAZY:
+        return operator(*args, **keywords)
+    return operator.invoke(operator.rungs(key, state)[-1][1], given)
+
+
+def _filled(value: Any, made: Mapping[int, Any]) -> Any:
+    """Return arguments with tensors in place of regions."""
+    if isinstance(value, Region):
+        return made[id(value)]
+    if isinstance(value, dict):
+        return {name: _filled(x, made) for name, x in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)([_filled(x, made) for x in value])
+    return value
+
+
+def tensor_key(state: Any, region: Region) -> int:
+    """Return the key of a tensor that is a region."""
+    return int(state.key | dtype_bit(region.dtype) | (0 if region.shape else DIM0))
+
+
+def tensor(array: Any, key: int) -> Any:
+    """Return a new tensor around a handle."""
+    made = _new(Tensor)
+    made._array, made._key = array, key
+    made._grad = made._grad_fn = made._version_counter = made._base = None
+    return made

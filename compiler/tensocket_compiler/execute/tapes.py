@@ -1,0 +1,131 @@
+"""Tapes of a graph: steps that only launch kernels run as one call of the backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tensocket_core.geometry import memory_of
+from tensocket_core.launch.stream_use import note_use
+from tensocket_plugins.contract.launch_recorder import (
+    Call,
+    LaunchRecorder,
+    ReplayForbiddenError,
+    record_launches,
+)
+from tensocket_plugins.contract.plans import TapePlan
+from tensocket_plugins.kit.plans import compile_tape
+
+from ..capture.numbers import SymFloat
+from ..capture.recorder import Operation
+from ..memory.regions import Array
+from .frames import Frame, Layout
+from .steps import Step, number_reader
+
+
+def launches_of(step: Step, frame: Frame) -> LaunchRecorder | None:
+    """Run a step; return the recorder of its launches, or None if it wanted to do more than launch kernels."""
+    try:
+        _, recorder = record_launches(lambda: step(frame), wants_kernels=True)
+    except ReplayForbiddenError:
+        return None
+    return recorder
+
+
+def explain_call(layout: Layout, operation: Operation, recorder: LaunchRecorder, frame: Frame) -> bool:
+    """Whether the launches of a call alone make its results.
+
+    They read operands, declared constants, and memory that an earlier launch of the call wrote; they write results,
+    the operand that the operator modifies, and memory of their own.
+    """
+    if not recorder.whole or recorder.zeros or any(x.checked for x in recorder.ranges):
+        return False
+    reads = [frame.handle(layout.number(region)) for region in operation.reads]
+    mutable = operation.operator.schema.is_mutable
+    writes = [frame.handle(layout.number(region)) for region in operation.writes] if mutable else []
+    made = [] if mutable else [frame.memory[region.buffer.number] for region in operation.results]
+    operands = {_memory(x) for x in (*reads, *recorder.constants)}
+    writable = {_memory(x) for x in writes}
+    written: set[int] = set()
+    for call in recorder.calls:
+        for array, writes_it in zip(call.arrays, call.written, strict=True):
+            place = _memory(array)
+            if writes_it:
+                if place in operands and place not in writable:
+                    return False
+                written.add(place)
+            elif place not in operands and place not in written:
+                return False
+    changing = {_memory(frame.handle(layout.number(x))): frame.handle(layout.number(x)) for x in operation.reads
+                if layout.changes(x)}
+    # Views of memory that changes would have to be made anew in each call.
+    own = {id(x) for x in (*reads, *made)}
+    if any(_memory(x) in changing and id(x) not in own for call in recorder.calls for x in call.arrays):
+        return False
+    return all(_memory(x) in written for x in (*made, *writes))
+
+
+def _memory(array: Array) -> int:
+    return id(memory_of(array))
+
+
+class TapeBuilder:
+    """Builder of the tapes of a graph, from consecutive steps on one device.
+
+    Args:
+        layout: The memory.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._state: Any = None
+        self._calls: list[Call] = []
+        #: Launches and positions of each symbolic number, by its expression.
+        self._numbers: dict[Any, list[tuple[int, int]]] = {}
+        self._written: set[int] = set()
+
+    def add(self, state: Any, calls: Sequence[Call], written: Iterable[int],
+            numbers: Sequence[SymFloat] = (), scalars: int = 0) -> None:
+        """Add the launches of a step.
+
+        Args:
+            state: The device.
+            calls: The launches.
+            written: Buffers that they write.
+            numbers: The step's symbolic numbers.
+            scalars: The number of scalars before these.
+        """
+        self._state = state
+        self._written.update(written)
+        for k, number in enumerate(numbers):
+            self._numbers.setdefault(number.expression, []).extend(
+                [(len(self._calls) + call, scalars + k) for call in range(len(calls))])
+        self._calls += calls
+
+    def fits(self, state: Any, numbers: Iterable[int]) -> bool:
+        """Whether a step may join the current tape, before which numbers are read from elements of buffers."""
+        return not self._calls or (state is self._state and self._written.isdisjoint(numbers))
+
+    def finish(self, frame: Frame) -> list[Step]:
+        """Return the tape of the steps so far, and begin a new one."""
+        if not self._calls:
+            return []
+        layout, state = self._layout, self._state
+        readers = [number_reader(layout, expression) for expression in self._numbers]
+        used = {id(array) for call in self._calls for array in call.arrays}
+        moving = [(number, handle) for number, handle in enumerate(frame.handles)
+                  if handle is not None and id(handle) in used and layout.changes(layout.region(number))]
+        run = compile_tape(state.runtime, TapePlan(tuple(self._calls), tuple([x for _, x in moving]),
+                                                   tuple(map(tuple, self._numbers.values()))))
+        numbers = [number for number, _ in moving]
+        self._calls, self._numbers, self._written = [], {}, set()
+        resident = state.runtime.profile.host_resident
+
+        def step(frame: Frame) -> None:
+            arrays = [frame.handle(number) for number in numbers]
+            stream = state.stream
+            if not resident:
+                note_use(arrays, stream)
+            run(arrays, [read(frame) for read in readers], stream)
+
+        return [step]
