@@ -1,0 +1,401 @@
+"""Parts of objects that guards watch: words of memory, and the facts that these words stand for.
+
+A part has *words*, whose values must not change, and *facts*, which describe what Python code can read there. Words are
+compared at every call; facts only if a word changed, as a script may assign an equal value, or a name that nothing
+reads. Words of level 0 lie in objects that the guards keep alive; those of level 1 lie behind pointers, which are words
+of level 0. So level 1 must not be read unless level 0 holds.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any, ClassVar, Final
+
+from tensocket_core.tensor import Tensor
+
+from .layout import LAYOUT, WORD, Layout, dict_place, entry_places, read_word, slot_offset
+
+#: (label, value); a label continues the path of the object, as ``.weight`` or ``[0]``.
+Fact = tuple[str, Any]
+#: (level, address).
+Word = tuple[int, int]
+
+#: Types of values that are compared by value, unless code compares identities.
+VALUES: Final = frozenset({int, float, complex, bool, str, bytes, range, type(None)})
+
+
+class Raw(int):
+    """An address as a fact."""
+
+    __slots__ = ()
+
+
+class Content(bytes):
+    """The bytes of an array as a fact."""
+
+    __slots__ = ()
+
+
+def is_same(old: Any, new: Any, exact: bool = False) -> bool:
+    """Whether code that reads ``new`` where ``old`` was does the same; ``exact``: code may compare identities."""
+    if old is new:
+        return True
+    kind = type(old)
+    if kind is not type(new):
+        return False
+    if kind is tuple:
+        return len(old) == len(new) and all(is_same(a, b, exact) for a, b in zip(old, new, strict=True))
+    if kind is Raw or kind is Content:
+        return bool(old == new)
+    if exact or kind not in VALUES:
+        return False
+    return bool(repr(old) == repr(new)) if kind in (float, complex) else bool(old == new)
+
+
+def layout() -> Layout:
+    """Return the known layout; nothing is watched without one."""
+    assert LAYOUT is not None
+    return LAYOUT
+
+
+def pretty(path: str) -> str:
+    """Return a path as programs write it: members of modules as attributes, not as items of the tables of members.
+
+    >>> pretty("model._modules['layers']._modules['0']._parameters['weight']")
+    'model.layers[0].weight'
+    """
+    path = re.sub(r"\._modules\['(\d+)'\]", r"[\1]", path)
+    return re.sub(r"\._(?:modules|parameters|buffers)\['(\w+)'\]", r".\1", path)
+
+
+class Part:
+    """A watched part of an object.
+
+    Attributes:
+        owner: The object.
+        path: Its path, as a program would write it.
+        cut: Labels that are not watched, because each call writes there.
+        facts: The facts when the guards were made or renewed.
+        alarms: How often words changed and facts did not.
+    """
+
+    __slots__ = ("alarms", "cut", "facts", "owner", "path")
+
+    def __init__(self, owner: Any, path: str) -> None:
+        self.owner, self.path = owner, path
+        self.cut: frozenset[str] = frozenset()
+        self.alarms = 0
+        self.facts: tuple[Fact, ...] = ()
+
+    def read(self) -> Iterable[Fact]:
+        """Read the facts."""
+        raise NotImplementedError
+
+    def words(self) -> Iterable[Word]:
+        """Return the words for the present facts."""
+        raise NotImplementedError
+
+    def unequal(self) -> Iterable[tuple[int, int]]:
+        """Return words and the values that they must not have."""
+        return ()
+
+    def refresh(self) -> None:
+        """Take the present facts as those that must not change."""
+        self.facts = self.visible()
+
+    def visible(self) -> tuple[Fact, ...]:
+        """Read the facts that are not cut."""
+        return tuple([fact for fact in self.read() if fact[0] not in self.cut])
+
+
+class _Table(Part):
+    """Words of a dict: the version tag, or single entries where others change often."""
+
+    __slots__ = ("by_entries",)
+
+    def __init__(self, owner: Any, path: str, by_entries: bool = False) -> None:
+        super().__init__(owner, path)
+        self.by_entries = by_entries
+
+    def chosen(self) -> dict[Any, str]:
+        """Return the watched keys with their labels."""
+        raise NotImplementedError
+
+    def words(self) -> Iterable[Word]:
+        at, table = layout(), self.owner
+        if not (self.by_entries or self.alarms or self.cut):
+            yield 0, id(table) + at.version
+            return
+        keys, values = read_word(id(table) + at.keys), read_word(id(table) + at.values)
+        yield from ((0, id(table) + at.used), (0, id(table) + at.keys), (0, id(table) + at.values))
+        if not values:
+            yield 1, keys + at.filled
+        places = entry_places(table, at)
+        for key, label in self.chosen().items():
+            if label not in self.cut:
+                yield 1, places[id(key)]
+        if values:
+            yield from ((1, place) for place in places.values() if not read_word(place))
+
+
+class NamesPart(_Table):
+    """A namespace, of which names are read: globals, attributes of instances and modules.
+
+    Args:
+        names: The names; None for all.
+        prefix: Comes before a name in labels.
+    """
+
+    __slots__ = ("names", "prefix")
+
+    def __init__(self, owner: dict[str, Any], path: str, names: frozenset[str] | None, prefix: str = ".",
+                 by_entries: bool = False) -> None:
+        super().__init__(owner, path, by_entries)
+        self.names, self.prefix = names, prefix
+
+    def chosen(self) -> dict[Any, str]:
+        """Return the names that the namespace has."""
+        names, prefix = self.names, self.prefix
+        return {key: f"{prefix}{key}" for key in self.owner if names is None or key in names}
+
+    def read(self) -> Iterable[Fact]:
+        table = self.owner
+        return sorted([(label, table[key]) for key, label in self.chosen().items()], key=lambda fact: fact[0])
+
+
+class ItemsPart(_Table):
+    """All items of a dict, in their order."""
+
+    __slots__ = ()
+
+    def chosen(self) -> dict[Any, str]:
+        """Return all keys."""
+        return {key: f"[{_short(key)}]" for key in dict.keys(self.owner)}
+
+    def read(self) -> Iterable[Fact]:
+        labels = self.chosen()
+        return [(labels[key], (key, value)) for key, value in dict.items(self.owner)] + [("", list_order(self.owner))]
+
+    def words(self) -> Iterable[Word]:
+        yield from super().words()
+        if isinstance(self.owner, OrderedDict):
+            yield from ((0, id(self.owner) + offset) for offset in layout().linked)
+
+
+def list_order(table: dict[Any, Any]) -> tuple[Any, ...]:
+    """Return the keys of an ordered dict in its own order, which its items as a dict need not have."""
+    return tuple(OrderedDict.keys(table)) if isinstance(table, OrderedDict) else ()
+
+
+def _short(key: Any) -> str:
+    """Return a text of a key that runs no code of programs."""
+    return repr(key) if type(key) in VALUES else f"{type(key).__name__} at {id(key):#x}"
+
+
+class ListPart(Part):
+    """The items of a list."""
+
+    __slots__ = ()
+
+    def read(self) -> Iterable[Fact]:
+        return [(f"[{k}]", item) for k, item in enumerate(list.__iter__(self.owner))]
+
+    def words(self) -> Iterable[Word]:
+        at, place = layout(), id(self.owner)
+        yield from ((0, place + at.length), (0, place + at.items))
+        items = read_word(place + at.items)
+        yield from ((1, items + WORD * k) for k in range(list.__len__(self.owner)) if f"[{k}]" not in self.cut)
+
+
+class SetPart(Part):
+    """The members of a set, in their order."""
+
+    __slots__ = ()
+
+    def read(self) -> Iterable[Fact]:
+        return [(f"{{{k}}}", item) for k, item in enumerate(set.__iter__(self.owner))]
+
+    def words(self) -> Iterable[Word]:
+        at, place = layout(), id(self.owner)
+        yield from ((0, place + field) for field in (at.fill, at.fill + WORD, at.mask, at.table))
+        table = read_word(place + at.table)
+        yield from ((1, table + 2 * WORD * k) for k in range(read_word(place + at.mask) + 1))
+
+
+class CellPart(Part):
+    """The content of a closure's cell."""
+
+    __slots__ = ()
+
+    def read(self) -> Iterable[Fact]:
+        try:
+            return [("", self.owner.cell_contents)]
+        except ValueError:
+            return []
+
+    def words(self) -> Iterable[Word]:
+        if "" not in self.cut:
+            yield 0, id(self.owner) + layout().content
+
+
+class FunctionPart(Part):
+    """The fields of a function; of one that did not run, only its attributes.
+
+    Args:
+        ran: Whether it ran.
+    """
+
+    __slots__ = ("ran",)
+    fields: ClassVar = ("__code__", "__defaults__", "__kwdefaults__")
+
+    def __init__(self, owner: types.FunctionType, path: str, ran: bool) -> None:
+        super().__init__(owner, path)
+        self.ran = ran
+
+    def read(self) -> Iterable[Fact]:
+        facts: list[Fact] = [(f".{name}", getattr(self.owner, name)) for name in self.fields] if self.ran else []
+        return [*facts, (".__dict__", Raw(read_word(id(self.owner) + layout().attributes)))]
+
+    def words(self) -> Iterable[Word]:
+        at, place = layout(), id(self.owner)
+        fields = (at.code, at.defaults, at.kwdefaults, at.attributes) if self.ran else (at.attributes,)
+        yield from ((0, place + field) for field in fields)
+
+
+class ClassPart(Part):
+    """A class: its bases, its special methods, and the attributes that code names.
+
+    Args:
+        names: The names; None for all.
+    """
+
+    __slots__ = ("names",)
+
+    def __init__(self, owner: type, path: str, names: frozenset[str] | None) -> None:
+        super().__init__(owner, path)
+        self.names = names
+
+    def read(self) -> Iterable[Fact]:
+        names = self.names
+        facts = [(f".{name}", value) for name, value in vars(self.owner).items()
+                 if names is None or name in names or (name[:2] == "__" == name[-2:])]
+        return [*sorted(facts, key=lambda fact: fact[0]), (".__mro__", self.owner.__mro__)]
+
+    def words(self) -> Iterable[Word]:
+        self.has_version()
+        yield 0, id(self.owner) + layout().type_version
+
+    def has_version(self) -> bool:
+        """Whether the class has a version tag; a look-up gives it one, unless the interpreter ran out of them."""
+        type.__getattribute__(self.owner, "__doc__")
+        return read_word(id(self.owner) + layout().type_version) & 0xFFFFFFFF != 0
+
+
+class InstancePart(Part):
+    """An object's class, its dict as an object, and its slots.
+
+    Args:
+        slots: Name to descriptor of the slots that code names.
+    """
+
+    __slots__ = ("slots",)
+
+    def __init__(self, owner: Any, path: str, slots: dict[str, Any]) -> None:
+        super().__init__(owner, path)
+        self.slots = slots
+
+    def read(self) -> Iterable[Fact]:
+        owner, place = self.owner, dict_place(self.owner)
+        facts: list[Fact] = [(".__class__", type(owner)), (".__dict__", Raw(read_word(place) if place else 0))]
+        for name, slot in self.slots.items():
+            if read_word(id(owner) + slot_offset(slot, layout())):
+                facts.append((f".{name}", slot.__get__(owner)))
+        return facts
+
+    def words(self) -> Iterable[Word]:
+        at, place = layout(), dict_place(self.owner)
+        yield 0, id(self.owner) + at.type
+        if place:
+            yield 0, place
+        yield from ((0, id(self.owner) + slot_offset(slot, at)) for name, slot in self.slots.items()
+                    if f".{name}" not in self.cut)
+
+
+#: Slots of tensors that guards watch, with their labels. Elements and their version are data.
+TENSOR_SLOTS: Final = {"_array": ".data", "_key": ".dtype", "_grad": ".grad", "_grad_fn": ".grad_fn", "_base": "._base"}
+
+
+class TensorPart(InstancePart):
+    """A tensor: its class, its memory and layout, its key (dtype, device, whether it requires a gradient), its graph.
+
+    Where each call writes ``grad``, the words only tell whether there is a gradient at all.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, owner: Tensor, path: str) -> None:
+        super().__init__(owner, path, {name: vars(Tensor)[name] for name in TENSOR_SLOTS})
+
+    def read(self) -> Iterable[Fact]:
+        tensor = self.owner
+        place, array = dict_place(tensor), tensor._array
+        facts: list[Fact] = [(".__class__", type(tensor)), (".__dict__", Raw(read_word(place) if place else 0))]
+        facts += [(label, getattr(tensor, name)) for name, label in TENSOR_SLOTS.items()]
+        facts.append((".data_ptr()", Raw(read_word(id(array) + layout().data)) if is_array(array) else None))
+        facts.append((".shape", tuple(array.shape)))
+        if ".grad" in self.cut:
+            facts.append((".grad is None", tensor._grad is None))
+        return facts
+
+    def words(self) -> Iterable[Word]:
+        at, place = layout(), dict_place(self.owner)
+        yield from ((0, id(self.owner) + at.type), (0, place))
+        for name, label in TENSOR_SLOTS.items():
+            if label not in self.cut or (name == "_grad" and self.owner._grad is None):
+                yield 0, id(self.owner) + slot_offset(self.slots[name], at)
+        if is_array(self.owner._array):
+            yield 0, id(self.owner._array) + at.data
+
+    def unequal(self) -> Iterable[tuple[int, int]]:
+        if ".grad" in self.cut and self.owner._grad is not None:
+            yield id(self.owner) + slot_offset(self.slots["_grad"], layout()), id(None)
+
+
+def is_array(array: Any) -> bool:
+    """Whether a tensor's handle is a NumPy array, whose pointer guards watch; handles of devices never change theirs."""
+    return type(array).__module__ == "numpy"
+
+
+class ReferencePart(Part):
+    """The object of a weak reference."""
+
+    __slots__ = ()
+
+    def read(self) -> Iterable[Fact]:
+        return [("()", self.owner())]
+
+    def words(self) -> Iterable[Word]:
+        yield 0, id(self.owner) + layout().content
+
+
+class ArrayPart(Part):
+    """A small NumPy array, with its elements. Words at its ends may hold bytes of others, which raise false alarms."""
+
+    __slots__ = ()
+
+    def read(self) -> Iterable[Fact]:
+        array = self.owner
+        form = (array.shape, array.strides, array.dtype.str, array.flags.writeable)
+        return [(".shape", form), ("", Content(array.tobytes())), (".data", Raw(self._start()))]
+
+    def _start(self) -> int:
+        return read_word(id(self.owner) + layout().data)
+
+    def words(self) -> Iterable[Word]:
+        yield 0, id(self.owner) + layout().data
+        start = self._start()
+        first, last = start // WORD * WORD, start + int(self.owner.nbytes)
+        yield from ((1, address) for address in range(first, last, WORD))
