@@ -290,7 +290,7 @@ class ClassPart(Part):
 
     def has_version(self) -> bool:
         """Whether the class has a version tag; a look-up gives it one, unless the interpreter ran out of them."""
-        type.__getattribute__(self.owner, "__doc__")
+        type.__getattribute__(self.owner, "__init__")
         return read_word(id(self.owner) + layout().type_version) & 0xFFFFFFFF != 0
 
 
