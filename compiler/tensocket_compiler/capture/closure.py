@@ -21,7 +21,8 @@ from tensocket_core.tensor import Tensor
 
 from . import kinds
 from .guards import Guards
-from .layout import read_word
+from .layout import layout, read_word
+from .state import is_listed, state_parts
 from .watch import FRONT_END, Observation, Refusal, is_inside, is_library
 from .words import (
     ArrayPart,
@@ -36,7 +37,6 @@ from .words import (
     ReferencePart,
     SetPart,
     TensorPart,
-    layout,
     pretty,
 )
 
@@ -81,6 +81,8 @@ class Closure:
         while before != self.names:  # classes for patterns add names
             before = self.names
             self._start()
+            for part in state_parts():
+                self.watch(part)
             self._push_roots()
             while self.work and self.facts <= LIMIT:
                 value, path, names = self.work.popleft()
@@ -183,7 +185,9 @@ class Closure:
         self.done[id(value)] = names if known is None else names | known
         self.keep.append(value)
         kind = type(value)
-        if isinstance(value, types.ModuleType):
+        if is_listed(value):
+            pass
+        elif isinstance(value, types.ModuleType):
             self.visit_module(value, path, names if known is None else names - known)
         elif isinstance(value, type):
             self.visit_class(value)

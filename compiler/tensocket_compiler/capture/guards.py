@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from .layout import WORD
+from .state import unwatched_state
 from .watch import Refusal
 from .words import Fact, Part, is_same, pretty
 
@@ -78,6 +79,7 @@ class Guards:
         stable: Number of words of level 0.
         unequal_addresses, unequal_values: Words with the values that they must not have.
         keep_alive: Objects whose addresses the words hold.
+        state: State that no words stand for; see ``state.unwatched_state``.
         check: Whether all words hold. A backend may replace it by machine code; ``on_renewal`` tells it of new words.
         exact: Whether code may compare identities of numbers and texts.
     """
@@ -91,6 +93,7 @@ class Guards:
         self.exact = exact
         self.check: Callable[[], bool] = self.compare
         self.on_renewal: Callable[[], None] | None = None
+        self.state = unwatched_state()
         self._rebuild, self._cut = rebuild, cut
         for part in self.parts:
             part.refresh()
@@ -118,8 +121,8 @@ class Guards:
         return [self.parts[number].path for number in self._owners]
 
     def compare(self) -> bool:
-        """Whether all words hold, in Python and NumPy."""
-        return self._first_difference() is None
+        """Whether all words hold, in Python and NumPy, and the state without words is the same."""
+        return unwatched_state() == self.state and self._first_difference() is None
 
     def _first_difference(self) -> int | None:
         """Return the number of the first part with a word that changed."""
@@ -135,6 +138,9 @@ class Guards:
 
         Where a word changed but its facts did not, as after the assignment of an equal value, the words are renewed.
         """
+        state = unwatched_state()
+        if state != self.state:
+            return Change("state", self.state, state)
         for _ in range(len(self.parts) + 1):
             number = self._first_difference()
             if number is None:

@@ -251,3 +251,9 @@ def find_layout() -> Layout | None:
 
 #: The layout of this process; None if guards cannot watch memory in it.
 LAYOUT: Final = find_layout()
+
+
+def layout() -> Layout:
+    """Return the known layout; nothing is watched without one."""
+    assert LAYOUT is not None
+    return LAYOUT

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 
 from tensocket_core.tensor import Tensor
 
-from .layout import LAYOUT, WORD, Layout, dict_place, entry_places, read_word, slot_offset
+from .layout import WORD, dict_place, entry_places, layout, read_word, slot_offset
 
 #: (label, value); a label continues the path of the object, as ``.weight`` or ``[0]``.
 Fact = tuple[str, Any]
@@ -53,12 +53,6 @@ def is_same(old: Any, new: Any, exact: bool = False) -> bool:
     if exact or kind not in VALUES:
         return False
     return bool(repr(old) == repr(new)) if kind in (float, complex) else bool(old == new)
-
-
-def layout() -> Layout:
-    """Return the known layout; nothing is watched without one."""
-    assert LAYOUT is not None
-    return LAYOUT
 
 
 def pretty(path: str) -> str:
