@@ -21,7 +21,7 @@ from tensocket_core.tensor import Tensor
 
 from . import kinds
 from .guards import Guards
-from .layout import layout, read_word
+from .layout import DESCRIPTIONS, layout, read_word
 from .state import is_listed, state_parts
 from .watch import FRONT_END, Observation, Refusal, is_inside, is_library
 from .words import (
@@ -112,6 +112,7 @@ class Closure:
         for each in seen.functions.values():
             if each is not None and not is_inside(each.__globals__):
                 self.push(each, each.__qualname__)
+        self.push(Tensor, "Tensor")  # the class of tensors that the call makes
         self._push_globals()
         self._push_imports()
 
@@ -123,7 +124,9 @@ class Closure:
         elif type(value) is dict:
             for key, item in value.items():
                 self.push_argument(item, f"{path}[{key!r}]")
-        elif type(value) is not Tensor:
+        elif isinstance(value, Tensor):
+            self.push(type(value), type(value).__qualname__)
+        else:
             self.push(value, path)
 
     def _push_globals(self) -> None:
@@ -255,7 +258,9 @@ class Closure:
         ran = value.__code__ in self.seen.codes
         has_attributes = read_word(id(value) + layout().attributes) != 0
         if ran or has_attributes or not is_library(space):
-            self.watch(FunctionPart(value, path, ran))
+            texts = () if is_library(space) else [name for name in DESCRIPTIONS if name in self.names]
+            facts = self.watch(FunctionPart(value, path, ran, texts))
+            self.push_all([fact for fact in facts if fact[0] == ".__annotations__"], path)
         if has_attributes:
             self.push_all(self.watch(NamesPart(value.__dict__, path, self.whole)), path)
         if ran:
@@ -296,8 +301,8 @@ class Closure:
             facts = self.watch(NamesPart(space, path, None)) if names == self.done[id(value)] else space.items()
             facts = [(f".{label.removeprefix('.')}", item) for label, item in facts]
         else:
-            names = names if self.whole is None else self.names
-            facts = self.watch(NamesPart(space, path, self.whole, by_entries=True))
+            wanted = None if self.whole is None else self.whole | {"__getattr__"}
+            facts = self.watch(NamesPart(space, path, wanted, by_entries=True))
             self.watch(InstancePart(value, path, {}))
             names = frozenset(label[1:] for label, _ in facts)
         for label, item in facts:

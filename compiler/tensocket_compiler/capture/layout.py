@@ -20,6 +20,8 @@ import numpy as np
 WORD: Final = 8
 #: The number by which ``PyType_GetSlot`` knows ``tp_dealloc``.
 _TP_DEALLOC: Final = 52
+#: Attributes that describe a function.
+DESCRIPTIONS: Final = ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class Layout:
         fill, mask, table: Of a set's number of used places, of the last place's number, and of its table.
         content: Of a cell's content, and of a weak reference's object.
         code, defaults, kwdefaults, attributes: Of a function's fields.
+        texts: Of the fields of a function that describe it, by their names.
         type_version: Of the word that holds a class's version tag.
         member: Of the pointer to a slot's definition in its descriptor.
         frame: Of the pointer to the interpreter's frame, whose first field is the function, in a frame object.
@@ -62,6 +65,7 @@ class Layout:
     defaults: int
     kwdefaults: int
     attributes: int
+    texts: dict[str, int]
     type_version: int
     member: int
     frame: int
@@ -231,19 +235,22 @@ def find_layout() -> Layout | None:
     header = object.__basicsize__
     ordered = tuple(range(dict.__basicsize__, dict.__basicsize__ + 6 * WORD, WORD))
 
-    def probe(x: int = 1, *, y: int = 2) -> None: ...
+    def probe(x: int = 1, *, y: int = 2) -> None:
+        """Do nothing."""
 
     probe.mark = 1  # type: ignore[attr-defined]
+    described = {name: getattr(probe, name) for name in DESCRIPTIONS}
     words = [read_word(id(probe) + WORD * k) for k in range(type(probe).__basicsize__ // WORD)]
-    fields = [probe.__code__, probe.__defaults__, probe.__kwdefaults__, probe.__dict__]
+    fields = [probe.__code__, probe.__defaults__, probe.__kwdefaults__, probe.__dict__, *described.values()]
     if any(id(field) not in words for field in fields):
         return None
-    code, defaults, kwdefaults, attributes = [WORD * words.index(id(field)) for field in fields]
+    code, defaults, kwdefaults, attributes, *rest = [WORD * words.index(id(field)) for field in fields]
     layout = Layout(
         type=header - WORD, used=header, version=header + WORD, keys=header + 2 * WORD, values=header + 3 * WORD,
         kind=10, index=9, filled=24, entries=32, length=header, items=header + WORD, fill=header,
         mask=header + 2 * WORD, table=header + 3 * WORD, content=header, code=code, defaults=defaults,
-        kwdefaults=kwdefaults, attributes=attributes, type_version=_find_type_version(), member=header + 3 * WORD,
+        kwdefaults=kwdefaults, attributes=attributes, texts=dict(zip(described, rest, strict=True)),
+        type_version=_find_type_version(), member=header + 3 * WORD,
         frame=header + WORD, data=header, linked=ordered, dealloc=deallocator(_Plain))
     proven = layout.type_version and _dicts_are_right(layout) and _containers_are_right(layout)
     return layout if proven and _functions_are_right(layout) and _objects_are_right(layout) else None

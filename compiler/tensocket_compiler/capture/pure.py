@@ -50,6 +50,8 @@ ATTRIBUTE_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 #: Read all attributes of an object, or attributes that a text names.
 WHOLE_READERS: Final = (vars, dir)
 _FORMATTERS: Final = ("format", "format_map")
+#: Compare identities.
+IDENTITY_READERS: Final = (id, _operator.is_, _operator.is_not)
 
 
 def is_pure(function: Any) -> bool:

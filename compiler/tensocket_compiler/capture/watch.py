@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from .layout import LAYOUT, function_of
-from .pure import ATTRIBUTE_FUNCTIONS, is_pure, name_of, reads_whole_objects
+from .pure import ATTRIBUTE_FUNCTIONS, IDENTITY_READERS, is_pure, name_of, reads_whole_objects
 
 #: Packages whose frames are not looked at; all packages ``tensocket_…`` as well.
 INSIDE: Final = frozenset({"numpy", "llvmlite"})
@@ -212,7 +212,7 @@ class _Profile:
             seen.refusals.append(Refusal(f"it calls {name_of(function)}() under another name", where))
         elif reads_whole_objects(function):
             seen.whole = True
-        elif function is id and not is_library(frame.f_globals):
+        elif any(function is each for each in IDENTITY_READERS) and not is_library(frame.f_globals):
             seen.identity = True
         seen.calls.setdefault(name_of(function), where)
 

@@ -240,22 +240,25 @@ class FunctionPart(Part):
 
     Args:
         ran: Whether it ran.
+        texts: Which of ``layout.DESCRIPTIONS`` code names.
     """
 
-    __slots__ = ("ran",)
+    __slots__ = ("ran", "texts")
     fields: ClassVar = ("__code__", "__defaults__", "__kwdefaults__")
 
-    def __init__(self, owner: types.FunctionType, path: str, ran: bool) -> None:
+    def __init__(self, owner: types.FunctionType, path: str, ran: bool, texts: Iterable[str] = ()) -> None:
         super().__init__(owner, path)
-        self.ran = ran
+        self.ran, self.texts = ran, tuple(texts)
 
     def read(self) -> Iterable[Fact]:
         facts: list[Fact] = [(f".{name}", getattr(self.owner, name)) for name in self.fields] if self.ran else []
+        facts += [(f".{name}", getattr(self.owner, name)) for name in self.texts]
         return [*facts, (".__dict__", Raw(read_word(id(self.owner) + layout().attributes)))]
 
     def words(self) -> Iterable[Word]:
         at, place = layout(), id(self.owner)
         fields = (at.code, at.defaults, at.kwdefaults, at.attributes) if self.ran else (at.attributes,)
+        fields += tuple(at.texts[name] for name in self.texts)
         yield from ((0, place + field) for field in fields)
 
 

@@ -1,0 +1,44 @@
+"""Guards catch every change of what an observed function can have read, or the observation is refused: no misses."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from tensocket_compiler.capture.layout import LAYOUT
+
+from . import (
+    programs_attributes,
+    programs_containers,
+    programs_models,
+    programs_names,
+    programs_outside,
+    programs_runtime,
+)
+from .judge import judge
+
+pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is observed without a known layout")
+
+MODULES = (programs_names, programs_attributes, programs_containers, programs_models, programs_outside, programs_runtime)
+
+
+def programs_of(module):
+    return {name: value for name, value in vars(module).items()
+            if isinstance(value, types.FunctionType) and value.__code__.co_flags & 0x20 and value.__module__ == module.__name__}
+
+
+PROGRAMS = {f"{module.__name__.rpartition('_')[2]}.{name}": program
+            for module in MODULES for name, program in programs_of(module).items()}
+#: Programs that write to what they read, or read what nothing can watch.
+REFUSED = frozenset()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_changes_are_caught(name):
+    verdict = judge(PROGRAMS[name])
+    assert verdict.word == ("refused" if name in REFUSED else "caught"), verdict
+
+
+def test_there_are_many_programs():
+    assert len(PROGRAMS) >= 150
