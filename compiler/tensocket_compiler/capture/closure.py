@@ -9,6 +9,7 @@ names. An object that cannot be watched, such as an iterator or a lock, refuses 
 from __future__ import annotations
 
 import gc
+import operator
 import sys
 import types
 import weakref
@@ -21,7 +22,7 @@ from tensocket_core.tensor import Tensor
 
 from . import kinds
 from .guards import Guards
-from .layout import DESCRIPTIONS, layout, read_word
+from .layout import CLASS_DESCRIPTIONS, DESCRIPTIONS, instance_dict, layout, read_word
 from .state import is_listed, state_parts
 from .watch import FRONT_END, Observation, Refusal, is_inside, is_library
 from .words import (
@@ -64,8 +65,12 @@ class Closure:
         used = [seen.code_names(code) for code in seen.codes]
         self.names: Names = frozenset(seen.names).union(*[each.attributes for each in used])
         self.texts: Names = frozenset(seen.names).union(*[each.texts for each in used])
-        self.whole: Names | None = None if seen.whole else self.names
         self._start()
+
+    @property
+    def whole(self) -> Names | None:
+        """The names of attributes that may have been read; None if these are not known."""
+        return None if self.seen.whole else self.names
 
     def _start(self) -> None:
         self.parts: list[Part] = []
@@ -183,24 +188,24 @@ class Closure:
     def visit(self, value: Any, path: str, names: Names) -> None:
         """Watch a value and push what it leads to."""
         known = self.done.get(id(value))
-        if known is not None and (names <= known or not isinstance(value, types.ModuleType)):
+        if known is not None and (names <= known or not issubclass(type(value), types.ModuleType)):
             return
         self.done[id(value)] = names if known is None else names | known
         self.keep.append(value)
         kind = type(value)
         if is_listed(value):
             pass
-        elif isinstance(value, types.ModuleType):
+        elif issubclass(kind, types.ModuleType):
             self.visit_module(value, path, names if known is None else names - known)
-        elif isinstance(value, type):
+        elif issubclass(kind, type):
             self.visit_class(value)
-        elif isinstance(value, Tensor):
+        elif issubclass(kind, Tensor):
             self.visit_tensor(value, path)
         elif kind in self._visitors:
             self._visitors[kind](self, value, path)
         elif kind is Extras or (kinds.is_transparent(kind) and not kinds.is_of_runtime(kind)):
             self.visit_instance(value, path)
-        elif isinstance(value, kinds.np.ndarray):
+        elif issubclass(kind, kinds.np.ndarray):
             self.visit_array(value, path)
         elif kind.__name__ == "_lru_cache_wrapper" and is_library(value.__wrapped__.__globals__):
             pass  # caches of libraries hold results that never change
@@ -282,6 +287,14 @@ class Closure:
             self.watch(InstancePart(value, path, {}))
             self.push_all(self.watch(NamesPart(value.__dict__, path, self.whole)), path)
 
+    def visit_getter(self, value: Any, path: str) -> None:
+        """Note the names of the attributes or the method that a getter reads."""
+        for each in value.__reduce__()[1]:
+            if type(each) is str:
+                self.names |= frozenset(each.split("."))
+            else:
+                self.push(each, path)
+
     def visit_builtin(self, value: Any, path: str) -> None:
         """Follow the object of a method written in C."""
         if not isinstance(value.__self__, (types.ModuleType, type)):
@@ -318,7 +331,9 @@ class Closure:
             return
         path = value.__qualname__
         self.names |= frozenset(name for name in vars(value).get("__match_args__", ()) if type(name) is str)
-        part = ClassPart(value, path, self.names if is_library({"__name__": value.__module__}) else self.whole)
+        library = is_library({"__name__": value.__module__})
+        texts = () if library else [name for name in CLASS_DESCRIPTIONS if name in self.names]
+        part = ClassPart(value, path, self.names if library else self.whole, texts)
         if not part.has_version():
             self.refuse("a class for which the interpreter has no version left", path)
         for label, item in self.watch(part):
@@ -336,11 +351,11 @@ class Closure:
         facts = self.watch(InstancePart(value, path, slots))
         self.push(kind, kind.__qualname__)
         self.push_all([fact for fact in facts if fact[0][1:] in slots], path)
-        space = getattr(value, "__dict__", None)
-        if type(space) is dict:
+        space = instance_dict(value)
+        if space is not None:
             self.push_all(self.watch(NamesPart(space, path, self.whole)), path)
         for base, visit in kinds.CONTAINERS.items():
-            if isinstance(value, base):
+            if issubclass(kind, base):
                 getattr(self, visit)(value, path)
 
     def visit_tensor(self, value: Any, path: str) -> None:
@@ -348,7 +363,7 @@ class Closure:
         facts = dict(self.watch(TensorPart(value, path)))
         self.push(type(value), type(value).__qualname__)
         names = (self.names | {"_extras", "_backward_hooks"}) - _OF_RUNTIME
-        self.push_all(self.watch(NamesPart(value.__dict__, path, names)), path)
+        self.push_all(self.watch(NamesPart(instance_dict(value) or {}, path, names)), path)
         if facts.get(".grad") is not None:
             self.push(value._grad, f"{path}.grad")
 
@@ -358,7 +373,7 @@ class Closure:
         types.FunctionType: visit_function, types.CellType: visit_cell, types.MethodType: visit_fields,
         staticmethod: visit_fields, classmethod: visit_fields, property: visit_fields, kinds.partial: visit_fields,
         types.BuiltinFunctionType: visit_builtin, types.MethodWrapperType: visit_builtin,
-        weakref.ref: visit_reference,
+        weakref.ref: visit_reference, operator.attrgetter: visit_getter, operator.methodcaller: visit_getter,
     }
 
 

@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from .layout import WORD
+from .layout import WORD, read_word
 from .state import unwatched_state
 from .watch import Refusal
-from .words import Fact, Part, is_same, pretty
+from .words import Fact, Part, Word, is_same, pretty
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 
@@ -95,21 +95,29 @@ class Guards:
         self.on_renewal: Callable[[], None] | None = None
         self.state = unwatched_state()
         self._rebuild, self._cut = rebuild, cut
-        for part in self.parts:
+        self._words: dict[int, tuple[list[Word], list[int]]] = {}
+        self._read(range(len(self.parts)))
+
+    def _read(self, numbers: Iterable[int]) -> None:
+        """Take the present facts and words of some parts as those that must not change."""
+        for number in numbers:
+            part = self.parts[number]
             part.refresh()
+            words = list(part.words())
+            self._words[number] = words, [read_word(address) for _, address in words]
         self._assemble()
 
     def _assemble(self) -> None:
-        """Read the addresses and values of all words."""
-        levels: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
-        for number, part in enumerate(self.parts):
-            for level, address in part.words():
-                levels[level].append((address, number))
-        rows = [*dict(levels[0]).items(), *dict(levels[1]).items()]
-        self.stable = len(dict(levels[0]))
-        self.addresses: Words = np.array([row[0] for row in rows], np.uint64)
-        self._owners = [row[1] for row in rows]
-        self.values: Words = read_words(self.addresses)
+        """Put the words of all parts into arrays. A word may belong to several parts."""
+        levels: tuple[dict[int, tuple[int, list[int]]], ...] = ({}, {})
+        for number, (words, values) in self._words.items():
+            for (level, address), value in zip(words, values, strict=True):
+                levels[level].setdefault(address, (value, []))[1].append(number)
+        rows = [*levels[0].items(), *levels[1].items()]
+        self.stable = len(levels[0])
+        self.addresses: Words = np.array([address for address, _ in rows], np.uint64)
+        self.values: Words = np.array([value for _, (value, _) in rows], np.uint64)
+        self._owners = [owners for _, (_, owners) in rows]
         unequal = [(*pair, number) for number, part in enumerate(self.parts) for pair in part.unequal()]
         self.unequal_addresses: Words = np.array([row[0] for row in unequal], np.uint64)
         self.unequal_values: Words = np.array([row[1] for row in unequal], np.uint64)
@@ -118,45 +126,50 @@ class Guards:
     @property
     def paths(self) -> list[str]:
         """The path of the object of each word."""
-        return [self.parts[number].path for number in self._owners]
+        return [pretty(self.parts[owners[0]].path) for owners in self._owners]
 
     def compare(self) -> bool:
         """Whether all words hold, in Python and NumPy, and the state without words is the same."""
-        return unwatched_state() == self.state and self._first_difference() is None
+        n = self.stable
+        return (unwatched_state() == self.state and check(self.addresses[:n], self.values[:n])
+                and check(self.addresses[n:], self.values[n:])
+                and not bool((read_words(self.unequal_addresses) == self.unequal_values).any()))
 
-    def _first_difference(self) -> int | None:
-        """Return the number of the first part with a word that changed."""
-        for words in (slice(0, self.stable), slice(self.stable, None)):
-            differs = read_words(self.addresses[words]) != self.values[words]
-            if differs.any():
-                return self._owners[(words.start or 0) + int(differs.argmax())]
-        forbidden = read_words(self.unequal_addresses) == self.unequal_values
-        return self._unequal_owners[int(forbidden.argmax())] if forbidden.any() else None
+    def _stale_parts(self) -> list[int]:
+        """Return the numbers of the parts with a word that changed."""
+        n = self.stable
+        differs = np.nonzero(read_words(self.addresses[:n]) != self.values[:n])[0]
+        stale = {number for k in differs for number in self._owners[k]}
+        # Words of level 1 may be read only if the pointers in front of them, words of the same part, hold.
+        rest = [k for k in range(n, len(self.addresses)) if stale.isdisjoint(self._owners[k])]
+        differs = np.nonzero(read_words(self.addresses[rest]) != self.values[rest])[0]
+        stale.update(number for k in differs for number in self._owners[rest[k]])
+        forbidden = np.nonzero(read_words(self.unequal_addresses) == self.unequal_values)[0]
+        stale.update(self._unequal_owners[k] for k in forbidden)
+        return sorted(stale)
 
     def changed(self) -> Change | None:
         """Return the first change of what the call may have read; None if there is none.
 
-        Where a word changed but its facts did not, as after the assignment of an equal value, the words are renewed.
+        Where words changed but facts did not, as after the assignment of an equal value, the words are renewed.
         """
+        if self.compare():
+            return None
         state = unwatched_state()
         if state != self.state:
             return Change("state", self.state, state)
-        for _ in range(len(self.parts) + 1):
-            number = self._first_difference()
-            if number is None:
-                return None
+        stale = self._stale_parts()
+        for number in stale:
             part = self.parts[number]
-            facts = part.visible()
-            found = first_change(part, part.facts, facts, self.exact)
+            found = first_change(part, part.facts, part.visible(), self.exact)
             if found is not None:
                 return found
-            part.facts = facts
-            part.alarms += 1
-            self._assemble()
-            if self.on_renewal is not None:
-                self.on_renewal()
-        part = self.parts[number or 0]
-        return Change(part.path, "words that stay", "words that change while they are read")
+        for number in stale:
+            self.parts[number].alarms += 1
+        self._read(stale)
+        if self.on_renewal is not None:
+            self.on_renewal()
+        return None
 
     def snapshot(self) -> list[tuple[Fact, ...]]:
         """Return the present facts of all parts, for ``effects``."""

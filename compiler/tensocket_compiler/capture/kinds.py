@@ -67,7 +67,7 @@ def is_atom(value: Any) -> bool:
     kind = type(value)
     if kind in ATOMS or kind is object or (is_of_runtime(kind) and not isinstance(value, np.ndarray)):
         return True
-    if kind is operator.attrgetter or kind is operator.itemgetter:
+    if kind is operator.itemgetter:
         return True
     if isinstance(value, types.BuiltinFunctionType):
         return isinstance(value.__self__, (types.ModuleType, type))

@@ -20,6 +20,8 @@ import numpy as np
 WORD: Final = 8
 #: The number by which ``PyType_GetSlot`` knows ``tp_dealloc``.
 _TP_DEALLOC: Final = 52
+#: Attributes that describe a class, and change without its version.
+CLASS_DESCRIPTIONS: Final = ("__name__", "__qualname__")
 #: Attributes that describe a function.
 DESCRIPTIONS: Final = ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__")
 
@@ -36,8 +38,13 @@ class Layout:
         length, items: Of a list's number of items and of its pointer to them.
         fill, mask, table: Of a set's number of used places, of the last place's number, and of its table.
         content: Of a cell's content, and of a weak reference's object.
-        code, defaults, kwdefaults, attributes: Of a function's fields.
+        class_words = [read_word(id(_Slotted) + k) for k in range(0, type.__basicsize__, WORD)]
+    names = {name: getattr(_Slotted, name) for name in CLASS_DESCRIPTIONS}
+    if any(class_words.count(id(text)) != 1 for text in names.values()):
+        return None
+    code, defaults, kwdefaults, attributes: Of a function's fields.
         texts: Of the fields of a function that describe it, by their names.
+        class_texts: Of the fields of a class that describe it, by their names.
         type_version: Of the word that holds a class's version tag.
         member: Of the pointer to a slot's definition in its descriptor.
         frame: Of the pointer to the interpreter's frame, whose first field is the function, in a frame object.
@@ -66,6 +73,7 @@ class Layout:
     kwdefaults: int
     attributes: int
     texts: dict[str, int]
+    class_texts: dict[str, int]
     type_version: int
     member: int
     frame: int
@@ -97,6 +105,16 @@ def dict_place(owner: Any) -> int:
     """Return the address of an object's pointer to its ``__dict__``; 0 if it has none. Inline values become a dict."""
     find = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(("_PyObject_GetDictPtr", ctypes.pythonapi))
     return find(owner) or 0
+
+
+def instance_dict(owner: Any) -> dict[str, Any] | None:
+    """Return an object's dict without running code of its class; None if it has none."""
+    place = dict_place(owner)
+    address = read_word(place) if place else 0
+    if place and not address:
+        address = id(object.__getattribute__(owner, "__dict__"))  # makes it
+    found = ctypes.cast(address, ctypes.py_object).value if address else None
+    return found if type(found) is dict else None
 
 
 def entry_places(table: dict[Any, Any], at: Layout) -> dict[int, int]:
@@ -138,6 +156,9 @@ class _Plain:
 
 class _Slotted:
     __slots__ = ("x", "y")
+
+
+_Slotted.__qualname__ = "specimen._Slotted"  # another text than the name
 
 
 def _find_type_version() -> int:
@@ -244,12 +265,17 @@ def find_layout() -> Layout | None:
     fields = [probe.__code__, probe.__defaults__, probe.__kwdefaults__, probe.__dict__, *described.values()]
     if any(id(field) not in words for field in fields):
         return None
+    class_words = [read_word(id(_Slotted) + k) for k in range(0, type.__basicsize__, WORD)]
+    names = {name: getattr(_Slotted, name) for name in CLASS_DESCRIPTIONS}
+    if any(class_words.count(id(text)) != 1 for text in names.values()):
+        return None
     code, defaults, kwdefaults, attributes, *rest = [WORD * words.index(id(field)) for field in fields]
     layout = Layout(
         type=header - WORD, used=header, version=header + WORD, keys=header + 2 * WORD, values=header + 3 * WORD,
         kind=10, index=9, filled=24, entries=32, length=header, items=header + WORD, fill=header,
         mask=header + 2 * WORD, table=header + 3 * WORD, content=header, code=code, defaults=defaults,
         kwdefaults=kwdefaults, attributes=attributes, texts=dict(zip(described, rest, strict=True)),
+        class_texts={name: WORD * class_words.index(id(text)) for name, text in names.items()},
         type_version=_find_type_version(), member=header + 3 * WORD,
         frame=header + WORD, data=header, linked=ordered, dealloc=deallocator(_Plain))
     proven = layout.type_version and _dicts_are_right(layout) and _containers_are_right(layout)

@@ -267,23 +267,26 @@ class ClassPart(Part):
 
     Args:
         names: The names; None for all.
+        texts: Which of ``layout.CLASS_DESCRIPTIONS`` code names.
     """
 
-    __slots__ = ("names",)
+    __slots__ = ("names", "texts")
 
-    def __init__(self, owner: type, path: str, names: frozenset[str] | None) -> None:
+    def __init__(self, owner: type, path: str, names: frozenset[str] | None, texts: Iterable[str] = ()) -> None:
         super().__init__(owner, path)
-        self.names = names
+        self.names, self.texts = names, tuple(texts)
 
     def read(self) -> Iterable[Fact]:
         names = self.names
         facts = [(f".{name}", value) for name, value in vars(self.owner).items()
                  if names is None or name in names or (name[:2] == "__" == name[-2:])]
+        facts += [(f".{name}", vars(type)[name].__get__(self.owner)) for name in self.texts]
         return [*sorted(facts, key=lambda fact: fact[0]), (".__mro__", self.owner.__mro__)]
 
     def words(self) -> Iterable[Word]:
         self.has_version()
         yield 0, id(self.owner) + layout().type_version
+        yield from ((0, id(self.owner) + layout().class_texts[name]) for name in self.texts)
 
     def has_version(self) -> bool:
         """Whether the class has a version tag; a look-up gives it one, unless the interpreter ran out of them."""
