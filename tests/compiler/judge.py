@@ -61,28 +61,31 @@ def judge(program: Program) -> Verdict:
     steps = program()
     function, change, *rest = next(steps)
     idle = rest[0] if rest else lambda: None
-    x = torch.arange(1.0, 5.0)
     try:
-        try:
-            guards, effects = guard(function, (x,))
-        except Exception as error:
-            return Verdict("refused", f"it raises {type(error).__name__}")
-        if guards.refusals:
-            return Verdict("refused", str(guards.refusals[0]))
-        if writes(effects):
-            return Verdict("refused", f"it writes to {writes(effects)[0]}")
-        for _ in range(CALLS):
-            before = outcome(function, x)
-            idle()
-            found = guards.changed()
-            if found is not None:
-                return Verdict("false alarm", found.path)
-        change()
-        found = guards.changed()
-        if found is None:
-            return Verdict("missed", "")
-        if outcome(function, x) == before:
-            return Verdict("vacuous", found.path)
-        return Verdict("caught", found.path)
+        return _judge(function, change, idle)
     finally:
         next(steps, None)
+
+
+def _judge(function: Callable[..., Any], change: Callable[[], Any], idle: Callable[[], Any]) -> Verdict:
+    x = torch.arange(1.0, 5.0)
+    try:
+        guards, effects = guard(function, (x,))
+        reasons = [*map(str, guards.refusals), *(f"it writes to {path}" for path in writes(effects))]
+    except Exception as error:
+        reasons = [f"it raises {type(error).__name__}"]
+    if reasons:
+        change()
+        return Verdict("refused", reasons[0])
+    for _ in range(CALLS):
+        before = outcome(function, x)
+        idle()
+        found = guards.changed()
+        if found is not None:
+            change()
+            return Verdict("false alarm", f"{found.path}: {found.old!r:.60} {found.new!r:.60}")
+    change()
+    found = guards.changed()
+    if found is None:
+        return Verdict("missed", "")
+    return Verdict("vacuous" if outcome(function, x) == before else "caught", found.path)

@@ -887,7 +887,7 @@ def type_name():
     class Local:
         pass
     thing = Local()
-    yield (lambda x: x * len(type(thing).__name__)), lambda: setattr(Local, "__name__", "Other")
+    yield (lambda x: x * len(type(thing).__name__)), lambda: setattr(Local, "__name__", "Longer")
 
 
 def subclasses_listed():

@@ -221,13 +221,11 @@ class Closure:
             self.push_all(self.watch(part), path)
             return
         for label, pair in self.watch(ItemsPart(value, path)):
-            if label:
+            if label[:1] == "[":
                 self.push(pair[0], f"{path} key {label}")
                 self.push(pair[1], path + label)
-        if isinstance(value, kinds.defaultdict):
-            self.push(value.default_factory, f"{path}.default_factory")
-            if not kinds.is_atom(value.default_factory) and not isinstance(value.default_factory, type):
-                self.refuse("a defaultdict with a factory of a program", path)
+            elif label:
+                self.push(pair, path + label)
 
     def visit_list(self, value: list[Any], path: str) -> None:
         """Watch all items of a list."""

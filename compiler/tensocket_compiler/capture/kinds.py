@@ -22,6 +22,8 @@ ATOMS: Final[frozenset[type]] = frozenset({
     int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented), slice, range, types.CodeType,
     types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
     types.ClassMethodDescriptorType, types.GenericAlias, types.UnionType, re.Pattern, re.Match})
+#: Types of NumPy's objects that have no state: numbers, and functions of arrays, which are watched as such.
+_OF_NUMPY: Final = (np.generic, np.dtype, np.ufunc, type(np.concatenate))
 #: Types of members of classes through which Python reads attributes.
 DESCRIPTORS: Final[frozenset[type]] = frozenset({
     types.FunctionType, property, staticmethod, classmethod, functools.cached_property})
@@ -65,8 +67,10 @@ def is_transparent(kind: type) -> bool:
 def is_atom(value: Any) -> bool:
     """Whether an object has no state that changes, or state that ``state`` lists."""
     kind = type(value)
-    if kind in ATOMS or kind is object or (is_of_runtime(kind) and not isinstance(value, np.ndarray)):
+    if kind in ATOMS or kind is object:
         return True
+    if is_of_runtime(kind):
+        return kind.__module__.partition(".")[0] != "numpy" or isinstance(value, _OF_NUMPY)
     if kind is operator.itemgetter:
         return True
     if isinstance(value, types.BuiltinFunctionType):

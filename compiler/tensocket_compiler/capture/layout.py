@@ -11,7 +11,7 @@ import ctypes
 import functools
 import sys
 import sysconfig
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -48,7 +48,8 @@ class Layout:
         type_version: Of the word that holds a class's version tag.
         member: Of the pointer to a slot's definition in its descriptor.
         frame: Of the pointer to the interpreter's frame, whose first field is the function, in a frame object.
-        data: Of an array's pointer to its elements.
+        data, rank, shape, strides: Of an array's pointer to its elements, its rank, and pointers to sizes and strides.
+        factory: Of the function that makes missing items of a ``defaultdict``.
         linked: Of the fields of an ordered dict that its order lives in.
         dealloc: The deallocator of classes that Python code defines.
     """
@@ -78,6 +79,10 @@ class Layout:
     member: int
     frame: int
     data: int
+    rank: int
+    shape: int
+    strides: int
+    factory: int
     linked: tuple[int, ...]
     dealloc: int
 
@@ -229,7 +234,7 @@ def _functions_are_right(at: Layout) -> bool:
 
 
 def _objects_are_right(at: Layout) -> bool:
-    slotted, array = _Slotted(), np.arange(3.0)
+    slotted, array, factory = _Slotted(), np.arange(3.0), defaultdict(list)
     slotted.x, slotted.y = object(), object()
     right = all(read_word(id(slotted) + slot_offset(vars(_Slotted)[name], at)) == id(getattr(slotted, name))
                 for name in ("x", "y"))
@@ -241,6 +246,9 @@ def _objects_are_right(at: Layout) -> bool:
     return (right and moved and version == read_word(id(ordered) + at.version)
             and read_word(id(slotted) + at.type) == id(_Slotted)
             and read_word(id(array) + at.data) == array.__array_interface__["data"][0]
+            and read_word(id(array) + at.rank) & 0xFFFFFFFF == 1 and read_word(read_word(id(array) + at.shape)) == 3
+            and read_word(read_word(id(array) + at.strides)) == array.strides[0]
+            and read_word(id(factory) + at.factory) == id(list)
             and deallocator(_Slotted) == deallocator(_Plain) == at.dealloc != deallocator(dict)
             and deallocator(functools.partial) != at.dealloc)
 
@@ -277,7 +285,8 @@ def find_layout() -> Layout | None:
         kwdefaults=kwdefaults, attributes=attributes, texts=dict(zip(described, rest, strict=True)),
         class_texts={name: WORD * class_words.index(id(text)) for name, text in names.items()},
         type_version=_find_type_version(), member=header + 3 * WORD,
-        frame=header + WORD, data=header, linked=ordered, dealloc=deallocator(_Plain))
+        frame=header + WORD, data=header, rank=header + WORD, shape=header + 2 * WORD,
+        strides=header + 3 * WORD, factory=dict.__basicsize__, linked=ordered, dealloc=deallocator(_Plain))
     proven = layout.type_version and _dicts_are_right(layout) and _containers_are_right(layout)
     return layout if proven and _functions_are_right(layout) and _objects_are_right(layout) else None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
 from typing import Any, ClassVar, Final
 
@@ -171,10 +171,15 @@ class ItemsPart(_Table):
 
     def read(self) -> Iterable[Fact]:
         labels = self.chosen()
-        return [(labels[key], (key, value)) for key, value in dict.items(self.owner)] + [("", list_order(self.owner))]
+        facts: list[Fact] = [(labels[key], (key, value)) for key, value in dict.items(self.owner)]
+        if isinstance(self.owner, defaultdict):
+            facts.append((".default_factory", self.owner.default_factory))
+        return [*facts, ("", list_order(self.owner))]
 
     def words(self) -> Iterable[Word]:
         yield from super().words()
+        if isinstance(self.owner, defaultdict):
+            yield 0, id(self.owner) + layout().factory
         if isinstance(self.owner, OrderedDict):
             yield from ((0, id(self.owner) + offset) for offset in layout().linked)
 
@@ -395,7 +400,10 @@ class ArrayPart(Part):
         return read_word(id(self.owner) + layout().data)
 
     def words(self) -> Iterable[Word]:
-        yield 0, id(self.owner) + layout().data
+        at, place = layout(), id(self.owner)
+        yield from ((0, place + field) for field in (at.data, at.rank, at.shape, at.strides))
+        for field in (at.shape, at.strides):
+            yield from ((1, read_word(place + field) + WORD * k) for k in range(self.owner.ndim))
         start = self._start()
         first, last = start // WORD * WORD, start + int(self.owner.nbytes)
         yield from ((1, address) for address in range(first, last, WORD))
