@@ -918,3 +918,8 @@ def deleter_and_setter():
         thing.k = 2.0
         return x * thing._k
     yield f, lambda: setattr(Local, "k", property(lambda self: 1.0, lambda self, value: vars(self).update(_k=value * 2)))
+
+#: Programs that write to what they read, or read what nothing can watch.
+REFUSED = frozenset({
+    "class_attribute_counted_by_instances", "exception_attribute", "subclasses_listed", "user_iterator",
+    "weak_reference", "weak_value_dict"})

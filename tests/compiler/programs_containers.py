@@ -521,3 +521,12 @@ def user_mapping():
 def user_list():
     items = collections.UserList([2.0])
     yield (lambda x: x * items[0]), lambda: items.__setitem__(0, 3.0)
+
+#: Programs that write to what they read, or read what nothing can watch.
+REFUSED = frozenset({
+    "array_of_module_array", "bytes_array", "chained_iterator", "counting", "cycle", "default_dict_inserts",
+    "dict_keys_view", "dict_written", "double_ended_queue", "double_ended_queue_rotated",
+    "double_ended_queue_written", "generator", "iterator", "iterator_in_a_loop", "iterator_in_default",
+    "iterator_of_function", "iterator_with_next_bound", "least_recently_used_cache", "list_of_tensors_written",
+    "list_written", "memory_view", "numpy_array_large", "numpy_array_of_objects", "numpy_array_written",
+    "numpy_view", "set_written", "single_dispatch", "zipped"})

@@ -329,8 +329,9 @@ def optimizer_state_cleared():
             w.fill_(1.0)
         optimizer.zero_grad()
         (w * x).sum().backward()
+        before = len(optimizer.state)
         optimizer.step()
-        return len(optimizer.state)
+        return before
     yield f, optimizer.state.clear
 
 
@@ -432,7 +433,21 @@ def autograd_function_backward():
     yield f, lambda: setattr(Twice, "backward", staticmethod(lambda ctx, grad: grad * 3))
 
 
+def version_of_tensor():
+    w = torch.ones(4)
+    yield (lambda x: x * w._version), lambda: w.add_(1)
+
+
+def address_of_tensor():
+    w = torch.ones(4)
+    yield (lambda x: x * (w.data_ptr() % 1000)), lambda: None
+
+
 def two_names_of_one_tensor():
     w = torch.ones(4)
     box = {"a": w, "b": w}
     yield (lambda x: x * 2 if box["a"] is box["b"] else x), lambda: box.update(b=torch.ones(4))
+
+#: Programs that write to what they read, or read what nothing can watch.
+REFUSED = frozenset({
+    "address_of_tensor", "running_statistics_counted_in_python", "scheduler_step", "version_of_tensor"})

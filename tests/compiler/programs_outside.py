@@ -376,3 +376,16 @@ def _no_profile(*event):
 
 
 _LENGTH = len
+
+#: Programs that write to what they read, or read what nothing can watch.
+REFUSED = frozenset({
+    "always_raises", "class_made_inside", "clock", "clock_by_alias", "collected_objects", "collector",
+    "context_variable", "context_variable_by_alias", "coroutine", "date", "environment_written",
+    "evaluated_text", "executed_text", "file_exists", "file_opened_before", "file_read", "frames",
+    "generator_made_inside", "globals_by_function", "lazily_run", "locale_settings", "lock", "lock_state",
+    "numpy_generator", "numpy_random", "own_generator", "printing", "printing_by_alias", "process_clock",
+    "process_number", "process_started", "profiler_set", "random_bytes", "random_choice", "random_number",
+    "random_number_by_alias", "recursion_limit", "reference_count", "secret", "sleeping", "stack",
+    "tensor_from_clock", "text_buffer", "text_buffer_iterated", "thread_local", "thread_local_subclass",
+    "thread_name", "thread_number", "thread_started", "unique_identifier", "warning", "working_folder",
+    "writing_to_output"})

@@ -11,6 +11,7 @@ from tensocket_compiler.capture.layout import LAYOUT
 from . import (
     programs_attributes,
     programs_containers,
+    programs_harmless,
     programs_models,
     programs_names,
     programs_outside,
@@ -30,14 +31,21 @@ def programs_of(module):
 
 PROGRAMS = {f"{module.__name__.rpartition('_')[2]}.{name}": program
             for module in MODULES for name, program in programs_of(module).items()}
-#: Programs that write to what they read, or read what nothing can watch.
-REFUSED = frozenset()
+HARMLESS = programs_of(programs_harmless)
+REFUSED = {f"{module.__name__.rpartition('_')[2]}.{name}"
+           for module in MODULES for name in getattr(module, "REFUSED", ())}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_changes_are_caught(name):
     verdict = judge(PROGRAMS[name])
     assert verdict.word == ("refused" if name in REFUSED else "caught"), verdict
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_guards_hold_while_a_script_goes_on(name):
+    verdict = judge(HARMLESS[name])
+    assert verdict.word == "caught", verdict
 
 
 def test_there_are_many_programs():

@@ -361,7 +361,9 @@ class Closure:
         facts = dict(self.watch(TensorPart(value, path)))
         self.push(type(value), type(value).__qualname__)
         names = (self.names | {"_extras", "_backward_hooks"}) - _OF_RUNTIME
-        self.push_all(self.watch(NamesPart(instance_dict(value) or {}, path, names)), path)
+        space = instance_dict(value)
+        if space is not None:
+            self.push_all(self.watch(NamesPart(space, path, names)), path)
         if facts.get(".grad") is not None:
             self.push(value._grad, f"{path}.grad")
 

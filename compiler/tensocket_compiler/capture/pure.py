@@ -41,7 +41,8 @@ _CONSTRUCTORS: Final = frozenset({"fromkeys", "from_bytes", "fromhex", "maketran
 _MAKERS: Final = (dict, int, float, str, bytes, tuple, list, set, frozenset, OrderedDict, itertools.chain, object,
                   BaseException)
 #: Methods of ``object`` that read nothing but the class.
-_OF_OBJECTS: Final = frozenset({"__format__", "__init_subclass__", "__subclasshook__"})
+_OF_OBJECTS: Final = frozenset({"__format__", "__init_subclass__", "__subclasshook__", "__instancecheck__",
+                                    "__subclasscheck__"})
 
 
 #: Ask for attributes by computed names; ``watch`` records the names by standing in for them.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import threading
+import types
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -20,10 +21,11 @@ from tensocket_core.dispatch.fallback import FALLBACKS
 from tensocket_core.dispatch.modes import INHERITED, STATE
 from tensocket_core.promotion import _DEFAULT
 from tensocket_core.recording import OVERRIDDEN_KERNELS, RECORDING_SLOW_PATHS
+from tensocket_core.tensor import Tensor
 from tensocket_operators.deterministic import SETTING
 from tensocket_operators.differentiation.mutation import _THREAD as _SAVING_THREAD
 from tensocket_operators.library.operators import _RUNNING
-from tensocket_operators.random.generator import _GENERATORS
+from tensocket_operators.random import generator
 from tensocket_operators.settings import _PRECISION, get_num_threads
 
 from .layout import layout
@@ -46,7 +48,7 @@ _HOLDERS: Final[dict[str, Any]] = {
     "anomaly_mode": _MODE,
     "deterministic": SETTING,
     "matmul_precision": _PRECISION,
-    "generators": _GENERATORS,
+    "generators": generator._GENERATORS,
 }
 
 
@@ -58,20 +60,49 @@ def register_state(name: str, holder: Any) -> None:
     _HOLDERS[name] = holder
 
 
+def _code_of(member: Any) -> types.CodeType:
+    code: types.CodeType = (member.fget if isinstance(member, property) else member).__code__
+    return code
+
+
+#: Functions of the runtime that no replay of operators stands for, by their code, with the reason.
+UNREPLAYABLE: Final[dict[types.CodeType, str]] = {
+    **{_code_of(member): "it reads or sets the state of a random number generator" for member in (
+        generator.manual_seed, generator.seed, generator.initial_seed, generator.get_rng_state, generator.set_rng_state,
+        *(vars(generator.Generator)[name] for name in ("manual_seed", "seed", "initial_seed", "get_state", "set_state",
+                                                       "position")))},
+    _code_of(vars(Tensor)["data_ptr"]): "it reads an address",
+    _code_of(vars(Tensor)["_version"]): "it reads how often a tensor was modified",
+}
+
+
+def register_unreplayable(function: Any, reason: str) -> None:
+    """Refuse observed calls that call a function of the runtime, given or as a property, directly."""
+    UNREPLAYABLE[_code_of(function)] = reason
+
+
 def is_listed(holder: Any) -> bool:
     """Whether an object is a listed holder of state."""
     return any(holder is each for each in _HOLDERS.values())
 
 
 class ValuesPart(NamesPart):
-    """Attributes whose values are compared by content where these are dicts or lists."""
+    """Attributes of a holder, which may be those of its class; dicts and lists are compared by content.
 
-    __slots__ = ("held",)
+    Args:
+        holder: The holder; its dict in this thread is the part's owner.
+    """
+
+    __slots__ = ("held", "holder")
+
+    def __init__(self, holder: Any, path: str, names: frozenset[str]) -> None:
+        super().__init__(holder.__dict__, path, names, by_entries=True)
+        self.holder = holder
 
     def read(self) -> Iterable[Fact]:
         # The attributes' dicts stay alive, because words lie in them.
         self.held = [value for value in self.owner.values() if type(value) is dict]
-        return [(label, _content(value)) for label, value in super().read()]
+        return [(f".{name}", _content(getattr(self.holder, name, None))) for name in sorted(self.names or ())]
 
     def words(self) -> Iterable[Word]:
         yield from super().words()
@@ -85,7 +116,8 @@ def _content(value: Any) -> Any:
 
 
 def _names_of(holder: Any) -> frozenset[str]:
-    known = {name for kind in type(holder).__mro__ for name in (*getattr(kind, "__annotations__", ()), *vars(kind))}
+    known = {name for kind in type(holder).__mro__ for name, value in vars(kind).items()
+             if name[:2] != "__" and not callable(value) and not isinstance(value, property)}
     return frozenset({*known, *vars(holder)} - _DERIVED)
 
 
@@ -99,7 +131,7 @@ def state_parts() -> list[Part]:
         elif isinstance(holder, dict):
             parts.append(ItemsPart(holder, path))
         elif hasattr(holder, "__dict__"):
-            parts.append(ValuesPart(holder.__dict__, path, _names_of(holder), ".", by_entries=True))
+            parts.append(ValuesPart(holder, path, _names_of(holder)))
         else:
             slots = {slot: vars(type(holder))[slot] for slot in type(holder).__slots__}
             parts.append(InstancePart(holder, path, slots))

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from .layout import LAYOUT, function_of
 from .pure import ATTRIBUTE_FUNCTIONS, IDENTITY_READERS, is_pure, name_of, reads_whole_objects
+from .state import UNREPLAYABLE
 
 #: Packages whose frames are not looked at; all packages ``tensocket_…`` as well.
 INSIDE: Final = frozenset({"numpy", "llvmlite"})
@@ -195,6 +196,9 @@ class _Profile:
                 assert LAYOUT is not None
                 self.seen.codes[code] = frame.f_globals
                 self.seen.functions[code] = function_of(frame, LAYOUT)
+            elif code in UNREPLAYABLE and stack[-2] and frame.f_back is not None:
+                where = f"{frame.f_back.f_code.co_filename}:{frame.f_back.f_lineno}"
+                self.seen.refusals.append(Refusal(UNREPLAYABLE[code], where))
         elif event == "return":
             stack.pop()
         elif event == "c_call" and stack[-1] and function is not sys.setprofile:
