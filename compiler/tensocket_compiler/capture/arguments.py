@@ -1,8 +1,8 @@
 """Guards over arguments, which may be other objects at each call.
 
-Tensors may change if class, key (dtype, device, whether a gradient is required), shape and strides stay, and if the same
-of them are the same object, or share memory, among each other and with the tensors that the function captured. Numbers,
-texts and containers are compared by value and structure; any other object must be the same one.
+Tensors may change if class, key (dtype, device, whether a gradient is required), shape and strides stay, and if the
+same of them are the same object, or share memory, among each other and with the tensors that the function captured.
+Numbers, texts and containers are compared by value and structure; any other object must be the same one.
 """
 
 from __future__ import annotations

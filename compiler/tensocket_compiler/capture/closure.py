@@ -8,14 +8,15 @@ names. An object that cannot be watched, such as an iterator or a lock, refuses 
 
 from __future__ import annotations
 
+import functools
 import gc
-import operator
 import sys
 import types
-import weakref
 from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final
+
+import numpy as np
 
 from tensocket_core.autograd.hooks import Extras
 from tensocket_core.tensor import Tensor
@@ -24,7 +25,7 @@ from . import kinds
 from .guards import Guards
 from .layout import CLASS_DESCRIPTIONS, DESCRIPTIONS, instance_dict, layout, read_word
 from .state import is_listed, state_parts
-from .watch import FRONT_END, Observation, Refusal, is_inside, is_library
+from .watch import Observation, Refusal, is_inside, is_library
 from .words import (
     ArrayPart,
     CellPart,
@@ -201,13 +202,13 @@ class Closure:
             self.visit_class(value)
         elif issubclass(kind, Tensor):
             self.visit_tensor(value, path)
-        elif kind in self._visitors:
-            self._visitors[kind](self, value, path)
+        elif kind in kinds.VISITORS:
+            getattr(self, kinds.VISITORS[kind])(value, path)
         elif kind is Extras or (kinds.is_transparent(kind) and not kinds.is_of_runtime(kind)):
             self.visit_instance(value, path)
-        elif issubclass(kind, kinds.np.ndarray):
+        elif issubclass(kind, np.ndarray):
             self.visit_array(value, path)
-        elif kind.__name__ == "_lru_cache_wrapper" and is_library(value.__wrapped__.__globals__):
+        elif kind.__name__ == "_lru_cache_wrapper" and is_library(getattr(value.__wrapped__, "__globals__", {})):
             pass  # caches of libraries hold results that never change
         elif not kinds.is_atom(value):
             self.refuse(f"an object of type {kind.__module__}.{kind.__qualname__}, whose state cannot be watched", path)
@@ -281,7 +282,7 @@ class Closure:
         for name in ("__self__", "__func__", "fget", "fset", "fdel", "func", "args", "keywords"):
             if hasattr(type(value), name):
                 self.push(getattr(value, name), path if name in ("__self__", "__func__") else f"{path}.{name}")
-        if type(value) is kinds.partial:
+        if type(value) is functools.partial:
             self.watch(InstancePart(value, path, {}))
             self.push_all(self.watch(NamesPart(value.__dict__, path, self.whole)), path)
 
@@ -367,21 +368,9 @@ class Closure:
         if facts.get(".grad") is not None:
             self.push(value._grad, f"{path}.grad")
 
-    _visitors: Final = {
-        dict: visit_dict, kinds.OrderedDict: visit_dict, kinds.defaultdict: visit_dict, list: visit_list,
-        set: visit_set, tuple: visit_fixed, frozenset: visit_fixed, types.MappingProxyType: visit_proxy,
-        types.FunctionType: visit_function, types.CellType: visit_cell, types.MethodType: visit_fields,
-        staticmethod: visit_fields, classmethod: visit_fields, property: visit_fields, kinds.partial: visit_fields,
-        types.BuiltinFunctionType: visit_builtin, types.MethodWrapperType: visit_builtin,
-        weakref.ref: visit_reference, operator.attrgetter: visit_getter, operator.methodcaller: visit_getter,
-    }
-
 
 def find_guards(seen: Observation) -> Guards:
     """Return the guards of an observed call, over the state as it is now."""
     if any(refusal.where == "sys" for refusal in seen.refusals):
         return Guards([], seen.refusals)
     return Closure(seen).guards()
-
-
-__all__ = ["ARRAY_LIMIT", "FRONT_END", "LIMIT", "Closure", "find_guards"]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import operator
 import re
 import types
-import typing
-from collections import OrderedDict, defaultdict, deque
-from functools import partial
+import weakref
+from collections import OrderedDict, defaultdict
 from typing import Any, Final
 
 import numpy as np
@@ -35,6 +33,13 @@ _KNOWN_BASES: Final = frozenset({
 CONTAINERS: Final[dict[type, str]] = {
     dict: "visit_dict", list: "visit_list", set: "visit_set", tuple: "visit_fixed", frozenset: "visit_fixed",
     property: "visit_fields", staticmethod: "visit_fields", classmethod: "visit_fields"}
+#: How to look into objects of exactly these types.
+VISITORS: Final[dict[type, str]] = {
+    **CONTAINERS, OrderedDict: "visit_dict", defaultdict: "visit_dict", types.MappingProxyType: "visit_proxy",
+    types.FunctionType: "visit_function", types.CellType: "visit_cell", types.MethodType: "visit_fields",
+    functools.partial: "visit_fields", types.BuiltinFunctionType: "visit_builtin",
+    types.MethodWrapperType: "visit_builtin", weakref.ref: "visit_reference", operator.attrgetter: "visit_getter",
+    operator.methodcaller: "visit_getter"}
 #: Modules whose types, written in C, read nothing but their arguments when they are called.
 _KNOWN_MODULES: Final = frozenset({
     "builtins", "collections", "_collections", "itertools", "functools", "_functools", "operator", "_operator", "types",
@@ -83,6 +88,3 @@ def slots_of(kind: type, names: frozenset[str] | None) -> dict[str, Any]:
     return {name: member for base in reversed(kind.__mro__) if is_python(base) for name, member in vars(base).items()
             if type(member) is types.MemberDescriptorType and (names is None or name in names)}
 
-
-__all__ = ["ATOMS", "CONTAINERS", "DESCRIPTORS", "OrderedDict", "defaultdict", "deque", "is_atom", "is_known_type",
-           "is_of_runtime", "is_python", "is_transparent", "itertools", "np", "partial", "slots_of", "typing"]

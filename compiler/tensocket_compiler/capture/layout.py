@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 WORD: Final = 8
+_CLASS: Final[type] = type
 #: The number by which ``PyType_GetSlot`` knows ``tp_dealloc``.
 _TP_DEALLOC: Final = 52
 #: Attributes that describe a class, and change without its version.
@@ -31,14 +32,14 @@ class Layout:
     """Byte offsets in objects.
 
     Attributes:
-        type: Of any object's class.
+        kind_of: Of any object's class.
         used, version, keys, values: Of a dict's number of items, version tag, table of keys, and split values.
         kind, index, filled, entries: Of fields of a table of keys: logarithm of the bytes of its index, kind, number of
             entries that were ever used, and the index.
         length, items: Of a list's number of items and of its pointer to them.
         fill, mask, table: Of a set's number of used places, of the last place's number, and of its table.
         content: Of a cell's content, and of a weak reference's object.
-        class_words = [read_word(id(_Slotted) + k) for k in range(0, type.__basicsize__, WORD)]
+        class_words = [read_word(id(_Slotted) + k) for k in range(0, _CLASS.__basicsize__, WORD)]
     names = {name: getattr(_Slotted, name) for name in CLASS_DESCRIPTIONS}
     if any(class_words.count(id(text)) != 1 for text in names.values()):
         return None
@@ -54,7 +55,7 @@ class Layout:
         dealloc: The deallocator of classes that Python code defines.
     """
 
-    type: int
+    kind_of: int
     used: int
     version: int
     keys: int
@@ -168,17 +169,17 @@ _Slotted.__qualname__ = "specimen._Slotted"  # another text than the name
 
 def _find_type_version() -> int:
     """Return the offset of the word that changes with a class and with its bases; 0 if no word does."""
-    above = type("above", (), {"field": 1})
-    below = type("below", (above,), {})
+    above: Any = type("above", (), {"field": 1})
+    below: Any = type("below", (above,), {})
 
     def read() -> list[int]:
         _ = below.field, below.__doc__  # a look-up gives a class a new version
-        return [read_word(id(below) + k) for k in range(4 * WORD, type.__basicsize__, WORD)]
+        return [read_word(id(below) + k) for k in range(4 * WORD, _CLASS.__basicsize__, WORD)]
 
     first, second = read(), read()
-    above.field = 2  # type: ignore[attr-defined]
+    above.field = 2
     third = read()
-    below.other = 3  # type: ignore[attr-defined]
+    below.other = 3
     fourth = read()
     found = [k for k, words in enumerate(zip(first, second, third, fourth, strict=True))
              if words[0] == words[1] and len(set(words)) == 3]
@@ -234,7 +235,8 @@ def _functions_are_right(at: Layout) -> bool:
 
 
 def _objects_are_right(at: Layout) -> bool:
-    slotted, array, factory = _Slotted(), np.arange(3.0), defaultdict(list)
+    slotted: Any = _Slotted()
+    array, factory = np.arange(3.0), defaultdict[Any, Any](list)
     slotted.x, slotted.y = object(), object()
     right = all(read_word(id(slotted) + slot_offset(vars(_Slotted)[name], at)) == id(getattr(slotted, name))
                 for name in ("x", "y"))
@@ -244,7 +246,7 @@ def _objects_are_right(at: Layout) -> bool:
     ordered.move_to_end("a")
     moved = before != [read_word(id(ordered) + k) for k in at.linked]
     return (right and moved and version == read_word(id(ordered) + at.version)
-            and read_word(id(slotted) + at.type) == id(_Slotted)
+            and read_word(id(slotted) + at.kind_of) == id(_Slotted)
             and read_word(id(array) + at.data) == array.__array_interface__["data"][0]
             and read_word(id(array) + at.rank) & 0xFFFFFFFF == 1 and read_word(read_word(id(array) + at.shape)) == 3
             and read_word(read_word(id(array) + at.strides)) == array.strides[0]
@@ -273,13 +275,13 @@ def find_layout() -> Layout | None:
     fields = [probe.__code__, probe.__defaults__, probe.__kwdefaults__, probe.__dict__, *described.values()]
     if any(id(field) not in words for field in fields):
         return None
-    class_words = [read_word(id(_Slotted) + k) for k in range(0, type.__basicsize__, WORD)]
+    class_words = [read_word(id(_Slotted) + k) for k in range(0, _CLASS.__basicsize__, WORD)]
     names = {name: getattr(_Slotted, name) for name in CLASS_DESCRIPTIONS}
     if any(class_words.count(id(text)) != 1 for text in names.values()):
         return None
     code, defaults, kwdefaults, attributes, *rest = [WORD * words.index(id(field)) for field in fields]
     layout = Layout(
-        type=header - WORD, used=header, version=header + WORD, keys=header + 2 * WORD, values=header + 3 * WORD,
+        kind_of=header - WORD, used=header, version=header + WORD, keys=header + 2 * WORD, values=header + 3 * WORD,
         kind=10, index=9, filled=24, entries=32, length=header, items=header + WORD, fill=header,
         mask=header + 2 * WORD, table=header + 3 * WORD, content=header, code=code, defaults=defaults,
         kwdefaults=kwdefaults, attributes=attributes, texts=dict(zip(described, rest, strict=True)),

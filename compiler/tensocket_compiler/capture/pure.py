@@ -7,11 +7,11 @@ the capture. Iterators may be advanced, because an iterator that existed before 
 
 from __future__ import annotations
 
-import _abc
-import _collections
 import _operator
+import abc
 import builtins
 import cmath
+import collections
 import functools
 import itertools
 import math
@@ -26,10 +26,10 @@ _BUILTIN_NAMES: Final = (
     "abs", "all", "any", "ascii", "bin", "callable", "chr", "delattr", "dir", "divmod", "format", "getattr", "hasattr",
     "hash", "hex", "id", "isinstance", "issubclass", "iter", "len", "locals", "max", "min", "next", "oct", "ord", "pow",
     "repr", "round", "setattr", "sorted", "sum", "vars")
-#: Single functions of other modules. Answers of ``_abc`` depend on registrations, whose count ``state`` watches.
+#: Single functions of other modules. Checks of abstract classes depend on registrations, whose count ``state`` watches.
 _FUNCTIONS: Final[frozenset[Any]] = frozenset({
-    *(getattr(builtins, name) for name in _BUILTIN_NAMES), functools.reduce, _abc._abc_instancecheck,
-    _abc._abc_subclasscheck, _collections._count_elements, itertools.tee})  # type: ignore[attr-defined]
+    *(getattr(builtins, name) for name in _BUILTIN_NAMES), functools.reduce, itertools.tee,
+    vars(collections)["_count_elements"], *(vars(abc)[f"_abc_{name}check"] for name in ("instance", "subclass"))})
 #: Modules all of whose functions are pure.
 _MODULES: Final = (math, cmath, _operator)
 #: Types whose methods read and write their object only. Written objects show as effects, unless the call made them.

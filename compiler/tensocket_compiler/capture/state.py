@@ -44,7 +44,7 @@ _HOLDERS: Final[dict[str, Any]] = {
     "slow_recording": RECORDING_SLOW_PATHS,
     "overridden_kernels": OVERRIDDEN_KERNELS,
     "fallbacks": FALLBACKS,
-    "autocast_registrations": REGISTERED.data,
+    "autocast_registrations": vars(REGISTERED)["data"],
     "anomaly_mode": _MODE,
     "deterministic": SETTING,
     "matmul_precision": _PRECISION,
@@ -61,7 +61,8 @@ def register_state(name: str, holder: Any) -> None:
 
 
 def _code_of(member: Any) -> types.CodeType:
-    code: types.CodeType = (member.fget if isinstance(member, property) else member).__code__
+    function: Any = member.fget if isinstance(member, property) else member
+    code: types.CodeType = function.__code__
     return code
 
 
@@ -100,11 +101,13 @@ class ValuesPart(NamesPart):
         self.holder = holder
 
     def read(self) -> Iterable[Fact]:
+        """Read the facts."""
         # The attributes' dicts stay alive, because words lie in them.
         self.held = [value for value in self.owner.values() if type(value) is dict]
         return [(f".{name}", _content(getattr(self.holder, name, None))) for name in sorted(self.names or ())]
 
     def words(self) -> Iterable[Word]:
+        """Return the words for the present facts."""
         yield from super().words()
         yield from ((1, id(value) + layout().version) for value in self.held)
 
@@ -139,7 +142,7 @@ def state_parts() -> list[Part]:
 
 
 def unwatched_state() -> tuple[Any, ...]:
-    """Return the state that no words stand for: thread, number of threads of kernels, registrations of abstract classes.
+    """Return the state that no words stand for: thread, threads of kernels, and registrations of abstract classes.
 
     A call compares the result with that at the time of the capture.
     """

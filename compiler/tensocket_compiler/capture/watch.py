@@ -175,12 +175,13 @@ class _Profile:
 
     Attributes:
         stack: Whether the running frames are watched, innermost last. Frames of the standard library are if their
-            caller is; frames of programs and of the front end always are, also those that the runtime calls.
+            caller is; frames of programs and of the front end always are, also those that the runtime calls. None
+            hides all that is called from there: imports of the runtime.
     """
 
     def __init__(self, seen: Observation) -> None:
         self.seen = seen
-        self.stack = [True]
+        self.stack: list[bool | None] = [True]
         self.kinds: dict[types.CodeType, bool | None] = {}
 
     def __call__(self, frame: types.FrameType, event: str, function: Any) -> None:
@@ -190,7 +191,9 @@ class _Profile:
             if code not in self.kinds:
                 self.kinds[code] = _kind_of(frame.f_globals)
             kind = self.kinds[code]
-            watched = stack[-1] if kind is None else kind
+            watched = stack[-1] if kind is None or stack[-1] is None else kind
+            if not watched and frame.f_globals.get("__name__") == "importlib._bootstrap":
+                watched = None
             stack.append(watched)
             if watched and code not in self.seen.codes:
                 assert LAYOUT is not None
@@ -235,7 +238,7 @@ def _recorded_names(profile: _Profile) -> Iterator[None]:
     """
     def recording(real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any) -> Any:
-            if len(args) > 1 and isinstance(args[1], str) and profile.stack[-2:-1] != [False]:
+            if len(args) > 1 and isinstance(args[1], str) and profile.stack[-2:-1] == [True]:
                 profile.seen.names.add(args[1])
             return real(*args)
         return call
@@ -263,14 +266,14 @@ def observe(function: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: di
             ) -> Observation:
     """Call a function and observe what runs.
 
-    The call happens in any case; where it cannot be observed, the observation has a refusal. An exception of the call
-    is stored in ``error``.
+    The call happens in any case; where it cannot be observed, the observation has a refusal. An exception of an
+    observed call is stored in ``error``.
     """
     seen = Observation(function, args, kwargs or {})
     reason = _reason_not_to_observe()
     if reason is not None:
         seen.refusals.append(Refusal(reason, "sys"))
-        _call(seen)
+        seen.result = function(*args, **seen.kwargs)
         return seen
     profile = _Profile(seen)
     # Finalizers that the collector happens to run are not a part of the call.
@@ -286,14 +289,14 @@ def observe(function: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: di
     return seen
 
 
-def _call(seen: Observation, profile: _Profile | None = None) -> None:
+def _call(seen: Observation, profile: _Profile) -> None:
     function, args, kwargs = seen.function, seen.args, seen.kwargs
     try:
-        sys.setprofile(profile) if profile is not None else None
+        sys.setprofile(profile)
         try:
             seen.result = function(*args, **kwargs)
         finally:
-            sys.setprofile(None) if profile is not None else None
+            sys.setprofile(None)
     except Exception as error:
         seen.error = error
         seen.refusals.append(Refusal(f"it raised {type(error).__name__}", "the call"))

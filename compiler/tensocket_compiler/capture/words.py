@@ -119,6 +119,7 @@ class _Table(Part):
         raise NotImplementedError
 
     def words(self) -> Iterable[Word]:
+        """Return the words for the present facts."""
         at, table = layout(), self.owner
         if not (self.by_entries or self.alarms or self.cut):
             yield 0, id(table) + at.version
@@ -156,6 +157,7 @@ class NamesPart(_Table):
         return {key: f"{prefix}{key}" for key in self.owner if names is None or key in names}
 
     def read(self) -> Iterable[Fact]:
+        """Read the facts."""
         table = self.owner
         return sorted([(label, table[key]) for key, label in self.chosen().items()], key=lambda fact: fact[0])
 
@@ -170,6 +172,7 @@ class ItemsPart(_Table):
         return {key: f"[{_short(key)}]" for key in dict.keys(self.owner)}
 
     def read(self) -> Iterable[Fact]:
+        """Read the facts."""
         labels = self.chosen()
         facts: list[Fact] = [(labels[key], (key, value)) for key, value in dict.items(self.owner)]
         if isinstance(self.owner, defaultdict):
@@ -177,6 +180,7 @@ class ItemsPart(_Table):
         return [*facts, ("", list_order(self.owner))]
 
     def words(self) -> Iterable[Word]:
+        """Return the words for the present facts."""
         yield from super().words()
         if isinstance(self.owner, defaultdict):
             yield 0, id(self.owner) + layout().factory
@@ -200,9 +204,11 @@ class ListPart(Part):
     __slots__ = ()
 
     def read(self) -> Iterable[Fact]:
+        """Read the facts."""
         return [(f"[{k}]", item) for k, item in enumerate(list.__iter__(self.owner))]
 
     def words(self) -> Iterable[Word]:
+        """Return the words for the present facts."""
         at, place = layout(), id(self.owner)
         yield from ((0, place + at.length), (0, place + at.items))
         items = read_word(place + at.items)
@@ -215,9 +221,11 @@ class SetPart(Part):
     __slots__ = ()
 
     def read(self) -> Iterable[Fact]:
+        """Read the facts."""
         return [(f"{{{k}}}", item) for k, item in enumerate(set.__iter__(self.owner))]
 
     def words(self) -> Iterable[Word]:
+        """Return the words for the present facts."""
         at, place = layout(), id(self.owner)
         yield from ((0, place + field) for field in (at.fill, at.fill + WORD, at.mask, at.table))
         table = read_word(place + at.table)
@@ -230,12 +238,14 @@ class CellPart(Part):
     __slots__ = ()
 
     def read(self) -> Iterable[Fact]:
+        """Read the facts."""
         try:
             return [("", self.owner.cell_contents)]
         except ValueError:
             return []
 
     def words(self) -> Iterable[Word]:
+        """Return the words for the present facts."""
         if "" not in self.cut:
             yield 0, id(self.owner) + layout().content
 
@@ -256,14 +266,16 @@ class FunctionPart(Part):
         self.ran, self.texts = ran, tuple(texts)
 
     def read(self) -> Iterable[Fact]:
+        """Read the facts."""
         facts: list[Fact] = [(f".{name}", getattr(self.owner, name)) for name in self.fields] if self.ran else []
         facts += [(f".{name}", getattr(self.owner, name)) for name in self.texts]
         return [*facts, (".__dict__", Raw(read_word(id(self.owner) + layout().attributes)))]
 
     def words(self) -> Iterable[Word]:
+        """Return the words for the present facts."""
         at, place = layout(), id(self.owner)
-        fields = (at.code, at.defaults, at.kwdefaults, at.attributes) if self.ran else (at.attributes,)
-        fields += tuple(at.texts[name] for name in self.texts)
+        fields = [at.code, at.defaults, at.kwdefaults] if self.ran else []
+        fields += [at.attributes, *(at.texts[name] for name in self.texts)]
         yield from ((0, place + field) for field in fields)
 
 
@@ -282,6 +294,7 @@ class ClassPart(Part):
         self.names, self.texts = names, tuple(texts)
 
     def read(self) -> Iterable[Fact]:
+        """Read the facts."""
         names = self.names
         facts = [(f".{name}", value) for name, value in vars(self.owner).items()
                  if names is None or name in names or (name[:2] == "__" == name[-2:])]
@@ -289,6 +302,7 @@ class ClassPart(Part):
         return [*sorted(facts, key=lambda fact: fact[0]), (".__mro__", self.owner.__mro__)]
 
     def words(self) -> Iterable[Word]:
+        """Return the words for the present facts."""
         self.has_version()
         yield 0, id(self.owner) + layout().type_version
         yield from ((0, id(self.owner) + layout().class_texts[name]) for name in self.texts)
@@ -313,6 +327,7 @@ class InstancePart(Part):
         self.slots = slots
 
     def read(self) -> Iterable[Fact]:
+        """Read the facts."""
         owner, place = self.owner, dict_place(self.owner)
         facts: list[Fact] = [(".__class__", type(owner)), (".__dict__", Raw(read_word(place) if place else 0))]
         for name, slot in self.slots.items():
@@ -321,8 +336,9 @@ class InstancePart(Part):
         return facts
 
     def words(self) -> Iterable[Word]:
+        """Return the words for the present facts."""
         at, place = layout(), dict_place(self.owner)
-        yield 0, id(self.owner) + at.type
+        yield 0, id(self.owner) + at.kind_of
         if place:
             yield 0, place
         yield from ((0, id(self.owner) + slot_offset(slot, at)) for name, slot in self.slots.items()
@@ -345,6 +361,7 @@ class TensorPart(InstancePart):
         super().__init__(owner, path, {name: vars(Tensor)[name] for name in TENSOR_SLOTS})
 
     def read(self) -> Iterable[Fact]:
+        """Read the facts."""
         tensor = self.owner
         place, array = dict_place(tensor), tensor._array
         facts: list[Fact] = [(".__class__", type(tensor)), (".__dict__", Raw(read_word(place) if place else 0))]
@@ -356,8 +373,9 @@ class TensorPart(InstancePart):
         return facts
 
     def words(self) -> Iterable[Word]:
+        """Return the words for the present facts."""
         at, place = layout(), dict_place(self.owner)
-        yield from ((0, id(self.owner) + at.type), (0, place))
+        yield from ((0, id(self.owner) + at.kind_of), (0, place))
         for name, label in TENSOR_SLOTS.items():
             if label not in self.cut or (name == "_grad" and self.owner._grad is None):
                 yield 0, id(self.owner) + slot_offset(self.slots[name], at)
@@ -365,12 +383,13 @@ class TensorPart(InstancePart):
             yield 0, id(self.owner._array) + at.data
 
     def unequal(self) -> Iterable[tuple[int, int]]:
+        """Return words and the values that they must not have."""
         if ".grad" in self.cut and self.owner._grad is not None:
             yield id(self.owner) + slot_offset(self.slots["_grad"], layout()), id(None)
 
 
 def is_array(array: Any) -> bool:
-    """Whether a tensor's handle is a NumPy array, whose pointer guards watch; handles of devices never change theirs."""
+    """Whether a tensor's handle is a NumPy array, whose pointer guards watch; handles of devices keep theirs."""
     return type(array).__module__ == "numpy"
 
 
@@ -380,9 +399,11 @@ class ReferencePart(Part):
     __slots__ = ()
 
     def read(self) -> Iterable[Fact]:
+        """Read the facts."""
         return [("()", self.owner())]
 
     def words(self) -> Iterable[Word]:
+        """Return the words for the present facts."""
         yield 0, id(self.owner) + layout().content
 
 
@@ -392,6 +413,7 @@ class ArrayPart(Part):
     __slots__ = ()
 
     def read(self) -> Iterable[Fact]:
+        """Read the facts."""
         array = self.owner
         form = (array.shape, array.strides, array.dtype.str, array.flags.writeable)
         return [(".shape", form), ("", Content(array.tobytes())), (".data", Raw(self._start()))]
@@ -400,6 +422,7 @@ class ArrayPart(Part):
         return read_word(id(self.owner) + layout().data)
 
     def words(self) -> Iterable[Word]:
+        """Return the words for the present facts."""
         at, place = layout(), id(self.owner)
         yield from ((0, place + field) for field in (at.data, at.rank, at.shape, at.strides))
         for field in (at.shape, at.strides):
