@@ -24,23 +24,11 @@ from tensocket_core.tensor import Tensor
 from . import kinds
 from .guards import Guards
 from .layout import CLASS_DESCRIPTIONS, DESCRIPTIONS, instance_dict, layout, read_word
-from .state import is_listed, state_parts
+from .listed import is_listed
+from .object_words import ArrayPart, ClassPart, FunctionPart, InstancePart, ReferencePart, TensorPart
+from .state import state_parts
 from .watch import Observation, Refusal, is_inside, is_library
-from .words import (
-    ArrayPart,
-    CellPart,
-    ClassPart,
-    FunctionPart,
-    InstancePart,
-    ItemsPart,
-    ListPart,
-    NamesPart,
-    Part,
-    ReferencePart,
-    SetPart,
-    TensorPart,
-    pretty,
-)
+from .words import CellPart, ItemsPart, ListPart, NamesPart, Part, SetPart, pretty
 
 #: Facts of the largest closure; benchmarks/guards.py: a step of a transformer with 12 layers has 9 000.
 LIMIT: Final = 20_000

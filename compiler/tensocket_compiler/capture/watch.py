@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from .layout import LAYOUT, function_of
+from .listed import UNREPLAYABLE
 from .pure import ATTRIBUTE_FUNCTIONS, IDENTITY_READERS, is_pure, name_of, reads_whole_objects
-from .state import UNREPLAYABLE
 
 #: Packages whose frames are not looked at; all packages ``tensocket_…`` as well.
 INSIDE: Final = frozenset({"numpy", "llvmlite"})
@@ -212,9 +212,8 @@ class _Profile:
         seen = self.seen
         where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
         if not is_pure(function):
-            if not _is_of_runtime(function):
-                seen.refusals.append(Refusal(f"it calls {name_of(function)}(), which depends on more than its "
-                                             "arguments, or does more than to return a value", where))
+            seen.refusals.append(Refusal(f"it calls {name_of(function)}(), which depends on more than its arguments, "
+                                         "or does more than to return a value", where))
         elif any(function is each for each in ATTRIBUTE_FUNCTIONS.values()):
             seen.refusals.append(Refusal(f"it calls {name_of(function)}() under another name", where))
         elif reads_whole_objects(function):
@@ -222,11 +221,6 @@ class _Profile:
         elif any(function is each for each in IDENTITY_READERS) and not is_library(frame.f_globals):
             seen.identity = True
         seen.calls.setdefault(name_of(function), where)
-
-
-def _is_of_runtime(function: Any) -> bool:
-    """Whether a C function is an operator: the runtime's native entries are made at run time and belong to no module."""
-    return str(getattr(function, "__module__", None) or "").startswith(FRONT_END)
 
 
 @contextmanager
