@@ -22,6 +22,7 @@ from tensocket_core.autograd.hooks import Extras
 from tensocket_core.tensor import Tensor
 
 from . import kinds
+from .forms import OF_RUNTIME
 from .guards import Guards
 from .layout import CLASS_DESCRIPTIONS, DESCRIPTIONS, instance_dict, layout, read_word
 from .listed import is_listed
@@ -34,8 +35,6 @@ from .words import CellPart, ItemsPart, ListPart, NamesPart, Part, SetPart, pret
 LIMIT: Final = 20_000
 #: Bytes of the largest array whose elements are watched.
 ARRAY_LIMIT: Final = 4096
-#: Attributes that the runtime keeps at tensors, which are no state of programs.
-_OF_RUNTIME: Final = frozenset({"_views", "_fixed_view"})
 
 Names = frozenset[str]
 
@@ -349,7 +348,7 @@ class Closure:
         """Watch a tensor, its attributes and its hooks."""
         facts = dict(self.watch(TensorPart(value, path)))
         self.push(type(value), type(value).__qualname__)
-        names = (self.names | {"_extras", "_backward_hooks"}) - _OF_RUNTIME
+        names = (self.names | {"_extras", "_backward_hooks"}) - OF_RUNTIME
         space = instance_dict(value)
         if space is not None:
             self.push_all(self.watch(NamesPart(space, path, names)), path)

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from .forms import flatten, same_forms
 from .layout import LAYOUT, function_of
 from .listed import UNREPLAYABLE
 from .pure import ATTRIBUTE_FUNCTIONS, IDENTITY_READERS, is_pure, name_of, reads_whole_objects
@@ -270,6 +271,7 @@ def observe(function: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: di
         seen.result = function(*args, **seen.kwargs)
         return seen
     profile = _Profile(seen)
+    before = list(flatten(args, seen.kwargs, []))
     # Finalizers that the collector happens to run are not a part of the call.
     collecting = gc.isenabled()
     gc.disable()
@@ -279,6 +281,8 @@ def observe(function: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: di
     finally:
         if collecting:
             gc.enable()
+    if not same_forms(before, list(flatten(args, seen.kwargs, []))):
+        seen.refusals.append(Refusal("it modifies its arguments", "the arguments"))
     _conclude(seen)
     return seen
 
