@@ -16,12 +16,14 @@ from . import (
     programs_names,
     programs_outside,
     programs_runtime,
+    programs_tricks,
 )
 from .judge import judge
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is observed without a known layout")
 
-MODULES = (programs_names, programs_attributes, programs_containers, programs_models, programs_outside, programs_runtime)
+MODULES = (programs_names, programs_attributes, programs_containers, programs_models, programs_outside, programs_runtime,
+           programs_tricks)
 
 
 def programs_of(module):

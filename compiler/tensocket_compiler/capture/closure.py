@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import operator
 import sys
 import types
 from collections import deque
@@ -27,6 +28,7 @@ from .guards import Guards
 from .layout import CLASS_DESCRIPTIONS, DESCRIPTIONS, instance_dict, layout, read_word
 from .listed import is_listed
 from .object_words import ArrayPart, ClassPart, FunctionPart, InstancePart, ReferencePart, TensorPart
+from .pure import ATTRIBUTE_FUNCTIONS, IDENTITY_READERS, WHOLE_READERS, is_pure, name_of
 from .state import state_parts
 from .watch import Observation, Refusal, is_inside, is_library
 from .words import CellPart, ItemsPart, ListPart, NamesPart, Part, SetPart, pretty
@@ -70,9 +72,9 @@ class Closure:
 
     def guards(self) -> Guards:
         """Walk, and return the guards over all that was found."""
-        before = None
-        while before != self.names:  # classes for patterns add names
-            before = self.names
+        before: Any = ()
+        while before != (self.names, self.seen.whole):  # classes and getters add names
+            before = self.names, self.seen.whole
             self._start()
             for part in state_parts():
                 self.watch(part)
@@ -111,7 +113,8 @@ class Closure:
 
     def push_argument(self, value: Any, path: str) -> None:
         """Follow the objects in an argument; its tensors, numbers and containers are checked by ``arguments``."""
-        if type(value) in (list, tuple):
+        if type(value) is list or issubclass(type(value), tuple):
+            self.push(type(value), type(value).__qualname__)
             for k, item in enumerate(value):
                 self.push_argument(item, f"{path}[{k}]")
         elif type(value) is dict:
@@ -134,10 +137,10 @@ class Closure:
         for space, readers in spaces.values():
             part = NamesPart(space, "", frozenset(readers), "", not is_library(space))
             for label, value in self.watch(part):
-                self.push(value, label, frozenset(readers[label]))
+                self.push_named(value, label, frozenset(readers[label]))
             rest = {name: names for name, names in readers.items() if name not in space and name in hidden}
             for label, value in self.watch(NamesPart(hidden, "", frozenset(rest), "")):
-                self.push(value, label, frozenset(rest[label]))
+                self.push_named(value, label, frozenset(rest[label]))
 
     def _push_imports(self) -> None:
         """Watch the entries of ``sys.modules`` that import statements in the code read."""
@@ -157,8 +160,14 @@ class Closure:
 
     def push(self, value: Any, path: str, names: Names | None = None) -> None:
         """Visit a value later; ``names``: of attributes that are read if it is a module of a library."""
+        self.seen.whole = self.seen.whole or any(value is each for each in kinds.WHOLE_READERS)
         if type(value) not in kinds.ATOMS:
             self.work.append((value, path, self.names if names is None else names))
+
+    def push_named(self, value: Any, path: str, names: Names) -> None:
+        """Visit the value of a global later. If it is a C function, observation has seen the calls of it."""
+        if type(value) is not types.BuiltinFunctionType or not isinstance(value.__self__, types.ModuleType):
+            self.push(value, path, names)
 
     def watch(self, part: Part) -> list[tuple[str, Any]]:
         """Watch a part and return its facts."""
@@ -282,7 +291,11 @@ class Closure:
                 self.push(each, path)
 
     def visit_builtin(self, value: Any, path: str) -> None:
-        """Follow the object of a method written in C."""
+        """Follow the object of a method written in C. C functions can call it, and observation does not see that."""
+        if not is_pure(value):
+            self.refuse(f"{name_of(value)}(), which depends on more than its arguments", path)
+        self.seen.whole = self.seen.whole or value in ATTRIBUTE_FUNCTIONS.values() or value in WHOLE_READERS
+        self.seen.identity = self.seen.identity or value in IDENTITY_READERS
         if not isinstance(value.__self__, (types.ModuleType, type)):
             self.push(value.__self__, path)
 
@@ -306,11 +319,12 @@ class Closure:
             names = frozenset(label[1:] for label, _ in facts)
         for label, item in facts:
             if label[1:] in names:
-                self.push(item, path + label, names)
+                self.push_named(item, path + label, names)
 
     def visit_class(self, value: type) -> None:
         """Watch a class that Python code defines, with its bases and its metaclass."""
         if not kinds.is_python(value):
+            self.seen.whole = self.seen.whole or value in (operator.attrgetter, operator.methodcaller)
             if not kinds.is_known_type(value):
                 self.refuse(f"the type {value.__module__}.{value.__qualname__}, whose objects may have hidden state",
                             value.__qualname__)

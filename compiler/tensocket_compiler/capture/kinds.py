@@ -40,6 +40,8 @@ VISITORS: Final[dict[type, str]] = {
     functools.partial: "visit_fields", types.BuiltinFunctionType: "visit_builtin",
     types.MethodWrapperType: "visit_builtin", weakref.ref: "visit_reference", operator.attrgetter: "visit_getter",
     operator.methodcaller: "visit_getter"}
+#: Functions that read attributes by computed names.
+WHOLE_READERS: Final = (object.__getattribute__, type.__getattribute__)
 #: Modules whose types, written in C, read nothing but their arguments when they are called.
 _KNOWN_MODULES: Final = frozenset({
     "builtins", "collections", "_collections", "itertools", "functools", "_functools", "operator", "_operator", "types",

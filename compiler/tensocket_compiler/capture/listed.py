@@ -17,6 +17,7 @@ from tensocket_core.dispatch.autocast import REGISTERED
 from tensocket_core.dispatch.fallback import FALLBACKS
 from tensocket_core.dispatch.modes import INHERITED
 from tensocket_core.promotion import _DEFAULT
+from tensocket_core.pytree_nodes import NODES
 from tensocket_core.recording import OVERRIDDEN_KERNELS, RECORDING_SLOW_PATHS
 from tensocket_core.tensor import Tensor
 from tensocket_operators.deterministic import SETTING
@@ -41,6 +42,7 @@ HOLDERS: Final[dict[str, Any]] = {
     "anomaly_mode": _MODE,
     "deterministic": SETTING,
     "matmul_precision": _PRECISION,
+    "tree_nodes": NODES,
     "generators": generator._GENERATORS,
 }
 

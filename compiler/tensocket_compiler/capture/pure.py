@@ -51,6 +51,11 @@ ATTRIBUTE_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 #: Read all attributes of an object, or attributes that a text names.
 WHOLE_READERS: Final = (vars, dir)
 _FORMATTERS: Final = ("format", "format_map")
+#: Functions and types written in C that call a function which they are given, and those that do so for a ``key``.
+CALLERS: Final = frozenset({
+    "map", "filter", "partial", "partialmethod", "iter", "reduce", "starmap", "accumulate", "takewhile", "dropwhile",
+    "groupby", "filterfalse", "sub", "subn", "defaultdict", "property", "call", "__call__"})
+KEY_CALLERS: Final = frozenset({"sorted", "sort", "min", "max", "nlargest", "nsmallest", "groupby"})
 #: Compare identities.
 IDENTITY_READERS: Final = (id, _operator.is_, _operator.is_not)
 

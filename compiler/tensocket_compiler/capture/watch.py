@@ -22,7 +22,16 @@ from typing import Any, Final
 from .forms import flatten, same_forms
 from .layout import LAYOUT, function_of
 from .listed import UNREPLAYABLE
-from .pure import ATTRIBUTE_FUNCTIONS, IDENTITY_READERS, is_pure, name_of, reads_whole_objects
+from .pure import (
+    ATTRIBUTE_FUNCTIONS,
+    CALLERS,
+    IDENTITY_READERS,
+    KEY_CALLERS,
+    WHOLE_READERS,
+    is_pure,
+    name_of,
+    reads_whole_objects,
+)
 
 #: Packages whose frames are not looked at; all packages ``tensocket_…`` as well.
 INSIDE: Final = frozenset({"numpy", "llvmlite"})
@@ -300,13 +309,42 @@ def _call(seen: Observation, profile: _Profile) -> None:
         seen.refusals.append(Refusal(f"it raised {type(error).__name__}", "the call"))
 
 
+def _functions_of(namespace: dict[str, Any], names: CodeNames) -> list[Any]:
+    """Return the C functions that code names, as globals or as attributes of modules that are globals."""
+    found = []
+    for name in names.globals:
+        value = namespace.get(name, vars(builtins).get(name))
+        space = vars(value) if isinstance(value, types.ModuleType) else {}
+        found += [value, *(space[attribute] for attribute in names.attributes if attribute in space)]
+    return [each for each in found if isinstance(each, types.BuiltinFunctionType)]
+
+
+def _note_passed_functions(seen: Observation, code: types.CodeType, functions: list[Any], names: CodeNames) -> None:
+    """Note C functions that the code may give to C functions, as in ``map(next_number, values)``.
+
+    Observation does not see calls from C to C. So what is not pure is refused if the code names such a caller, and what
+    reads identities or whole objects counts as called.
+    """
+    seen.identity = seen.identity or any(each is other for each in functions for other in IDENTITY_READERS[1:])
+    seen.whole = seen.whole or any(each is other for each in functions for other in WHOLE_READERS)
+    if names.attributes & CALLERS or ("key" in names.texts and names.attributes & KEY_CALLERS):
+        for each in functions:
+            seen.identity = seen.identity or each is id
+            if not is_pure(each):
+                seen.refusals.append(Refusal(f"it may pass {name_of(each)}() on to a function written in C",
+                                             f"{code.co_filename}:{code.co_firstlineno}"))
+
+
 def _conclude(seen: Observation) -> None:
     """Derive from the code that ran what it can have read, and leave out functions that the call may have made."""
     inner = {const for code in seen.codes for const in code.co_consts if isinstance(const, types.CodeType)}
     for code in inner:
         seen.functions.pop(code, None)
+    seen.whole = seen.whole or "__dict__" in seen.names
     for code, namespace in seen.codes.items():
         names = seen.code_names(code)
+        if not is_library(namespace):
+            _note_passed_functions(seen, code, _functions_of(namespace, names), names)
         seen.whole = seen.whole or names.reads_whole
         seen.identity = seen.identity or (names.compares_identity and not is_library(namespace))
         if code.co_flags & _LAZY and seen.functions.get(code) is seen.function:

@@ -111,8 +111,8 @@ class _Table(Part):
         super().__init__(owner, path)
         self.by_entries = by_entries
 
-    def chosen(self) -> dict[Any, str]:
-        """Return the watched keys with their labels."""
+    def labels(self) -> dict[int, str]:
+        """Return the labels of the watched keys, by their identities: a look-up could run code of programs."""
         raise NotImplementedError
 
     def words(self) -> Iterable[Word]:
@@ -126,9 +126,9 @@ class _Table(Part):
         if not values:
             yield 1, keys + at.filled
         places = entry_places(table, at)
-        for key, label in self.chosen().items():
+        for key, label in self.labels().items():
             if label not in self.cut:
-                yield 1, places[id(key)]
+                yield 1, places[key]
         if values:
             yield from ((1, place) for place in places.values() if not read_word(place))
 
@@ -148,15 +148,20 @@ class NamesPart(_Table):
         super().__init__(owner, path, by_entries)
         self.names, self.prefix = names, prefix
 
-    def chosen(self) -> dict[Any, str]:
+    def labels(self) -> dict[int, str]:
+        """Return the labels of the names that the namespace has."""
+        return {id(key): label for key, label in self.chosen().items()}
+
+    def chosen(self) -> dict[str, str]:
         """Return the names that the namespace has."""
         names, prefix = self.names, self.prefix
-        return {key: f"{prefix}{key}" for key in self.owner if names is None or key in names}
+        return {key: f"{prefix}{key}" for key in self.owner if type(key) is str and (names is None or key in names)}
 
     def read(self) -> Iterable[Fact]:
         """Read the facts."""
-        table = self.owner
-        return sorted([(label, table[key]) for key, label in self.chosen().items()], key=lambda fact: fact[0])
+        table, chosen = self.owner, self.chosen()
+        return sorted([(chosen[key], value) for key, value in table.items() if type(key) is str and key in chosen],
+                      key=lambda fact: fact[0])
 
 
 class ItemsPart(_Table):
@@ -164,14 +169,13 @@ class ItemsPart(_Table):
 
     __slots__ = ()
 
-    def chosen(self) -> dict[Any, str]:
-        """Return all keys."""
-        return {key: f"[{_short(key)}]" for key in dict.keys(self.owner)}
+    def labels(self) -> dict[int, str]:
+        """Return the labels of all keys."""
+        return {id(key): f"[{_short(key)}]" for key in dict.keys(self.owner)}
 
     def read(self) -> Iterable[Fact]:
         """Read the facts."""
-        labels = self.chosen()
-        facts: list[Fact] = [(labels[key], (key, value)) for key, value in dict.items(self.owner)]
+        facts: list[Fact] = [(f"[{_short(key)}]", (key, value)) for key, value in dict.items(self.owner)]
         if isinstance(self.owner, defaultdict):
             facts.append((".default_factory", self.owner.default_factory))
         return [*facts, ("", list_order(self.owner))]
