@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from tensocket_core.tensor import Tensor
+from tensocket_plugins.contract.devices import Device
 
 from .words import VALUES, is_same
 
@@ -26,7 +27,6 @@ class TensorForm(NamedTuple):
         leaf: Whether no recorded operator made it.
         view: Whether it is a view.
         inference: Whether it belongs to inference mode.
-        aligned: Whether its memory begins at a multiple of 16 bytes.
         attributes: Names of attributes that a program, or a hook, has given it.
         has_grad: Whether it has a gradient.
     """
@@ -38,22 +38,24 @@ class TensorForm(NamedTuple):
     leaf: bool
     view: bool
     inference: bool
-    aligned: bool
     attributes: tuple[str, ...]
     has_grad: bool
 
 
 #: The fields of a form as programs write them.
-NAMES: Final = ("class", "key", "shape", "strides", "is_leaf", "_is_view()", "is_inference()", "alignment",
+NAMES: Final = ("class", "key", "shape", "strides", "is_leaf", "_is_view()", "is_inference()",
          "attributes", "grad")
+
+
+#: Leaves of arguments that are compared by value.
+_BY_VALUE: Final = (TensorForm, Device, np.generic)
 
 
 def form_of(tensor: Tensor) -> TensorForm:
     """Return the form of a tensor."""
     array = tensor._array
-    start = array.ctypes.data if isinstance(array, np.ndarray) else array.offset
     return TensorForm(type(tensor), tensor._key, tuple(array.shape), tuple(array.strides), tensor._grad_fn is None,
-                      tensor._base is not None, bool(tensor.is_inference()), start % 16 == 0,
+                      tensor._base is not None, bool(tensor.is_inference()),
                       tuple(sorted(vars(tensor).keys() - OF_RUNTIME)), tensor._grad is not None)
 
 
@@ -135,4 +137,6 @@ def _without_grad(value: Any) -> Any:
 
 def is_same_form(old: Any, new: Any, exact: bool = False) -> bool:
     """Whether a leaf of the arguments is as another one; ``exact``: code may compare identities."""
-    return old == new if isinstance(old, TensorForm) and isinstance(new, TensorForm) else is_same(old, new, exact)
+    if type(old) is type(new) and isinstance(old, _BY_VALUE):
+        return bool(old == new)
+    return is_same(old, new, exact)

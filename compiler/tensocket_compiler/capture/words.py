@@ -58,7 +58,7 @@ def pretty(path: str) -> str:
     >>> pretty("model._modules['layers']._modules['0']._parameters['weight']")
     'model.layers[0].weight'
     """
-    path = re.sub(r"\._modules\['(\d+)'\]", r"[\1]", path)
+    path = re.sub(r"\._(?:modules|parameters|buffers)\['(\d+)'\]", r"[\1]", path)
     return re.sub(r"\._(?:modules|parameters|buffers)\['(\w+)'\]", r".\1", path)
 
 
