@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
+from tensocket_compiler.capture.listed import register_state
 from tensocket_core.autograd.engine import current_pass
 from tensocket_core.autograd.graph import saved_tensors_hooks
 from tensocket_core.dispatch.autocast import choices, chosen
@@ -59,6 +60,7 @@ class _EarlyStop(threading.local):
 
 
 _EARLY_STOP: Final = _EarlyStop()
+register_state("checkpoint_early_stop", _EARLY_STOP)
 
 
 @contextmanager

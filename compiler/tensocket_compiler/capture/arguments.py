@@ -1,0 +1,86 @@
+"""Guards over arguments, which may be other objects at each call.
+
+Tensors may change if class, key (dtype, device, whether a gradient is required), shape and strides stay, and if the
+same of them are the same object, or share memory, among each other and with the tensors that the function captured.
+Numbers, texts and containers are compared by value and structure; any other object must be the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from tensocket_core.keys import AUTOGRAD, describe_key
+from tensocket_core.tensor import Tensor
+
+from .forms import NAMES, TensorForm, find_aliases, flatten, is_same_form
+from .guards import MISSING, Change
+from .watch import Refusal
+
+
+class ArgumentGuard:
+    """What must hold of the arguments of a call, as those of an observed call.
+
+    Args:
+        args, kwargs: The arguments of the observed call.
+        captured: Tensors that the function captured.
+        exact: Whether code may compare identities of numbers and texts.
+
+    Attributes:
+        refusals: Reasons why these arguments cannot be guarded.
+    """
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], captured: Iterable[Tensor] = (),
+                 exact: bool = False) -> None:
+        self.captured = list(captured)
+        self.exact = exact
+        tensors: list[Tensor] = []
+        self.items = list(flatten(args, kwargs, tensors))
+        self.aliases = find_aliases(tensors, self.captured)
+        self.count = len(tensors)
+        self.refusals = [Refusal("it is a NumPy array, whose elements are not watched", path)
+                         for path, value in self.items if isinstance(value, np.ndarray)]
+        self.refusals += [Refusal("it has attributes or hooks of its own", path) for path, value in self.items
+                          if isinstance(value, TensorForm) and value.attributes]
+
+    def matches(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor] | None:
+        """Return the tensors of a call in order; None if its arguments are not as those of the observed call."""
+        tensors: list[Tensor] = []
+        items = self.items
+        count = 0
+        for _, value in flatten(args, kwargs, tensors):
+            if count >= len(items) or not is_same_form(items[count][1], value, self.exact):
+                return None
+            count += 1
+        if count != len(items) or len(tensors) != self.count:
+            return None
+        return tensors if find_aliases(tensors, self.captured) == self.aliases else None
+
+    def why(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Change | None:
+        """Return the first difference to the observed call; None if there is none."""
+        tensors: list[Tensor] = []
+        items = list(flatten(args, kwargs, tensors))
+        for (path, old), (new_path, new) in zip(self.items, items, strict=False):
+            if path != new_path:
+                return Change(path, old, f"{new_path}: {new!r}")
+            if isinstance(old, TensorForm) and isinstance(new, TensorForm):
+                for name, a, b in zip(NAMES, old, new, strict=True):
+                    if a != b:
+                        return Change(f"{path}.{_precise(name, a, b)}", *_readable(name, a, b))
+            elif not is_same_form(old, new, self.exact):
+                return Change(path, old, new)
+        if len(items) != len(self.items):
+            longer = (items if len(items) > len(self.items) else self.items)[min(len(items), len(self.items))]
+            return Change(longer[0], *((MISSING, longer[1]) if len(items) > len(self.items) else (longer[1], MISSING)))
+        aliases = find_aliases(tensors, self.captured)
+        return None if aliases == self.aliases else Change("memory that arguments share", self.aliases, aliases)
+
+
+def _precise(name: str, old: Any, new: Any) -> str:
+    return "requires_grad" if name == "key" and old ^ new == AUTOGRAD else "dtype and device" if name == "key" else name
+
+
+def _readable(name: str, old: Any, new: Any) -> tuple[Any, Any]:
+    return (describe_key(old), describe_key(new)) if name == "key" else (old, new)

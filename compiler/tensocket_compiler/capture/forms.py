@@ -1,0 +1,142 @@
+"""Forms of arguments: what of them a compiled call takes for granted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from tensocket_core.tensor import Tensor
+from tensocket_plugins.contract.devices import Device
+
+from .words import VALUES, is_same
+
+#: Attributes that the runtime keeps at tensors, which are no state of programs.
+OF_RUNTIME: Final = frozenset({"_views", "_fixed_view"})
+_DICTS: Final = (dict,)
+
+
+class TensorForm(NamedTuple):
+    """What must hold of a tensor argument.
+
+    Attributes:
+        kind: Its class.
+        key: Its dispatch key: dtype, device, whether it requires a gradient.
+        shape, strides: Its layout, in the units of its handle.
+        leaf: Whether no recorded operator made it.
+        view: Whether it is a view.
+        inference: Whether it belongs to inference mode.
+        attributes: Names of attributes that a program, or a hook, has given it.
+        has_grad: Whether it has a gradient.
+    """
+
+    kind: type
+    key: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    leaf: bool
+    view: bool
+    inference: bool
+    attributes: tuple[str, ...]
+    has_grad: bool
+
+
+#: The fields of a form as programs write them.
+NAMES: Final = ("class", "key", "shape", "strides", "is_leaf", "_is_view()", "is_inference()",
+         "attributes", "grad")
+
+
+#: Leaves of arguments that are compared by value.
+_BY_VALUE: Final = (TensorForm, Device, np.generic)
+
+
+def form_of(tensor: Tensor) -> TensorForm:
+    """Return the form of a tensor."""
+    array = tensor._array
+    return TensorForm(type(tensor), tensor._key, tuple(array.shape), tuple(array.strides), tensor._grad_fn is None,
+                      tensor._base is not None, bool(tensor.is_inference()),
+                      tuple(sorted(vars(tensor).keys() - OF_RUNTIME)), tensor._grad is not None)
+
+
+def memory_of(tensor: Tensor) -> tuple[int, int, int]:
+    """Return a tensor's memory: an identity of the address space, the first byte, and the byte after the last."""
+    array = tensor._array
+    if isinstance(array, np.ndarray):
+        return (0, *np.lib.array_utils.byte_bounds(array))
+    size = tensor.dtype.itemsize
+    steps = [(n - 1) * step * size for n, step in zip(array.shape, array.strides, strict=True)]
+    start = array.offset * size
+    last = sum(step for step in steps if step > 0) + size if 0 not in array.shape else 0
+    return id(array.storage), start + sum(step for step in steps if step < 0), start + last
+
+
+def find_aliases(tensors: Sequence[Tensor], captured: Sequence[Tensor] = ()) -> tuple[tuple[int, ...], ...]:
+    """Return which tensors are the same object or share memory, among each other and with captured ones.
+
+    Each entry is (first, second, distance): positions in ``[*tensors, *captured]`` and the distance in bytes of their
+    memory; a distance of -1 stands for the same object. Pairs of captured tensors are left out.
+    """
+    everything = [*tensors, *captured]
+    spans = sorted((*memory_of(tensor), k) for k, tensor in enumerate(everything))
+    found: list[tuple[int, ...]] = []
+    active: list[tuple[int, int, int, int]] = []
+    for span in spans:
+        space, start, end, k = span
+        active = [other for other in active if other[0] == space and other[2] > start]
+        for other in active:
+            first, second = sorted((k, other[3]))
+            if first < len(tensors):
+                same = everything[first] is everything[second]
+                found.append((first, second, -1 if same else abs(start - other[1])))
+        if end > start:
+            active.append(span)
+    return tuple(sorted(found))
+
+
+def flatten(args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]) -> Iterator[tuple[str, Any]]:
+    """Yield paths and values of arguments: forms of tensors, values, and the sizes of containers."""
+    yield "number of arguments", len(args)
+    for k, value in enumerate(args):
+        yield from _leaves(f"argument {k}", value, tensors)
+    yield "names of arguments", tuple(sorted(kwargs))
+    for name in sorted(kwargs):
+        yield from _leaves(name, kwargs[name], tensors)
+
+
+def _leaves(path: str, value: Any, tensors: list[Tensor]) -> Iterator[tuple[str, Any]]:
+    kind = type(value)
+    if isinstance(value, Tensor):
+        tensors.append(value)
+        yield path, form_of(value)
+    elif kind in VALUES:
+        yield path, value
+    elif kind is list or (isinstance(value, tuple) and (kind is tuple or hasattr(kind, "_fields") or kind.__len__ is
+                                                         tuple.__len__)):
+        yield path, (kind, len(value))
+        for k, item in enumerate(value):
+            yield from _leaves(f"{path}[{k}]", item, tensors)
+    elif kind in _DICTS:
+        yield path, (kind, tuple(value))
+        for key, item in value.items():
+            yield from _leaves(f"{path}[{key!r}]", item, tensors)
+    else:
+        yield path, value
+
+
+def same_forms(before: Sequence[tuple[str, Any]], after: Sequence[tuple[str, Any]]) -> bool:
+    """Whether a call left its arguments as they were: their containers, and the forms of tensors but for gradients."""
+    return len(before) == len(after) and all(
+        path == other and is_same_form(_without_grad(old), _without_grad(new))
+        for (path, old), (other, new) in zip(before, after, strict=True))
+
+
+def _without_grad(value: Any) -> Any:
+    return value._replace(has_grad=False) if isinstance(value, TensorForm) else value
+
+
+def is_same_form(old: Any, new: Any, exact: bool = False) -> bool:
+    """Whether a leaf of the arguments is as another one; ``exact``: code may compare identities."""
+    if type(old) is type(new) and isinstance(old, _BY_VALUE):
+        return bool(old == new)
+    return is_same(old, new, exact)

@@ -1,0 +1,207 @@
+"""Guards: words of memory that must keep their values while a compiled call stands for Python code."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from .layout import WORD, read_word
+from .state import unwatched_state
+from .watch import Refusal
+from .words import Fact, Part, Word, is_same, pretty
+
+Words = np.ndarray[Any, np.dtype[np.uint64]]
+
+#: User addresses of the processors that have 8-byte pointers are below 2**47.
+_MEMORY_WORDS: Final = (1 << 44) - 1
+#: All of memory but its first word, as NumPy has no array at address 0.
+_MEMORY: Final[Words] = np.ctypeslib.as_array((ctypes.c_uint64 * _MEMORY_WORDS).from_address(WORD))
+#: Stands for the value of a fact that there is not.
+MISSING: Final = "<missing>"
+
+
+class Change(NamedTuple):
+    """A change of what a call may have read.
+
+    Attributes:
+        path: What changed, as a program would write it.
+        old, new: The values; ``MISSING`` where there is none.
+    """
+
+    path: str
+    old: Any
+    new: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A write of a call to an object that existed before.
+
+    Attributes:
+        path: The place that changed.
+        owner: The object that holds it.
+        label: The place in the object: ``.grad``, ``['lr']``, ``[0]``.
+        old, new: The values; ``MISSING`` where there is none.
+    """
+
+    path: str
+    owner: Any
+    label: str
+    old: Any
+    new: Any
+
+
+def check(addresses: Words, values: Words) -> bool:
+    """Whether words of memory have the given values.
+
+    NumPy gathers them from an array over all of memory. The CPU backend may supply a machine-code loop instead.
+    """
+    return bool(np.array_equal(read_words(addresses), values))
+
+
+def read_words(addresses: Words) -> Words:
+    """Return the words of memory at addresses."""
+    found: Words = _MEMORY[addresses // WORD - 1]
+    return found
+
+
+class Guards:
+    """Words that must not change, by the parts of objects that they stand for.
+
+    Attributes:
+        parts: The watched parts.
+        refusals: Reasons why the call cannot be captured.
+        addresses, values: The words, level 0 first; a loop over them must stop at the first difference.
+        stable: Number of words of level 0.
+        unequal_addresses, unequal_values: Words with the values that they must not have.
+        keep_alive: Objects whose addresses the words hold.
+        state: State that no words stand for; see ``state.unwatched_state``.
+        check: Whether all words hold. A backend may replace it by machine code; ``on_renewal`` tells it of new words.
+        exact: Whether code may compare identities of numbers and texts.
+    """
+
+    def __init__(self, parts: Sequence[Part], refusals: Iterable[Refusal] = (), keep_alive: Iterable[Any] = (),
+                 exact: bool = False, rebuild: Callable[[frozenset[tuple[int, str]]], Guards] | None = None,
+                 cut: frozenset[tuple[int, str]] = frozenset()) -> None:
+        self.parts = list(parts)
+        self.refusals = list(refusals)
+        self.keep_alive = list(keep_alive)
+        self.exact = exact
+        self.check: Callable[[], bool] = self.compare
+        self.on_renewal: Callable[[], None] | None = None
+        self.state = unwatched_state()
+        self._rebuild, self._cut = rebuild, cut
+        self._words: dict[int, tuple[list[Word], list[int]]] = {}
+        self._read(range(len(self.parts)))
+
+    def _read(self, numbers: Iterable[int]) -> None:
+        """Take the present facts and words of some parts as those that must not change."""
+        for number in numbers:
+            part = self.parts[number]
+            part.refresh()
+            words = list(part.words())
+            self._words[number] = words, [read_word(address) for _, address in words]
+        self._assemble()
+
+    def _assemble(self) -> None:
+        """Put the words of all parts into arrays. A word may belong to several parts."""
+        levels: tuple[dict[int, tuple[int, list[int]]], ...] = ({}, {})
+        for number, (words, values) in self._words.items():
+            for (level, address), value in zip(words, values, strict=True):
+                levels[level].setdefault(address, (value, []))[1].append(number)
+        rows = [*levels[0].items(), *levels[1].items()]
+        self.stable = len(levels[0])
+        self.addresses: Words = np.array([address for address, _ in rows], np.uint64)
+        self.values: Words = np.array([value for _, (value, _) in rows], np.uint64)
+        self._owners = [owners for _, (_, owners) in rows]
+        unequal = [(*pair, number) for number, part in enumerate(self.parts) for pair in part.unequal()]
+        self.unequal_addresses: Words = np.array([row[0] for row in unequal], np.uint64)
+        self.unequal_values: Words = np.array([row[1] for row in unequal], np.uint64)
+        self._unequal_owners = [row[2] for row in unequal]
+
+    @property
+    def paths(self) -> list[str]:
+        """The path of the object of each word."""
+        return [pretty(self.parts[owners[0]].path) for owners in self._owners]
+
+    def compare(self) -> bool:
+        """Whether all words hold, in Python and NumPy, and the state without words is the same."""
+        n = self.stable
+        return (unwatched_state() == self.state and check(self.addresses[:n], self.values[:n])
+                and check(self.addresses[n:], self.values[n:])
+                and not bool((read_words(self.unequal_addresses) == self.unequal_values).any()))
+
+    def _stale_parts(self) -> list[int]:
+        """Return the numbers of the parts with a word that changed."""
+        n = self.stable
+        differs = np.nonzero(read_words(self.addresses[:n]) != self.values[:n])[0]
+        stale = {number for k in differs for number in self._owners[k]}
+        # Words of level 1 may be read only if the pointers in front of them, words of the same part, hold.
+        rest = [k for k in range(n, len(self.addresses)) if stale.isdisjoint(self._owners[k])]
+        differs = np.nonzero(read_words(self.addresses[rest]) != self.values[rest])[0]
+        stale.update(number for k in differs for number in self._owners[rest[k]])
+        forbidden = np.nonzero(read_words(self.unequal_addresses) == self.unequal_values)[0]
+        stale.update(self._unequal_owners[k] for k in forbidden)
+        return sorted(stale)
+
+    def changed(self) -> Change | None:
+        """Return the first change of what the call may have read; None if there is none.
+
+        Where words changed but facts did not, as after the assignment of an equal value, the words are renewed.
+        """
+        if self.compare():
+            return None
+        state = unwatched_state()
+        if state != self.state:
+            return Change("state", self.state, state)
+        stale = self._stale_parts()
+        for number in stale:
+            part = self.parts[number]
+            found = first_change(part, part.facts, part.visible(), self.exact)
+            if found is not None:
+                return found
+        for number in stale:
+            self.parts[number].alarms += 1
+        self._read(stale)
+        if self.on_renewal is not None:
+            self.on_renewal()
+        return None
+
+    def snapshot(self) -> list[tuple[Fact, ...]]:
+        """Return the present facts of all parts, for ``effects``."""
+        return [part.visible() for part in self.parts]
+
+    def effects(self, before: list[tuple[Fact, ...]], after: list[tuple[Fact, ...]]) -> list[Effect]:
+        """Return the differences of two snapshots: what a call between them wrote."""
+        found = []
+        for part, old, new in zip(self.parts, before, after, strict=True):
+            found += [Effect(pretty(part.path + label), part.owner, label, was, now)
+                      for label, was, now in differences(old, new, self.exact)]
+        return found
+
+    def without(self, effects: Iterable[Effect]) -> Guards:
+        """Return guards, from now on, over all that was read except the places that the effects write to."""
+        assert self._rebuild is not None
+        return self._rebuild(self._cut | {(id(effect.owner), effect.label) for effect in effects})
+
+
+def differences(old: tuple[Fact, ...], new: tuple[Fact, ...], exact: bool) -> list[tuple[str, Any, Any]]:
+    """Return label, old and new value of the facts that differ."""
+    before, after = dict(old), dict(new)
+    return [(label, before.get(label, MISSING), after.get(label, MISSING)) for label in {**before, **after}
+            if label not in before or label not in after or not is_same(before[label], after[label], exact)]
+
+
+def first_change(part: Part, old: tuple[Fact, ...], new: tuple[Fact, ...], exact: bool) -> Change | None:
+    """Return the first difference of two readings of a part."""
+    if len(old) == len(new) and all(a[0] == b[0] and is_same(a[1], b[1], exact) for a, b in zip(old, new, strict=True)):
+        return None
+    found = differences(old, new, exact)
+    if not found:
+        return Change(pretty(part.path), "items in their order", "the same items in another order")
+    label, was, now = found[0]
+    return Change(pretty(part.path + label), was, now)

@@ -1,0 +1,92 @@
+"""Kinds of objects: which have no state that changes, which a closure can look into, and which hide state in C."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import re
+import types
+import weakref
+from collections import OrderedDict, defaultdict
+from typing import Any, Final
+
+import numpy as np
+
+from .layout import LAYOUT, deallocator
+from .watch import FRONT_END, INSIDE
+
+#: Types of objects without state that changes.
+ATOMS: Final[frozenset[type]] = frozenset({
+    int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented), slice, range, types.CodeType,
+    types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
+    types.ClassMethodDescriptorType, types.GenericAlias, types.UnionType, re.Pattern, re.Match})
+#: Types of NumPy's objects that have no state: numbers, and functions of arrays, which are watched as such.
+_OF_NUMPY: Final = (np.generic, np.dtype, np.ufunc, type(np.concatenate))
+#: Types of members of classes through which Python reads attributes.
+DESCRIPTORS: Final[frozenset[type]] = frozenset({
+    types.FunctionType, property, staticmethod, classmethod, functools.cached_property})
+#: Types written in C whose objects Python classes may derive from, because the closure can look into them.
+_KNOWN_BASES: Final = frozenset({
+    object, int, float, complex, str, bytes, tuple, dict, list, set, frozenset, OrderedDict, defaultdict,
+    types.SimpleNamespace, property, staticmethod, classmethod})
+#: How to look into objects of classes that derive from containers.
+CONTAINERS: Final[dict[type, str]] = {
+    dict: "visit_dict", list: "visit_list", set: "visit_set", tuple: "visit_fixed", frozenset: "visit_fixed",
+    property: "visit_fields", staticmethod: "visit_fields", classmethod: "visit_fields"}
+#: How to look into objects of exactly these types.
+VISITORS: Final[dict[type, str]] = {
+    **CONTAINERS, OrderedDict: "visit_dict", defaultdict: "visit_dict", types.MappingProxyType: "visit_proxy",
+    types.FunctionType: "visit_function", types.CellType: "visit_cell", types.MethodType: "visit_fields",
+    functools.partial: "visit_fields", types.BuiltinFunctionType: "visit_builtin",
+    types.MethodWrapperType: "visit_builtin", weakref.ref: "visit_reference", operator.attrgetter: "visit_getter",
+    operator.methodcaller: "visit_getter"}
+#: Functions that read attributes by computed names.
+WHOLE_READERS: Final = (object.__getattribute__, type.__getattribute__)
+#: Modules whose types, written in C, read nothing but their arguments when they are called.
+_KNOWN_MODULES: Final = frozenset({
+    "builtins", "collections", "_collections", "itertools", "functools", "_functools", "operator", "_operator", "types",
+    "datetime", "typing", "_typing", "abc", "_abc", "enum", "weakref", "_weakref", "re", "_sre"})
+
+
+def is_python(kind: type) -> bool:
+    """Whether Python code defines a class: then it has the interpreter's general deallocator."""
+    return LAYOUT is not None and deallocator(kind) == LAYOUT.dealloc
+
+
+def is_of_runtime(kind: type) -> bool:
+    """Whether a class belongs to the runtime below the front end, which lists its own state."""
+    top = str(kind.__module__).partition(".")[0]
+    return top in INSIDE or top.startswith(FRONT_END + "_")
+
+
+def is_known_type(kind: type) -> bool:
+    """Whether a type written in C makes objects from its arguments only."""
+    return issubclass(kind, BaseException) or kind.__module__ in _KNOWN_MODULES or is_of_runtime(kind)
+
+
+def is_transparent(kind: type) -> bool:
+    """Whether all state of a class's objects lies where a closure looks."""
+    if kind is types.SimpleNamespace:
+        return True
+    return is_python(kind) and all(base in _KNOWN_BASES or is_python(base) for base in kind.__mro__)
+
+
+def is_atom(value: Any) -> bool:
+    """Whether an object has no state that changes, or state that ``state`` lists."""
+    kind = type(value)
+    if kind in ATOMS or kind is object:
+        return True
+    if is_of_runtime(kind):
+        return kind.__module__.partition(".")[0] != "numpy" or isinstance(value, _OF_NUMPY)
+    if kind is operator.itemgetter:
+        return True
+    if isinstance(value, types.BuiltinFunctionType):
+        return isinstance(value.__self__, (types.ModuleType, type))
+    return kind.__module__ in ("typing", "_typing") or kind.__name__ in ("_tuplegetter", "_abc_data")
+
+
+def slots_of(kind: type, names: frozenset[str] | None) -> dict[str, Any]:
+    """Return the descriptors of the named slots of a Python class and its bases; ``names``: None for all."""
+    return {name: member for base in reversed(kind.__mro__) if is_python(base) for name, member in vars(base).items()
+            if type(member) is types.MemberDescriptorType and (names is None or name in names)}
+

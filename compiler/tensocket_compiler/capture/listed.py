@@ -1,0 +1,82 @@
+"""State of the runtime that decides how operators behave. Guards list it; no observation could discover all of it.
+
+Each entry is a holder, an object of the runtime, whose attributes or items are watched as words. Holders that are local
+to threads have other words in each thread, so guards hold in the thread that made them only. The front end adds its own
+holders with ``register_state``.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any, Final
+
+from tensocket_core.autograd.anomaly import _MODE
+from tensocket_core.device import _ANSWERING, _PROCESS_DEFAULT
+from tensocket_core.device import _THREAD as _DEVICE_THREAD
+from tensocket_core.dispatch.autocast import REGISTERED
+from tensocket_core.dispatch.fallback import FALLBACKS
+from tensocket_core.dispatch.modes import INHERITED
+from tensocket_core.promotion import _DEFAULT
+from tensocket_core.pytree_nodes import NODES
+from tensocket_core.recording import OVERRIDDEN_KERNELS, RECORDING_SLOW_PATHS
+from tensocket_core.tensor import Tensor
+from tensocket_operators.deterministic import SETTING
+from tensocket_operators.differentiation.mutation import _THREAD as _SAVING_THREAD
+from tensocket_operators.library.operators import _RUNNING
+from tensocket_operators.random import generator
+from tensocket_operators.settings import _PRECISION
+
+#: Holders of state by the names that reports show.
+HOLDERS: Final[dict[str, Any]] = {
+    **{type(local).__name__.strip("_"): local for local in INHERITED},
+    "device": _DEVICE_THREAD,
+    "saving": _SAVING_THREAD,
+    "library": _RUNNING,
+    "default_dtype": _DEFAULT,
+    "default_device": _PROCESS_DEFAULT,
+    "answering_device": _ANSWERING,
+    "slow_recording": RECORDING_SLOW_PATHS,
+    "overridden_kernels": OVERRIDDEN_KERNELS,
+    "fallbacks": FALLBACKS,
+    "autocast_registrations": vars(REGISTERED)["data"],
+    "anomaly_mode": _MODE,
+    "deterministic": SETTING,
+    "matmul_precision": _PRECISION,
+    "tree_nodes": NODES,
+    "generators": generator._GENERATORS,
+}
+
+
+def register_state(name: str, holder: Any) -> None:
+    """Add state that decides how functions behave: a list, a dict, a ``threading.local``, or an object.
+
+    Its attributes or items are watched from then on, and closures do not look into it.
+    """
+    HOLDERS[name] = holder
+
+
+def _code_of(member: Any) -> types.CodeType:
+    function: Any = member.fget if isinstance(member, property) else member
+    code: types.CodeType = function.__code__
+    return code
+
+
+#: Functions of the runtime that no replay of operators stands for, by their code, with the reason.
+UNREPLAYABLE: Final[dict[types.CodeType, str]] = {
+    **{_code_of(member): "it reads or sets the state of a random number generator" for member in (
+        generator.manual_seed, generator.seed, generator.initial_seed, generator.get_rng_state, generator.set_rng_state,
+        *(vars(generator.Generator)[name] for name in ("manual_seed", "seed", "initial_seed", "get_state", "set_state",
+                                                       "position")))},
+    _code_of(vars(Tensor)["data_ptr"]): "it reads an address",
+    _code_of(vars(Tensor)["_version"]): "it reads how often a tensor was modified",
+}
+
+
+def register_unreplayable(function: Any, reason: str) -> None:
+    """Refuse observed calls that call a function of the runtime, given or as a property, directly."""
+    UNREPLAYABLE[_code_of(function)] = reason
+
+
+def is_listed(holder: Any) -> bool:
+    """Whether an object is a listed holder of state."""
+    return any(holder is each for each in HOLDERS.values())

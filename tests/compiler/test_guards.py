@@ -1,0 +1,54 @@
+"""Guards catch every change of what an observed function can have read, or the observation is refused: no misses."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from tensocket_compiler.capture.layout import LAYOUT
+
+from . import (
+    programs_attributes,
+    programs_containers,
+    programs_harmless,
+    programs_models,
+    programs_names,
+    programs_outside,
+    programs_runtime,
+    programs_tricks,
+)
+from .judge import judge
+
+pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is observed without a known layout")
+
+MODULES = (programs_names, programs_attributes, programs_containers, programs_models, programs_outside, programs_runtime,
+           programs_tricks)
+
+
+def programs_of(module):
+    return {name: value for name, value in vars(module).items()
+            if isinstance(value, types.FunctionType) and value.__code__.co_flags & 0x20 and value.__module__ == module.__name__}
+
+
+PROGRAMS = {f"{module.__name__.rpartition('_')[2]}.{name}": program
+            for module in MODULES for name, program in programs_of(module).items()}
+HARMLESS = programs_of(programs_harmless)
+REFUSED = {f"{module.__name__.rpartition('_')[2]}.{name}"
+           for module in MODULES for name in getattr(module, "REFUSED", ())}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_changes_are_caught(name):
+    verdict = judge(PROGRAMS[name])
+    assert verdict.word == ("refused" if name in REFUSED else "caught"), verdict
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_guards_hold_while_a_script_goes_on(name):
+    verdict = judge(HARMLESS[name])
+    assert verdict.word == "caught", verdict
+
+
+def test_there_are_many_programs():
+    assert len(PROGRAMS) >= 150
