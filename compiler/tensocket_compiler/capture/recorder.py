@@ -105,6 +105,7 @@ class Recording:
         notes: What the run did with symbolic numbers.
         ranges: Ranges of elements that the run checked.
         reasons: Why the run is no graph; empty if it is.
+        versions: Version counters that calls increased, with by how much, by identity.
     """
 
     operations: list[Operation] = field(default_factory=list)
@@ -112,6 +113,7 @@ class Recording:
     notes: NumberNotes = field(default_factory=NumberNotes)
     ranges: list[Range] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
+    versions: dict[int, list[Any]] = field(default_factory=dict)
 
 
 class Recorder(TorchDispatchMode):
@@ -158,15 +160,51 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (),
                            kwargs: dict[str, Any] | None = None) -> Any:
-        """Run a call and record it.
-
-        Raises:
-            CannotRecord: A tensor wraps others, or the operator has no record.
-        """
+        """Run a call and record it; a reason against the graph lets the run go on unrecorded."""
         kwargs = kwargs or {}
-        given, named = self._symbolic(args), self._symbolic(kwargs)
+        reasons = self.recording.reasons
+        given: Any = ()
+        named: dict[str, Any] = {}
+        before: list[Any] = []
+        if not reasons:
+            try:
+                given, named = self._symbolic(args), self._symbolic(kwargs)
+                before = self._versions(func, args)
+            except CannotRecord as error:
+                reasons.append(str(error))
         with unobserved():  # a call reads again whatever it reads now
             result = func(*_plain(args), **_plain(kwargs))
+        if not reasons:
+            try:
+                self._record(func, (args, kwargs), (given, named), result)
+                self._note_versions(before)
+            except CannotRecord as error:
+                reasons.append(str(error))
+        return result
+
+    def _versions(self, func: Any, args: tuple[Any, ...]) -> list[Any]:
+        """Return the tensors that a call modifies, with their versions."""
+        schema = getattr(func, "schema", None)
+        if schema is None:
+            return []
+        return [(x, 0 if x._version_counter is None else x._version_counter[0])
+                for p, value in zip(schema.parameters, args, strict=False) if p.mutated for x in _flat([value])]
+
+    def _note_versions(self, before: list[Any]) -> None:
+        for tensor, version in before:
+            counter = tensor._version_counter
+            if counter is not None and counter[0] != version:
+                known = self.recording.versions.setdefault(id(counter), [counter, 0])
+                known[1] += counter[0] - version
+
+    def _record(self, func: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]], symbolic: tuple[Any, ...],
+                result: Any) -> None:
+        """Record a call that has run.
+
+        Raises:
+            CannotRecord: It has no place in a graph.
+        """
+        (args, kwargs), (given, named) = arguments, symbolic
         schema = getattr(func, "schema", None)
         mutated = [] if schema is None else [x for p, x in zip(schema.parameters, given, strict=False) if p.mutated]
         made = [x for x in (result if isinstance(result, (tuple, list)) else (result,)) if hasattr(x, "_key")]
@@ -175,7 +213,7 @@ class Recorder(TorchDispatchMode):
         else:
             fresh = [x for x in made if self.recording.memory.find(x._array) is None]
             if not fresh:
-                return result  # only views
+                return  # only views
             if len(fresh) != len(made):
                 raise CannotRecord(f"{func.name} returned a view beside a new tensor")
             results = writes = tuple([self._made(func, x, args) for x in made])
@@ -185,15 +223,14 @@ class Recorder(TorchDispatchMode):
                               _computed_dtype(func, _plain(args), kwargs))
         if not mutated and all(region.buffer.kind == "constant" for region in results):
             self._factories.update({region.buffer.number: operation for region in results})
-            return result
+            return
         for region in writes:
-            self._make_writable(region)
+            self.make_writable(region)
             self._written.add(region.buffer.number)
         operation.number = len(self.recording.operations)
         self.recording.operations.append(operation)
-        return result
 
-    def _make_writable(self, region: Region) -> None:
+    def make_writable(self, region: Region) -> None:
         """Record the factory of a constant that is about to be written: each call needs a new one."""
         factory = self._factories.pop(region.buffer.number, None)
         if factory is not None:

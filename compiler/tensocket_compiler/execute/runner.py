@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ..capture.recorder import Operation, Recording
 from ..memory.plan import last_uses, plan_memory
@@ -16,7 +16,9 @@ from ..schedule.groups import Group, plan_groups
 from ..schedule.kernels import FusedKernel, KernelBuilder
 from .frames import Frame, Layout, allocate, arena, block
 from .steps import Step, call_step, kernel_step
-from .tapes import TapeBuilder, explain_call, launches_of
+from .tapes import TapeBuilder, explain_call, launches_of, only_launches
+
+NOTHING: Final[Mapping[int, Array]] = {}
 
 
 @dataclass(slots=True)
@@ -98,18 +100,23 @@ class Runner:
 
     # ------------------------------------------------------------------------------------------------ calls
 
-    def _frame(self, arguments: Sequence[Array]) -> Frame:
+    def _frame(self, arguments: Sequence[Array], given: Mapping[int, Array] = NOTHING) -> Frame:
         frame = self.layout.frame()
         for number, array in zip(self._arguments, arguments, strict=True):
             frame.memory[number] = array
-        for number, region, state in self._fresh:
+        for position, (number, region, state) in enumerate(self._fresh):
             if frame.memory[number] is None:
-                frame.memory[number] = allocate(state, region)
+                frame.memory[number] = given[position] if position in given else allocate(state, region)
         return frame
 
-    def __call__(self, arguments: Sequence[Array]) -> list[Array]:
-        """Run the graph on the handles of arguments, and return the handles of results."""
-        frame = self._frame(arguments)
+    def __call__(self, arguments: Sequence[Array], memory: Mapping[int, Array] = NOTHING) -> list[Array]:
+        """Run the graph on the handles of arguments, and return the handles of results.
+
+        Args:
+            arguments: A handle for each argument.
+            memory: Handles for results, by position, that the graph may write to; it allocates others.
+        """
+        frame = self._frame(arguments, memory)
         for step in self._steps:
             step(frame)
         return [frame.handle(number) for number in self._returned]
@@ -148,7 +155,7 @@ class Runner:
         """Run a step and return its launches; None if it did more than launch kernels."""
         operation = group.operations[0]
         trial = step if kernel is not None else call_step(self.layout, operation, composes=True)
-        recorder = launches_of(trial, frame)
+        recorder = launches_of(trial, frame) if kernel is not None or only_launches(operation.operator) else None
         if recorder is None:
             step(frame)
             return None

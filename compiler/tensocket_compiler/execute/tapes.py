@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tensocket_core.geometry import memory_of
 from tensocket_core.launch.stream_use import note_use
+from tensocket_operators.kinds.inplace import InPlace
+from tensocket_operators.kinds.normalized_row import RowOperator
+from tensocket_operators.kinds.pointwise import Pointwise
+from tensocket_operators.kinds.reduction import Reduction
+from tensocket_operators.kinds.row import SoftmaxLike
+from tensocket_operators.linalg.kind import MatMul
 from tensocket_plugins.contract.launch_recorder import (
     Call,
     LaunchRecorder,
@@ -30,6 +36,17 @@ def launches_of(step: Step, frame: Frame) -> LaunchRecorder | None:
     except ReplayForbiddenError:
         return None
     return recorder
+
+
+#: Operators that do nothing but launch kernels, besides those that declare it.
+_LAUNCHING: Final = frozenset({"clone", "contiguous_copy", "convert", "copy_", "gather_valid", "scatter_valid",
+                               "embed_index"})
+
+
+def only_launches(operator: Any) -> bool:
+    """Whether an operator declares that its calls only launch kernels, which follow from layouts and arguments."""
+    return isinstance(operator, (Pointwise, InPlace, Reduction, RowOperator, SoftmaxLike, MatMul)) or (
+        operator.name in _LAUNCHING or getattr(operator, "replayable", False))
 
 
 def explain_call(layout: Layout, operation: Operation, recorder: LaunchRecorder, frame: Frame) -> bool:

@@ -1,0 +1,1 @@
+"""Compiled calls: functions that observe, capture, and then run graphs in place of Python."""

@@ -1,0 +1,92 @@
+"""Compiled functions: eager calls first, then graphs in place of Python as long as their guards hold."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from tensocket_core.dispatch.modes import ACTIVE, STATE
+
+from ..capture.closure import find_guards
+from ..capture.guards import Guards
+from ..capture.recorder import CannotRecord
+from ..capture.watch import observe
+from .variant import Variant, capture
+
+#: Most variants of a function; calls that no variant fits run eagerly after that.
+VARIANTS: Final = 8
+#: Calls before the first observation, in which lazy state appears.
+WARM: Final = 1
+
+
+class CompiledFunction:
+    """A function that runs as graphs where this is sure to do the same.
+
+    Attributes:
+        function: The function.
+        variants: Its graphs, the most recently used first.
+        reasons: Why calls could not be captured.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.variants: list[Variant] = []
+        self.reasons: list[str] = []
+        self._calls = 0
+        self._attempts = 0
+        self._guards: Guards | None = None
+        self._lock = threading.RLock()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function, or run a graph in its place."""
+        if not (ACTIVE and STATE.mask is None):
+            for number, variant in enumerate(self.variants):
+                tensors = variant.fits(args, kwargs)
+                if tensors is not None:
+                    if number:
+                        self.variants.insert(0, self.variants.pop(number))
+                    return variant(tensors)
+        return self._eager(args, kwargs)
+
+    def _eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the function, and go on towards a variant for such calls."""
+        self._calls += 1
+        if self._calls <= WARM or self._attempts >= VARIANTS or not self._lock.acquire(blocking=False):
+            return self.function(*args, **kwargs)
+        try:
+            if ACTIVE and STATE.mask is None:
+                return self.function(*args, **kwargs)
+            return self._observed(args, kwargs) if self._guards is None else self._captured(args, kwargs)
+        finally:
+            self._lock.release()
+
+    def _observed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        seen = observe(self.function, args, kwargs)
+        if seen.error is not None:
+            self._refuse(f"it raised {type(seen.error).__name__}")
+            raise seen.error
+        guards = find_guards(seen)
+        if guards.refusals:
+            self._refuse(str(guards.refusals[0]))
+        else:
+            self._guards = guards
+        return seen.result
+
+    def _captured(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        guards, self._guards = self._guards, None
+        assert guards is not None
+        if guards.changed() is not None:  # this call may read other things: observe it first
+            return self._observed(args, kwargs)
+        self._attempts += 1
+        result, made = capture(self.function, guards, args, kwargs)
+        if isinstance(made, CannotRecord):
+            self._refuse(str(made))
+        else:
+            self.variants.insert(0, made)
+        return result
+
+    def _refuse(self, reason: str) -> None:
+        self._attempts += 1
+        if reason not in self.reasons:
+            self.reasons.append(reason)

@@ -1,0 +1,106 @@
+"""Results of a captured call: how each call makes what the function returned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tensocket_core.keys import AUTOGRAD
+from tensocket_core.pytree import TreeSpec, tree_flatten, tree_unflatten
+from tensocket_core.tensor import Tensor
+
+from ..capture.recorder import CannotRecord, Recorder
+from ..memory.regions import Region
+
+_new = object.__new__
+#: Values that a function may return as the same objects in each call.
+_FIXED = (type(None), bool, int, float, complex, str, bytes)
+Maker = Callable[[Sequence[Any], Sequence[Any]], Any]
+
+
+class Results:
+    """The results of one function.
+
+    Args:
+        result: The result of the captured call.
+        arguments: Its tensor arguments.
+        captured: Tensors that were there before the call.
+        recorder: The recorder of the call.
+
+    Attributes:
+        regions: Regions that the graph returns.
+
+    Raises:
+        CannotRecord: A part of the result cannot be made again.
+    """
+
+    def __init__(self, result: Any, arguments: Sequence[Any], captured: Sequence[Any], recorder: Recorder) -> None:
+        leaves, self._structure = tree_flatten(result)
+        self._single = self._structure.is_leaf()
+        self._arguments = {id(x): k for k, x in enumerate(arguments)}
+        self._captured = {id(x) for x in captured}
+        self._recorder = recorder
+        self.regions: list[Region] = []
+        self._makers = [self._maker(leaf) for leaf in leaves]
+
+    def _maker(self, leaf: Any) -> Maker:
+        """Return ``make(arguments, arrays)``, which returns this part of the result."""
+        if not hasattr(leaf, "_key"):
+            if type(leaf) not in _FIXED:
+                raise CannotRecord(f"it returns a {type(leaf).__name__}")
+            return lambda arguments, arrays: leaf
+        position = self._arguments.get(id(leaf))
+        if position is not None:
+            return lambda arguments, arrays: arguments[position]
+        if id(leaf) in self._captured:
+            return lambda arguments, arrays: leaf
+        return self.new_tensor(leaf)
+
+    def new_tensor(self, tensor: Any) -> Maker:
+        """Return ``make(arguments, arrays)`` for a tensor that the call made."""
+        number = len(self.regions)
+        self.regions.append(result_region(tensor, self._recorder, self.regions))
+        key, node = tensor._key, tensor._grad_fn
+        if key & AUTOGRAD and not is_consumed(node):
+            raise CannotRecord("it returns a tensor with a graph that a later backward pass needs")
+
+        def make(arguments: Sequence[Any], arrays: Sequence[Any]) -> Any:
+            made = _new(Tensor)
+            made._array, made._key, made._grad_fn = arrays[number], key, node
+            made._grad = made._version_counter = made._base = None
+            return made
+
+        return make
+
+    def __call__(self, arguments: Sequence[Any], arrays: Sequence[Any]) -> Any:
+        """Return the result of a call from its tensor arguments and the arrays that the graph made."""
+        if self._single:
+            return self._makers[0](arguments, arrays)
+        return tree_unflatten([make(arguments, arrays) for make in self._makers], self._structure)
+
+    @property
+    def structure(self) -> TreeSpec:
+        """The containers of the result."""
+        return self._structure
+
+
+def result_region(tensor: Any, recorder: Recorder, others: Sequence[Region]) -> Region:
+    """Return the region of a tensor that a call made, in memory that only this tensor has.
+
+    Raises:
+        CannotRecord: The tensor shares memory with others, or has attributes of its own.
+    """
+    if type(tensor) is not Tensor or tensor.__dict__:
+        raise CannotRecord("it returns a tensor with a class, hooks or attributes of its own")
+    region = recorder.region(tensor)
+    recorder.make_writable(region)
+    if region.buffer.kind != "temporary":
+        raise CannotRecord("it returns a view of a tensor that was there before")
+    if any(x.buffer is region.buffer for x in others):
+        raise CannotRecord("it returns tensors that share memory")
+    return region
+
+
+def is_consumed(node: Any) -> bool:
+    """Whether a backward pass has freed what a node saved, so that nothing can go through it again."""
+    return node is not None and node.saved is None
