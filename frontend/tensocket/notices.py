@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 #: The text for compilation of a function or a module.
-EAGER: Final = "functions and modules are not compiled yet; they run eagerly"
+EAGER: Final = "functions and modules run eagerly with a backend of the program's own"
 
 _log = logging.getLogger("tensocket.notices")
 

@@ -16,7 +16,16 @@ from tensocket_plugins.contract.errors import KernelError, TensocketError
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.contract.kernels import KernelTable
 from tensocket_plugins.contract.launch_recorder import RECORDERS, is_recording
-from tensocket_plugins.contract.plans import EntryPlan, JoinPlan, ListPlan, Plan, ProductPlan, ReplayPlan, TapePlan
+from tensocket_plugins.contract.plans import (
+    EntryPlan,
+    JoinPlan,
+    ListPlan,
+    Plan,
+    ProductPlan,
+    ReplayPlan,
+    TapePlan,
+    WordsPlan,
+)
 from tensocket_plugins.ir.decompose import decompose
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.target import Target
@@ -188,6 +197,10 @@ class CpuDevice(OpenDevice):
 
         if LAYOUT is None:
             return None
+        if type(plan) is WordsPlan:
+            from .native.words import make_words
+
+            return make_words(self.compiler, LAYOUT, plan)
         if type(plan) is EntryPlan:
             return make_entry(self.compiler, LAYOUT, plan, next_path)
         if type(plan) is ProductPlan:

@@ -401,7 +401,7 @@ def methodcaller():
 
 def format_of_attribute():
     c = Config()
-    yield (lambda x: x * float("{0.scale}".format(c))), lambda: setattr(c, "scale", 3.0)
+    yield (lambda x: x * float(f"{c.scale}")), lambda: setattr(c, "scale", 3.0)
 
 
 def format_of_computed_attribute():

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tensocket_core.dispatch.modes import ACTIVE, STATE
+from tensocket_plugins.contract.errors import CompileError
 
 from ..capture.closure import find_guards
 from ..capture.guards import Guards
 from ..capture.recorder import CannotRecord
 from ..capture.watch import observe
-from .variant import Variant, capture
+from .variant import Variant, capture, has_own_builtins
 
 #: Most variants of a function; calls that no variant fits run eagerly after that.
 VARIANTS: Final = 8
@@ -25,12 +26,14 @@ class CompiledFunction:
 
     Attributes:
         function: The function.
+        fullgraph: Whether a call that cannot be captured raises.
         variants: Its graphs, the most recently used first.
         reasons: Why calls could not be captured.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], *, fullgraph: bool = False) -> None:
         self.function = function
+        self.fullgraph = fullgraph
         self.variants: list[Variant] = []
         self.reasons: list[str] = []
         self._calls = 0
@@ -49,9 +52,15 @@ class CompiledFunction:
                     return variant(tensors)
         return self._eager(args, kwargs)
 
+    def __reduce__(self) -> Any:
+        """Return a function without graphs for copies: graphs belong to the memory of the original."""
+        return _make, (self.function, self.fullgraph)
+
     def _eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function, and go on towards a variant for such calls."""
         self._calls += 1
+        if not has_own_builtins():
+            return self.function(*args, **kwargs)  # a program replaced what the compiler itself calls
         if self._calls <= WARM or self._attempts >= VARIANTS or not self._lock.acquire(blocking=False):
             return self.function(*args, **kwargs)
         try:
@@ -87,6 +96,19 @@ class CompiledFunction:
         return result
 
     def _refuse(self, reason: str) -> None:
+        """Note why a call could not be captured.
+
+        Raises:
+            CompileError: The function must be one graph.
+        """
+        if self.fullgraph:
+            raise CompileError("compile", f"a call of {getattr(self.function, '__qualname__', self.function)!s:.60}: "
+                               f"{reason}", "fullgraph=True allows no call that cannot be captured",
+                               "change the function, or leave fullgraph out")
         self._attempts += 1
         if reason not in self.reasons:
             self.reasons.append(reason)
+
+
+def _make(function: Callable[..., Any], fullgraph: bool) -> CompiledFunction:
+    return CompiledFunction(function, fullgraph=fullgraph)

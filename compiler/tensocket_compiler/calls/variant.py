@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+
+from tensocket_core.device import open_device
+from tensocket_plugins.contract.errors import TensocketError
+from tensocket_plugins.contract.plans import WordsPlan
 
 from ..capture.arguments import ArgumentGuard
 from ..capture.guards import Change, Guards
 from ..capture.object_words import TensorPart
 from ..capture.recorder import CannotRecord, Range, Recorder, Recording
+from ..capture.state import unwatched_state
 from ..execute.runner import Runner
 from ..memory.regions import Region
 from .effects import Slot, captured_reads, find_slots
 from .results import Results
+from .signature import Signature
 
 
-class Miss(Exception):  # not an error of the program
-    """Raised by a variant that does not fit a call; its text says what differs."""
+_BUILTINS: Final = (len, zip, sorted, min, max, isinstance, getattr, iter, next, type)
+
+
+def has_own_builtins() -> bool:
+    """Whether the functions that the compiler itself calls are the interpreter's; a program may replace them."""
+    return (len, zip, sorted, min, max, isinstance, getattr, iter, next, type) == _BUILTINS
 
 
 class Variant:
@@ -30,33 +40,37 @@ class Variant:
         hits: The calls that it served.
     """
 
-    def __init__(self, guards: Guards, arguments: ArgumentGuard, runner: Runner, results: Results,
+    def __init__(self, guards: Guards, arguments: ArgumentGuard, signature: Signature, runner: Runner, results: Results,
                  effects: Sequence[Any], recording: Recording, inputs: Sequence[Region],
                  versions: Sequence[tuple[Any, int]]) -> None:
         self.guards, self.arguments, self.runner, self.recording = guards, arguments, runner, recording
         self.hits = 0
+        self._matches = signature.matches
         self._results, self._versions = results, versions
         self._slots = [x for x in effects if isinstance(x, Slot)]
         self._assigns = [x for x in effects if not isinstance(x, Slot)]
         self._ranges = [self._range(x, inputs) for x in recording.ranges]
-        self._relations = recording.notes.relations
+        #: Elements that must be equal, or must not.
+        self._relations = [(_elements(x.left), _elements(x.right), x.held) for x in recording.notes.relations]
 
     @staticmethod
-    def _range(known: Range, inputs: Sequence[Region]) -> tuple[Range, int]:
-        """Return a range with the number of the argument that it is of, or -1."""
-        return known, next((k for k, x in enumerate(inputs) if x.buffer is known.region.buffer), -1)
+    def _range(known: Range, inputs: Sequence[Region]) -> tuple[Range, int, Any]:
+        """Return a range, and the number of the argument that it is of, or -1 and the captured array."""
+        position = next((k for k, x in enumerate(inputs) if x.buffer is known.region.buffer), -1)
+        return known, position, None if position >= 0 else known.region.array(known.region.buffer.array)
 
-    def fits(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any] | None:
+    def fits(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any] | None:
         """Return the tensor arguments of a call that this variant may serve; None for others."""
-        tensors = self.arguments.matches(args, kwargs)
-        if tensors is None or not (self.guards.check() or self.guards.changed() is None):
+        tensors = self._matches(args, kwargs)
+        if tensors is None or not (self.guards.check() or (has_own_builtins() and self.guards.changed() is None)):
             return None
-        for known, position in self._ranges:
-            region = known.region
-            array = region.array(region.buffer.array) if position < 0 else _of_argument(region, tensors[position])
-            if not _inside(array, known):
+        for known, position, array in self._ranges:
+            if not _inside(tensors[position]._array if array is None else array, known):
                 return None
-        return tensors if all(x.holds(_element) for x in self._relations) else None
+        for left, right, held in self._relations:
+            if (left.item() == right.item()) is not held:
+                return None
+        return tensors
 
     def why(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Change | None:
         """Return the first difference between a call and the captured one."""
@@ -80,12 +94,8 @@ class Variant:
         return self._results(tensors, arrays)
 
 
-def _of_argument(region: Region, tensor: Any) -> Any:
-    return tensor._array
-
-
-def _element(region: Region) -> float:
-    return float(region.array(region.buffer.array))
+def _elements(region: Region) -> Any:
+    return region.array(region.buffer.array)
 
 
 def _inside(array: Any, known: Range) -> bool:
@@ -93,9 +103,29 @@ def _inside(array: Any, known: Range) -> bool:
     values = array if isinstance(array, np.ndarray) else None
     if values is None:
         return False
-    if np.minimum.reduce(values, None) >= known.low and np.maximum.reduce(values, None) < known.high:
+    if not known.low and values.dtype == np.int64:  # negative numbers are large without their sign
+        if np.maximum.reduce(values.view(np.uint64), None) < known.high:
+            return True
+    elif np.minimum.reduce(values, None) >= known.low and np.maximum.reduce(values, None) < known.high:
         return True
     return bool((((values >= known.low) & (values < known.high)) | (values == known.other)).all())
+
+
+def use_machine_code(guards: Guards) -> None:
+    """Compare the words of guards by machine code, if the CPU backend is there."""
+    try:
+        runtime = open_device("cpu").runtime
+    except TensocketError:
+        return
+
+    def compile_check() -> None:
+        plan = WordsPlan(guards.addresses, guards.values, guards.unequal_addresses, guards.unequal_values)
+        words = runtime.compile_plan(plan, lambda: False)
+        if words is not None:
+            guards.check = lambda: bool(words()) and unwatched_state() == guards.state
+
+    guards.on_renewal = compile_check
+    compile_check()
 
 
 def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -120,12 +150,13 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
     with recorder:
         result = function(*args, **kwargs)
     try:
-        return result, _variant(guards, arguments, recorder, result, (tensors, captured, inputs), (before, known))
+        return result, _variant(guards, arguments, recorder, (args, kwargs), result, (tensors, captured, inputs),
+                                (before, known))
     except CannotRecord as error:
         return result, error
 
 
-def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, result: Any,
+def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call: tuple[Any, Any], result: Any,
              given: tuple[list[Any], list[Any], list[Region]], start: tuple[Any, int]) -> Variant:
     recording, (tensors, captured, inputs), (before, known) = recorder.recording, given, start
     if arguments.refusals:
@@ -146,7 +177,11 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, resul
     versions = [(counter, increase) for counter, increase in recording.versions.values() if id(counter) not in moved]
     if len(versions) != len(recording.versions):
         raise CannotRecord("it modifies an argument")
+    for relation in recording.notes.relations:
+        if relation.name != "eq" or not isinstance(relation.left, Region) or not isinstance(relation.right, Region):
+            raise CannotRecord("it depends on the value of a step count")
     runner = Runner(recording, inputs, results.regions)
     runner.assemble([x._array for x in tensors])
     guards = guards.without(effects) if effects else guards
-    return Variant(guards, arguments, runner, results, slots, recording, inputs, versions)
+    use_machine_code(guards)
+    return Variant(guards, arguments, Signature(arguments, *call), runner, results, slots, recording, inputs, versions)

@@ -27,7 +27,7 @@ from .forms import OF_RUNTIME
 from .guards import Guards
 from .layout import CLASS_DESCRIPTIONS, DESCRIPTIONS, instance_dict, layout, read_word
 from .listed import is_listed
-from .object_words import ArrayPart, ClassPart, FunctionPart, InstancePart, ReferencePart, TensorPart
+from .object_words import ArrayPart, ClassPart, FunctionPart, InstancePart, TensorPart
 from .pure import ATTRIBUTE_FUNCTIONS, IDENTITY_READERS, WHOLE_READERS, is_pure, name_of
 from .state import state_parts
 from .watch import Observation, Refusal, is_inside, is_library
@@ -300,9 +300,8 @@ class Closure:
             self.push(value.__self__, path)
 
     def visit_reference(self, value: Any, path: str) -> None:
-        """Watch a weak reference; something else that was read must hold its object."""
-        self.watch(ReferencePart(value, path))
-        self.references.append((value, path))
+        """Refuse a weak reference: guards would keep its object alive."""
+        self.refuse("a weak reference, which does not keep its object alive", path)
 
     # ---- namespaces
 

@@ -41,10 +41,6 @@ class Relation:
     right: Any
     held: bool
 
-    def holds(self, read: Callable[[Region], float]) -> bool:
-        """Whether the comparison has the same outcome for other elements."""
-        return _COMPARISONS[self.name](evaluate(self.left, read), evaluate(self.right, read)) is self.held
-
 
 @dataclass(slots=True)
 class NumberNotes:
@@ -134,16 +130,6 @@ for _name in ("lt", "le", "gt", "ge"):
     setattr(SymFloat, f"__{_name}__", lambda self, other, _name=_name: _compare(_name, self, other))
 for _table in (keys.SCALAR, keys.SCALAR_LEFT):
     _table[SymFloat] = _table[float]
-
-
-def evaluate(expression: Any, read: Callable[[Region], float]) -> float:
-    """Return the value of an expression; ``read`` returns the element of a region."""
-    if isinstance(expression, Region):
-        return read(expression)
-    if isinstance(expression, tuple):
-        name, *arguments = expression
-        return float(FUNCTIONS[name](*[evaluate(x, read) for x in arguments]))
-    return float(expression)
 
 
 _SIGNS: Final = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "pow": "**"}

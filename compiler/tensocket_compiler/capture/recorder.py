@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,9 +12,11 @@ from typing import Any, Final
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.protocol import TorchDispatchMode
 from tensocket_core.keys import WRAPPER
+from tensocket_core.recording import OVERRIDDEN_KERNELS
 from tensocket_operators.kinds.inplace import InPlace
 from tensocket_operators.kinds.pointwise import Pointwise
 from tensocket_operators.kinds.reduction import Reduction
+from tensocket_operators.random.positions import rng_states
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, unobserved
 
@@ -124,6 +127,8 @@ class Recorder(TorchDispatchMode):
         self.recording = Recording()
         self._alive: list[Any] = []
         self._written: set[int] = set()
+        #: States of the random streams when the run began, and before and after each call.
+        self._drawn: list[tuple[Any, Any]] = []
         #: Calls of the factories that made constants, by buffer; recorded when something writes to one.
         self._factories: dict[int, Operation] = {}
 
@@ -133,10 +138,16 @@ class Recorder(TorchDispatchMode):
         return self.recording.memory.region(tensor._array)
 
     def __enter__(self) -> Any:
+        self._start = rng_states()
+        if OVERRIDDEN_KERNELS:
+            self.recording.reasons.append("kernels of built-in operators are overridden")
         VALUE_OBSERVERS[get_ident()] = self
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
+        drawn = [*self._drawn, (rng_states(), None)]
+        if any(after != before for (_, after), (before, _) in itertools.pairwise([(None, self._start), *drawn])):
+            self.recording.reasons.append("random numbers are drawn outside of operators")
         VALUE_OBSERVERS.pop(get_ident(), None)
         super().__exit__(*error)
 
@@ -172,8 +183,10 @@ class Recorder(TorchDispatchMode):
                 before = self._versions(func, args)
             except CannotRecord as error:
                 reasons.append(str(error))
+        states = rng_states()
         with unobserved():  # a call reads again whatever it reads now
             result = func(*_plain(args), **_plain(kwargs))
+        self._drawn.append((states, rng_states()))
         if not reasons:
             try:
                 self._record(func, (args, kwargs), (given, named), result)

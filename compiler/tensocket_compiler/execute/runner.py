@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tensocket_operators.random.positions import fork_rng_states, rng_states
+
 from ..capture.recorder import Operation, Recording
 from ..memory.plan import last_uses, plan_memory
 from ..memory.regions import Array, Region
@@ -131,7 +133,7 @@ class Runner:
         Args:
             arguments: Handles as of a call.
         """
-        with self._restored():
+        with self._restored(), fork_rng_states(rng_states()):
             frame = self._frame(arguments)
             found = [self._record(group, kernel, step, frame)
                      for group, kernel, step in zip(self.groups, self.kernels, self._steps, strict=True)]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tensocket.compiler.eager import OptimizedModule
+from tensocket.compiler.compiling import OptimizedModule
 
 __all__ = ["OptimizedModule"]

@@ -1,4 +1,4 @@
-"""Compilation of functions and modules, which is not implemented: they run eagerly."""
+"""Compilation of functions and modules to graphs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .eager import compile, eager
+from .compiling import BACKENDS, compile, eager
 
 _Value = TypeVar("_Value")
 
@@ -70,8 +70,8 @@ def cudagraph_mark_step_begin() -> None:
 
 
 def list_backends(exclude_tags: tuple[str, ...] = ("debug", "experimental")) -> list[str]:
-    """Return the single mode of running functions."""
-    return ["eager"]
+    """Return the names of backends; those that call eagerly are for debugging."""
+    return [name for name, makes_graphs in BACKENDS.items() if makes_graphs or "debug" not in exclude_tags]
 
 
 class set_stance:

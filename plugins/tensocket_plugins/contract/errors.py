@@ -156,6 +156,10 @@ class MissingPackage(TensocketError, ModuleNotFoundError):
     """A missing optional package that an operator needs."""
 
 
+class CompileError(TensocketError, RuntimeError):
+    """A function of which the compiler cannot make one graph."""
+
+
 class KernelError(TensocketError, RuntimeError):
     """A kernel that failed to compile or to run."""
 

@@ -3,7 +3,7 @@
 An ``EntryPlan`` is a program with symbolic sizes and serves small dense operands of any shape; a ``ProductPlan`` is a
 product by the vendor's library; a ``JoinPlan`` copies small arrays into one; a ``ReplayPlan`` holds a function whose
 launches the device records for operands of known layouts; a ``ListPlan`` is a program over lists of arrays; a
-``TapePlan`` is a sequence of launches that were noted before.
+``TapePlan`` is a sequence of launches that were noted before; a ``WordsPlan`` compares words of memory.
 """
 
 from __future__ import annotations
@@ -202,4 +202,19 @@ class TapePlan:
     numbers: tuple[tuple[tuple[int, int], ...], ...] = ()
 
 
-Plan: TypeAlias = EntryPlan | ProductPlan | JoinPlan | ReplayPlan | ListPlan | TapePlan
+@dataclass(frozen=True, slots=True)
+class WordsPlan:
+    """A comparison of words of the process's memory.
+
+    The compiled function is ``check() -> bool``: whether every word at ``addresses`` has its value, in order and up to
+    the first that has not, and no word at ``unequal_addresses`` has its value. It runs while its thread holds the
+    interpreter's lock. The four arrays are of uint64.
+    """
+
+    addresses: Array
+    values: Array
+    unequal_addresses: Array
+    unequal_values: Array
+
+
+Plan: TypeAlias = EntryPlan | ProductPlan | JoinPlan | ReplayPlan | ListPlan | TapePlan | WordsPlan

@@ -8,7 +8,6 @@ from typing import Any, Final, TypeVar
 
 from tensocket.errors import ArgumentError, ArgumentTypeError, UnsupportedOperator
 from tensocket.namespace import foreach
-from tensocket.notices import EAGER, note
 from tensocket.utils.hooks import RemovableHandle
 from tensocket_operators import Tensor, zeros_like
 
@@ -206,8 +205,16 @@ class Module(ModuleState, Convertible):
         clear_grads(self.parameters(), set_to_none)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Leave the module as it is: calls run eagerly, and a notice says so once. Arguments as for ``compile``."""
-        note("compile", EAGER)
+        """Let ``forward`` run as graphs, as that of ``compile(module)`` does. Arguments as for ``compile``."""
+        from tensocket.compiler import compile  # a module of the compiler needs this class
+
+        self.__dict__["forward"] = compile(type(self).forward.__get__(self), *args, **kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        if hasattr(state.get("forward"), "_compiled"):  # graphs belong to this object
+            del state["forward"]
+        return state
 
     def apply(self: Self, fn: Callable[[Module], Any]) -> Self:
         """Call ``fn`` with every module of the tree, children first."""

@@ -1,0 +1,135 @@
+"""The objects that ``compile`` returns: functions and modules that run as graphs where that is sure to do the same."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+from tensocket.nn import Module
+from tensocket.notices import EAGER, note
+from tensocket_compiler.calls.function import CompiledFunction
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
+
+
+class OptimizedModule(Module):
+    """A module that was passed to ``compile``: it calls the original and has its attributes.
+
+    Args:
+        mod: The original; its parameters are called ``_orig_mod.…`` here, as in PyTorch.
+    """
+
+    _orig_mod: Module
+
+    def __init__(self, mod: Module, compiled: Callable[..., Any] | None = None) -> None:
+        super().__init__()
+        self._orig_mod = mod
+        self.__dict__["_compiled"] = compiled
+        self.training = mod.training
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the original, or graphs in its place."""
+        return (self.__dict__["_compiled"] or self._orig_mod)(*args, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run this module's own hooks, if it has any; hooks of all modules run around the original alone."""
+        if self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks:
+            return super().__call__(*args, **kwargs)
+        return self.forward(*args, **kwargs)
+
+    def train(self, mode: bool = True) -> OptimizedModule:
+        """Set the mode of both modules."""
+        super().train(mode)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        original = self.__dict__.get("_modules", {}).get("_orig_mod")
+        if original is None:
+            raise AttributeError(name)
+        return original if name == "_orig_mod" else getattr(original, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_orig_mod" or name in self.__dict__ or "_orig_mod" not in self.__dict__.get("_modules", ()):
+            super().__setattr__(name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._orig_mod, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self._orig_mod)})
+
+
+#: Compilers by name, with whether they make graphs; the others call eagerly.
+BACKENDS: Final = {"inductor": True, "tensocket": True, "eager": False, "aot_eager": False}
+
+
+def wrapped(function: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls ``run`` and looks like ``function``, its ``_torchdynamo_orig_callable``.
+
+    Raises:
+        ArgumentTypeError: ``function`` is not callable.
+    """
+    if not callable(function):
+        raise ArgumentTypeError("compile", f"a {type(function).__name__}", "functions and modules are compiled",
+                                "pass something that can be called")
+    if isinstance(function, type):
+        return function
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return run(*args, **kwargs)
+
+    call._torchdynamo_orig_callable = function  # type: ignore[attr-defined]
+    call._compiled = run  # type: ignore[attr-defined]
+    return call
+
+
+def eager(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls ``function`` as it is.
+
+    Raises:
+        ArgumentTypeError: ``function`` is not callable.
+    """
+    return wrapped(function, function)
+
+
+def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = "inductor",
+            mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False) -> Any:
+    """Return a function or module that runs as graphs in place of Python; without ``model``, a decorator.
+
+    First calls run eagerly. One is observed; from then on, a graph of fused kernels serves calls for which nothing has
+    changed that Python may have read. All other calls run eagerly.
+
+    Args:
+        model: A function or a module.
+        fullgraph: Whether a call that cannot be captured as a graph raises.
+        dynamic: Accepted as in PyTorch: each combination of sizes has a graph of its own.
+        backend: ``inductor`` or ``tensocket`` make graphs; ``eager``, ``aot_eager`` and functions leave calls eager.
+        mode: Accepted as in PyTorch.
+        options: Accepted as in PyTorch.
+        disable: Whether to leave the function alone.
+
+    Raises:
+        ArgumentError: Both ``mode`` and ``options`` are given, or the backend is unknown.
+        ArgumentTypeError: ``model`` is not callable.
+        CompileError: With ``fullgraph``, by a call that cannot be captured.
+    """
+    if isinstance(backend, str) and backend not in BACKENDS:
+        raise ArgumentError("compile", f"backend={backend!r}", f"backends are {', '.join(BACKENDS)}",
+                            "pass one of them, or a function")
+    if mode is not None and options is not None:
+        raise ArgumentError("compile", f"mode={mode!r} and options", "a mode is a set of options",
+                            "pass mode or options, not both")
+    if model is None:
+        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
+                                 options=options, disable=disable)
+    makes_graphs = isinstance(backend, str) and BACKENDS[backend] and not disable
+    if not makes_graphs and not disable and not isinstance(backend, str):
+        note("compile", EAGER)
+    if isinstance(model, Module):
+        return OptimizedModule(model, CompiledFunction(model, fullgraph=fullgraph) if makes_graphs else None)
+    if not makes_graphs or not callable(model) or isinstance(model, type):
+        return eager(model)
+    return wrapped(model, CompiledFunction(model, fullgraph=fullgraph))
