@@ -14,6 +14,8 @@ from tensocket_core.tensor import Tensor
 from ..capture.arguments import ArgumentGuard
 from ..capture.forms import memory_of
 
+#: An address behind all memory.
+_NOWHERE: Final = 1 << 64
 #: Values that are compared directly; others take the general test.
 _VALUES: Final = frozenset({int, bool, str, type(None)})
 
@@ -64,13 +66,11 @@ class Signature:
             if not array.flags.c_contiguous:
                 _, begin, end = memory_of(x)
             at = bisect.bisect_right(self._begins, begin)
-            if (at and self._ends[at - 1] > begin) or (at < len(self._begins) and self._begins[at] < end):
+            if (at and self._ends[at - 1] > begin) or self._begins[at] < end:
                 return False
             spans.append((begin, end))
-        if len(spans) > 1:
-            spans.sort()
-            return all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
-        return True
+        spans.sort()
+        return all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
 
 
 def _form(x: Any) -> tuple[Any, ...]:
@@ -91,4 +91,4 @@ def _merged(spans: Sequence[tuple[int, ...]]) -> tuple[list[int], list[int]]:
         else:
             begins.append(begin)
             ends.append(end)
-    return begins, ends
+    return [*begins, _NOWHERE], ends
