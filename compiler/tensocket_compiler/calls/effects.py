@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tensocket_core.tensor import Tensor
 
+from ..autograd.joint import is_live
 from ..capture.guards import Effect
 from ..capture.recorder import CannotRecord, Recorder
 from ..memory.regions import Array, Region
@@ -54,7 +55,8 @@ class Slot:
         if tensor is None or tensor is not self._last or type(tensor) is not Tensor:
             return None
         # This object and the place refer to the tensor, and the tensor alone to the array.
-        if _references(tensor) != _HELD + 1 or tensor._version_counter is not None or tensor.__dict__:
+        if _references(tensor) != _HELD + 1 or tensor._version_counter is not None or (
+                tensor.__dict__):
             return None
         array = tensor._array
         return array if _references(array) == _HELD else None
@@ -62,7 +64,7 @@ class Slot:
     def assign(self, arrays: Sequence[Array], reused: bool) -> None:
         """Assign the tensor of this call."""
         if not reused:
-            self._last = made = self._make((), arrays)
+            self._last = made = self._make((), arrays, [])
             self._assign(made)
 
 
@@ -86,6 +88,8 @@ def find_slots(effects: Sequence[Effect], results: Results, recorder: Recorder, 
                 recorder.region(old).buffer.number in reads):
             raise CannotRecord(f"it reads {effect.path}, which it replaces")
         if isinstance(new, Tensor):
+            if is_live(new):
+                raise CannotRecord(f"it assigns a tensor with a graph to {effect.path}")
             make = results.new_tensor(new)
             found.append(Slot(len(results.regions) - 1, make, read, assign))
         elif new is None and isinstance(old, Tensor):

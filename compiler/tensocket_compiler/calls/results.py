@@ -9,13 +9,15 @@ from tensocket_core.keys import AUTOGRAD
 from tensocket_core.pytree import TreeSpec, tree_flatten, tree_unflatten
 from tensocket_core.tensor import Tensor
 
+from ..autograd.joint import is_live
+from ..capture.forms import OF_RUNTIME
 from ..capture.recorder import CannotRecord, Recorder
 from ..memory.regions import Region
 
 _new = object.__new__
 #: Values that a function may return as the same objects in each call.
 _FIXED = (type(None), bool, int, float, complex, str, bytes)
-Maker = Callable[[Sequence[Any], Sequence[Any]], Any]
+Maker = Callable[[Sequence[Any], Sequence[Any], list[Any]], Any]
 
 
 class Results:
@@ -29,6 +31,7 @@ class Results:
 
     Attributes:
         regions: Regions that the graph returns.
+        live: Tensors with a graph that a later backward pass may go through.
 
     Raises:
         CannotRecord: A part of the result cannot be made again.
@@ -41,42 +44,55 @@ class Results:
         self._captured = {id(x) for x in captured}
         self._recorder = recorder
         self.regions: list[Region] = []
+        self.live: list[Any] = []
         self._makers = [self._maker(leaf) for leaf in leaves]
 
     def _maker(self, leaf: Any) -> Maker:
-        """Return ``make(arguments, arrays)``, which returns this part of the result."""
+        """Return ``make(arguments, arrays, live)``, which returns this part of the result."""
         if not hasattr(leaf, "_key"):
             if type(leaf) not in _FIXED:
                 raise CannotRecord(f"it returns a {type(leaf).__name__}")
-            return lambda arguments, arrays: leaf
+            return lambda arguments, arrays, live: leaf
         position = self._arguments.get(id(leaf))
         if position is not None:
-            return lambda arguments, arrays: arguments[position]
+            return lambda arguments, arrays, live: arguments[position]
         if id(leaf) in self._captured:
-            return lambda arguments, arrays: leaf
+            return lambda arguments, arrays, live: leaf
         return self.new_tensor(leaf)
 
     def new_tensor(self, tensor: Any) -> Maker:
-        """Return ``make(arguments, arrays)`` for a tensor that the call made."""
+        """Return ``make(arguments, arrays, live)`` for a tensor that the call made; it adds live ones to a list."""
         number = len(self.regions)
         self.regions.append(result_region(tensor, self._recorder, self.regions))
         key, node = tensor._key, tensor._grad_fn
-        if key & AUTOGRAD and not is_consumed(node):
-            raise CannotRecord("it returns a tensor with a graph that a later backward pass needs")
+        is_live_one = is_live(tensor)
+        if key & AUTOGRAD and not (is_live_one or is_consumed(node)):
+            raise CannotRecord("it returns a new tensor that requires a gradient")
+        if is_live_one:
+            self.live.append(tensor)
+            key, node = key & ~AUTOGRAD, None
 
-        def make(arguments: Sequence[Any], arrays: Sequence[Any]) -> Any:
+        def make(arguments: Sequence[Any], arrays: Sequence[Any], live: list[Any]) -> Any:
             made = _new(Tensor)
             made._array, made._key, made._grad_fn = arrays[number], key, node
             made._grad = made._version_counter = made._base = None
+            if is_live_one:
+                live.append(made)
             return made
 
         return make
 
-    def __call__(self, arguments: Sequence[Any], arrays: Sequence[Any]) -> Any:
-        """Return the result of a call from its tensor arguments and the arrays that the graph made."""
+    def __call__(self, arguments: Sequence[Any], arrays: Sequence[Any], live: list[Any]) -> Any:
+        """Return the result of a call from its tensor arguments and the arrays that the graph made.
+
+        Args:
+            arguments: The tensor arguments.
+            arrays: An array for each of ``regions``.
+            live: Gets the tensors that need a node.
+        """
         if self._single:
-            return self._makers[0](arguments, arrays)
-        return tree_unflatten([make(arguments, arrays) for make in self._makers], self._structure)
+            return self._makers[0](arguments, arrays, live)
+        return tree_unflatten([make(arguments, arrays, live) for make in self._makers], self._structure)
 
     @property
     def structure(self) -> TreeSpec:
@@ -90,7 +106,7 @@ def result_region(tensor: Any, recorder: Recorder, others: Sequence[Region]) -> 
     Raises:
         CannotRecord: The tensor shares memory with others, or has attributes of its own.
     """
-    if type(tensor) is not Tensor or tensor.__dict__:
+    if type(tensor) is not Tensor or tensor.__dict__.keys() - OF_RUNTIME:
         raise CannotRecord("it returns a tensor with a class, hooks or attributes of its own")
     region = recorder.region(tensor)
     recorder.make_writable(region)

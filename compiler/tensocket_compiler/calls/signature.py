@@ -12,7 +12,7 @@ import numpy as np
 from tensocket_core.tensor import Tensor
 
 from ..capture.arguments import ArgumentGuard
-from ..capture.forms import memory_of
+from ..capture.forms import OF_RUNTIME, memory_of
 
 #: An address behind all memory.
 _NOWHERE: Final = 1 << 64
@@ -49,7 +49,8 @@ class Signature:
             if form is None:
                 if type(x) is not type(value) or x != value:
                     return None
-            elif type(x) is not Tensor or _form(x) != form or x.__dict__:
+            elif type(x) is not Tensor or _form(x) != form or (
+                    x.__dict__ and x.__dict__.keys() - OF_RUNTIME):
                 return None
         if not self._tensors:
             return ()

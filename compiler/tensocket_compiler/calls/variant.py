@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +13,7 @@ from tensocket_core.device import open_device
 from tensocket_plugins.contract.errors import TensocketError
 from tensocket_plugins.contract.plans import WordsPlan
 
+from ..autograd.joint import record_backward
 from ..capture.arguments import ArgumentGuard
 from ..capture.guards import Change, Guards
 from ..capture.object_words import TensorPart
@@ -18,10 +21,10 @@ from ..capture.recorder import CannotRecord, Range, Recorder, Recording
 from ..capture.state import unwatched_state
 from ..execute.runner import Runner
 from ..memory.regions import Region
+from .backward import Backward
 from .effects import Slot, captured_reads, find_slots
 from .results import Results
 from .signature import Signature
-
 
 _BUILTINS: Final = (len, zip, sorted, min, max, isinstance, getattr, iter, next, type)
 
@@ -42,11 +45,11 @@ class Variant:
 
     def __init__(self, guards: Guards, arguments: ArgumentGuard, signature: Signature, runner: Runner, results: Results,
                  effects: Sequence[Any], recording: Recording, inputs: Sequence[Region],
-                 versions: Sequence[tuple[Any, int]]) -> None:
+                 versions: Sequence[tuple[Any, int]], backward: Backward | None) -> None:
         self.guards, self.arguments, self.runner, self.recording = guards, arguments, runner, recording
         self.hits = 0
         self._matches = signature.matches
-        self._results, self._versions = results, versions
+        self._results, self._versions, self.backward = results, versions, backward
         self._slots = [x for x in effects if isinstance(x, Slot)]
         self._assigns = [x for x in effects if not isinstance(x, Slot)]
         self._ranges = [self._range(x, inputs) for x in recording.ranges]
@@ -91,7 +94,11 @@ class Variant:
             slot.assign(arrays, slot.position in memory)
         for assign in self._assigns:
             assign()
-        return self._results(tensors, arrays)
+        live: list[Any] = []
+        result = self._results(tensors, arrays, live)
+        if self.backward is not None:
+            self.backward.attach(live, tensors, arrays)
+        return result
 
 
 def _elements(region: Region) -> Any:
@@ -154,6 +161,10 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
                                 (before, known))
     except CannotRecord as error:
         return result, error
+    except Exception as error:
+        warnings.warn(f"the compiler failed on {function!r:.80}, which runs eagerly: {type(error).__name__}: {error}",
+                      RuntimeWarning, stacklevel=2)
+        return result, CannotRecord(f"the compiler failed: {type(error).__name__}: {error}")
 
 
 def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call: tuple[Any, Any], result: Any,
@@ -180,8 +191,21 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call:
     for relation in recording.notes.relations:
         if relation.name != "eq" or not isinstance(relation.left, Region) or not isinstance(relation.right, Region):
             raise CannotRecord("it depends on the value of a step count")
-    runner = Runner(recording, inputs, results.regions)
+    backward, saved, forward = None, [], recording
+    if results.live:
+        if slots:
+            raise CannotRecord("it assigns tensors and returns a graph")
+        joint = record_backward(recorder, results.live, [*tensors, *captured])
+        for reason in recording.reasons:
+            raise CannotRecord(reason)
+        forward = replace(recording, operations=recording.operations[:joint.begin])
+        backward = Backward(joint, recording, (tensors, inputs), captured, results.regions)
+        saved = backward.saved
+    runner = Runner(forward, inputs, [*results.regions, *saved])
     runner.assemble([x._array for x in tensors])
+    if backward is not None:
+        backward.assemble()
     guards = guards.without(effects) if effects else guards
     use_machine_code(guards)
-    return Variant(guards, arguments, Signature(arguments, *call), runner, results, slots, recording, inputs, versions)
+    return Variant(guards, arguments, Signature(arguments, *call), runner, results, slots, recording, inputs, versions,
+                   backward)

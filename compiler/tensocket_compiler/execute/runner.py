@@ -18,7 +18,7 @@ from ..schedule.groups import Group, plan_groups
 from ..schedule.kernels import FusedKernel, KernelBuilder
 from .frames import Frame, Layout, allocate, arena, block
 from .steps import Step, call_step, kernel_step
-from .tapes import TapeBuilder, explain_call, launches_of, only_launches
+from .tapes import TapeBuilder, explain_call, is_mapped, launches_of, only_launches
 
 NOTHING: Final[Mapping[int, Array]] = {}
 
@@ -168,7 +168,7 @@ class Runner:
                 for region in operation.results:
                     if all(x.buffer is not region.buffer for x in self._results):
                         self.layout.settle(region, frame.memory[region.buffer.number])
-        return recorder.calls
+        return recorder.calls if is_mapped(self.layout, frame, recorder.calls) else None
 
     @contextmanager
     def _restored(self) -> Iterator[None]:

@@ -70,7 +70,9 @@ def call_step(layout: Layout, operation: Operation, *, composes: bool = False) -
     """
     operator, state = operation.operator, operation.device
     given = [(region, layout.number(region), tensor_key(state, region)) for region in operation.reads]
-    results = () if operator.schema.is_mutable else [region.buffer.number for region in operation.results]
+    results = () if operator.schema.is_mutable else operation.results
+    for region in results:
+        layout.number(region)
     positional, named = operation.args, operation.keywords
 
     def step(frame: Frame) -> None:
@@ -79,8 +81,8 @@ def call_step(layout: Layout, operation: Operation, *, composes: bool = False) -
             args, keywords = _filled(positional, made), _filled(named, made)
             found = _reference(operator, args, keywords) if composes else operator(*args, **keywords)
         if results:
-            for number, x in zip(results, found if isinstance(found, (tuple, list)) else (found,), strict=True):
-                frame.memory[number] = x._array
+            for region, x in zip(results, found if isinstance(found, (tuple, list)) else (found,), strict=True):
+                layout.keep(frame, region, x._array)
 
     return step
 

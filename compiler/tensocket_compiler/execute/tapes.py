@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from tensocket_core.geometry import memory_of
+from tensocket_core.geometry import element_strides, memory_of, memory_offset
 from tensocket_core.launch.stream_use import note_use
 from tensocket_operators.kinds.inplace import InPlace
 from tensocket_operators.kinds.normalized_row import RowOperator
@@ -24,7 +24,7 @@ from tensocket_plugins.kit.plans import compile_tape
 
 from ..capture.numbers import SymFloat
 from ..capture.recorder import Operation
-from ..memory.regions import Array
+from ..memory.regions import Array, Region
 from .frames import Frame, Layout
 from .steps import Step, number_reader
 
@@ -33,7 +33,7 @@ def launches_of(step: Step, frame: Frame) -> LaunchRecorder | None:
     """Run a step; return the recorder of its launches, or None if it wanted to do more than launch kernels."""
     try:
         _, recorder = record_launches(lambda: step(frame), wants_kernels=True)
-    except ReplayForbiddenError:
+    except (ReplayForbiddenError, ValueError):  # arrays that kernels alone may write are read-only for NumPy
         return None
     return recorder
 
@@ -73,17 +73,50 @@ def explain_call(layout: Layout, operation: Operation, recorder: LaunchRecorder,
                 written.add(place)
             elif place not in operands and place not in written:
                 return False
-    changing = {_memory(frame.handle(layout.number(x))): frame.handle(layout.number(x)) for x in operation.reads
-                if layout.changes(x)}
-    # Views of memory that changes would have to be made anew in each call.
-    own = {id(x) for x in (*reads, *made)}
-    if any(_memory(x) in changing and id(x) not in own for call in recorder.calls for x in call.arrays):
+    if not all(_memory(x) in written for x in (*made, *writes)):
         return False
-    return all(_memory(x) in written for x in (*made, *writes))
+    regions = [*zip(operation.reads, reads, strict=True), *zip(operation.results, made, strict=False)]
+    changing = {_memory(array): (region, array) for region, array in regions if layout.changes(region)}
+    return all(_adopt(layout, frame, *changing[_memory(x)], x) for call in recorder.calls for x in call.arrays
+               if _memory(x) in changing)
+
+
+def _adopt(layout: Layout, frame: Frame, region: Region, whole: Array, array: Array) -> bool:
+    """Let an array of a launch be a region of memory that changes, so that later calls launch on their own.
+
+    Args:
+        layout: The memory.
+        frame: The memory of this call.
+        region: A region of the same buffer.
+        whole: Its array.
+        array: The array of the launch.
+
+    Returns:
+        Whether the array is one.
+    """
+    if any(array is x for x in frame.handles):
+        return True
+    if array.dtype != whole.dtype:
+        return False
+    offset = region.offset + (memory_offset(array) - memory_offset(whole)) * region.dtype.itemsize
+    number = layout.number(Region(region.buffer, offset, tuple(array.shape), element_strides(array), region.dtype))
+    if number < len(frame.handles):  # another array is this region already
+        return False
+    frame.handles += [None] * (number + 1 - len(frame.handles))
+    frame.handles[number] = array
+    return True
 
 
 def _memory(array: Array) -> int:
     return id(memory_of(array))
+
+
+def is_mapped(layout: Layout, frame: Frame, calls: Sequence[Call]) -> bool:
+    """Whether every array of launches that lies in memory that changes is the handle of a region."""
+    changing = {_memory(array) for number, array in enumerate(frame.handles)
+                if array is not None and layout.changes(layout.region(number))}
+    handles = {id(array) for array in frame.handles}
+    return all(id(x) in handles or _memory(x) not in changing for call in calls for x in call.arrays)
 
 
 class TapeBuilder:

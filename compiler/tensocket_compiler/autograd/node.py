@@ -1,0 +1,78 @@
+"""The autograd node of a compiled call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tensocket_core.autograd.node import SEQUENCE, MultiNode, raise_freed
+from tensocket_core.autograd.record import edge_of, make_outputs, version_of
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_plugins.contract.errors import AutogradError
+
+_new = object.__new__
+#: Placeholder of a derivative: the graph computes the gradients.
+_OWN: Final = Derivative()
+
+
+class CompiledNode(MultiNode):
+    """One compiled call.
+
+    Attributes:
+        run: ``run(gradients, held)`` returns the gradients of the leaves.
+        held: Arrays that the forward pass saved; None once freed.
+    """
+
+    __slots__ = ("held", "run")
+
+    run: Callable[[Sequence[Any], Sequence[Any]], list[Any]]
+    held: Sequence[Any] | None
+
+    def name(self) -> str:
+        """Return PyTorch's name."""
+        return "CompiledFunctionBackward"
+
+    def apply(self, grad: Any, edges: tuple[Any, ...], differentiable: bool) -> list[Any]:
+        """Run the backward graph.
+
+        Raises:
+            AutogradError: Gradients of gradients are wanted, the graph was freed, or a tensor was modified.
+        """
+        if differentiable:
+            raise AutogradError("backward", "create_graph=True behind a compiled function",
+                                "a compiled function has gradients, but no gradients of these",
+                                "call the function without compile")
+        return self.apply_plain(grad)
+
+    def apply_plain(self, grad: Any) -> list[Any]:
+        """Run the backward graph without recording."""
+        if self.held is None or self.saved is None:
+            raise_freed(self)
+        self.unpack(False)
+        return self.run(grad, self.held)
+
+    def release(self) -> None:
+        """Free saved values."""
+        self.saved = self.held = None
+
+
+def attach_node(results: Sequence[Any], leaves: Sequence[Any], saved: Sequence[Any], held: Sequence[Any],
+                run: Callable[[Sequence[Any], Sequence[Any]], list[Any]]) -> None:
+    """Make results the outputs of a new node.
+
+    Args:
+        results: Tensors that gradients come from.
+        leaves: Tensors that gradients flow to.
+        saved: Tensors whose elements the backward graph reads.
+        held: Arrays that it reads.
+        run: See ``CompiledNode``.
+    """
+    node = _new(CompiledNode)
+    node.derivative = _OWN
+    node.edges = tuple([edge_of(x) for x in leaves])
+    node.sequence = next(SEQUENCE)
+    node.extras = None
+    node.saved = tuple([x._cut() for x in saved]) or (None,)
+    node.versions = tuple([version_of(x) for x in saved]) or (-1,)
+    node.held, node.run = held, run
+    make_outputs(node, results)

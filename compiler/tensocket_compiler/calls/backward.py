@@ -1,0 +1,98 @@
+"""The backward pass of a compiled call: what its forward pass saves, and the graph that runs later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tensocket_core.keys import dtype_bit
+from tensocket_core.tensor import wrap
+
+from ..autograd.joint import Joint
+from ..autograd.node import attach_node
+from ..capture.recorder import Recording
+from ..execute.runner import Runner, makers_of
+from ..memory.regions import Array, Region
+
+
+class Backward:
+    """The backward graph of a variant.
+
+    Args:
+        joint: The recorded backward pass.
+        recording: The operations of both passes.
+        given: The tensor arguments of the captured call, and their regions.
+        captured: The tensors that it captured.
+        returned: Regions that the forward graph returns to the program.
+
+    Attributes:
+        saved: Further regions that the forward graph returns, for this one.
+        runner: The graph.
+    """
+
+    def __init__(self, joint: Joint, recording: Recording, given: tuple[Sequence[Any], Sequence[Region]],
+                 captured: Sequence[Any], returned: Sequence[Region]) -> None:
+        tensors, inputs = given
+        operations = recording.operations[joint.begin:]
+        makers = makers_of(recording.operations[:joint.begin])
+        own = set(makers_of(operations))
+        reads = {x.buffer.number: x.buffer for operation in operations
+                 for x in (*operation.reads, *operation.number_reads, *operation.writes)}
+        needed = [makers[number].results for number, buffer in reads.items()
+                  if buffer.kind == "temporary" and number in makers and number not in own]
+        homes = {region.buffer.number: region for regions in needed for region in regions
+                 if region.buffer.number in reads}
+        self._from_results = [k for k, region in enumerate(returned) if region.buffer.number in homes]
+        given_again = [returned[k] for k in self._from_results]
+        taken = {region.buffer.number for region in given_again}
+        self.saved = [region for number, region in homes.items() if number not in taken]
+        self._count = len(returned)
+        self._read_inputs = [k for k, region in enumerate(inputs) if region.buffer.number in reads]
+        self._captured = [x for x in captured if _buffer_of(x, recording) in reads]
+        positions = {id(x): k for k, x in enumerate(tensors)}
+        self._leaves = [(x, positions.get(id(x), -1)) for x in joint.leaves]
+        self._cotangents = [(region, x._device_state) for region, x in zip(joint.cotangents, joint.outputs,
+                                                                           strict=True)]
+        self._arguments = [*joint.cotangents, *given_again, *self.saved, *[inputs[k] for k in self._read_inputs]]
+        self._results = [x for x in joint.gradients if x is not None]
+        numbers = iter(range(len(self._results)))
+        self._gradients = [None if x is None else (next(numbers), leaf._device_state.key | dtype_bit(x.dtype))
+                           for x, leaf in zip(joint.gradients, joint.leaves, strict=True)]
+        self.runner = Runner(replace(recording, operations=operations), self._arguments, self._results)
+
+    def assemble(self) -> None:
+        """Assemble the graph on the arrays of the captured call."""
+        self.runner.assemble([region.array(region.buffer.array) for region in self._arguments])
+
+    def attach(self, live: Sequence[Any], tensors: Sequence[Any], arrays: Sequence[Array]) -> None:
+        """Make results of a call the outputs of a node that runs this graph.
+
+        Args:
+            live: The results.
+            tensors: The tensor arguments of the call.
+            arrays: All that the forward graph returned.
+        """
+        leaves = [x if position < 0 else tensors[position] for x, position in self._leaves]
+        read = [tensors[k] for k in self._read_inputs]
+        held = [*[arrays[k] for k in self._from_results], *arrays[self._count:], *[x._array for x in read]]
+        attach_node(live, leaves, [*self._captured, *read], held, self._run)
+
+    def _run(self, gradients: Sequence[Any], held: Sequence[Array]) -> list[Any]:
+        """Return the gradients of the leaves from those of the outputs."""
+        given = [_dense(x, region, state) for x, (region, state) in zip(gradients, self._cotangents, strict=True)]
+        arrays = self.runner([*given, *held])
+        return [None if x is None else wrap(arrays[x[0]], x[1]) for x in self._gradients]
+
+
+def _buffer_of(tensor: Any, recording: Recording) -> int:
+    buffer = recording.memory.find(tensor._array)
+    return -1 if buffer is None else buffer.number
+
+
+def _dense(gradient: Any, region: Region, state: Any) -> Array:
+    """Return the array of a gradient, row-major; zeros if none arrived."""
+    if gradient is None:
+        return wrap(state.runtime.empty(region.shape, region.dtype, state.stream),
+                    state.key | dtype_bit(region.dtype)).zero_()._array
+    return gradient.detach().contiguous()._array

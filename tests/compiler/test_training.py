@@ -1,0 +1,165 @@
+"""Compiled models and whole training steps compute what plain ones do, step by step, effects and all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensocket as torch
+from tensocket import nn
+from tensocket_compiler.capture.layout import LAYOUT
+
+from .test_modules_and_steps import MODULES, OPTIMIZERS
+
+pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is captured without a known layout")
+STEPS = 7
+
+
+def record(model, loss):
+    """Everything that a step may have changed."""
+    values = [("loss", loss)]
+    for name, parameter in model.named_parameters():
+        values += [(name, parameter), (f"{name}.grad", parameter.grad)]
+    values += list(model.named_buffers())
+    return [(name, None if x is None else x.detach().double().numpy().copy(), None if x is None else x._version)
+            for name, x in values]
+
+
+def compare(plain, compiled, parameters=()):
+    """Compare elements of everything, and versions of parameters."""
+    for step, (wanted, found) in enumerate(zip(plain, compiled, strict=True)):
+        for (name, x, version), (_, y, other) in zip(wanted, found, strict=True):
+            assert (x is None) is (y is None), (step, name)
+            if x is not None:
+                scale = max(1.0, float(np.abs(x).max(initial=0)))
+                np.testing.assert_allclose(y, x, 2e-4, 2e-5 * scale, err_msg=f"{name} of step {step}")
+                assert name not in parameters or version == other, (step, name)
+
+
+def hits(function):
+    return sum(variant.hits for variant in function._compiled.variants)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_models(name):
+    def run(compiled):
+        torch.manual_seed(0)
+        model = MODULES[name][0]()
+        x = MODULES[name][1]
+        f = torch.compile(model) if compiled else model
+        found = []
+        for k in range(STEPS):
+            torch.manual_seed(k)
+            model.zero_grad()
+            y = f(x)
+            y = y[0] if isinstance(y, tuple) else y
+            loss = (y * y).sum() if y.requires_grad else y.sum()
+            if loss.requires_grad:
+                loss.backward()
+                with torch.no_grad():
+                    for parameter in model.parameters():
+                        parameter -= 0.01 * parameter.grad
+            found.append(record(model, loss))
+        return found, f
+    plain, _ = run(False)
+    compiled, f = run(True)
+    compare(plain, compiled, dict(f._orig_mod.named_parameters() if hasattr(f, "_orig_mod") else ()))
+    assert hits(f) or f._compiled.reasons
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_whole_steps(name):
+    def run(compiled):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 8, bias=False), nn.BatchNorm1d(8), nn.GELU(), nn.Linear(8, 3))
+        optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.01)
+        x, y = torch.randn(5, 6), torch.tensor([0, 1, 2, 1, -100])
+
+        def step():
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+        run_step = torch.compile(step) if compiled else step
+        found = []
+        for _ in range(STEPS):
+            loss = run_step()
+            found.append(record(model, loss))
+            assert loss.requires_grad
+            with pytest.raises(RuntimeError, match=r"second time|freed"):
+                loss.backward()
+        return found, run_step
+    plain, _ = run(False)
+    compiled, step = run(True)
+    compare(plain, compiled)
+    assert hits(step) or step._compiled.reasons
+
+
+def test_gradients_that_a_program_keeps_stay():
+    model = nn.Linear(3, 2)
+    x = torch.randn(4, 3)
+
+    @torch.compile
+    def step():
+        model.zero_grad()
+        model(x).square().sum().backward()
+    kept, wanted = [], []
+    for _ in range(8):
+        with torch.no_grad():
+            model.weight.mul_(1.1)
+        step()
+        kept.append(model.weight.grad)
+        reference = x.double().numpy()
+        w, b = model.weight.detach().double().numpy(), model.bias.detach().double().numpy()
+        wanted.append(2 * (reference @ w.T + b).T @ reference)
+    assert hits(step)
+    for found, reference in zip(kept, wanted, strict=True):
+        np.testing.assert_allclose(found.numpy(), reference, 1e-4, 1e-5)
+
+
+def test_labels_are_checked_in_each_call():
+    logits, labels = torch.randn(3, 4), torch.tensor([0, 1, 3])
+    f = torch.compile(lambda: nn.functional.cross_entropy(logits, labels))
+    for _ in range(6):
+        assert f().item() == pytest.approx(nn.functional.cross_entropy(logits, labels).item())
+    assert hits(f)
+    labels[0] = 4
+    with pytest.raises(IndexError):
+        f()
+    labels[0] = -100
+    assert f().item() == pytest.approx(nn.functional.cross_entropy(logits, labels).item())
+
+
+def test_second_derivatives_say_what_to_do():
+    model = torch.compile(nn.Linear(3, 2))
+    x = torch.randn(4, 3, requires_grad=True)
+    for _ in range(5):
+        y = model(x).square().sum()
+        torch.autograd.grad(y, x)
+    y = model(x).square().sum()
+    with pytest.raises(torch.errors.AutogradError, match="no gradients of these"):
+        torch.autograd.grad(y, x, create_graph=True)
+
+
+def test_a_parameter_modified_before_backward_is_noticed():
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    f = torch.compile(model)
+    x = torch.randn(4, 3)
+    for _ in range(5):
+        f(x).sum().backward()
+    y = f(x).sum()
+    with torch.no_grad():
+        model[1].weight.add_(1)
+    with pytest.raises(RuntimeError, match="modified"):
+        y.backward()
+
+
+def test_fullgraph_names_the_break():
+    @torch.compile(fullgraph=True)
+    def f(x):
+        return x * x.sum().item()
+    for _ in range(2):
+        f(torch.ones(2))
+    with pytest.raises(torch.errors.CompileError, match="allows no call that cannot be captured"):
+        f(torch.ones(2))
