@@ -205,7 +205,9 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call:
     runner.assemble([x._array for x in tensors])
     if backward is not None:
         backward.assemble()
-    guards = guards.without(effects) if effects else guards
+    if effects:
+        guards = guards.without(effects)
+    guards.state = unwatched_state()  # compiling may import modules, which register classes
     use_machine_code(guards)
     return Variant(guards, arguments, Signature(arguments, *call), runner, results, slots, recording, inputs, versions,
                    backward)

@@ -138,7 +138,7 @@ class Recorder(TorchDispatchMode):
         return self.recording.memory.region(tensor._array)
 
     def __enter__(self) -> Any:
-        self._start = rng_states()
+        self._start, self._drawn = rng_states(), []
         if OVERRIDDEN_KERNELS:
             self.recording.reasons.append("kernels of built-in operators are overridden")
         VALUE_OBSERVERS[get_ident()] = self
