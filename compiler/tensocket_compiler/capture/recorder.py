@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any, Final
 
+import numpy as np
+
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.protocol import TorchDispatchMode
 from tensocket_core.keys import WRAPPER
@@ -17,7 +19,7 @@ from tensocket_operators.kinds.inplace import InPlace
 from tensocket_operators.kinds.pointwise import Pointwise
 from tensocket_operators.kinds.reduction import Reduction
 from tensocket_operators.random.positions import rng_states
-from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, unobserved
 
 from ..memory.regions import Memory, Region, regions_of
@@ -135,7 +137,7 @@ class Recorder(TorchDispatchMode):
     def region(self, tensor: Any) -> Region:
         """Return the region of a tensor."""
         self._alive.append(tensor._array)
-        return self.recording.memory.region(tensor._array)
+        return self.recording.memory.region(tensor._array, tensor.dtype)
 
     def __enter__(self) -> Any:
         self._start, self._drawn = rng_states(), []
@@ -162,7 +164,10 @@ class Recorder(TorchDispatchMode):
 
     def note_range(self, array: Any, low: int, high: int, other: int) -> None:
         """Note that code outside of operators needs elements in a range."""
-        region = self.recording.memory.region(array)
+        if array.dtype != np.int64:
+            self.recording.reasons.append(f"indices that are not int64 are checked{_caller()}")
+            return
+        region = self.recording.memory.region(array, int64)
         self._alive.append(array)
         if region.buffer.number in self._written:
             self.recording.reasons.append(f"computed elements are checked{_caller()}")
@@ -257,7 +262,7 @@ class Recorder(TorchDispatchMode):
     def _made(self, func: Any, tensor: Any, args: tuple[Any, ...]) -> Region:
         self._alive.append(tensor._array)
         constant = func.name in _CONSTANT
-        region = self.recording.memory.region(tensor._array, "constant" if constant else "temporary")
+        region = self.recording.memory.region(tensor._array, tensor.dtype, "constant" if constant else "temporary")
         if func.name in _FILLS:
             region.buffer.fill = _FILLS[func.name]
         return region

@@ -14,7 +14,6 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from tensocket_core.geometry import Shape, element_strides, expanded_strides, memory_of
-from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.arrays import contiguous_strides
 from tensocket_plugins.contract.dtypes import DType
 
@@ -102,7 +101,7 @@ class Region:
         """Return the handle of this region in other memory of the buffer's layout."""
         if type(memory) is np.ndarray:
             size = self.dtype.itemsize
-            flat = np.ndarray((self.buffer.nbytes,), np.uint8, memory)
+            flat = np.ndarray((self.buffer.nbytes,), np.uint8, _row_major(memory))
             return np.ndarray(self.shape, self.dtype.numpy, flat, self.offset, tuple([s * size for s in self.strides]))
         return type(memory)(memory.storage, self.dtype, self.shape, self.strides,
                             memory.offset * memory.dtype.itemsize // self.dtype.itemsize
@@ -110,6 +109,13 @@ class Region:
 
     def __repr__(self) -> str:
         return f"{self.buffer}{list(self.shape)}" + ("" if self.dense else f"/{list(self.strides)}")
+
+
+def _row_major(memory: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return an array without gaps with its dimensions in the order of memory."""
+    if memory.flags.c_contiguous:
+        return memory
+    return memory.transpose(sorted(range(memory.ndim), key=lambda k: -memory.strides[k]))
 
 
 #: The space of host addresses; a device's storage is a space of its own.
@@ -153,10 +159,12 @@ class Memory:
         bisect.insort(self._starts.setdefault(space, []), (begin, buffer.number))
         return buffer
 
-    def region(self, array: Array, kind: Kind = "input") -> Region:
-        """Return the region of an array; memory that is not known yet becomes a buffer."""
+    def region(self, array: Array, dtype: DType, kind: Kind = "input") -> Region:
+        """Return the region of an array; memory that is not known yet becomes a buffer.
+
+        Several dtypes have one NumPy dtype, so that an array does not tell its own.
+        """
         buffer = self.find(array) or self.add(array, kind)
-        dtype = dtypes.FROM_NUMPY[array.dtype] if type(array) is np.ndarray else array.dtype
         return Region(buffer, _extent(array)[1] - buffer.begin, tuple(array.shape), element_strides(array), dtype)
 
 
