@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import gc
 import operator
+import re
 import sys
 import types
 from collections import deque
@@ -33,12 +34,14 @@ from .state import state_parts
 from .watch import Observation, Refusal, is_inside, is_library
 from .words import CellPart, ItemsPart, ListPart, NamesPart, Part, SetPart, pretty
 
-#: Facts of the largest closure; benchmarks/guards.py: a step of a transformer with 12 layers has 9 000.
+#: Facts of the largest closure; benchmarks/guards.py: a training step of a small transformer has 4 300.
 LIMIT: Final = 20_000
 #: Bytes of the largest array whose elements are watched.
 ARRAY_LIMIT: Final = 4096
 
 Names = frozenset[str]
+#: Ends the path of a tensor that a module owns.
+_IN_MODULE: Final = re.compile(r"\._(?:parameters|buffers)\['\w+'\]$")
 
 
 class Closure:
@@ -67,8 +70,11 @@ class Closure:
         self.keep: list[Any] = []
         self.facts = 0
         self.done: dict[int, Names] = {}
+        self.tensors: dict[int, list[Part]] = {}
         self.references: list[tuple[Any, str]] = []
         self.work: deque[tuple[Any, str, Names]] = deque()
+        #: Keys of dicts come last, because tensors that are keys have better paths elsewhere.
+        self.keys: deque[tuple[Any, str, Names]] = deque()
 
     def guards(self) -> Guards:
         """Walk, and return the guards over all that was found."""
@@ -79,8 +85,8 @@ class Closure:
             for part in state_parts():
                 self.watch(part)
             self._push_roots()
-            while self.work and self.facts <= LIMIT:
-                value, path, names = self.work.popleft()
+            while (self.work or self.keys) and self.facts <= LIMIT:
+                value, path, names = (self.work or self.keys).popleft()
                 self.visit(value, path, names)
         if self.work:
             self.refusals.append(Refusal(f"more than {LIMIT} values can have been read", pretty(self.work[0][1])))
@@ -186,6 +192,9 @@ class Closure:
         """Watch a value and push what it leads to."""
         known = self.done.get(id(value))
         if known is not None and (names <= known or not issubclass(type(value), types.ModuleType)):
+            if _IN_MODULE.search(path):
+                for part in self.tensors.pop(id(value), ()):
+                    part.path = path  # a parameter is known by its module, not by its optimizer
             return
         self.done[id(value)] = names if known is None else names | known
         self.keep.append(value)
@@ -219,7 +228,8 @@ class Closure:
             return
         for label, pair in self.watch(ItemsPart(value, path)):
             if label[:1] == "[":
-                self.push(pair[0], f"{path} key {label}")
+                if type(pair[0]) not in kinds.ATOMS:
+                    self.keys.append((pair[0], f"{path} key {label}", self.names))
                 self.push(pair[1], path + label)
             elif label:
                 self.push(pair, path + label)
@@ -360,12 +370,16 @@ class Closure:
 
     def visit_tensor(self, value: Any, path: str) -> None:
         """Watch a tensor, its attributes and its hooks."""
-        facts = dict(self.watch(TensorPart(value, path)))
+        own = TensorPart(value, path)
+        facts = dict(self.watch(own))
+        self.tensors[id(value)] = [own]
         self.push(type(value), type(value).__qualname__)
         names = (self.names | {"_extras", "_backward_hooks"}) - OF_RUNTIME
         space = instance_dict(value)
         if space is not None:
-            self.push_all(self.watch(NamesPart(space, path, names)), path)
+            attributes = NamesPart(space, path, names)
+            self.push_all(self.watch(attributes), path)
+            self.tensors[id(value)].append(attributes)
         if facts.get(".grad") is not None:
             self.push(value._grad, f"{path}.grad")
 
