@@ -9,7 +9,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from tensocket_core.tensor import Tensor
+
 from .layout import WORD, read_word
+from .object_words import TensorPart
 from .state import unwatched_state
 from .watch import Refusal
 from .words import Fact, Part, Word, is_same, pretty
@@ -127,6 +130,11 @@ class Guards:
     def paths(self) -> list[str]:
         """The path of the object of each word."""
         return [pretty(self.parts[owners[0]].path) for owners in self._owners]
+
+    @property
+    def tensors(self) -> list[tuple[str, Tensor]]:
+        """The captured tensors with their paths."""
+        return [(pretty(part.path), part.owner) for part in self.parts if isinstance(part, TensorPart)]
 
     def compare(self) -> bool:
         """Whether all words hold, in Python and NumPy, and the state without words is the same."""
