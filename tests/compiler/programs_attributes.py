@@ -401,7 +401,7 @@ def methodcaller():
 
 def format_of_attribute():
     c = Config()
-    yield (lambda x: x * float("{0.scale}".format(c))), lambda: setattr(c, "scale", 3.0)
+    yield (lambda x: x * float(f"{c.scale}")), lambda: setattr(c, "scale", 3.0)
 
 
 def format_of_computed_attribute():
@@ -626,7 +626,8 @@ def new_method():
 
 def abstract_registration():
     class Base(abc.ABC):
-        pass
+        @abc.abstractmethod
+        def run(self): ...
 
     class Local:
         pass
@@ -917,7 +918,8 @@ def deleter_and_setter():
     def f(x):
         thing.k = 2.0
         return x * thing._k
-    yield f, lambda: setattr(Local, "k", property(lambda self: 1.0, lambda self, value: vars(self).update(_k=value * 2)))
+    other = property(lambda self: 1.0, lambda self, value: vars(self).update(_k=value * 2))
+    yield f, lambda: setattr(Local, "k", other)
 
 #: Programs that write to what they read, or read what nothing can watch.
 REFUSED = frozenset({

@@ -197,7 +197,7 @@ def global_deleted():
 
     def f(x):
         try:
-            return x * PASSING  # noqa: F821
+            return x * PASSING
         except NameError:
             return x * 9
     yield f, lambda: globals().pop("PASSING")
@@ -207,7 +207,7 @@ def global_deleted():
 def global_created():
     def f(x):
         try:
-            return x * ABSENT  # noqa: F821
+            return x * ABSENT
         except NameError:
             return x
     yield f, lambda: globals().update(ABSENT=7.0)

@@ -74,7 +74,7 @@ def generator_made_inside():
 
 
 def numpy_random():
-    yield (lambda x: x * float(np.random.rand())), lambda: None  # noqa: NPY002
+    yield (lambda x: x * float(np.random.rand())), lambda: None
 
 
 def numpy_generator():

@@ -444,7 +444,7 @@ def tree_of_class_registered_later():
 
     def change():
         torch.utils._pytree.register_pytree_node(Node, lambda n: ((n.value,), None), lambda c, k: Node(*c))
-    yield (lambda x: x * len(torch.utils._pytree.tree_leaves([node, node]) + [1]) * (
+    yield (lambda x: x * len([1, *torch.utils._pytree.tree_leaves([node, node])]) * (
         2 if torch.utils._pytree.tree_leaves(node)[0] is node else 1)), change
 
 
