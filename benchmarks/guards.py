@@ -88,7 +88,8 @@ def measure(name: str, step: Callable[[], None]) -> None:
 
 def main() -> None:
     """Print the table."""
-    print(f"{'':4s} {'plain':>8s} {'observed':>8s} {'walk ms':>8s} {'facts':>6s} {'words':>6s} {'us':>8s} {'ns/word':>8s}")
+    heads = zip(("plain", "observed", "walk ms", "facts", "words", "us", "ns/word"), (8, 8, 8, 6, 6, 8, 8), strict=True)
+    print("    ", *(f"{head:>{width}s}" for head, width in heads))
     for name, (model, x) in make_models().items():
         measure(name, make_step(model, x))
 

@@ -137,7 +137,10 @@ def dict_item_set_to_an_equal_value():
 
 def tuple_set_to_an_equal_one():
     box = types.SimpleNamespace(size=(2, 3))
-    yield (lambda x: x * box.size[0]), lambda: setattr(box, "size", (3, 3)), lambda: setattr(box, "size", tuple(sorted([3, 2])))
+
+    def idle():
+        box.size = tuple(sorted([3, 2]))
+    yield (lambda x: x * box.size[0]), lambda: setattr(box, "size", (3, 3)), idle
 
 
 def list_grown_and_cut():

@@ -11,6 +11,7 @@ from tensocket_compiler.capture.layout import LAYOUT
 
 from . import (
     programs_attributes,
+    programs_classes,
     programs_containers,
     programs_harmless,
     programs_models,
@@ -23,8 +24,8 @@ from .judge import judge
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is observed without a known layout")
 
-MODULES = (programs_names, programs_attributes, programs_containers, programs_models, programs_outside,
-           programs_runtime, programs_tricks)
+MODULES = (programs_names, programs_attributes, programs_classes, programs_containers, programs_models,
+           programs_outside, programs_runtime, programs_tricks)
 
 
 def programs_of(module):

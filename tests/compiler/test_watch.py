@@ -148,7 +148,8 @@ def test_names_beyond_the_first_256():
 @pytest.mark.parametrize(("function", "pure"), [
     (len, True), ([].append, True), ({}.get, True), ("a".upper, True), (dict.fromkeys, True), (print, False),
     (time.time, False), (random.random, False), (open, False), (sys.getrefcount, False),
-    (object().__reduce_ex__, False), (int.__subclasses__, False), (functools.reduce, True), (globals, False), (isinstance, True), (object.__new__, True),
+    (object().__reduce_ex__, False), (int.__subclasses__, False), (functools.reduce, True),
+    (globals, False), (isinstance, True), (object.__new__, True),
 ])
 def test_table_of_pure_functions(function, pure):
     assert is_pure(function) is pure

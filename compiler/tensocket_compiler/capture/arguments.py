@@ -21,7 +21,7 @@ from .watch import Refusal
 
 
 class ArgumentGuard:
-    """What must hold of the arguments of a call, as those of an observed call.
+    """A check that the arguments of a call are as those of an observed call.
 
     Args:
         args, kwargs: The arguments of the observed call.

@@ -1,9 +1,9 @@
 """The closure of an observed call: everything that the code which ran can have read, as watched parts of objects.
 
 A function reads its arguments, its closure cells, and the globals that its code names; then attributes, by names in its
-code, and items of containers, of objects that it reaches so. What only its local variables hold was made in the call
-from these. So the closure starts at the roots, follows names and items, and depends on no byte code but the list of
-names. An object that cannot be watched, such as an iterator or a lock, refuses the capture.
+code, and items of containers, of objects that it reaches so. Values that only local variables hold come from these. So
+the closure starts at the roots, follows names and items, and depends on no byte code but the list of names. An object
+that cannot be watched, such as an iterator or a lock, refuses the capture.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _DICTS: Final = (dict,)
 
 
 class TensorForm(NamedTuple):
-    """What must hold of a tensor argument.
+    """Properties of a tensor argument that must stay.
 
     Attributes:
         kind: Its class.

@@ -31,7 +31,7 @@ class Change(NamedTuple):
     """A change of what a call may have read.
 
     Attributes:
-        path: What changed, as a program would write it.
+        path: The place that changed, as a program would write it.
         old, new: The values; ``MISSING`` where there is none.
     """
 

@@ -201,11 +201,11 @@ class _Profile:
             if code not in self.kinds:
                 self.kinds[code] = _kind_of(frame.f_globals)
             kind = self.kinds[code]
-            watched = stack[-1] if kind is None or stack[-1] is None else kind
-            if not watched and frame.f_globals.get("__name__") == "importlib._bootstrap":
-                watched = None
-            stack.append(watched)
-            if watched and code not in self.seen.codes:
+            looked_at = stack[-1] if kind is None or stack[-1] is None else kind
+            if not looked_at and frame.f_globals.get("__name__") == "importlib._bootstrap":
+                looked_at = None
+            stack.append(looked_at)
+            if looked_at and code not in self.seen.codes:
                 assert LAYOUT is not None
                 self.seen.codes[code] = frame.f_globals
                 self.seen.functions[code] = function_of(frame, LAYOUT)
