@@ -212,7 +212,7 @@ def template():
 
 def packed():
     c = Config()
-    yield (lambda x: x * len(struct.pack("d", c.scale))), lambda: setattr(c, "scale", 3.0)
+    yield (lambda x: x * struct.unpack("d", struct.pack("d", c.scale))[0]), lambda: setattr(c, "scale", 3.0)
 
 
 def mean():
@@ -490,8 +490,7 @@ def weight_norm():
 
 #: Programs that write to what they read, or read what nothing can watch.
 REFUSED = frozenset({
-    "bisected", "bound_random_method_in_map", "clock_as_factory_of_field", "clock_in_class",
-    "clock_in_defaultdict", "clock_in_iterator", "clock_in_list", "clock_in_partial",
-    "clock_in_partial_made_inside", "clock_in_substitution", "exit_stack", "getattr_by_alias", "json_text",
-    "mean", "ordering_by_comparison", "packed", "pickled", "random_numbers_in_map", "random_numbers_in_starmap",
-    "shallow_copy"})
+    "bound_random_method_in_map", "clock_as_factory_of_field", "clock_in_class", "clock_in_defaultdict",
+    "clock_in_iterator", "clock_in_list", "clock_in_partial", "clock_in_partial_made_inside",
+    "clock_in_substitution", "getattr_by_alias", "json_text", "mean", "pickled", "random_numbers_in_map",
+    "random_numbers_in_starmap", "shallow_copy"})

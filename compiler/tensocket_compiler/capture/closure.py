@@ -26,13 +26,13 @@ from tensocket_core.tensor import Tensor
 from . import kinds
 from .forms import OF_RUNTIME
 from .guards import Guards
-from .layout import CLASS_DESCRIPTIONS, DESCRIPTIONS, instance_dict, layout, read_word
+from .layout import CLASS_DESCRIPTIONS, DESCRIPTIONS, cached_results, instance_dict, layout, read_word
 from .listed import is_listed
 from .object_words import ArrayPart, ClassPart, FunctionPart, InstancePart, ReferencePart, TensorPart
 from .pure import ATTRIBUTE_FUNCTIONS, IDENTITY_READERS, WHOLE_READERS, is_pure, name_of
 from .state import state_parts
 from .watch import Observation, Refusal, is_inside, is_library
-from .words import CellPart, ItemsPart, ListPart, NamesPart, Part, SetPart, pretty
+from .words import CellPart, ItemsPart, NamesPart, Part, pretty
 
 #: Facts of the largest closure; benchmarks/guards.py: a training step of a small transformer has 4 300.
 LIMIT: Final = 20_000
@@ -213,8 +213,6 @@ class Closure:
             self.visit_instance(value, path)
         elif issubclass(kind, np.ndarray):
             self.visit_array(value, path)
-        elif kind.__name__ == "_lru_cache_wrapper" and is_library(getattr(value.__wrapped__, "__globals__", {})):
-            pass  # caches of libraries hold results that never change
         elif not kinds.is_atom(value):
             self.refuse(f"an object of type {kind.__module__}.{kind.__qualname__}, whose state cannot be watched", path)
 
@@ -234,13 +232,22 @@ class Closure:
             elif label:
                 self.push(pair, path + label)
 
-    def visit_list(self, value: list[Any], path: str) -> None:
-        """Watch all items of a list."""
-        self.push_all(self.watch(ListPart(value, path)), path)
+    def visit_sequence(self, value: Any, path: str) -> None:
+        """Watch all items of a list, a set, or a ``deque``."""
+        part = next(part for kind, part in kinds.SEQUENCES.items() if issubclass(type(value), kind))
+        self.push_all(self.watch(part(value, path)), path)
 
-    def visit_set(self, value: set[Any], path: str) -> None:
-        """Watch all members of a set."""
-        self.push_all(self.watch(SetPart(value, path)), path)
+    def visit_cached(self, value: Any, path: str) -> None:
+        """Watch the table of a function with a cache: a call that finds its result there does not run the function."""
+        if is_library(getattr(value.__wrapped__, "__globals__", {})):
+            return  # caches of libraries hold results that never change
+        found = cached_results(value, layout())
+        if found is None:
+            self.refuse("a cache that cannot be watched", path)
+            return
+        self.watch(ItemsPart(found[0], f"{path}.cache"))
+        self.push_all([(f".cache[{k}]", each) for k, each in enumerate(found[1])], path)
+        self.push(value.__wrapped__, path)
 
     def visit_fixed(self, value: Iterable[Any], path: str) -> None:
         """Follow the items of a tuple or frozenset, which do not change."""

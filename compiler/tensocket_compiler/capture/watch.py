@@ -27,6 +27,7 @@ from .pure import (
     CALLERS,
     IDENTITY_READERS,
     KEY_CALLERS,
+    LIBRARY_FUNCTIONS,
     WHOLE_READERS,
     is_pure,
     name_of,
@@ -221,6 +222,8 @@ class _Profile:
         """Note a call of a C function from a watched frame."""
         seen = self.seen
         where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        if any(function is each for each in LIBRARY_FUNCTIONS) and is_library(frame.f_globals):
+            return
         if not is_pure(function):
             seen.refusals.append(Refusal(f"it calls {name_of(function)}(), which depends on more than its arguments, "
                                          "or does more than to return a value", where))

@@ -9,11 +9,11 @@ of level 0. So level 1 must not be read unless level 0 holds.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable
 from typing import Any, Final
 
-from .layout import WORD, entry_places, layout, read_word
+from .layout import WORD, deque_places, entry_places, layout, read_word
 
 #: (label, value); a label continues the path of the object, as ``.weight`` or ``[0]``.
 Fact = tuple[str, Any]
@@ -214,6 +214,22 @@ class ListPart(Part):
         yield from ((0, place + at.length), (0, place + at.items))
         items = read_word(place + at.items)
         yield from ((1, items + WORD * k) for k in range(list.__len__(self.owner)) if f"[{k}]" not in self.cut)
+
+
+class QueuePart(Part):
+    """The items of a ``deque``."""
+
+    __slots__ = ()
+
+    def read(self) -> Iterable[Fact]:
+        """Read the facts."""
+        return [(f"[{k}]", item) for k, item in enumerate(deque.__iter__(self.owner))]
+
+    def words(self) -> Iterable[Word]:
+        """Return the words for the present facts."""
+        at, place = layout(), id(self.owner)
+        yield from ((0, place + at.length + WORD * k) for k in range(6))  # length, blocks, positions, state
+        yield from ((1, address) for k, address in enumerate(deque_places(self.owner, at)) if f"[{k}]" not in self.cut)
 
 
 class SetPart(Part):
