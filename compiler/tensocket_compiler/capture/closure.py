@@ -16,6 +16,7 @@ import sys
 import types
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -27,7 +28,7 @@ from . import kinds
 from .forms import OF_RUNTIME
 from .guards import Guards
 from .layout import CLASS_DESCRIPTIONS, DESCRIPTIONS, cached_results, instance_dict, layout, read_word
-from .listed import is_listed
+from .listed import HOLDERS
 from .object_words import ArrayPart, ClassPart, FunctionPart, InstancePart, ReferencePart, TensorPart
 from .pure import ATTRIBUTE_FUNCTIONS, IDENTITY_READERS, WHOLE_READERS, is_pure, name_of
 from .state import state_parts
@@ -53,8 +54,9 @@ class Closure:
     """
 
     def __init__(self, seen: Observation, cut: frozenset[tuple[int, str]] = frozenset()) -> None:
-        self.seen, self.cut = seen, cut
+        self.seen, self.cut = replace(seen, result=None), cut  # guards do not keep the result alive
         self.refusals = list(seen.refusals)
+        self.listed = {id(holder) for holder in HOLDERS.values()}
         used = [seen.code_names(code) for code in seen.codes]
         self.names: Names = frozenset(seen.names).union(*[each.attributes for each in used])
         self.texts: Names = frozenset(seen.names).union(*[each.texts for each in used])
@@ -199,7 +201,7 @@ class Closure:
         self.done[id(value)] = names if known is None else names | known
         self.keep.append(value)
         kind = type(value)
-        if is_listed(value):
+        if id(value) in self.listed:
             pass
         elif issubclass(kind, types.ModuleType):
             self.visit_module(value, path, names if known is None else names - known)
@@ -276,10 +278,8 @@ class Closure:
         has_attributes = read_word(id(value) + layout().attributes) != 0
         if ran or has_attributes or not is_library(space):
             texts = () if is_library(space) else [name for name in DESCRIPTIONS if name in self.names]
-            facts = self.watch(FunctionPart(value, path, ran, texts))
-            self.push_all([fact for fact in facts if fact[0] == ".__annotations__"], path)
-        if has_attributes:
-            self.push_all(self.watch(NamesPart(value.__dict__, path, self.whole)), path)
+            facts = self.watch(FunctionPart(value, path, ran, self.whole, texts))
+            self.push_all([fact for fact in facts if fact[0][1:] not in FunctionPart.fields], path)
         if ran:
             for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
                 self.push(cell, name)

@@ -13,7 +13,7 @@ import gc
 import sys
 import sysconfig
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -115,8 +115,12 @@ def deallocator(kind: type) -> int:
 
 def dict_place(owner: Any) -> int:
     """Return the address of an object's pointer to its ``__dict__``; 0 if it has none. Inline values become a dict."""
-    find = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(("_PyObject_GetDictPtr", ctypes.pythonapi))
-    return find(owner) or 0
+    return _dict_finder()(owner) or 0
+
+
+@functools.cache  # one entry
+def _dict_finder() -> Callable[[Any], int | None]:
+    return ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(("_PyObject_GetDictPtr", ctypes.pythonapi))
 
 
 def instance_dict(owner: Any) -> dict[str, Any] | None:

@@ -75,8 +75,3 @@ UNREPLAYABLE: Final[dict[types.CodeType, str]] = {
 def register_unreplayable(function: Any, reason: str) -> None:
     """Refuse observed calls that call a function of the runtime, given or as a property, directly."""
     UNREPLAYABLE[_code_of(function)] = reason
-
-
-def is_listed(holder: Any) -> bool:
-    """Whether an object is a listed holder of state."""
-    return any(holder is each for each in HOLDERS.values())
