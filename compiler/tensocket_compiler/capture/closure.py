@@ -29,10 +29,10 @@ from .forms import OF_RUNTIME
 from .guards import Guards
 from .layout import CLASS_DESCRIPTIONS, DESCRIPTIONS, cached_results, instance_dict, layout, read_word
 from .listed import HOLDERS
-from .object_words import ArrayPart, ClassPart, FunctionPart, InstancePart, ReferencePart, TensorPart
+from .object_words import ArrayPart, ClassPart, FieldsPart, FunctionPart, InstancePart, ReferencePart, TensorPart
 from .pure import ATTRIBUTE_FUNCTIONS, IDENTITY_READERS, WHOLE_READERS, is_pure, name_of
 from .state import state_parts
-from .watch import Observation, Refusal, is_inside, is_library
+from .watch import Observation, Refusal, builtins_of, is_inside, is_library
 from .words import CellPart, ItemsPart, NamesPart, Part, pretty
 
 #: Facts of the largest closure; benchmarks/guards.py: a training step of a small transformer has 4 300.
@@ -141,8 +141,8 @@ class Closure:
             readers = spaces.setdefault(id(space), (space, {}))[1]
             for name in names.globals:
                 readers.setdefault(name, set()).update(names.attributes)
-        hidden = vars(sys.modules["builtins"])
         for space, readers in spaces.values():
+            hidden = builtins_of(space)
             part = NamesPart(space, "", frozenset(readers), "", not is_library(space))
             for label, value in self.watch(part):
                 self.push_named(value, label, frozenset(readers[label]))
@@ -295,6 +295,7 @@ class Closure:
         for name in ("__self__", "__func__", "fget", "fset", "fdel", "func", "args", "keywords"):
             if hasattr(type(value), name):
                 self.push(getattr(value, name), path if name in ("__self__", "__func__") else f"{path}.{name}")
+        self.watch(FieldsPart(value, path))
         if type(value) is functools.partial:
             self.watch(InstancePart(value, path, {}))
             self.push_all(self.watch(NamesPart(value.__dict__, path, self.whole)), path)

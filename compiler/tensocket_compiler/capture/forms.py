@@ -22,6 +22,7 @@ class TensorForm(NamedTuple):
 
     Attributes:
         kind: Its class.
+        handle: The class of its handle.
         key: Its dispatch key: dtype, device, whether it requires a gradient.
         shape, strides: Its layout, in the units of its handle.
         leaf: Whether no recorded operator made it.
@@ -32,6 +33,7 @@ class TensorForm(NamedTuple):
     """
 
     kind: type
+    handle: type
     key: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -43,7 +45,7 @@ class TensorForm(NamedTuple):
 
 
 #: The fields of a form as programs write them.
-NAMES: Final = ("class", "key", "shape", "strides", "is_leaf", "_is_view()", "is_inference()",
+NAMES: Final = ("class", "layout", "key", "shape", "strides", "is_leaf", "_is_view()", "is_inference()",
          "attributes", "grad")
 
 
@@ -54,8 +56,8 @@ _BY_VALUE: Final = (TensorForm, Device, np.generic)
 def form_of(tensor: Tensor) -> TensorForm:
     """Return the form of a tensor."""
     array = tensor._array
-    return TensorForm(type(tensor), tensor._key, tuple(array.shape), tuple(array.strides), tensor._grad_fn is None,
-                      tensor._base is not None, bool(tensor.is_inference()),
+    return TensorForm(type(tensor), type(array), tensor._key, tuple(array.shape), tuple(array.strides),
+                      tensor._grad_fn is None, tensor._base is not None, bool(tensor.is_inference()),
                       tuple(sorted(vars(tensor).keys() - OF_RUNTIME)), tensor._grad is not None)
 
 

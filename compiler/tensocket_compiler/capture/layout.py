@@ -220,6 +220,20 @@ def _find_type_version() -> int:
     return 4 * WORD + WORD * found[0] if len(found) == 1 else 0
 
 
+#: Ways to write to a dict that has the items a and b: methods and their arguments.
+_WRITES: Final[tuple[tuple[str, tuple[Any, ...]], ...]] = (
+    ("__setitem__", ("a", 5)), ("__setitem__", ("c", 5)), ("__delitem__", ("a",)), ("__ior__", ({"a": 5},)),
+    ("__init__", ({"a": 7},)), ("update", ({"a": 5},)), ("update", ({"c": 5},)), ("pop", ("a",)), ("popitem", ()),
+    ("clear", ()), ("setdefault", ("c", 1)))
+
+
+def _changes_version(method: str, arguments: tuple[Any, ...], at: Layout) -> bool:
+    table: dict[str, Any] = {"a": 1000.5, "b": 2}
+    before = read_word(id(table) + at.version)
+    getattr(table, method)(*arguments)
+    return read_word(id(table) + at.version) != before
+
+
 def _dicts_are_right(at: Layout) -> bool:
     """Whether the version tag follows every kind of write, and entries are where expected."""
     instance = _Plain()
@@ -233,6 +247,8 @@ def _dicts_are_right(at: Layout) -> bool:
         instance.a = 1000.5 + k
         seen.add(read_word(id(instance.__dict__) + at.version))
     place = dict_place(instance)
+    if not all(_changes_version(*write, at) for write in _WRITES):
+        return False
     right = read_word(place) == id(instance.__dict__) and len(seen) == 61
     instance.__dict__ = other = {"a": 1}
     used = (read_word(id(other) + at.used), read_word(id(general) + at.used))

@@ -51,6 +51,22 @@ class FunctionPart(Part):
             yield 1, table + at.version
 
 
+class FieldsPart(Part):
+    """All fields of an object of a type written in C, which only its ``__init__`` or ``__setstate__`` changes."""
+
+    __slots__ = ()
+    fields: ClassVar = ("func", "args", "keywords", "fget", "fset", "fdel", "__func__", "__self__")
+
+    def read(self) -> Iterable[Fact]:
+        """Read the facts."""
+        return [(f".{name}", getattr(self.owner, name)) for name in self.fields if hasattr(type(self.owner), name)]
+
+    def words(self) -> Iterable[Word]:
+        """Return the words for the present facts."""
+        kind = type(self.owner)
+        yield from ((0, id(self.owner) + k) for k in range(object.__basicsize__, kind.__basicsize__, WORD))
+
+
 class ClassPart(Part):
     """A class: its bases, its special methods, and the attributes that code names.
 

@@ -61,9 +61,10 @@ _FORMATTERS: Final = ("format", "format_map")
 #: Functions and types written in C that call a function which they are given, and those that do so for a ``key``.
 CALLERS: Final = frozenset({
     "map", "filter", "partial", "partialmethod", "iter", "reduce", "starmap", "accumulate", "takewhile", "dropwhile",
-    "groupby", "filterfalse", "sub", "subn", "defaultdict", "property", "call", "__call__"})
+    "groupby", "filterfalse", "sub", "subn", "defaultdict", "property", "call", "__call__",
+    "tree_map", "tree_map_", "tree_map_only", "apply_", "map_", "map2_"})
 KEY_CALLERS: Final = frozenset({"sorted", "sort", "min", "max", "nlargest", "nsmallest", "groupby"})
-#: Read which exception the caller handles; functions of the standard library do not let that decide.
+#: Read which exception the caller handles; ``contextlib`` does not let that decide.
 LIBRARY_FUNCTIONS: Final = (sys.exc_info,)
 #: Compare identities.
 IDENTITY_READERS: Final = (id, _operator.is_, _operator.is_not)
