@@ -22,9 +22,9 @@ class TensorForm(NamedTuple):
 
     Attributes:
         kind: Its class.
-        handle: The class of its handle.
         key: Its dispatch key: dtype, device, whether it requires a gradient.
-        shape, strides: Its layout, in the units of its handle.
+        shape, strides: Its sizes and strides, in the units of its handle.
+        handle: The class of its handle.
         leaf: Whether no recorded operator made it.
         view: Whether it is a view.
         inference: Whether it belongs to inference mode.
@@ -33,10 +33,10 @@ class TensorForm(NamedTuple):
     """
 
     kind: type
-    handle: type
     key: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+    handle: type
     leaf: bool
     view: bool
     inference: bool
@@ -45,7 +45,7 @@ class TensorForm(NamedTuple):
 
 
 #: The fields of a form as programs write them.
-NAMES: Final = ("class", "layout", "key", "shape", "strides", "is_leaf", "_is_view()", "is_inference()",
+NAMES: Final = ("class", "key", "shape", "strides", "layout", "is_leaf", "_is_view()", "is_inference()",
          "attributes", "grad")
 
 
@@ -56,7 +56,7 @@ _BY_VALUE: Final = (TensorForm, Device, np.generic)
 def form_of(tensor: Tensor) -> TensorForm:
     """Return the form of a tensor."""
     array = tensor._array
-    return TensorForm(type(tensor), type(array), tensor._key, tuple(array.shape), tuple(array.strides),
+    return TensorForm(type(tensor), tensor._key, tuple(array.shape), tuple(array.strides), type(array),
                       tensor._grad_fn is None, tensor._base is not None, bool(tensor.is_inference()),
                       tuple(sorted(vars(tensor).keys() - OF_RUNTIME)), tensor._grad is not None)
 
