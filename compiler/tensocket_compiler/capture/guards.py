@@ -23,6 +23,8 @@ Words = np.ndarray[Any, np.dtype[np.uint64]]
 _MEMORY_WORDS: Final = (1 << 44) - 1
 #: All of memory but its first word, as NumPy has no array at address 0.
 _MEMORY: Final[Words] = np.ctypeslib.as_array((ctypes.c_uint64 * _MEMORY_WORDS).from_address(WORD))
+#: Attempts to read a part while other threads write to it.
+_TRIES: Final = 3
 #: Stands for the value of a fact that there is not.
 MISSING: Final = "<missing>"
 
@@ -105,9 +107,14 @@ class Guards:
         """Take the present facts and words of some parts as those that must not change."""
         for number in numbers:
             part = self.parts[number]
-            part.refresh()
-            words = list(part.words())
-            self._words[number] = words, [read_word(address) for _, address in words]
+            for _ in range(_TRIES):
+                part.refresh()
+                words = list(part.words())
+                self._words[number] = words, [read_word(address) for _, address in words]
+                if first_change(part, part.facts, part.visible(), self.exact) is None:
+                    break
+            else:
+                self.refusals.append(Refusal("another thread changes it while it is read", pretty(part.path)))
         self._assemble()
 
     def _assemble(self) -> None:

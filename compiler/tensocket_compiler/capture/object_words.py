@@ -37,7 +37,7 @@ class FunctionPart(Part):
         """Read the facts."""
         facts: list[Fact] = [(f".{name}", getattr(self.owner, name)) for name in self.fields] if self.ran else []
         facts += [(f".{name}", getattr(self.owner, name)) for name in self.texts]
-        return facts + [(f".{name}", value) for name, value in self.attributes().items()
+        return facts + [(f".{name}", value) for name, value in list(self.attributes().items())
                         if self.names is None or name in self.names]
 
     def words(self) -> Iterable[Word]:
@@ -84,7 +84,7 @@ class ClassPart(Part):
     def read(self) -> Iterable[Fact]:
         """Read the facts."""
         names = self.names
-        facts = [(f".{name}", value) for name, value in vars(self.owner).items()
+        facts = [(f".{name}", value) for name, value in list(vars(self.owner).items())
                  if names is None or name in names or (name[:2] == "__" == name[-2:])]
         facts += [(f".{name}", vars(type)[name].__get__(self.owner)) for name in self.texts]
         return [*sorted(facts, key=lambda fact: fact[0]), (".__mro__", self.owner.__mro__)]
