@@ -42,7 +42,8 @@ def outcome(function: Callable[..., Any], x: Any) -> Any:
 
 def writes(effects: list[Effect]) -> list[str]:
     """Paths that a call writes to, besides gradients of tensors."""
-    return [effect.path for effect in effects if not (isinstance(effect.owner, torch.Tensor) and effect.label == ".grad")]
+    return [effect.path for effect in effects
+            if not (isinstance(effect.owner, torch.Tensor) and effect.label == ".grad")]
 
 
 def guard(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Guards, list[Effect]]:

@@ -315,9 +315,61 @@ def double_ended_queue_written():
     queue = collections.deque([1.0], maxlen=3)
 
     def f(x):
-        queue.append(2.0)
+        queue.append(queue[-1] + 1.0)
         return x * sum(queue)
     yield f, lambda: None
+
+
+def double_ended_queue_of_many_blocks():
+    queue = collections.deque(range(1000))
+    queue.rotate(100)
+    yield (lambda x: x * queue[700]), lambda: queue.__setitem__(700, 5000)
+
+
+def double_ended_queue_subclass():
+    class Items(collections.deque):
+        pass
+    queue = Items([[1.0], [2.0]])
+    yield (lambda x: x * queue[1][0]), lambda: queue[1].__setitem__(0, 5.0)
+
+
+def cached_result_that_changes():
+    @functools.lru_cache(maxsize=4)
+    def k(n):
+        return [n]
+    yield (lambda x: x * k(2.0)[0]), lambda: k(2.0).__setitem__(0, 5.0)
+
+
+def cached_result_evicted():
+    state = [2.0]
+
+    @functools.lru_cache(maxsize=2)
+    def k(n):
+        return state[0] * n
+
+    def change():
+        state[0] = 5.0
+        k(2.0), k(3.0), k(4.0)
+    yield (lambda x: x * k(1.0)), change
+
+
+def cached_result_hides_state():
+    """The state does not matter while the result is in the cache, whether guards know or not."""
+    state = [2.0]
+
+    @functools.cache
+    def k():
+        return state[0]
+
+    def change():
+        k.cache_clear()
+        state[0] = 3.0
+    yield (lambda x: x * k()), change
+
+
+def cache_statistics():
+    k = functools.cache(lambda: 2.0)
+    yield (lambda x: x * k() * k.cache_info().hits), lambda: None
 
 
 def iterator():
@@ -522,11 +574,11 @@ def user_list():
     items = collections.UserList([2.0])
     yield (lambda x: x * items[0]), lambda: items.__setitem__(0, 3.0)
 
+
 #: Programs that write to what they read, or read what nothing can watch.
 REFUSED = frozenset({
-    "array_of_module_array", "bytes_array", "chained_iterator", "counting", "cycle", "default_dict_inserts",
-    "dict_keys_view", "dict_written", "double_ended_queue", "double_ended_queue_rotated",
-    "double_ended_queue_written", "generator", "iterator", "iterator_in_a_loop", "iterator_in_default",
-    "iterator_of_function", "iterator_with_next_bound", "least_recently_used_cache", "list_of_tensors_written",
-    "list_written", "memory_view", "numpy_array_large", "numpy_array_of_objects", "numpy_array_written",
-    "numpy_view", "set_written", "single_dispatch", "zipped"})
+    "array_of_module_array", "bytes_array", "cache_statistics", "chained_iterator", "counting", "cycle",
+    "default_dict_inserts", "dict_keys_view", "dict_written", "double_ended_queue_written", "generator",
+    "iterator", "iterator_in_a_loop", "iterator_in_default", "iterator_of_function", "iterator_with_next_bound",
+    "list_of_tensors_written", "list_written", "memory_view", "numpy_array_large", "numpy_array_of_objects",
+    "numpy_array_written", "numpy_view", "set_written", "single_dispatch", "zipped"})

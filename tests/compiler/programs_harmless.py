@@ -137,7 +137,10 @@ def dict_item_set_to_an_equal_value():
 
 def tuple_set_to_an_equal_one():
     box = types.SimpleNamespace(size=(2, 3))
-    yield (lambda x: x * box.size[0]), lambda: setattr(box, "size", (3, 3)), lambda: setattr(box, "size", tuple([2, 3]))
+
+    def idle():
+        box.size = tuple(sorted([3, 2]))
+    yield (lambda x: x * box.size[0]), lambda: setattr(box, "size", (3, 3)), idle
 
 
 def list_grown_and_cut():
@@ -258,7 +261,9 @@ def requires_gradient_toggled():
 
 def hook_added_and_removed():
     m = nn.Linear(4, 4)
-    yield m, lambda: m.register_forward_hook(lambda *given: given[2] * 2), lambda: m.register_forward_hook(print).remove()
+    def change():
+        m.register_forward_hook(lambda *given: given[2] * 2)
+    yield m, change, lambda: m.register_forward_hook(print).remove()
 
 
 def seeds_set():

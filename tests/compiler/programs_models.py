@@ -448,6 +448,7 @@ def two_names_of_one_tensor():
     box = {"a": w, "b": w}
     yield (lambda x: x * 2 if box["a"] is box["b"] else x), lambda: box.update(b=torch.ones(4))
 
+
 #: Programs that write to what they read, or read what nothing can watch.
 REFUSED = frozenset({
     "address_of_tensor", "running_statistics_counted_in_python", "scheduler_step", "version_of_tensor"})

@@ -519,6 +519,7 @@ def value_of_global_each_iteration():
 
 _HELPER = helper
 
+
 #: Programs that write to what they read, or read what nothing can watch.
 REFUSED = frozenset({
     "global_written"})

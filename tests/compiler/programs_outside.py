@@ -377,6 +377,7 @@ def _no_profile(*event):
 
 _LENGTH = len
 
+
 #: Programs that write to what they read, or read what nothing can watch.
 REFUSED = frozenset({
     "always_raises", "class_made_inside", "clock", "clock_by_alias", "collected_objects", "collector",

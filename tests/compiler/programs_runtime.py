@@ -144,6 +144,7 @@ def kernel_overridden():
 
 OFFSET = [1.0]
 
+
 #: Programs that write to what they read, or read what nothing can watch.
 REFUSED = frozenset({
     "gradient_mode_left_off", "initial_seed", "seed_in_the_function"})

@@ -32,6 +32,10 @@ class Config:
         self.scale = 2.0
 
 
+def time_of(values):
+    return len(values)
+
+
 _get_attribute = object.__getattribute__
 _Getter = operator.attrgetter
 
@@ -85,6 +89,48 @@ def clock_as_factory_of_field():
 def clock_in_list():
     functions = [time.time]
     yield (lambda x: x * sum(f() for f in functions)), lambda: None
+
+
+def clock_in_tree_map():
+    yield (lambda x: x * len(torch.utils._pytree.tree_map(time.ctime, [1.0])[0]) * time_of([0])), lambda: None
+
+
+def random_bits_by_the_runtime():
+    yield (lambda x: x * torch.utils._pytree.tree_map(random.getrandbits, [8])[0]), lambda: None
+
+
+def own_builtins():
+    table = {"k": 2.0}
+    space = {"__builtins__": table}
+    g = types.FunctionType((lambda x: x * k).__code__, space)  # noqa: F821
+    yield (lambda x: g(x)), lambda: table.update(k=3.0)
+
+
+def partial_set_again():
+    g = functools.partial(lambda k, x: x * k, 2.0)
+    yield (lambda x: g(x)), lambda: g.__setstate__((g.func, (3.0,), {}, {}))
+
+
+def property_initialized_again():
+    read = property(lambda self: 2.0)
+    kind = type("Local", (), {"k": read})
+    yield (lambda x: x * kind().k), lambda: read.__init__(lambda self: 3.0)
+
+
+def static_method_initialized_again():
+    method = staticmethod(lambda x: x * 2)
+    kind = type("Local", (), {"run": method})
+    yield (lambda x: kind.run(x)), lambda: method.__init__(lambda x: x * 3)
+
+
+def handled_exception():
+    import sys
+    yield (lambda x: x * 2 if sys.exc_info()[0] else x), lambda: None
+
+
+def offset_of_view():
+    w = torch.arange(8.0)[2:6]
+    yield (lambda x: x * w.storage_offset()), lambda: None
 
 
 def print_not_reached():
@@ -212,7 +258,7 @@ def template():
 
 def packed():
     c = Config()
-    yield (lambda x: x * len(struct.pack("d", c.scale))), lambda: setattr(c, "scale", 3.0)
+    yield (lambda x: x * struct.unpack("d", struct.pack("d", c.scale))[0]), lambda: setattr(c, "scale", 3.0)
 
 
 def mean():
@@ -444,7 +490,7 @@ def tree_of_class_registered_later():
 
     def change():
         torch.utils._pytree.register_pytree_node(Node, lambda n: ((n.value,), None), lambda c, k: Node(*c))
-    yield (lambda x: x * len(torch.utils._pytree.tree_leaves([node, node]) + [1]) * (
+    yield (lambda x: x * len([1, *torch.utils._pytree.tree_leaves([node, node])]) * (
         2 if torch.utils._pytree.tree_leaves(node)[0] is node else 1)), change
 
 
@@ -490,8 +536,8 @@ def weight_norm():
 
 #: Programs that write to what they read, or read what nothing can watch.
 REFUSED = frozenset({
-    "bisected", "bound_random_method_in_map", "clock_as_factory_of_field", "clock_in_class",
-    "clock_in_defaultdict", "clock_in_iterator", "clock_in_list", "clock_in_partial",
-    "clock_in_partial_made_inside", "clock_in_substitution", "exit_stack", "getattr_by_alias", "json_text",
-    "mean", "ordering_by_comparison", "packed", "pickled", "random_numbers_in_map", "random_numbers_in_starmap",
-    "shallow_copy"})
+    "bound_random_method_in_map", "clock_as_factory_of_field", "clock_in_class", "clock_in_defaultdict",
+    "clock_in_iterator", "clock_in_list", "clock_in_partial", "clock_in_partial_made_inside",
+    "clock_in_substitution", "clock_in_tree_map", "getattr_by_alias", "handled_exception", "json_text", "mean",
+    "offset_of_view", "pickled", "random_bits_by_the_runtime", "random_numbers_in_map",
+    "random_numbers_in_starmap", "shallow_copy"})

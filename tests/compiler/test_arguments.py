@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import random
 import types
 
 import numpy as np
@@ -11,11 +12,13 @@ import pytest
 import tensocket as torch
 from tensocket_compiler.capture.arguments import ArgumentGuard
 from tensocket_compiler.capture.closure import find_guards
+from tensocket_compiler.capture.forms import Occupied, find_aliases, memory_of
 from tensocket_compiler.capture.layout import LAYOUT
 from tensocket_compiler.capture.watch import observe
 
 Pair = collections.namedtuple("Pair", "a b")
 BASE = torch.arange(24.0)
+BYTES = torch.zeros(128, dtype=torch.uint8)
 THING = object()
 
 
@@ -127,6 +130,25 @@ def test_arguments_that_are_captured_tensors():
     again = ArgumentGuard((w,), {}, [w])
     assert again.matches((w,), {}) is not None
     assert again.matches((ones(8),), {}) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_shared_memory_against_sets_of_bytes(seed):
+    rng = random.Random(seed)
+
+    def draw():
+        start, step = rng.randrange(0, 80), rng.choice([1, 2])
+        return BYTES[start:start + rng.randrange(0, 12) * step:step]
+    tensors, captured = [draw() for _ in range(5)], [draw() for _ in range(4)]
+    spans = [memory_of(tensor)[1:] for tensor in (*tensors, *captured)]
+    inside = [set(range(*span)) for span in spans]
+    wanted = {(a, b) for a in range(5) for b in range(a + 1, 9) if inside[a] & inside[b]}
+    assert {(a, b) for a, b, _ in find_aliases(tensors, captured)} == wanted
+    occupied = Occupied(captured)
+    for k, tensor in enumerate(tensors):
+        shares = any(inside[k] & other for other in inside[5:])
+        assert occupied.overlaps(*memory_of(tensor)) or not shares
+        assert shares or not inside[k] or not occupied.overlaps(*memory_of(tensor))
 
 
 def test_identities_of_numbers_count_on_request():

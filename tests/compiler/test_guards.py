@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 
 import pytest
@@ -10,6 +11,7 @@ from tensocket_compiler.capture.layout import LAYOUT
 
 from . import (
     programs_attributes,
+    programs_classes,
     programs_containers,
     programs_harmless,
     programs_models,
@@ -22,13 +24,15 @@ from .judge import judge
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is observed without a known layout")
 
-MODULES = (programs_names, programs_attributes, programs_containers, programs_models, programs_outside, programs_runtime,
-           programs_tricks)
+MODULES = (programs_names, programs_attributes, programs_classes, programs_containers, programs_models,
+           programs_outside, programs_runtime, programs_tricks)
 
 
 def programs_of(module):
+    """The generator functions that a module defines, by name."""
     return {name: value for name, value in vars(module).items()
-            if isinstance(value, types.FunctionType) and value.__code__.co_flags & 0x20 and value.__module__ == module.__name__}
+            if isinstance(value, types.FunctionType) and value.__module__ == module.__name__
+            and value.__code__.co_flags & inspect.CO_GENERATOR}
 
 
 PROGRAMS = {f"{module.__name__.rpartition('_')[2]}.{name}": program

@@ -1,4 +1,4 @@
-"""Usual modules and training steps are not refused, their guards hold, and their effects are exactly what they write."""
+"""Usual modules and training steps are not refused, guards hold, and effects are exactly what they write."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from tensocket_compiler.capture.layout import LAYOUT
 
 from . import (
     programs_attributes,
+    programs_classes,
     programs_containers,
     programs_harmless,
     programs_models,
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is captured with
 
 #: Calls before and after the change.
 CALLS = 6
-MODULES = (programs_names, programs_attributes, programs_containers, programs_harmless, programs_models,
+MODULES = (programs_names, programs_attributes, programs_classes, programs_containers, programs_harmless, programs_models,
            programs_outside, programs_runtime, programs_tricks)
 
 #: Programs whose results tell how they were called.

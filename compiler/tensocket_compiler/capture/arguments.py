@@ -8,6 +8,7 @@ Numbers, texts and containers are compared by value and structure; any other obj
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,13 @@ import numpy as np
 from tensocket_core.keys import AUTOGRAD, describe_key
 from tensocket_core.tensor import Tensor
 
-from .forms import NAMES, TensorForm, find_aliases, flatten, is_same_form
+from .forms import NAMES, Occupied, TensorForm, find_aliases, flatten, is_same_form, memory_of
 from .guards import MISSING, Change
 from .watch import Refusal
 
 
 class ArgumentGuard:
-    """What must hold of the arguments of a call, as those of an observed call.
+    """A check that the arguments of a call are as those of an observed call.
 
     Args:
         args, kwargs: The arguments of the observed call.
@@ -35,6 +36,7 @@ class ArgumentGuard:
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], captured: Iterable[Tensor] = (),
                  exact: bool = False) -> None:
         self.captured = list(captured)
+        self.occupied = Occupied(self.captured)
         self.exact = exact
         tensors: list[Tensor] = []
         self.items = list(flatten(args, kwargs, tensors))
@@ -56,7 +58,20 @@ class ArgumentGuard:
             count += 1
         if count != len(items) or len(tensors) != self.count:
             return None
-        return tensors if find_aliases(tensors, self.captured) == self.aliases else None
+        return tensors if self._shares_as_before(tensors) else None
+
+    def _shares_as_before(self, tensors: list[Tensor]) -> bool:
+        """Whether the same tensors are one object or share memory.
+
+        Fast path. Guard: neither before nor now does any memory overlap. Work: one search in sorted ranges per tensor.
+        All other calls compare lists of pairs.
+        """
+        if not self.aliases:
+            spans = sorted([memory_of(tensor) for tensor in tensors])
+            apart = all(a[0] != b[0] or a[2] <= b[1] for a, b in pairwise(spans))
+            if apart and not any(self.occupied.overlaps(*span) for span in spans):
+                return True
+        return find_aliases(tensors, self.captured) == self.aliases
 
     def why(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Change | None:
         """Return the first difference to the observed call; None if there is none."""

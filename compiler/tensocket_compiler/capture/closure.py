@@ -1,9 +1,9 @@
 """The closure of an observed call: everything that the code which ran can have read, as watched parts of objects.
 
 A function reads its arguments, its closure cells, and the globals that its code names; then attributes, by names in its
-code, and items of containers, of objects that it reaches so. What only its local variables hold was made in the call
-from these. So the closure starts at the roots, follows names and items, and depends on no byte code but the list of
-names. An object that cannot be watched, such as an iterator or a lock, refuses the capture.
+code, and items of containers, of objects that it reaches so. Values that only local variables hold come from these. So
+the closure starts at the roots, follows names and items, and depends on no byte code but the list of names. An object
+that cannot be watched, such as an iterator or a lock, refuses the capture.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from __future__ import annotations
 import functools
 import gc
 import operator
+import re
 import sys
 import types
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -25,20 +27,22 @@ from tensocket_core.tensor import Tensor
 from . import kinds
 from .forms import OF_RUNTIME
 from .guards import Guards
-from .layout import CLASS_DESCRIPTIONS, DESCRIPTIONS, instance_dict, layout, read_word
-from .listed import is_listed
-from .object_words import ArrayPart, ClassPart, FunctionPart, InstancePart, TensorPart
+from .layout import CLASS_DESCRIPTIONS, DESCRIPTIONS, cached_results, instance_dict, layout, read_word
+from .listed import HOLDERS
+from .object_words import ArrayPart, ClassPart, FieldsPart, FunctionPart, InstancePart, TensorPart
 from .pure import ATTRIBUTE_FUNCTIONS, IDENTITY_READERS, WHOLE_READERS, is_pure, name_of
 from .state import state_parts
-from .watch import Observation, Refusal, is_inside, is_library
-from .words import CellPart, ItemsPart, ListPart, NamesPart, Part, SetPart, pretty
+from .watch import Observation, Refusal, builtins_of, is_inside, is_library
+from .words import CellPart, ItemsPart, NamesPart, Part, pretty
 
-#: Facts of the largest closure; benchmarks/guards.py: a step of a transformer with 12 layers has 9 000.
+#: Facts of the largest closure; benchmarks/guards.py: a training step of a small transformer has 4 300.
 LIMIT: Final = 20_000
 #: Bytes of the largest array whose elements are watched.
 ARRAY_LIMIT: Final = 4096
 
 Names = frozenset[str]
+#: Ends the path of a tensor that a module owns.
+_IN_MODULE: Final = re.compile(r"\._(?:parameters|buffers)\['\w+'\]$")
 
 
 class Closure:
@@ -50,8 +54,9 @@ class Closure:
     """
 
     def __init__(self, seen: Observation, cut: frozenset[tuple[int, str]] = frozenset()) -> None:
-        self.seen, self.cut = seen, cut
+        self.seen, self.cut = replace(seen, result=None), cut  # guards do not keep the result alive
         self.refusals = list(seen.refusals)
+        self.listed = {id(holder) for holder in HOLDERS.values()}
         used = [seen.code_names(code) for code in seen.codes]
         self.names: Names = frozenset(seen.names).union(*[each.attributes for each in used])
         self.texts: Names = frozenset(seen.names).union(*[each.texts for each in used])
@@ -67,8 +72,10 @@ class Closure:
         self.keep: list[Any] = []
         self.facts = 0
         self.done: dict[int, Names] = {}
-        self.references: list[tuple[Any, str]] = []
+        self.tensors: dict[int, list[Part]] = {}
         self.work: deque[tuple[Any, str, Names]] = deque()
+        #: Keys of dicts come last, because tensors that are keys have better paths elsewhere.
+        self.keys: deque[tuple[Any, str, Names]] = deque()
 
     def guards(self) -> Guards:
         """Walk, and return the guards over all that was found."""
@@ -79,14 +86,11 @@ class Closure:
             for part in state_parts():
                 self.watch(part)
             self._push_roots()
-            while self.work and self.facts <= LIMIT:
-                value, path, names = self.work.popleft()
+            while (self.work or self.keys) and self.facts <= LIMIT:
+                value, path, names = (self.work or self.keys).popleft()
                 self.visit(value, path, names)
         if self.work:
             self.refusals.append(Refusal(f"more than {LIMIT} values can have been read", pretty(self.work[0][1])))
-        for reference, path in self.references:
-            if reference() is not None and id(reference()) not in self.done:
-                self.refuse("a weak reference to an object that nothing else which was read holds", path)
         return Guards(self.parts, self.refusals, self.keep, self.seen.identity,
                       lambda cut: Closure(self.seen, cut).guards(), self.cut)
 
@@ -133,8 +137,8 @@ class Closure:
             readers = spaces.setdefault(id(space), (space, {}))[1]
             for name in names.globals:
                 readers.setdefault(name, set()).update(names.attributes)
-        hidden = vars(sys.modules["builtins"])
         for space, readers in spaces.values():
+            hidden = builtins_of(space)
             part = NamesPart(space, "", frozenset(readers), "", not is_library(space))
             for label, value in self.watch(part):
                 self.push_named(value, label, frozenset(readers[label]))
@@ -186,11 +190,14 @@ class Closure:
         """Watch a value and push what it leads to."""
         known = self.done.get(id(value))
         if known is not None and (names <= known or not issubclass(type(value), types.ModuleType)):
+            if _IN_MODULE.search(path):
+                for part in self.tensors.pop(id(value), ()):
+                    part.path = path  # a parameter is known by its module, not by its optimizer
             return
         self.done[id(value)] = names if known is None else names | known
         self.keep.append(value)
         kind = type(value)
-        if is_listed(value):
+        if id(value) in self.listed:
             pass
         elif issubclass(kind, types.ModuleType):
             self.visit_module(value, path, names if known is None else names - known)
@@ -204,8 +211,6 @@ class Closure:
             self.visit_instance(value, path)
         elif issubclass(kind, np.ndarray):
             self.visit_array(value, path)
-        elif kind.__name__ == "_lru_cache_wrapper" and is_library(getattr(value.__wrapped__, "__globals__", {})):
-            pass  # caches of libraries hold results that never change
         elif not kinds.is_atom(value):
             self.refuse(f"an object of type {kind.__module__}.{kind.__qualname__}, whose state cannot be watched", path)
 
@@ -219,18 +224,28 @@ class Closure:
             return
         for label, pair in self.watch(ItemsPart(value, path)):
             if label[:1] == "[":
-                self.push(pair[0], f"{path} key {label}")
+                if type(pair[0]) not in kinds.ATOMS:
+                    self.keys.append((pair[0], f"{path} key {label}", self.names))
                 self.push(pair[1], path + label)
             elif label:
                 self.push(pair, path + label)
 
-    def visit_list(self, value: list[Any], path: str) -> None:
-        """Watch all items of a list."""
-        self.push_all(self.watch(ListPart(value, path)), path)
+    def visit_sequence(self, value: Any, path: str) -> None:
+        """Watch all items of a list, a set, or a ``deque``."""
+        part = next(part for kind, part in kinds.SEQUENCES.items() if issubclass(type(value), kind))
+        self.push_all(self.watch(part(value, path)), path)
 
-    def visit_set(self, value: set[Any], path: str) -> None:
-        """Watch all members of a set."""
-        self.push_all(self.watch(SetPart(value, path)), path)
+    def visit_cached(self, value: Any, path: str) -> None:
+        """Watch the table of a function with a cache: a call that finds its result there does not run the function."""
+        if is_library(getattr(value.__wrapped__, "__globals__", {})):
+            return  # caches of libraries hold results that never change
+        found = cached_results(value, layout())
+        if found is None:
+            self.refuse("a cache that cannot be watched", path)
+            return
+        self.watch(ItemsPart(found[0], f"{path}.cache"))
+        self.push_all([(f".cache[{k}]", each) for k, each in enumerate(found[1])], path)
+        self.push(value.__wrapped__, path)
 
     def visit_fixed(self, value: Iterable[Any], path: str) -> None:
         """Follow the items of a tuple or frozenset, which do not change."""
@@ -259,10 +274,8 @@ class Closure:
         has_attributes = read_word(id(value) + layout().attributes) != 0
         if ran or has_attributes or not is_library(space):
             texts = () if is_library(space) else [name for name in DESCRIPTIONS if name in self.names]
-            facts = self.watch(FunctionPart(value, path, ran, texts))
-            self.push_all([fact for fact in facts if fact[0] == ".__annotations__"], path)
-        if has_attributes:
-            self.push_all(self.watch(NamesPart(value.__dict__, path, self.whole)), path)
+            facts = self.watch(FunctionPart(value, path, ran, self.whole, texts))
+            self.push_all([fact for fact in facts if fact[0][1:] not in FunctionPart.fields], path)
         if ran:
             for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
                 self.push(cell, name)
@@ -278,6 +291,7 @@ class Closure:
         for name in ("__self__", "__func__", "fget", "fset", "fdel", "func", "args", "keywords"):
             if hasattr(type(value), name):
                 self.push(getattr(value, name), path if name in ("__self__", "__func__") else f"{path}.{name}")
+        self.watch(FieldsPart(value, path))
         if type(value) is functools.partial:
             self.watch(InstancePart(value, path, {}))
             self.push_all(self.watch(NamesPart(value.__dict__, path, self.whole)), path)
@@ -359,12 +373,16 @@ class Closure:
 
     def visit_tensor(self, value: Any, path: str) -> None:
         """Watch a tensor, its attributes and its hooks."""
-        facts = dict(self.watch(TensorPart(value, path)))
+        own = TensorPart(value, path)
+        facts = dict(self.watch(own))
+        self.tensors[id(value)] = [own]
         self.push(type(value), type(value).__qualname__)
         names = (self.names | {"_extras", "_backward_hooks"}) - OF_RUNTIME
         space = instance_dict(value)
         if space is not None:
-            self.push_all(self.watch(NamesPart(space, path, names)), path)
+            attributes = NamesPart(space, path, names)
+            self.push_all(self.watch(attributes), path)
+            self.tensors[id(value)].append(attributes)
         if facts.get(".grad") is not None:
             self.push(value._grad, f"{path}.grad")
 

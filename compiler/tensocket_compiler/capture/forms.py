@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.devices import Device
 
+from .layout import LAYOUT, read_word
 from .words import VALUES, is_same
 
 #: Attributes that the runtime keeps at tensors, which are no state of programs.
@@ -18,12 +20,13 @@ _DICTS: Final = (dict,)
 
 
 class TensorForm(NamedTuple):
-    """What must hold of a tensor argument.
+    """Properties of a tensor argument that must stay.
 
     Attributes:
         kind: Its class.
         key: Its dispatch key: dtype, device, whether it requires a gradient.
-        shape, strides: Its layout, in the units of its handle.
+        shape, strides: Its sizes and strides, in the units of its handle.
+        handle: The class of its handle.
         leaf: Whether no recorded operator made it.
         view: Whether it is a view.
         inference: Whether it belongs to inference mode.
@@ -35,6 +38,7 @@ class TensorForm(NamedTuple):
     key: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+    handle: type
     leaf: bool
     view: bool
     inference: bool
@@ -43,7 +47,7 @@ class TensorForm(NamedTuple):
 
 
 #: The fields of a form as programs write them.
-NAMES: Final = ("class", "key", "shape", "strides", "is_leaf", "_is_view()", "is_inference()",
+NAMES: Final = ("class", "key", "shape", "strides", "layout", "is_leaf", "_is_view()", "is_inference()",
          "attributes", "grad")
 
 
@@ -54,8 +58,8 @@ _BY_VALUE: Final = (TensorForm, Device, np.generic)
 def form_of(tensor: Tensor) -> TensorForm:
     """Return the form of a tensor."""
     array = tensor._array
-    return TensorForm(type(tensor), tensor._key, tuple(array.shape), tuple(array.strides), tensor._grad_fn is None,
-                      tensor._base is not None, bool(tensor.is_inference()),
+    return TensorForm(type(tensor), tensor._key, tuple(array.shape), tuple(array.strides), type(array),
+                      tensor._grad_fn is None, tensor._base is not None, bool(tensor.is_inference()),
                       tuple(sorted(vars(tensor).keys() - OF_RUNTIME)), tensor._grad is not None)
 
 
@@ -63,6 +67,9 @@ def memory_of(tensor: Tensor) -> tuple[int, int, int]:
     """Return a tensor's memory: an identity of the address space, the first byte, and the byte after the last."""
     array = tensor._array
     if isinstance(array, np.ndarray):
+        if LAYOUT is not None and array.flags.c_contiguous:
+            start = read_word(id(array) + LAYOUT.data)
+            return 0, start, start + array.nbytes
         return (0, *np.lib.array_utils.byte_bounds(array))
     size = tensor.dtype.itemsize
     steps = [(n - 1) * step * size for n, step in zip(array.shape, array.strides, strict=True)]
@@ -92,6 +99,29 @@ def find_aliases(tensors: Sequence[Tensor], captured: Sequence[Tensor] = ()) -> 
         if end > start:
             active.append(span)
     return tuple(sorted(found))
+
+
+class Occupied:
+    """The memory of tensors, for the question whether another tensor overlaps any of it."""
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        #: By address space, where ranges begin and end; ranges that touch are one.
+        self.ranges: dict[int, tuple[list[int], list[int]]] = {}
+        for space, start, end in sorted(memory_of(tensor) for tensor in tensors):
+            starts, ends = self.ranges.setdefault(space, ([], []))
+            if ends and start <= ends[-1]:
+                ends[-1] = max(ends[-1], end)
+            else:
+                starts.append(start)
+                ends.append(end)
+
+    def overlaps(self, space: int, start: int, end: int) -> bool:
+        """Whether a range has a byte of it."""
+        if space not in self.ranges:
+            return False
+        starts, ends = self.ranges[space]
+        at = bisect_left(starts, end)
+        return at > 0 and ends[at - 1] > start
 
 
 def flatten(args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]) -> Iterator[tuple[str, Any]]:

@@ -9,7 +9,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from tensocket_core.tensor import Tensor
+
 from .layout import WORD, read_word
+from .object_words import TensorPart
 from .state import unwatched_state
 from .watch import Refusal
 from .words import Fact, Part, Word, is_same, pretty
@@ -20,6 +23,8 @@ Words = np.ndarray[Any, np.dtype[np.uint64]]
 _MEMORY_WORDS: Final = (1 << 44) - 1
 #: All of memory but its first word, as NumPy has no array at address 0.
 _MEMORY: Final[Words] = np.ctypeslib.as_array((ctypes.c_uint64 * _MEMORY_WORDS).from_address(WORD))
+#: Attempts to read a part while other threads write to it.
+_TRIES: Final = 3
 #: Stands for the value of a fact that there is not.
 MISSING: Final = "<missing>"
 
@@ -28,7 +33,7 @@ class Change(NamedTuple):
     """A change of what a call may have read.
 
     Attributes:
-        path: What changed, as a program would write it.
+        path: The place that changed, as a program would write it.
         old, new: The values; ``MISSING`` where there is none.
     """
 
@@ -102,9 +107,14 @@ class Guards:
         """Take the present facts and words of some parts as those that must not change."""
         for number in numbers:
             part = self.parts[number]
-            part.refresh()
-            words = list(part.words())
-            self._words[number] = words, [read_word(address) for _, address in words]
+            for _ in range(_TRIES):
+                part.refresh()
+                words = list(part.words())
+                self._words[number] = words, [read_word(address) for _, address in words]
+                if first_change(part, part.facts, part.visible(), self.exact) is None:
+                    break
+            else:
+                self.refusals.append(Refusal("another thread changes it while it is read", pretty(part.path)))
         self._assemble()
 
     def _assemble(self) -> None:
@@ -127,6 +137,11 @@ class Guards:
     def paths(self) -> list[str]:
         """The path of the object of each word."""
         return [pretty(self.parts[owners[0]].path) for owners in self._owners]
+
+    @property
+    def tensors(self) -> list[tuple[str, Tensor]]:
+        """The captured tensors with their paths."""
+        return [(pretty(part.path), part.owner) for part in self.parts if isinstance(part, TensorPart)]
 
     def compare(self) -> bool:
         """Whether all words hold, in Python and NumPy, and the state without words is the same."""

@@ -7,13 +7,14 @@ import operator
 import re
 import types
 import weakref
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
 from typing import Any, Final
 
 import numpy as np
 
 from .layout import LAYOUT, deallocator
 from .watch import FRONT_END, INSIDE
+from .words import ListPart, Part, QueuePart, SetPart
 
 #: Types of objects without state that changes.
 ATOMS: Final[frozenset[type]] = frozenset({
@@ -27,18 +28,20 @@ DESCRIPTORS: Final[frozenset[type]] = frozenset({
     types.FunctionType, property, staticmethod, classmethod, functools.cached_property})
 #: Types written in C whose objects Python classes may derive from, because the closure can look into them.
 _KNOWN_BASES: Final = frozenset({
-    object, int, float, complex, str, bytes, tuple, dict, list, set, frozenset, OrderedDict, defaultdict,
+    object, int, float, complex, str, bytes, tuple, dict, list, set, frozenset, OrderedDict, defaultdict, deque,
     types.SimpleNamespace, property, staticmethod, classmethod})
+SEQUENCES: Final[dict[type, type[Part]]] = {list: ListPart, deque: QueuePart, set: SetPart}
 #: How to look into objects of classes that derive from containers.
 CONTAINERS: Final[dict[type, str]] = {
-    dict: "visit_dict", list: "visit_list", set: "visit_set", tuple: "visit_fixed", frozenset: "visit_fixed",
-    property: "visit_fields", staticmethod: "visit_fields", classmethod: "visit_fields"}
+    dict: "visit_dict", list: "visit_sequence", deque: "visit_sequence", set: "visit_sequence", tuple: "visit_fixed",
+    frozenset: "visit_fixed", property: "visit_fields", staticmethod: "visit_fields", classmethod: "visit_fields"}
 #: How to look into objects of exactly these types.
 VISITORS: Final[dict[type, str]] = {
     **CONTAINERS, OrderedDict: "visit_dict", defaultdict: "visit_dict", types.MappingProxyType: "visit_proxy",
     types.FunctionType: "visit_function", types.CellType: "visit_cell", types.MethodType: "visit_fields",
     functools.partial: "visit_fields", types.BuiltinFunctionType: "visit_builtin",
-    types.MethodWrapperType: "visit_builtin", weakref.ref: "visit_reference", operator.attrgetter: "visit_getter",
+    type(functools.lru_cache(int)): "visit_cached", types.MethodWrapperType: "visit_builtin",
+    weakref.ref: "visit_reference", operator.attrgetter: "visit_getter",
     operator.methodcaller: "visit_getter"}
 #: Functions that read attributes by computed names.
 WHOLE_READERS: Final = (object.__getattribute__, type.__getattribute__)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gc
 import sys
 import sysconfig
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -51,6 +53,8 @@ class Layout:
         frame: Of the pointer to the interpreter's frame, whose first field is the function, in a frame object.
         data, rank, shape, strides: Of an array's pointer to its elements, its rank, and pointers to sizes and strides.
         factory: Of the function that makes missing items of a ``defaultdict``.
+        first: Of a ``deque``'s pointer to the first block; its items' positions and state come behind.
+        result: Of the cached result in a link of a bounded cache.
         linked: Of the fields of an ordered dict that its order lives in.
         dealloc: The deallocator of classes that Python code defines.
     """
@@ -84,6 +88,8 @@ class Layout:
     shape: int
     strides: int
     factory: int
+    first: int
+    result: int
     linked: tuple[int, ...]
     dealloc: int
 
@@ -109,8 +115,12 @@ def deallocator(kind: type) -> int:
 
 def dict_place(owner: Any) -> int:
     """Return the address of an object's pointer to its ``__dict__``; 0 if it has none. Inline values become a dict."""
-    find = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(("_PyObject_GetDictPtr", ctypes.pythonapi))
-    return find(owner) or 0
+    return _dict_finder()(owner) or 0
+
+
+@functools.cache  # one entry
+def _dict_finder() -> Callable[[Any], int | None]:
+    return ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(("_PyObject_GetDictPtr", ctypes.pythonapi))
 
 
 def instance_dict(owner: Any) -> dict[str, Any] | None:
@@ -137,6 +147,30 @@ def entry_places(table: dict[Any, Any], at: Layout) -> dict[int, int]:
     words = (ctypes.c_uint64 * (count * step // WORD)).from_address(first)
     return {words[(step * k + place) // WORD]: values + WORD * k if values else first + step * k + place + WORD
             for k in range(count)}
+
+
+#: Items of a block of a ``deque``, behind the pointer to the block on the left and before that on the right.
+_BLOCK: Final = 64
+
+
+def deque_places(items: deque[Any], at: Layout) -> Iterator[int]:
+    """Yield the addresses of the words that hold the items of a ``deque``."""
+    block, index = read_word(id(items) + at.first), read_word(id(items) + at.first + 2 * WORD)
+    for _ in range(deque.__len__(items)):
+        if index == _BLOCK:
+            block, index = read_word(block + WORD + _BLOCK * WORD), 0
+        yield block + WORD + index * WORD
+        index += 1
+
+
+def cached_results(function: Any, at: Layout) -> tuple[dict[Any, Any], list[Any]] | None:
+    """Return the table of a function with ``lru_cache``, and the results in it; None if it has no table."""
+    tables = [each for each in gc.get_referents(function) if type(each) is dict and each is not vars(function)]
+    if len(tables) != 1:
+        return None
+    links = [type(each).__name__ == "_lru_list_elem" for each in tables[0].values()]
+    return tables[0], [ctypes.cast(read_word(id(each) + at.result), ctypes.py_object).value if is_link else each
+                       for each, is_link in zip(tables[0].values(), links, strict=True)]
 
 
 def slot_offset(descriptor: Any, at: Layout) -> int:
@@ -186,6 +220,20 @@ def _find_type_version() -> int:
     return 4 * WORD + WORD * found[0] if len(found) == 1 else 0
 
 
+#: Ways to write to a dict that has the items a and b: methods and their arguments.
+_WRITES: Final[tuple[tuple[str, tuple[Any, ...]], ...]] = (
+    ("__setitem__", ("a", 5)), ("__setitem__", ("c", 5)), ("__delitem__", ("a",)), ("__ior__", ({"a": 5},)),
+    ("__init__", ({"a": 7},)), ("update", ({"a": 5},)), ("update", ({"c": 5},)), ("pop", ("a",)), ("popitem", ()),
+    ("clear", ()), ("setdefault", ("c", 1)))
+
+
+def _changes_version(method: str, arguments: tuple[Any, ...], at: Layout) -> bool:
+    table: dict[str, Any] = {"a": 1000.5, "b": 2}
+    before = read_word(id(table) + at.version)
+    getattr(table, method)(*arguments)
+    return read_word(id(table) + at.version) != before
+
+
 def _dicts_are_right(at: Layout) -> bool:
     """Whether the version tag follows every kind of write, and entries are where expected."""
     instance = _Plain()
@@ -199,6 +247,8 @@ def _dicts_are_right(at: Layout) -> bool:
         instance.a = 1000.5 + k
         seen.add(read_word(id(instance.__dict__) + at.version))
     place = dict_place(instance)
+    if not all(_changes_version(*write, at) for write in _WRITES):
+        return False
     right = read_word(place) == id(instance.__dict__) and len(seen) == 61
     instance.__dict__ = other = {"a": 1}
     used = (read_word(id(other) + at.used), read_word(id(general) + at.used))
@@ -215,6 +265,22 @@ def _containers_are_right(at: Layout) -> bool:
         places = {read_word(table + 2 * WORD * k) for k in range(mask + 1)} if mask < 1 << 12 else set()
         right = right and {id(item) for item in given} <= places and read_word(id(given) + at.fill) == len(given)
     return right
+
+
+def _queues_are_right(at: Layout) -> bool:
+    """Whether items of queues, and results in caches, are where expected."""
+    queue = deque(range(1000, 1200))
+    queue.rotate(37)
+    queue.popleft()
+    if [read_word(place) for place in deque_places(queue, at)] != [id(item) for item in queue]:
+        return False
+    for size in (None, 4):
+        cached = functools.lru_cache(maxsize=size)(lambda key: (key, "result"))
+        wanted = [cached(key) for key in range(6)][-4 if size else 0:]
+        found = cached_results(cached, at)
+        if found is None or [id(each) for each in found[1]] != [id(each) for each in wanted]:
+            return False
+    return True
 
 
 def _functions_are_right(at: Layout) -> bool:
@@ -286,10 +352,11 @@ def find_layout() -> Layout | None:
         mask=header + 2 * WORD, table=header + 3 * WORD, content=header, code=code, defaults=defaults,
         kwdefaults=kwdefaults, attributes=attributes, texts=dict(zip(described, rest, strict=True)),
         class_texts={name: WORD * class_words.index(id(text)) for name, text in names.items()},
-        type_version=_find_type_version(), member=header + 3 * WORD,
-        frame=header + WORD, data=header, rank=header + WORD, shape=header + 2 * WORD,
-        strides=header + 3 * WORD, factory=dict.__basicsize__, linked=ordered, dealloc=deallocator(_Plain))
+        type_version=_find_type_version(), member=header + 3 * WORD, frame=header + WORD, data=header,
+        rank=header + WORD, shape=header + 2 * WORD, strides=header + 3 * WORD, factory=dict.__basicsize__,
+        first=header + WORD, result=header + 4 * WORD, linked=ordered, dealloc=deallocator(_Plain))
     proven = layout.type_version and _dicts_are_right(layout) and _containers_are_right(layout)
+    proven = proven and _queues_are_right(layout)
     return layout if proven and _functions_are_right(layout) and _objects_are_right(layout) else None
 
 

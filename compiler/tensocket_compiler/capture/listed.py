@@ -68,6 +68,8 @@ UNREPLAYABLE: Final[dict[types.CodeType, str]] = {
         *(vars(generator.Generator)[name] for name in ("manual_seed", "seed", "initial_seed", "get_state", "set_state",
                                                        "position")))},
     _code_of(vars(Tensor)["data_ptr"]): "it reads an address",
+    **{_code_of(vars(Tensor)[name]): "it reads where a tensor lies in its storage"
+       for name in ("storage_offset", "untyped_storage", "storage")},
     _code_of(vars(Tensor)["_version"]): "it reads how often a tensor was modified",
 }
 
@@ -75,8 +77,3 @@ UNREPLAYABLE: Final[dict[types.CodeType, str]] = {
 def register_unreplayable(function: Any, reason: str) -> None:
     """Refuse observed calls that call a function of the runtime, given or as a property, directly."""
     UNREPLAYABLE[_code_of(function)] = reason
-
-
-def is_listed(holder: Any) -> bool:
-    """Whether an object is a listed holder of state."""
-    return any(holder is each for each in HOLDERS.values())

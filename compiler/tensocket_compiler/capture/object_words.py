@@ -13,25 +13,32 @@ from .words import Content, Fact, Part, Raw, Word
 
 
 class FunctionPart(Part):
-    """The fields of a function; of one that did not run, only its attributes.
+    """The fields of a function, and the attributes that code names; of one that did not run, only the latter.
 
     Args:
         ran: Whether it ran.
+        names: Names of attributes; None for all.
         texts: Which of ``layout.DESCRIPTIONS`` code names.
     """
 
-    __slots__ = ("ran", "texts")
+    __slots__ = ("names", "ran", "texts")
     fields: ClassVar = ("__code__", "__defaults__", "__kwdefaults__")
 
-    def __init__(self, owner: types.FunctionType, path: str, ran: bool, texts: Iterable[str] = ()) -> None:
+    def __init__(self, owner: types.FunctionType, path: str, ran: bool, names: frozenset[str] | None,
+                 texts: Iterable[str] = ()) -> None:
         super().__init__(owner, path)
-        self.ran, self.texts = ran, tuple(texts)
+        self.ran, self.names, self.texts = ran, names, tuple(texts)
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the function's dict, which it need not have yet."""
+        return self.owner.__dict__ if read_word(id(self.owner) + layout().attributes) else {}
 
     def read(self) -> Iterable[Fact]:
         """Read the facts."""
         facts: list[Fact] = [(f".{name}", getattr(self.owner, name)) for name in self.fields] if self.ran else []
         facts += [(f".{name}", getattr(self.owner, name)) for name in self.texts]
-        return [*facts, (".__dict__", Raw(read_word(id(self.owner) + layout().attributes)))]
+        return facts + [(f".{name}", value) for name, value in list(self.attributes().items())
+                        if self.names is None or name in self.names]
 
     def words(self) -> Iterable[Word]:
         """Return the words for the present facts."""
@@ -39,6 +46,25 @@ class FunctionPart(Part):
         fields = [at.code, at.defaults, at.kwdefaults] if self.ran else []
         fields += [at.attributes, *(at.texts[name] for name in self.texts)]
         yield from ((0, place + field) for field in fields)
+        table = read_word(place + at.attributes)
+        if table:
+            yield 1, table + at.version
+
+
+class FieldsPart(Part):
+    """All fields of an object of a type written in C, which only its ``__init__`` or ``__setstate__`` changes."""
+
+    __slots__ = ()
+    fields: ClassVar = ("func", "args", "keywords", "fget", "fset", "fdel", "__func__", "__self__")
+
+    def read(self) -> Iterable[Fact]:
+        """Read the facts."""
+        return [(f".{name}", getattr(self.owner, name)) for name in self.fields if hasattr(type(self.owner), name)]
+
+    def words(self) -> Iterable[Word]:
+        """Return the words for the present facts."""
+        kind = type(self.owner)
+        yield from ((0, id(self.owner) + k) for k in range(object.__basicsize__, kind.__basicsize__, WORD))
 
 
 class ClassPart(Part):
@@ -58,7 +84,7 @@ class ClassPart(Part):
     def read(self) -> Iterable[Fact]:
         """Read the facts."""
         names = self.names
-        facts = [(f".{name}", value) for name, value in vars(self.owner).items()
+        facts = [(f".{name}", value) for name, value in list(vars(self.owner).items())
                  if names is None or name in names or (name[:2] == "__" == name[-2:])]
         facts += [(f".{name}", vars(type)[name].__get__(self.owner)) for name in self.texts]
         return [*sorted(facts, key=lambda fact: fact[0]), (".__mro__", self.owner.__mro__)]
@@ -153,20 +179,6 @@ class TensorPart(InstancePart):
 def is_array(array: Any) -> bool:
     """Whether a tensor's handle is a NumPy array, whose pointer guards watch; handles of devices keep theirs."""
     return type(array).__module__ == "numpy"
-
-
-class ReferencePart(Part):
-    """The object of a weak reference."""
-
-    __slots__ = ()
-
-    def read(self) -> Iterable[Fact]:
-        """Read the facts."""
-        return [("()", self.owner())]
-
-    def words(self) -> Iterable[Word]:
-        """Return the words for the present facts."""
-        yield 0, id(self.owner) + layout().content
 
 
 class ArrayPart(Part):

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import _operator
 import abc
+import bisect
 import builtins
 import cmath
 import collections
 import functools
+import heapq
 import itertools
 import math
 import re
+import struct
+import sys
 import types
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -29,6 +33,9 @@ _BUILTIN_NAMES: Final = (
 #: Single functions of other modules. Checks of abstract classes depend on registrations, whose count ``state`` watches.
 _FUNCTIONS: Final[frozenset[Any]] = frozenset({
     *(getattr(builtins, name) for name in _BUILTIN_NAMES), functools.reduce, itertools.tee,
+    functools.cmp_to_key, bisect.bisect_left, bisect.bisect_right, bisect.insort_left, bisect.insort_right,
+    heapq.heappush, heapq.heappop, heapq.heapify, heapq.heappushpop, heapq.heapreplace, struct.pack, struct.unpack,
+    struct.calcsize, sys.intern,
     vars(collections)["_count_elements"], *(vars(abc)[f"_abc_{name}check"] for name in ("instance", "subclass"))})
 #: Modules all of whose functions are pure.
 _MODULES: Final = (math, cmath, _operator)
@@ -54,8 +61,11 @@ _FORMATTERS: Final = ("format", "format_map")
 #: Functions and types written in C that call a function which they are given, and those that do so for a ``key``.
 CALLERS: Final = frozenset({
     "map", "filter", "partial", "partialmethod", "iter", "reduce", "starmap", "accumulate", "takewhile", "dropwhile",
-    "groupby", "filterfalse", "sub", "subn", "defaultdict", "property", "call", "__call__"})
+    "groupby", "filterfalse", "sub", "subn", "defaultdict", "property", "call", "__call__",
+    "tree_map", "tree_map_", "tree_map_only", "apply_", "map_", "map2_"})
 KEY_CALLERS: Final = frozenset({"sorted", "sort", "min", "max", "nlargest", "nsmallest", "groupby"})
+#: Read which exception the caller handles; ``contextlib`` does not let that decide.
+LIBRARY_FUNCTIONS: Final = (sys.exc_info,)
 #: Compare identities.
 IDENTITY_READERS: Final = (id, _operator.is_, _operator.is_not)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import abc
+import functools
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from tensocket_core.dispatch.modes import STATE
@@ -45,7 +46,7 @@ class ValuesPart(NamesPart):
 
 def _content(value: Any) -> Any:
     if type(value) is dict:
-        return tuple((key, _content(item)) for key, item in sorted(value.items(), key=repr))
+        return tuple([(key, _content(item)) for key, item in sorted(value.items(), key=repr)])
     return tuple(value) if type(value) is list else value
 
 
@@ -82,7 +83,19 @@ def unwatched_state() -> tuple[Any, ...]:
 
 def state_key() -> tuple[Any, ...]:
     """Return all listed state of this thread; equal keys mean that operators behave in the same way."""
-    return unwatched_state(), *(part.visible() for part in state_parts())
+    return unwatched_state(), *[read() for read in _readers(len(HOLDERS))]
+
+
+@functools.lru_cache(maxsize=1)  # by the number of holders, so that a registration clears it
+def _readers(count: int) -> tuple[Callable[[], Any], ...]:
+    return tuple([_reader_of(holder) for holder in HOLDERS.values()])
+
+
+def _reader_of(holder: Any) -> Callable[[], Any]:
+    if isinstance(holder, (list, dict)):
+        return lambda: _content(holder)
+    names = sorted(_names_of(holder)) if hasattr(holder, "__dict__") else type(holder).__slots__
+    return lambda: [_content(getattr(holder, name, None)) for name in names]
 
 
 def describe_state() -> dict[str, str]:

@@ -27,6 +27,7 @@ from .pure import (
     CALLERS,
     IDENTITY_READERS,
     KEY_CALLERS,
+    LIBRARY_FUNCTIONS,
     WHOLE_READERS,
     is_pure,
     name_of,
@@ -94,6 +95,12 @@ def is_inside(namespace: dict[str, Any]) -> bool:
     return top in INSIDE or top.startswith(FRONT_END + "_")
 
 
+def builtins_of(namespace: dict[str, Any]) -> dict[str, Any]:
+    """Return the namespace of builtins for functions with these globals."""
+    found = namespace.get("__builtins__", builtins)
+    return found if isinstance(found, dict) else vars(found)
+
+
 def _kind_of(namespace: dict[str, Any]) -> bool | None:
     """Whether frames with these globals are watched; None if that depends on their caller."""
     if is_inside(namespace):
@@ -156,6 +163,7 @@ class Observation:
         codes: The code objects that ran outside of the runtime, with their globals.
         functions: The functions that ran, except those that the call may have made.
         calls: The C functions that these called, with file and line.
+        inside_calls: The functions of modules written in C that the runtime called.
         names: Names of attributes that ``getattr`` and its like asked for.
         whole: Whether attributes were read in other ways than by names.
         identity: Whether the identity of equal numbers and texts may matter.
@@ -170,6 +178,7 @@ class Observation:
     codes: dict[types.CodeType, dict[str, Any]] = field(default_factory=dict)
     functions: dict[types.CodeType, Any] = field(default_factory=dict)
     calls: dict[Any, str] = field(default_factory=dict)
+    inside_calls: set[Any] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
     whole: bool = False
     identity: bool = False
@@ -201,11 +210,11 @@ class _Profile:
             if code not in self.kinds:
                 self.kinds[code] = _kind_of(frame.f_globals)
             kind = self.kinds[code]
-            watched = stack[-1] if kind is None or stack[-1] is None else kind
-            if not watched and frame.f_globals.get("__name__") == "importlib._bootstrap":
-                watched = None
-            stack.append(watched)
-            if watched and code not in self.seen.codes:
+            looked_at = stack[-1] if kind is None or stack[-1] is None else kind
+            if not looked_at and frame.f_globals.get("__name__") == "importlib._bootstrap":
+                looked_at = None
+            stack.append(looked_at)
+            if looked_at and code not in self.seen.codes:
                 assert LAYOUT is not None
                 self.seen.codes[code] = frame.f_globals
                 self.seen.functions[code] = function_of(frame, LAYOUT)
@@ -214,13 +223,18 @@ class _Profile:
                 self.seen.refusals.append(Refusal(UNREPLAYABLE[code], where))
         elif event == "return":
             stack.pop()
-        elif event == "c_call" and stack[-1] and function is not sys.setprofile:
-            self.note(frame, function)
+        elif event == "c_call" and function is not sys.setprofile:
+            if stack[-1]:
+                self.note(frame, function)
+            elif isinstance(getattr(function, "__self__", None), types.ModuleType):
+                self.seen.inside_calls.add(function)
 
     def note(self, frame: types.FrameType, function: Any) -> None:
         """Note a call of a C function from a watched frame."""
         seen = self.seen
         where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        if any(function is each for each in LIBRARY_FUNCTIONS) and frame.f_globals.get("__name__") == "contextlib":
+            return
         if not is_pure(function):
             seen.refusals.append(Refusal(f"it calls {name_of(function)}(), which depends on more than its arguments, "
                                          "or does more than to return a value", where))
@@ -313,7 +327,7 @@ def _functions_of(namespace: dict[str, Any], names: CodeNames) -> list[Any]:
     """Return the C functions that code names, as globals or as attributes of modules that are globals."""
     found = []
     for name in names.globals:
-        value = namespace.get(name, vars(builtins).get(name))
+        value = namespace.get(name, builtins_of(namespace).get(name))
         space = vars(value) if isinstance(value, types.ModuleType) else {}
         found += [value, *(space[attribute] for attribute in names.attributes if attribute in space)]
     return [each for each in found if isinstance(each, types.BuiltinFunctionType)]
@@ -322,13 +336,15 @@ def _functions_of(namespace: dict[str, Any], names: CodeNames) -> list[Any]:
 def _note_passed_functions(seen: Observation, code: types.CodeType, functions: list[Any], names: CodeNames) -> None:
     """Note C functions that the code may give to C functions, as in ``map(next_number, values)``.
 
-    Observation does not see calls from C to C. So what is not pure is refused if the code names such a caller, and what
-    reads identities or whole objects counts as called.
+    Observation does not see calls from C to C, and does not look at those from the runtime, as in ``tree_map``. So a
+    function that is not pure is refused if the code names a caller, or the runtime called it; one that reads identities
+    or whole objects counts as called.
     """
     seen.identity = seen.identity or any(each is other for each in functions for other in IDENTITY_READERS[1:])
     seen.whole = seen.whole or any(each is other for each in functions for other in WHOLE_READERS)
-    if names.attributes & CALLERS or ("key" in names.texts and names.attributes & KEY_CALLERS):
-        for each in functions:
+    calls = bool(names.attributes & CALLERS or ("key" in names.texts and names.attributes & KEY_CALLERS))
+    for each in functions:
+        if calls or each in seen.inside_calls:
             seen.identity = seen.identity or each is id
             if not is_pure(each):
                 seen.refusals.append(Refusal(f"it may pass {name_of(each)}() on to a function written in C",

@@ -4,16 +4,19 @@ A part has *words*, whose values must not change, and *facts*, which describe wh
 compared at every call; facts only if a word changed, as a script may assign an equal value, or a name that nothing
 reads. Words of level 0 lie in objects that the guards keep alive; those of level 1 lie behind pointers, which are words
 of level 0. So level 1 must not be read unless level 0 holds.
+
+Other threads may write while a part is read. So each container is copied by one C call, which nothing interrupts, and
+``guards`` reads the facts again after the words.
 """
 
 from __future__ import annotations
 
 import re
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable
 from typing import Any, Final
 
-from .layout import WORD, entry_places, layout, read_word
+from .layout import WORD, deque_places, entry_places, layout, read_word
 
 #: (label, value); a label continues the path of the object, as ``.weight`` or ``[0]``.
 Fact = tuple[str, Any]
@@ -127,7 +130,7 @@ class _Table(Part):
             yield 1, keys + at.filled
         places = entry_places(table, at)
         for key, label in self.labels().items():
-            if label not in self.cut:
+            if label not in self.cut and key in places:  # else another thread has just removed it
                 yield 1, places[key]
         if values:
             yield from ((1, place) for place in places.values() if not read_word(place))
@@ -150,18 +153,15 @@ class NamesPart(_Table):
 
     def labels(self) -> dict[int, str]:
         """Return the labels of the names that the namespace has."""
-        return {id(key): label for key, label in self.chosen().items()}
-
-    def chosen(self) -> dict[str, str]:
-        """Return the names that the namespace has."""
         names, prefix = self.names, self.prefix
-        return {key: f"{prefix}{key}" for key in self.owner if type(key) is str and (names is None or key in names)}
+        return {id(key): f"{prefix}{key}" for key in list(self.owner)
+                if type(key) is str and (names is None or key in names)}
 
     def read(self) -> Iterable[Fact]:
         """Read the facts."""
-        table, chosen = self.owner, self.chosen()
-        return sorted([(chosen[key], value) for key, value in table.items() if type(key) is str and key in chosen],
-                      key=lambda fact: fact[0])
+        names, prefix = self.names, self.prefix
+        return sorted([(f"{prefix}{key}", value) for key, value in list(self.owner.items())
+                       if type(key) is str and (names is None or key in names)], key=lambda fact: fact[0])
 
 
 class ItemsPart(_Table):
@@ -171,11 +171,11 @@ class ItemsPart(_Table):
 
     def labels(self) -> dict[int, str]:
         """Return the labels of all keys."""
-        return {id(key): f"[{_short(key)}]" for key in dict.keys(self.owner)}
+        return {id(key): f"[{_short(key)}]" for key in list(dict.keys(self.owner))}
 
     def read(self) -> Iterable[Fact]:
         """Read the facts."""
-        facts: list[Fact] = [(f"[{_short(key)}]", (key, value)) for key, value in dict.items(self.owner)]
+        facts: list[Fact] = [(f"[{_short(key)}]", (key, value)) for key, value in list(dict.items(self.owner))]
         if isinstance(self.owner, defaultdict):
             facts.append((".default_factory", self.owner.default_factory))
         return [*facts, ("", list_order(self.owner))]
@@ -206,7 +206,7 @@ class ListPart(Part):
 
     def read(self) -> Iterable[Fact]:
         """Read the facts."""
-        return [(f"[{k}]", item) for k, item in enumerate(list.__iter__(self.owner))]
+        return [(f"[{k}]", item) for k, item in enumerate(list.copy(self.owner))]
 
     def words(self) -> Iterable[Word]:
         """Return the words for the present facts."""
@@ -216,6 +216,22 @@ class ListPart(Part):
         yield from ((1, items + WORD * k) for k in range(list.__len__(self.owner)) if f"[{k}]" not in self.cut)
 
 
+class QueuePart(Part):
+    """The items of a ``deque``."""
+
+    __slots__ = ()
+
+    def read(self) -> Iterable[Fact]:
+        """Read the facts."""
+        return [(f"[{k}]", item) for k, item in enumerate(list(deque.__iter__(self.owner)))]
+
+    def words(self) -> Iterable[Word]:
+        """Return the words for the present facts."""
+        at, place = layout(), id(self.owner)
+        yield from ((0, place + at.length + WORD * k) for k in range(6))  # length, blocks, positions, state
+        yield from ((1, address) for k, address in enumerate(deque_places(self.owner, at)) if f"[{k}]" not in self.cut)
+
+
 class SetPart(Part):
     """The members of a set, in their order."""
 
@@ -223,7 +239,7 @@ class SetPart(Part):
 
     def read(self) -> Iterable[Fact]:
         """Read the facts."""
-        return [(f"{{{k}}}", item) for k, item in enumerate(set.__iter__(self.owner))]
+        return [(f"{{{k}}}", item) for k, item in enumerate(list(set.__iter__(self.owner)))]
 
     def words(self) -> Iterable[Word]:
         """Return the words for the present facts."""
