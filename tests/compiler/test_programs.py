@@ -26,8 +26,8 @@ pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is captured with
 
 #: Calls before and after the change.
 CALLS = 6
-MODULES = (programs_names, programs_attributes, programs_classes, programs_containers, programs_harmless, programs_models,
-           programs_outside, programs_runtime, programs_tricks)
+MODULES = (programs_names, programs_attributes, programs_classes, programs_containers, programs_harmless,
+           programs_models, programs_outside, programs_runtime, programs_tricks)
 
 #: Programs whose results tell how they were called.
 TELLING = {"stack", "reference_count", "collector", "lazily_run"}

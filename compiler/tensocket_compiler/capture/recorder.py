@@ -11,15 +11,20 @@ from typing import Any, Final
 
 import numpy as np
 
+from tensocket_core.device import DeviceState, open_device
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.protocol import TorchDispatchMode
 from tensocket_core.keys import WRAPPER
 from tensocket_core.recording import OVERRIDDEN_KERNELS
 from tensocket_operators.kinds.inplace import InPlace
+from tensocket_operators.kinds.normalized_row import RowOperator
 from tensocket_operators.kinds.pointwise import Pointwise
 from tensocket_operators.kinds.reduction import Reduction
-from tensocket_operators.random.positions import rng_states
+from tensocket_operators.kinds.row import SoftmaxLike
+from tensocket_operators.linalg.kind import MatMul
+from tensocket_operators.random.positions import fork_rng_states, rng_states
 from tensocket_plugins.contract.dtypes import DType, int64
+from tensocket_plugins.contract.errors import TensocketError
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, unobserved
 
 from ..memory.regions import Memory, Region, regions_of
@@ -32,6 +37,10 @@ _FILLS: Final = {"new_ones": 1, "new_zeros": 0, "ones": 1, "zeros": 0, "ones_lik
 #: Factories whose result follows from their arguments alone.
 _CONSTANT: Final = frozenset({*_FILLS, "arange", "linspace", "logspace", "eye", "scalar_tensor", "tril_indices",
                               "triu_indices"})
+
+
+#: Kinds of operators whose shapes always follow.
+_INFERRED: Final = (Pointwise, InPlace, Reduction, RowOperator, SoftmaxLike, MatMul)
 
 
 class CannotRecord(Exception):  # not an error of the program: the call runs eagerly
@@ -239,6 +248,8 @@ class Recorder(TorchDispatchMode):
             x for x in _flat(args) if hasattr(x, "_key"))._device_state
         operation = Operation(len(self.recording.operations), func, tuple(given), named, results, writes, device,
                               _computed_dtype(func, _plain(args), kwargs))
+        if not mutated:
+            self._check_shapes(func, args, kwargs, made)
         if not mutated and all(region.buffer.kind == "constant" for region in results):
             self._factories.update({region.buffer.number: operation for region in results})
             return
@@ -247,6 +258,24 @@ class Recorder(TorchDispatchMode):
             self._written.add(region.buffer.number)
         operation.number = len(self.recording.operations)
         self.recording.operations.append(operation)
+
+    @staticmethod
+    def _check_shapes(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: list[Any]) -> None:
+        """Check that shapes of results follow from those of arguments, by a call without data.
+
+        Raises:
+            CannotRecord: They depend on values, or cannot be inferred.
+        """
+        if isinstance(func, _INFERRED) or not any(hasattr(x, "_key") for x in _flat([*args, *kwargs.values()])):
+            return
+        try:
+            with unobserved(), fork_rng_states(rng_states()):
+                found = func(*_without_data(_plain(args)), **_without_data(_plain(kwargs)))
+        except (TensocketError, NotImplementedError):
+            raise CannotRecord(f"the shape of the result of {func.name} may depend on values") from None
+        found = [x for x in (found if isinstance(found, (tuple, list)) else (found,)) if hasattr(x, "_key")]
+        if [tuple(x.shape) for x in found] != [tuple(x.shape) for x in made]:
+            raise CannotRecord(f"the shape of the result of {func.name} depends on values")
 
     def make_writable(self, region: Region) -> None:
         """Record the factory of a constant that is about to be written: each call needs a new one."""
@@ -296,6 +325,19 @@ def _computed_dtype(operator: Operator, args: tuple[Any, ...], kwargs: dict[str,
     if isinstance(record, Reduction):
         return record.compute_dtype(args[0].dtype, kwargs.get("dtype"))
     return None
+
+
+def _without_data(value: Any) -> Any:
+    """Return arguments with tensors on the device meta."""
+    if hasattr(value, "_key"):
+        return value.to("meta")
+    if isinstance(value, DeviceState):
+        return open_device("meta")
+    if isinstance(value, dict):
+        return {name: _without_data(x) for name, x in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)([_without_data(x) for x in value])
+    return value
 
 
 def _plain(value: Any) -> Any:

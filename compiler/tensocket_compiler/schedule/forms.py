@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from tensocket_core.geometry import Shape, broadcast_shapes
 from tensocket_operators.kinds.inplace import InPlace
@@ -11,8 +13,11 @@ from tensocket_operators.kinds.normalized_row import RowOperator
 from tensocket_operators.kinds.pointwise import Pointwise
 from tensocket_operators.kinds.reduction import Reduction
 from tensocket_operators.kinds.row import SoftmaxLike
-from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.dtypes import DType, bool_
+from tensocket_plugins.ir.build.math import Computed, ExprMath, arithmetic_dtype
+from tensocket_plugins.ir.nodes import Var
 
+from ..capture.numbers import SymFloat
 from ..capture.recorder import Operation
 from ..memory.regions import Region
 
@@ -76,7 +81,30 @@ def _pointwise(operation: Operation, record: Pointwise) -> Form | None:
     compute = operation.compute
     if compute is None or _is_complex(compute) or (record.guard is not None and compute.category < 2):
         return None
+    if not _is_expression(record, compute, tuple([type(x) in (int, float) or type(x) is SymFloat
+                                                  for x in extras_of(operation, record)])):
+        return None
     return Form("pointwise", _shape(operation))
+
+
+def extras_of(operation: Operation, record: Pointwise) -> list[Any]:
+    """Return the arguments of a pointwise operation after the operands, with defaults."""
+    given = list(operation.args)
+    for parameter in record.schema.parameters[len(given):]:
+        given.append(operation.keywords.get(parameter.name, ast.literal_eval(parameter.default or "None")))
+    return given[record.count:]
+
+
+@functools.cache
+def _is_expression(record: Pointwise, compute: DType, numbers: tuple[bool, ...]) -> bool:
+    """Whether the formula is an expression, without statements such as loops; extras that are not numbers decide it."""
+    if not all(numbers):
+        return True
+    work = arithmetic_dtype(compute)
+    m = ExprMath(work, compute)
+    values = [Var(f"x{k}", bool_ if record.condition and k == 0 else work) for k in range(record.count)]
+    return not isinstance(m.finished(record.formula(m, *values, *[Var(f"y{k}", work) for k in range(len(numbers))])),
+                          Computed)
 
 
 def _shape(operation: Operation) -> Shape:

@@ -7,7 +7,6 @@ an operation may overwrite what the group reads at the same place.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +28,7 @@ from ..capture.numbers import SymFloat
 from ..capture.recorder import Operation
 from ..memory.regions import Region
 from .dependencies import Dependencies
-from .forms import Form, form_of
+from .forms import Form, extras_of, form_of
 from .groups import Group
 from .row_formulas import BroadRow, SoftmaxRow
 
@@ -237,7 +236,7 @@ class KernelBuilder:
         assert isinstance(record, Pointwise)
         assert operation.compute is not None
         compute, work = operation.compute, arithmetic_dtype(operation.compute)
-        operands, extras = _arguments(operation, record)
+        operands, extras = operation.args[:record.count], extras_of(operation, record)
         given = [(x, bool_ if record.condition and k == 0 else compute) for k, x in enumerate(operands)]
         values: list[Value] = []
         for position, (x, dtype) in enumerate(given):
@@ -380,14 +379,6 @@ def _without(region: Region, axis: int) -> Region:
     sizes, strides = list(region.shape), list(region.strides)
     sizes[axis], strides[axis] = 1, 0
     return Region(region.buffer, region.offset, tuple(sizes), tuple(strides), region.dtype)
-
-
-def _arguments(operation: Operation, record: Pointwise) -> tuple[list[Any], list[Any]]:
-    """Return operands and extra arguments of a pointwise operation, with defaults."""
-    given = list(operation.args)
-    for parameter in record.schema.parameters[len(given):]:
-        given.append(operation.keywords.get(parameter.name, ast.literal_eval(parameter.default or 'None')))
-    return given[:record.count], given[record.count:]
 
 
 def _rounded(value: Expr, dtype: DType) -> Expr:
