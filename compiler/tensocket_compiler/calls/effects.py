@@ -22,7 +22,7 @@ def _references(value: Any) -> int:
     return sys.getrefcount(value)
 
 
-#: What ``_references`` returns for an object that one attribute and one local variable of the caller refer to.
+#: The result of ``_references`` for an object that one attribute and one local variable of the caller refer to.
 def _measure() -> int:
     holder = [object()]
     value = holder[0]

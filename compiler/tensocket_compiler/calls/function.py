@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -19,6 +20,16 @@ from .variant import Variant, capture, has_own_builtins
 VARIANTS: Final = 8
 #: Calls before the first observation, in which lazy state appears.
 WARM: Final = 1
+
+
+#: All compiled functions, for ``reset``.
+_COMPILED: Final[weakref.WeakSet[CompiledFunction]] = weakref.WeakSet()
+
+
+def reset() -> None:
+    """Drop the graphs of all compiled functions, and forget why calls could not be captured."""
+    for compiled in list(_COMPILED):
+        compiled.reset()
 
 
 class CompiledFunction:
@@ -40,6 +51,7 @@ class CompiledFunction:
         self._attempts = 0
         self._guards: Guards | None = None
         self._lock = threading.RLock()
+        _COMPILED.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, or run a graph in its place."""
@@ -51,6 +63,13 @@ class CompiledFunction:
                         self.variants.insert(0, self.variants.pop(number))
                     return variant(tensors)
         return self._eager(args, kwargs)
+
+    def reset(self) -> None:
+        """Drop all graphs, and forget why calls could not be captured."""
+        with self._lock:
+            self.variants, self.reasons = [], []
+            self._calls = self._attempts = 0
+            self._guards = None
 
     def __reduce__(self) -> Any:
         """Return a function without graphs for copies: graphs belong to the memory of the original."""

@@ -38,7 +38,7 @@ class Variant:
     """One graph of a function.
 
     Attributes:
-        guards: What Python may have read.
+        guards: Everything that Python may have read.
         runner: The graph.
         hits: The calls that it served.
     """
@@ -141,7 +141,7 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
 
     Args:
         function: The function, which has been observed.
-        guards: What it may have read in the observed call; they hold.
+        guards: Everything that it may have read in the observed call; they hold.
         args: Its arguments.
         kwargs: Its arguments by name.
     """

@@ -116,7 +116,7 @@ class Recording:
     Attributes:
         operations: In order.
         memory: The buffers.
-        notes: What the run did with symbolic numbers.
+        notes: The uses of symbolic numbers.
         ranges: Ranges of elements that the run checked.
         reasons: Why the run is no graph; empty if it is.
         versions: Version counters that calls increased, with by how much, by identity.

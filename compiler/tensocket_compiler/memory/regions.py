@@ -101,6 +101,8 @@ class Region:
         """Return the handle of this region in other memory of the buffer's layout."""
         if type(memory) is np.ndarray:
             size = self.dtype.itemsize
+            if 0 in self.shape:
+                return np.ndarray(self.shape, self.dtype.numpy)
             flat = np.ndarray((self.buffer.nbytes,), np.uint8, _row_major(memory))
             return np.ndarray(self.shape, self.dtype.numpy, flat, self.offset, tuple([s * size for s in self.strides]))
         return type(memory)(memory.storage, self.dtype, self.shape, self.strides,

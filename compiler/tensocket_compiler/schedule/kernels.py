@@ -30,7 +30,7 @@ from ..memory.regions import Region
 from .dependencies import Dependencies
 from .forms import Form, extras_of, form_of
 from .groups import Group
-from .row_formulas import BroadRow, SoftmaxRow
+from .row_formulas import NormalizedRow, SoftmaxRow
 
 #: A value at a position in the row; None stands for row values.
 Value = Callable[[Expr | None], Expr]
@@ -290,7 +290,7 @@ class KernelBuilder:
     def _add_row(self, operation: Operation, per_row: bool) -> None:
         record = operation.operator
         work = arithmetic_dtype(operation.reads[0].dtype)
-        row = BroadRow(self, ExprMath(work), self._length, accumulation_dtype(self._state, operation.reads[0].dtype))
+        row = NormalizedRow(self, ExprMath(work), self._length, accumulation_dtype(self._state, operation.reads[0].dtype))
         operands = [None if x is None else _of_tuple(_converted_float(self.value(x, operation), work))
                     for x in operation.args[:record.count]]
         numbers = [const(float(x), work) for x, p in zip(operation.args, record.schema.parameters, strict=True)

@@ -30,7 +30,7 @@ class SoftmaxRow(row_nest.RowMath):
         return value
 
 
-class BroadRow(normalized_row_nest.RowMath):
+class NormalizedRow(normalized_row_nest.RowMath):
     """Row formulas of several results, such as normalisations."""
 
     def __init__(self, kernel: RowStatements, m: Any, size: Expr, accumulator: DType) -> None:

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from tensocket_compiler.calls.function import reset
+
 from .compiling import BACKENDS, compile, eager
 
 _Value = TypeVar("_Value")
@@ -59,10 +61,6 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
         return tree_map(lambda x: tensocket.as_tensor(x) if isinstance(x, np.ndarray) else x, fn(*given, **named))
 
     return call
-
-
-def reset() -> None:
-    """Do nothing: no compiled code is cached."""
 
 
 def cudagraph_mark_step_begin() -> None:
