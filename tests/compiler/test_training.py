@@ -138,7 +138,8 @@ def test_second_derivatives_say_what_to_do():
         y = model(x).square().sum()
         torch.autograd.grad(y, x)
     y = model(x).square().sum()
-    with pytest.raises(torch.errors.AutogradError, match="a compiled function has gradients, but no gradients of these"):
+    rule = "a compiled function has gradients, but no gradients of these"
+    with pytest.raises(torch.errors.AutogradError, match=rule):
         torch.autograd.grad(y, x, create_graph=True)
 
 

@@ -7,7 +7,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
+from tensocket_core.device import open_device
 from tensocket_core.dispatch.modes import ACTIVE, STATE
+from tensocket_operators.random.positions import rng_states
 from tensocket_plugins.contract.errors import CompileError
 
 from ..capture.closure import find_guards
@@ -90,6 +92,8 @@ class CompiledFunction:
             self._lock.release()
 
     def _observed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        open_device("meta")  # shapes are inferred there
+        rng_states()  # makes the generators of all devices
         seen = observe(self.function, args, kwargs)
         if seen.error is not None:
             self._refuse(f"it raised {type(seen.error).__name__}")

@@ -157,7 +157,9 @@ class Recorder(TorchDispatchMode):
 
     def __exit__(self, *error: Any) -> None:
         drawn = [*self._drawn, (rng_states(), None)]
-        if any(after != before for (_, after), (before, _) in itertools.pairwise([(None, self._start), *drawn])):
+        # Generators of devices that were opened meanwhile have drawn nothing.
+        if any(after[key] != before[key] for (_, after), (before, _) in itertools.pairwise(
+                [(None, self._start), *drawn]) for key in after):
             self.recording.reasons.append("random numbers are drawn outside of operators")
         VALUE_OBSERVERS.pop(get_ident(), None)
         super().__exit__(*error)
@@ -173,7 +175,7 @@ class Recorder(TorchDispatchMode):
 
     def note_range(self, array: Any, low: int, high: int, other: int) -> None:
         """Note that code outside of operators needs elements in a range."""
-        if array.dtype != np.int64:
+        if array.dtype not in (np.int64, int64):
             self.recording.reasons.append(f"indices that are not int64 are checked{_caller()}")
             return
         region = self.recording.memory.region(array, int64)

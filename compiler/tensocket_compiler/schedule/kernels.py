@@ -289,8 +289,9 @@ class KernelBuilder:
 
     def _add_row(self, operation: Operation, per_row: bool) -> None:
         record = operation.operator
-        work = arithmetic_dtype(operation.reads[0].dtype)
-        row = NormalizedRow(self, ExprMath(work), self._length, accumulation_dtype(self._state, operation.reads[0].dtype))
+        dtype = operation.reads[0].dtype
+        work = arithmetic_dtype(dtype)
+        row = NormalizedRow(self, ExprMath(work), self._length, accumulation_dtype(self._state, dtype))
         operands = [None if x is None else _of_tuple(_converted_float(self.value(x, operation), work))
                     for x in operation.args[:record.count]]
         numbers = [const(float(x), work) for x, p in zip(operation.args, record.schema.parameters, strict=True)
