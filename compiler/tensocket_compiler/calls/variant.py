@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_core.device import open_device
+from tensocket_operators.reductions.value_checks import checked_range
 from tensocket_plugins.contract.errors import TensocketError
 from tensocket_plugins.contract.plans import WordsPlan
 
@@ -45,22 +46,27 @@ class Variant:
 
     def __init__(self, guards: Guards, arguments: ArgumentGuard, signature: Signature, runner: Runner, results: Results,
                  effects: Sequence[Any], recording: Recording, inputs: Sequence[Region],
-                 versions: Sequence[tuple[Any, int]], backward: Backward | None) -> None:
+                 versions: Sequence[tuple[Any, int]], backward: Backward | None, captured: Sequence[Any]) -> None:
         self.guards, self.arguments, self.runner, self.recording = guards, arguments, runner, recording
         self.hits = 0
         self._matches = signature.matches
         self._results, self._versions, self.backward = results, versions, backward
         self._slots = [x for x in effects if isinstance(x, Slot)]
         self._assigns = [x for x in effects if not isinstance(x, Slot)]
-        self._ranges = [self._range(x, inputs) for x in recording.ranges]
+        self._ranges = [self._range(x, inputs, captured) for x in recording.ranges]
         #: Elements that must be equal, or must not.
         self._relations = [(_elements(x.left), _elements(x.right), x.held) for x in recording.notes.relations]
 
     @staticmethod
-    def _range(known: Range, inputs: Sequence[Region]) -> tuple[Range, int, Any]:
-        """Return a range, and the number of the argument that it is of, or -1 and the captured array."""
+    def _range(known: Range, inputs: Sequence[Region], captured: Sequence[Any]) -> tuple[Range, int, Any]:
+        """Return a range, and the number of the argument that it is of, or -1 and the captured array or tensor."""
         position = next((k for k, x in enumerate(inputs) if x.buffer is known.region.buffer), -1)
-        return known, position, None if position >= 0 else known.region.array(known.region.buffer.array)
+        if position >= 0:
+            return known, position, None
+        array = known.region.array(known.region.buffer.array)
+        if not isinstance(array, np.ndarray):
+            array = next(x for x in captured if x._array.storage is array.storage)
+        return known, position, array
 
     def fits(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any] | None:
         """Return the tensor arguments of a call that this variant may serve; None for others."""
@@ -68,7 +74,7 @@ class Variant:
         if tensors is None or not (self.guards.check() or (has_own_builtins() and self.guards.changed() is None)):
             return None
         for known, position, array in self._ranges:
-            if not _inside(tensors[position]._array if array is None else array, known):
+            if not _inside(_readable(tensors[position]) if array is None else array, known):
                 return None
         for left, right, held in self._relations:
             if (left.item() == right.item()) is not held:
@@ -105,11 +111,16 @@ def _elements(region: Region) -> Any:
     return region.array(region.buffer.array)
 
 
-def _inside(array: Any, known: Range) -> bool:
-    """Whether all integers lie in a range."""
-    values = array if isinstance(array, np.ndarray) else None
-    if values is None:
-        return False
+def _readable(tensor: Any) -> Any:
+    array = tensor._array
+    return array if isinstance(array, np.ndarray) else tensor
+
+
+def _inside(values: Any, known: Range) -> bool:
+    """Whether all integers, of an array of the host or of a tensor, lie in a range."""
+    if not isinstance(values, np.ndarray):
+        low, high = checked_range(values)
+        return bool(known.low <= low and high < known.high)
     if not known.low and values.dtype == np.int64:  # negative numbers are large without their sign
         if np.maximum.reduce(values.view(np.uint64), None) < known.high:
             return True
@@ -210,4 +221,4 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call:
     guards.state = unwatched_state()  # compiling may import modules, which register classes
     use_machine_code(guards)
     return Variant(guards, arguments, Signature(arguments, *call), runner, results, slots, recording, inputs, versions,
-                   backward)
+                   backward, captured)

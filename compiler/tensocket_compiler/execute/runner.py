@@ -7,17 +7,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
+from tensocket_core.keys import DIM0, dtype_bit
 from tensocket_operators.random.positions import fork_rng_states, rng_states
+from tensocket_plugins.contract.dtypes import uint8
 
 from ..capture.recorder import Operation, Recording
 from ..memory.plan import last_uses, plan_memory
-from ..memory.regions import Array, Region
+from ..memory.regions import Array, Region, row_major
 from ..passes.copies import remove_copies
 from ..schedule.dependencies import Dependencies, find_dependencies
 from ..schedule.groups import Group, plan_groups
 from ..schedule.kernels import FusedKernel, KernelBuilder
 from .frames import Frame, Layout, allocate, arena, block
-from .steps import Step, call_step, kernel_step
+from .steps import Step, call_step, kernel_step, tensor
 from .tapes import TapeBuilder, explain_call, is_mapped, launches_of, only_launches
 
 NOTHING: Final[Mapping[int, Array]] = {}
@@ -173,14 +177,24 @@ class Runner:
     @contextmanager
     def _restored(self) -> Iterator[None]:
         """Restore the contents of captured memory that the graph writes."""
-        buffers = {region.buffer.number: region.buffer for operation in self.recording.operations
-                   for region in operation.writes if region.buffer.kind == "input"}
-        saved = [(buffer.array, buffer.array.copy()) for buffer in buffers.values()]
+        buffers = {region.buffer.number: (region.buffer.array, operation.device)
+                   for operation in self.recording.operations for region in operation.writes
+                   if region.buffer.kind == "input"}
+        whole = [whole_tensor(array, state) for array, state in buffers.values()]
+        saved = [x.clone() for x in whole]
         try:
             yield
         finally:
-            for array, contents in saved:
-                array[...] = contents
+            for x, contents in zip(whole, saved, strict=True):
+                x.copy_(contents)
+
+
+def whole_tensor(memory: Array, state: Any) -> Any:
+    """Return all of a buffer's memory as a tensor; host memory as bytes."""
+    if type(memory) is not np.ndarray:
+        return tensor(memory, state.key | dtype_bit(memory.dtype) | (0 if memory.shape else DIM0))
+    flat = np.ndarray((memory.nbytes,), np.uint8, row_major(memory))
+    return tensor(flat, state.key | dtype_bit(uint8))
 
 
 def makers_of(operations: Sequence[Operation]) -> dict[int, Operation]:

@@ -103,7 +103,7 @@ class Region:
             size = self.dtype.itemsize
             if 0 in self.shape:
                 return np.ndarray(self.shape, self.dtype.numpy)
-            flat = np.ndarray((self.buffer.nbytes,), np.uint8, _row_major(memory))
+            flat = np.ndarray((self.buffer.nbytes,), np.uint8, row_major(memory))
             return np.ndarray(self.shape, self.dtype.numpy, flat, self.offset, tuple([s * size for s in self.strides]))
         return type(memory)(memory.storage, self.dtype, self.shape, self.strides,
                             memory.offset * memory.dtype.itemsize // self.dtype.itemsize
@@ -113,7 +113,7 @@ class Region:
         return f"{self.buffer}{list(self.shape)}" + ("" if self.dense else f"/{list(self.strides)}")
 
 
-def _row_major(memory: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def row_major(memory: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return an array without gaps with its dimensions in the order of memory."""
     if memory.flags.c_contiguous:
         return memory
