@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tensocket_plugins.contract.errors import ArgumentError
 
 from .comments import Commenter
-from .names import CUSTOM_BUILTINS, Namespace, is_from_torch, qualified_name, type_name
+from .names import CUSTOM_BUILTINS, Identity, Namespace, is_from_torch, qualified_name, type_name
 from .node import Node, nodes_in
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class _Writer:
         name = hint.replace(".", "_")
         if name in self.globals and self.globals[name] is obj:
             return name
-        name = self.names.create_name(name, None if name in CUSTOM_BUILTINS else _Key(obj))
+        name = self.names.create_name(name, None if name in CUSTOM_BUILTINS else Identity(obj))
         self.globals[name] = obj
         return name
 
@@ -200,21 +200,6 @@ class _Writer:
         if node.meta.get("is_wrapped", False):
             self.wrapped.setdefault(called)
         return f"{called}({self.arguments(node.args, node.kwargs)})"
-
-
-class _Key:
-    """An object as a key of names: equal only to itself, although its class may define ``==``."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
 
 
 def _receiver(text: str) -> str:

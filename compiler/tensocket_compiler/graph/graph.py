@@ -330,11 +330,7 @@ class Graph:
         return self._codegen.process_outputs(out)
 
     def __str__(self) -> str:
-        names: list[str] = []
-        result = [""]
-        lines = [line for node in self.nodes if (line := node.format_node(names, result)) is not None]
-        placeholders = [line for node in self.nodes if node.op == "placeholder" and (line := node.format_node())]
-        return f"graph():{''.join(f'{chr(10)}    {line}' for line in [*placeholders, *lines])}"
+        return "\n    ".join(["graph():", *(node.format_node() for node in self.nodes)])
 
     def print_tabular(self) -> None:
         """Print a table of the nodes; needs the package ``tabulate``.

@@ -31,7 +31,13 @@ class PublicNames:
 
     def __init__(self) -> None:
         self._spaces: dict[str, Callable[[], Any]] = {}
+        self._aliases: list[tuple[Any, str]] = []
         self._table: dict[int, tuple[Any, str]] = {}
+
+    def add_name(self, name: str, thing: Any) -> None:
+        """Add the name of one object."""
+        self._aliases.append((thing, name))
+        self._table = {}
 
     def add(self, prefix: str, space: Callable[[], Any]) -> None:
         """Add a namespace, a module or class that ``space`` returns; an earlier one's name for an object is used."""
@@ -46,6 +52,7 @@ class PublicNames:
         return found[1] if found is not None else _name_in_module(thing)
 
     def _fill(self) -> None:
+        self._table.update((id(thing), (thing, name)) for thing, name in self._aliases)
         for prefix, space in self._spaces.items():
             owner = space()
             for name, value in list(vars(owner).items()):
@@ -151,12 +158,27 @@ def import_name(path: str) -> Any:
 def snake_case(name: str) -> str:
     """Return a class's name as that of a variable: ``MyLinear`` as ``my_linear``."""
     parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[^A-Z]+|[A-Z]", name)
-    return "_".join(part.lower().strip("_") if 0 < at else part.lower() for at, part in enumerate(parts))
+    return "_".join(part.lower().strip("_") if at > 0 else part.lower() for at, part in enumerate(parts))
 
 
 def is_magic(name: str) -> bool:
     """Whether a name is that of a special method."""
     return name.startswith("__") and name.endswith("__")
+
+
+class Identity:
+    """An object as a key of names: equal only to itself, although its class may define ``==``."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
 
 
 _ILLEGAL: Final = re.compile(r"[^0-9a-zA-Z_]+")
@@ -205,6 +227,8 @@ class Namespace:
     def _is_taken(name: str, obj: Any) -> bool:
         if keyword.iskeyword(name):
             return True
+        if isinstance(obj, Identity):
+            obj = obj.value
         builtin = getattr(builtins, name, _ABSENT)
         if builtin is not _ABSENT and builtin is not obj:
             return True

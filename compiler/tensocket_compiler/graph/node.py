@@ -317,11 +317,11 @@ class Node:
         return qualified_name(target)
 
     def format_node(self, placeholder_names: list[str] | None = None, maybe_return_typename: list[str] | None = None, *,
-                    include_tensor_metadata: bool = False) -> str | None:
+                    include_tensor_metadata: bool = False) -> str:
         """Return the node's line in the listing of a graph.
 
         Args:
-            placeholder_names: Gets the line of a placeholder, which then is not returned.
+            placeholder_names: Gets name and annotation of a placeholder.
             maybe_return_typename: Gets the annotation of the output.
             include_tensor_metadata: Whether dtype and shape of a known result are shown.
         """
@@ -331,7 +331,6 @@ class Node:
         if self.op == "placeholder":
             if placeholder_names is not None:
                 placeholder_names.append(self.name + (f": {type_name(self.type)}" if self.type else ""))
-                return None
             return head + target + (f"(default={self.args[0]})" if self.args else "")
         if self.op == "get_attr":
             return head + target

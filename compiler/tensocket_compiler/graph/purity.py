@@ -42,7 +42,7 @@ def is_impure(node: Node, impure_random: bool = True) -> bool:
         return _is_impure_function(node.target, impure_random)
     if node.op == "call_method":
         name = node.target
-        return name.endswith("_") and not name.endswith("__") or name in ("__setitem__", "__delitem__")
+        return (name.endswith("_") and not name.endswith("__")) or name in ("__setitem__", "__delitem__")
     if node.op == "call_module":
         owner: Any = node.graph.owning_module
         if owner is None:
