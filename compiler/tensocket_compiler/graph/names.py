@@ -32,12 +32,17 @@ class PublicNames:
     def __init__(self) -> None:
         self._spaces: dict[str, Callable[[], Any]] = {}
         self._aliases: list[tuple[Any, str]] = []
+        self._rules: list[Callable[[Any], str | None]] = []
         self._table: dict[int, tuple[Any, str]] = {}
 
     def add_name(self, name: str, thing: Any) -> None:
         """Add the name of one object."""
         self._aliases.append((thing, name))
         self._table = {}
+
+    def add_rule(self, rule: Callable[[Any], str | None]) -> None:
+        """Add a function that returns the name of some objects, and None for others."""
+        self._rules.append(rule)
 
     def add(self, prefix: str, space: Callable[[], Any]) -> None:
         """Add a namespace, a module or class that ``space`` returns; an earlier one's name for an object is used."""
@@ -49,7 +54,9 @@ class PublicNames:
         if not self._table:
             self._fill()
         found = self._table.get(id(thing))
-        return found[1] if found is not None else _name_in_module(thing)
+        if found is not None:
+            return found[1]
+        return next((name for rule in self._rules if (name := rule(thing)) is not None), None) or _name_in_module(thing)
 
     def _fill(self) -> None:
         self._table.update((id(thing), (thing, name)) for thing, name in self._aliases)
@@ -110,13 +117,10 @@ def qualified_name(function: Callable[..., Any]) -> str:
     Raises:
         ArgumentError: The function has no name that can be written.
     """
-    operator = getattr(function, "_fx_name", None)
-    if operator is not None:
-        return str(operator)
     public = PUBLIC.name_of(function)
     if public is not None:
         return public
-    name = getattr(function, "__name__", None)
+    name = getattr(function, "__name__", getattr(function, "name", None))
     if name is not None and getattr(builtins, name, None) is function:
         return str(name)
     if name is None:

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from tensocket_compiler.graph.names import CUSTOM_BUILTINS, import_name
+from tensocket_core.dispatch.operator import Operator
 from tensocket_plugins.contract.errors import ArgumentError
 
 #: Begin of the file names of generated code.
@@ -74,6 +75,8 @@ def _format_import_statement(name: str, obj: Any) -> str:
         return builtin.import_str
     if isinstance(obj, ModuleType):
         return f"import {obj.__name__} as {name}"
+    if isinstance(obj, Operator):
+        return f'from tensocket_core.dispatch.registry import OPERATORS; {name} = OPERATORS["{obj.name}"]'
     module, attribute = getattr(obj, "__module__", None), getattr(obj, "__name__", None)
     module = "tensocket_operators.functions" if module is None else module
     if attribute is None or not _is_importable(module, attribute, obj):

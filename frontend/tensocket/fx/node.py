@@ -12,6 +12,7 @@ from tensocket_compiler.graph import purity
 from tensocket_compiler.graph.names import PUBLIC, qualified_name, type_name
 from tensocket_compiler.graph.node import Argument, Node, Target, format_argument, map_aggregate, map_arg
 from tensocket_compiler.graph.purity import has_side_effect
+from tensocket_core.dispatch.operator import Operator
 from tensocket_core.formats import layout, memory_format
 from tensocket_operators import Tensor
 from tensocket_plugins.contract.devices import Device
@@ -36,11 +37,23 @@ def _own_module(name: str) -> Callable[[], Any]:
     return lambda: import_module("tensocket" + name.removeprefix("torch"))
 
 
+def _operator_name(thing: Any) -> str | None:
+    """Return the name of an operator's record below ``torch.ops.aten``."""
+    if not isinstance(thing, Operator):
+        return None
+    aten = import_module("tensocket").ops.aten
+    if getattr(aten, thing.name, None) is not thing:
+        return None
+    kinds = [parameter.type for parameter in thing.schema.parameters]
+    return f"torch.ops.aten.{thing.name}.{'Tensor' if kinds[1:2] == ['Operand'] else 'default'}"
+
+
 def _describe_names() -> None:
     """Tell the generator of code the public names, and which functions have effects."""
     for name in NAMESPACES:
         PUBLIC.add(name, _own_module(name))
     PUBLIC.add("torch.Tensor", lambda: Tensor)
+    PUBLIC.add_rule(_operator_name)
     PUBLIC.add_name("torch._assert", has_side_effect(_assert))
 
 

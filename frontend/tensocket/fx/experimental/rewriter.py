@@ -1,0 +1,75 @@
+"""Recording programs with ``assert``: the statements become calls, which are recorded."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from tensocket.nn import Module
+
+from .._symbolic_trace import Tracer
+from ..graph import Graph
+
+
+class AST_Rewriter(ast.NodeTransformer):
+    """Rewrites the source of a function: ``assert x, text`` as ``torch._assert(x, text)``."""
+
+    def rewrite(self, fn: Any) -> Any:
+        """Return the function with its rewritten source; it keeps its globals."""
+        source = textwrap.dedent("".join(inspect.getsourcelines(fn)[0]))
+        tree = ast.fix_missing_locations(self.visit(ast.parse(source)))
+        namespace = dict(fn.__globals__)
+        namespace.setdefault("torch", sys.modules["tensocket"])
+        before = set(namespace)
+        exec(compile(tree, "<rewritten>", "exec"), namespace)
+        made = namespace[(set(namespace) - before or {fn.__name__}).pop()]
+        return functools.update_wrapper(FunctionType(made.__code__, namespace, fn.__name__, fn.__defaults__, fn.__closure__),
+                                        fn, assigned=("__module__", "__name__", "__qualname__", "__annotations__"))
+
+    def visit_Assert(self, node: ast.Assert) -> ast.Expr:
+        """Return the call for an ``assert`` statement."""
+        function = ast.Attribute(ast.Name("torch", ast.Load()), "_assert", ast.Load())
+        message = node.msg if node.msg is not None else ast.Constant("")
+        return ast.copy_location(ast.Expr(ast.Call(function, [node.test, message], [])), node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        """Return the call of ``annotate`` for an assignment with an annotation of tensors."""
+        if node.value is None:
+            return node
+        function = ast.parse("torch.fx.annotate.annotate", mode="eval").body
+        value = ast.Call(function, [node.value, node.annotation], [])
+        return ast.copy_location(ast.Assign([node.target], value), node)
+
+
+class RewritingTracer(Tracer):
+    """A tracer that rewrites ``assert`` statements of the recorded modules."""
+
+    def trace(self, root: Module | Callable[..., Any], concrete_args: Any = None) -> Graph:
+        """Record a module or function, after rewriting its source."""
+        return super().trace(_rewrite(root), concrete_args)
+
+
+def _rewrite(fn: Module | Callable[..., Any]) -> Any:
+    """Return a copy of a module, or a function, with rewritten sources."""
+    if not isinstance(fn, Module):
+        return AST_Rewriter().rewrite(fn)
+
+    def rewritten(module: Module) -> Module:
+        kind = type(module)
+        forward = getattr(kind, "forward", None)
+        made = copy.copy(module)
+        if not kind.__module__.startswith(("tensocket.", "torch.")) and inspect.isfunction(forward):
+            made.__class__ = type(kind.__name__, (kind,), {
+                "forward": AST_Rewriter().rewrite(forward), "__module__": kind.__module__})
+        made.__dict__ = dict(module.__dict__)
+        made._modules = {name: rewritten(child) for name, child in module._modules.items() if child is not None}
+        return made
+
+    return rewritten(fn)
