@@ -43,7 +43,7 @@ class PythonCode:
     Attributes:
         src: The source of a function ``forward``.
         globals: Objects that it refers to, by name.
-        _lineno_map: Line of the source to the number of the node in the graph.
+        _lineno_map: Line of the function's body, counted from 1, to the number of the node in the graph.
         _prologue_start: First line of the function's body.
     """
 
@@ -310,7 +310,7 @@ class CodeGen:
         code = "\n".join("    " + line for line in code.split("\n"))
         source = f"{wraps}\n\n{head}\n{code}" if wraps else f"\n\n\n{head}\n{code}"
         start = source.count("\n", 0, source.index(head)) + head.count("\n") + 1
-        return PythonCode(source, writer.globals, {line + start: at for line, at in numbers.items()}, start)
+        return PythonCode(source, writer.globals, numbers, start)
 
 
 def _parameter(text: str) -> str:

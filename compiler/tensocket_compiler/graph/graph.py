@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -133,13 +134,26 @@ class Graph:
         return self.create_node("placeholder", name, args, type_expr=type_expr)
 
     def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
-        """Insert the reading of an attribute of the owning module."""
+        """Insert the reading of an attribute of the owning module; a warning tells that it does not have it."""
+        self._warn_if_missing("get_attr", qualified_name)
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
     def call_module(self, module_name: str, args: tuple[Argument, ...] | None = None,
                     kwargs: dict[str, Argument] | None = None, type_expr: Any = None) -> Node:
-        """Insert a call of a submodule of the owning module."""
+        """Insert a call of a submodule of the owning module; a warning tells that it does not have it."""
+        self._warn_if_missing("call_module", module_name)
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
+
+    def _warn_if_missing(self, op: str, target: str) -> None:
+        here = self.owning_module
+        if here is None:
+            return
+        for name in target.split("."):
+            if not hasattr(here, name):
+                warnings.warn(f"Attempted to insert a {op} Node with no underlying reference in the owning GraphModule! "
+                              f"Assign {target} to the module to add the necessary attribute", stacklevel=3)
+                return
+            here = getattr(here, name)
 
     def call_method(self, method_name: str, args: tuple[Argument, ...] | None = None,
                     kwargs: dict[str, Argument] | None = None, type_expr: Any = None) -> Node:

@@ -161,8 +161,7 @@ def import_name(path: str) -> Any:
 
 def snake_case(name: str) -> str:
     """Return a class's name as that of a variable: ``MyLinear`` as ``my_linear``."""
-    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[^A-Z]+|[A-Z]", name)
-    return "_".join(part.lower().strip("_") if at > 0 else part.lower() for at, part in enumerate(parts))
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def is_magic(name: str) -> bool:

@@ -6,6 +6,8 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from .names import PUBLIC
+
 if TYPE_CHECKING:
     from .node import Node
 
@@ -15,8 +17,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 SIDE_EFFECTS: Final[set[Any]] = {operator.setitem, operator.delitem, operator.iadd, operator.isub, operator.imul,
                                  operator.itruediv, operator.ifloordiv, operator.imod, operator.ipow, operator.iand,
                                  operator.ior, operator.ixor, operator.ilshift, operator.irshift, operator.imatmul}
-#: Functions that draw from a random generator.
-RANDOM: Final[set[Any]] = set()
+#: Public names of functions that draw from a random generator, without their namespace.
+RANDOM: Final[set[str]] = set()
 
 
 def has_side_effect(fn: Function) -> Function:
@@ -51,8 +53,14 @@ def is_impure(node: Node, impure_random: bool = True) -> bool:
     return False
 
 
+def is_random(target: Any) -> bool:
+    """Whether a function draws from a random generator."""
+    name = PUBLIC.name_of(target)
+    return name is not None and name.removeprefix("torch.ops.aten.").removesuffix(".default").rpartition(".")[2] in RANDOM
+
+
 def _is_impure_function(target: Any, impure_random: bool) -> bool:
-    if target in SIDE_EFFECTS or (impure_random and target in RANDOM):
+    if target in SIDE_EFFECTS or (impure_random and is_random(target)):
         return True
     if getattr(target, "kind", None) == "inplace":  # an operator's record
         return True

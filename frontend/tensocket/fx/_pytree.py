@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -45,7 +46,8 @@ def tree_flatten_spec(pytree: Any, spec: TreeSpec, exact_structural_match: bool 
     if flatten is not None:
         children = flatten(pytree, spec)
         exact = SUPPORTED_NODES_EXACT_MATCH.get(spec.type)
-        is_exact = exact is None or exact(pytree, spec)
+        # Proxies do not know their length, so it is asked for only if it matters.
+        is_exact = not exact_structural_match or exact is None or exact(pytree, spec)
     else:
         children, is_exact = _children(pytree, spec)
     if exact_structural_match and not is_exact:
@@ -95,3 +97,4 @@ def _same_length(d: Any, spec: TreeSpec) -> bool:
 register_pytree_flatten_spec(dict, _dict_flatten_spec, _same_length)
 register_pytree_flatten_spec(list, _list_flatten_spec, _same_length)
 register_pytree_flatten_spec(tuple, _tuple_flatten_spec, _same_length)
+register_pytree_flatten_spec(namedtuple, _tuple_flatten_spec, _same_length)  # type: ignore[arg-type]

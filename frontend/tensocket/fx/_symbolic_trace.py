@@ -255,7 +255,7 @@ class Tracer(TracerBase):
             skip = 1
             next(names)
             args.append(self.root)
-        concrete = self._by_name(concrete_args, original[skip:total])
+        concrete = self._by_name(concrete_args, original[skip:total], bool(code.co_flags & inspect.CO_VARARGS))
         signature = inspect.signature(inspect.unwrap(root_fn))
         args += [make_placeholder(self, next(names), concrete, signature, root_fn) for _ in range(skip, total)]
         if code.co_kwonlyargcount > 0 or code.co_flags & HAS_VARSTUFF:
@@ -267,14 +267,14 @@ class Tracer(TracerBase):
             return root_fn, args
         return self._flattening(root_fn, flat, in_spec, original[:total])
 
-    def _by_name(self, concrete: Any, names: list[str]) -> dict[str, Any]:
+    def _by_name(self, concrete: Any, names: list[str], collects: bool) -> dict[str, Any]:
         if not isinstance(concrete, tuple):
             return dict(concrete or {})
-        if len(concrete) != len(names):
+        if len(concrete) != len(names) and not (collects and len(concrete) > len(names)):
             raise ArgumentError("symbolic_trace", f"{len(concrete)} concrete_args", "Tracing expected to get "
                                 f"{len(names)} arguments but got {len(concrete)} concrete arguments",
                                 "pass a value or PH for each argument, or a dict")
-        return dict(zip(names, concrete, strict=True))
+        return dict(zip(names, concrete, strict=False))
 
     def _flattening(self, root_fn: Callable[..., Any], flat: list[Any], in_spec: Any,
                     names: list[str]) -> tuple[Callable[..., Any], list[Any]]:

@@ -124,7 +124,7 @@ class _WrappedCall:
                 return self.cls_call(obj, *args, **kwargs)
             return super(self.cls, obj).__call__(*args, **kwargs)
         except Exception as error:
-            frames = traceback.extract_tb(error.__traceback__)
+            frames = _frames_of_programs(error)
             if frames and frames[-1].filename.startswith(KEY):
                 print(self._generate_error_message(frames[-1]), file=sys.stderr)
                 raise error.with_traceback(None)  # noqa: B904
@@ -340,7 +340,7 @@ class GraphModule(Module):
         for name in (*_TABLES, *self.meta.get(_USER_PRESERVED_ATTRIBUTES_KEY, ())):
             if name in body.__dict__:
                 setattr(made, name, body.__dict__[name])
-        made.meta = dict(self.meta)
+        made.meta = body.__dict__.get("meta", {})
         for name, hooks in shared.items():
             made.__dict__[name] = list(hooks)
         for hook in shared["_deepcopy_hooks"]:
@@ -418,6 +418,13 @@ class GraphModule(Module):
 _TABLES: Final = ("_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "_forward_hooks",
                   "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs",
                   "_forward_hooks_always_called", "_backward_hooks", "_backward_pre_hooks")
+
+
+def _frames_of_programs(error: Exception) -> list[traceback.FrameSummary]:
+    """Return the frames of an error that are not of this package's functions."""
+    packages = tuple(str(Path(module.__file__).parent) for name, module in list(sys.modules.items())
+                     if name.startswith("tensocket") and "." not in name and module.__file__)
+    return [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(packages)]
 
 
 def _add(hooks: list[Any], hook: Any) -> None:

@@ -30,7 +30,7 @@ NAMESPACES: Final = ("torch", "torch.nn.functional", "torch.linalg", "torch.fft"
                      "torch.functional")
 #: Functions that draw random numbers.
 _RANDOM_NAMES: Final = ("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli",
-                        "normal", "multinomial", "poisson", "dropout")
+                        "normal", "multinomial", "poisson", "dropout", "rrelu", "alpha_dropout", "feature_dropout")
 
 
 def _own_module(name: str) -> Callable[[], Any]:
@@ -39,7 +39,7 @@ def _own_module(name: str) -> Callable[[], Any]:
 
 def _operator_name(thing: Any) -> str | None:
     """Return the name of an operator's record below ``torch.ops.aten``."""
-    if not isinstance(thing, Operator):
+    if not isinstance(thing, Operator) and not (hasattr(thing, "schema") and hasattr(thing, "name")):
         return None
     aten = import_module("tensocket").ops.aten
     if getattr(aten, thing.name, None) is not thing:
@@ -53,20 +53,12 @@ def _describe_names() -> None:
     for name in NAMESPACES:
         PUBLIC.add(name, _own_module(name))
     PUBLIC.add("torch.Tensor", lambda: Tensor)
+    purity.RANDOM.update(_RANDOM_NAMES)
     PUBLIC.add_rule(_operator_name)
     PUBLIC.add_name("torch._assert", has_side_effect(_assert))
 
 
 _describe_names()
-
-
-def random_functions() -> set[Any]:
-    """Return the functions that change a random generator."""
-    torch = import_module("tensocket")
-    if not purity.RANDOM:
-        purity.RANDOM.update(getattr(torch, name) for name in _RANDOM_NAMES)
-        purity.RANDOM.add(torch.nn.functional.dropout)
-    return purity.RANDOM
 
 
 def _get_qualified_name(func: Callable[..., Any]) -> str:

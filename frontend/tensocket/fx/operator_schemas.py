@@ -68,7 +68,8 @@ def check_for_mutable_operation(target: Callable[..., Any], args: tuple[Argument
     if not _is_operator_function(target):
         return
     if (name.endswith("_") and not name.endswith("__")) or kwargs.get("out") is not None:
-        raise MutableOperation("symbolic_trace", f"a call of {name}", f"Tried to trace mutable operation {name}. FX only "
+        form = f"aten::{name}{'' if name.endswith('_') else '.out'}"
+        raise MutableOperation("symbolic_trace", f"a call of {name}", f"Tried to trace mutable operation {form}. FX only "
                                "supports functional code, so operations that mutate operands in-place (e.g. via `out` "
                                "arguments) are not supported", "call the function without the underscore")
 

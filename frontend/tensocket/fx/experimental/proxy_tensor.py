@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from tensocket._subclasses.fake_tensor import FakeTensorMode
-from tensocket.errors import ArgumentError
+from tensocket.errors import ArgumentError, UnsupportedOperator
 from tensocket.nn import Module, Parameter
 from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.protocol import TorchDispatchMode
@@ -59,6 +59,19 @@ class PythonKeyTracer(GraphAppendingTracer):
             self.know(value, self.create_proxy("get_attr", f"{prefix}{number}", (), {}))
             found = self._proxies[id(value)]
         return found[1]
+
+    def create_arg(self, a: Any) -> Any:
+        """Return an argument as a node holds it; objects of operators, like plans of a pooling, are read from ``root``."""
+        try:
+            return super().create_arg(a)
+        except UnsupportedOperator:
+            found = self._proxies.get(id(a))
+            if found is None:
+                name = f"_object{len(self._proxies)}"
+                setattr(self.root, name, a)
+                self.know(a, self.create_proxy("get_attr", name, (), {}))
+                found = self._proxies[id(a)]
+            return found[1].node
 
     def record(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Record a call and its results."""

@@ -24,14 +24,21 @@ class AST_Rewriter(ast.NodeTransformer):
     def rewrite(self, fn: Any) -> Any:
         """Return the function with its rewritten source; it keeps its globals."""
         source = textwrap.dedent("".join(inspect.getsourcelines(fn)[0]))
-        tree = ast.fix_missing_locations(self.visit(ast.parse(source)))
-        namespace = dict(fn.__globals__)
-        namespace.setdefault("torch", sys.modules["tensocket"])
-        before = set(namespace)
-        exec(compile(tree, "<rewritten>", "exec"), namespace)
-        made = namespace[(set(namespace) - before or {fn.__name__}).pop()]
-        return functools.update_wrapper(FunctionType(made.__code__, namespace, fn.__name__, fn.__defaults__, fn.__closure__),
-                                        fn, assigned=("__module__", "__name__", "__qualname__", "__annotations__"))
+        inner: Any = self.visit(ast.parse(source)).body[0]
+        inner.decorator_list = []
+        # A function around it has the variables of its closure.
+        outer: Any = ast.parse(f"def outer({', '.join(fn.__code__.co_freevars)}): return {inner.name}").body[0]
+        outer.body.insert(0, inner)
+        module = ast.fix_missing_locations(ast.Module([outer], []))
+        namespace: dict[str, Any] = {**fn.__globals__}
+        exec(compile(module, "<rewritten>", "exec"), namespace)
+        cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
+        code = namespace["outer"](*cells).__code__
+        # The function's own globals, in which a tracer replaces functions; they need the name of the rewritten calls.
+        space = fn.__globals__ if "torch" in fn.__globals__ else {**fn.__globals__, "torch": sys.modules["tensocket"]}
+        made = FunctionType(code, space, fn.__name__, fn.__defaults__, tuple(cells[name] for name in code.co_freevars))
+        made.__kwdefaults__ = fn.__kwdefaults__
+        return functools.update_wrapper(made, fn, assigned=("__module__", "__name__", "__qualname__", "__annotations__"))
 
     def visit_Assert(self, node: ast.Assert) -> ast.Expr:
         """Return the call for an ``assert`` statement."""

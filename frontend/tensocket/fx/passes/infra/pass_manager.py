@@ -8,7 +8,7 @@ from functools import wraps
 from queue import Queue
 from typing import Any
 
-from tensocket.errors import ArgumentError
+from tensocket.errors import ArgumentError, ArgumentTypeError
 from tensocket.nn import Module
 
 from .pass_base import PassResult
@@ -140,11 +140,11 @@ class PassManager:
         """Set the check that runs behind passes.
 
         Raises:
-            ArgumentError: The function does not take one argument named ``module``, ``graph_module`` or the like.
+            ArgumentTypeError: The function does not take one argument.
         """
         parameters = list(inspect.signature(check).parameters)
         if len(parameters) != 1:
-            raise ArgumentError("PassManager.add_checks", f"a check with parameters {parameters}", "PassManager check function "
+            raise ArgumentTypeError("PassManager.add_checks", f"a check with parameters {parameters}", "PassManager check function "
                                 "should only take in one variable, a module", "take the module")
         self.check = check  # type: ignore[method-assign]
 

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from importlib import import_module
+from typing import Any, Final
 
 from tensocket_compiler.graph.names import qualified_name
+from tensocket_compiler.graph.purity import is_random
 from tensocket_core.pytree import tree_flatten
 
 from ....graph import Graph
 from ....graph_module import GraphModule
-from ....node import Node, random_functions
+from ....node import Node
 from ...infra.pass_base import PassBase, PassResult
 
 
+#: Functions of uninitialized values, which differ from call to call as random ones do.
+_EMPTY: Final = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "rand_like", "rand", "randn",
+                 "randn_like", "randint", "randint_like", "randperm", "bernoulli", "normal", "multinomial")
+
+
 def get_CSE_banned_ops() -> set[Any]:
-    """Return the functions whose calls differ although their arguments are equal: random and uninitialized values."""
-    return set(random_functions())
-
-
-_EMPTY = ("torch.empty", "torch.empty_like", "torch.empty_strided", "torch.new_empty")
+    """Return the records of operators whose calls differ although their arguments are equal."""
+    aten = import_module("tensocket").ops.aten
+    return {record for name in _EMPTY if (record := getattr(aten, name, None)) is not None}
 
 
 class CSEPass(PassBase):
@@ -60,7 +65,7 @@ class CSEPass(PassBase):
             return node.op, node.target
         if node.op != "call_function" or node.target in self.banned_ops or node.is_impure():
             return None
-        if qualified_name(node.target) in _EMPTY:
+        if _is_different_each_time(node.target):
             return None
         leaves, spec = tree_flatten((node.args, node.kwargs))
         parts = tuple((type(leaf), replaced(leaf) if isinstance(leaf, Node) else _plain(leaf)) for leaf in leaves)
@@ -70,6 +75,10 @@ class CSEPass(PassBase):
         except TypeError:
             return None
         return key
+
+
+def _is_different_each_time(target: Any) -> bool:
+    return is_random(target) or qualified_name(target).removeprefix("torch.") in _EMPTY
 
 
 def _plain(value: Any) -> Any:
