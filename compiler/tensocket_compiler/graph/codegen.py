@@ -178,7 +178,8 @@ class _Writer:
 
     def _value(self, node: Node) -> str:
         if node.op == "call_method":
-            return f"{_receiver(self.argument(node.args[0]))}.{node.target}({self.arguments(node.args[1:], node.kwargs)})"
+            given = self.arguments(node.args[1:], node.kwargs)
+            return f"{_receiver(self.argument(node.args[0]))}.{node.target}({given})"
         if node.op == "call_module":
             return f"{dotted(self.root, node.target)}({self.arguments(node.args, node.kwargs)})"
         if node.op == "get_attr":

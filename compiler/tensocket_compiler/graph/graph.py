@@ -85,7 +85,7 @@ class Graph:
         return sorted(found) if sort else found
 
     def _number_nodes(self) -> None:
-        """Number the nodes in order; moving and inserting nodes undoes it."""
+        """Set the numbers of the nodes in order; moving and inserting nodes undoes it."""
         if self._is_numbered:
             return
         for position, node in enumerate(self.nodes):
@@ -150,8 +150,9 @@ class Graph:
             return
         for name in target.split("."):
             if not hasattr(here, name):
-                warnings.warn(f"Attempted to insert a {op} Node with no underlying reference in the owning GraphModule! "
-                              f"Assign {target} to the module to add the necessary attribute", stacklevel=3)
+                warnings.warn(f"Attempted to insert a {op} Node with no underlying reference in the owning "
+                              f"GraphModule! Assign {target} to the module to add the necessary attribute",
+                              stacklevel=3)
                 return
             here = getattr(here, name)
 
@@ -279,8 +280,8 @@ class Graph:
         """Change the generated statements.
 
         Args:
-            make_transformer: Gets the transformer that is in use, or None, and returns the new one, a function of a list
-                of statements that returns a list.
+            make_transformer: Gets the transformer that is in use, or None, and returns the new one, a function of a
+                list of statements that returns a list.
 
         Returns:
             A context manager, whose end restores the earlier transformer; leave it unused to keep the new one.
@@ -353,7 +354,7 @@ class Graph:
             MissingPackage: It is not installed.
         """
         try:
-            from tabulate import tabulate
+            from tabulate import tabulate  # type: ignore[import-untyped, import-not-found, unused-ignore]
         except ImportError as error:
             raise MissingPackage("print_tabular", "an environment without tabulate",
                                  "`print_tabular` relies on the library `tabulate`", "pip install tabulate") from error

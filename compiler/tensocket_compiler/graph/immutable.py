@@ -20,15 +20,15 @@ class ImmutableMutation(UnsupportedOperator, TypeError):
 def _refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
     name = type(self).__name__
     raise ImmutableMutation(name, f"a change of a {name}", f"'{name}' object does not support mutation. If you are "
-                            "attempting to modify the kwargs or args of a torch.fx.Node object, build the new value and "
-                            "set it as a whole", "assign a new value to node.args or node.kwargs")
+                            "attempting to modify the kwargs or args of a torch.fx.Node object, build the new value "
+                            "and set it as a whole", "assign a new value to node.args or node.kwargs")
 
 
 class immutable_list(list[Item]):
     """A list that refuses every change; it equals, pickles and prints as the list with the same items."""
 
-    append = clear = extend = insert = pop = remove = reverse = sort = _refuse  # type: ignore[assignment]
-    __delitem__ = __iadd__ = __imul__ = __setitem__ = _refuse  # type: ignore[assignment]
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+    __delitem__ = __iadd__ = __imul__ = __setitem__ = _refuse
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self))
@@ -40,8 +40,8 @@ class immutable_list(list[Item]):
 class immutable_dict(dict[Key, Value]):
     """A dict that refuses every change; it equals, pickles and prints as the dict with the same items."""
 
-    clear = pop = popitem = update = setdefault = _refuse  # type: ignore[assignment]
-    __delitem__ = __setitem__ = __ior__ = _refuse  # type: ignore[assignment]
+    clear = pop = popitem = update = setdefault = _refuse
+    __delitem__ = __setitem__ = __ior__ = _refuse
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))

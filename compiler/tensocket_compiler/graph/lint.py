@@ -57,8 +57,8 @@ def _check_target(owner: Any, node: Node) -> None:
                          "assign it to the module, or change the node's target")
         here = getattr(here, name)
     if node.op == "call_module" and not callable(here):
-        raise _fault(node, f"Node {node} target {node.target} references a {type(here).__name__}, but call_module calls "
-                     "a module", "use get_attr for other attributes")
+        raise _fault(node, f"Node {node} target {node.target} references a {type(here).__name__}, but call_module "
+                     "calls a module", "use get_attr for other attributes")
 
 
 def _fault(node: Node, rule: str, advice: str) -> ArgumentError:

@@ -59,8 +59,8 @@ class SubgraphMatcher:
         self.remove_overlapping_matches = remove_overlapping_matches
         self.ignore_literals = ignore_literals
         if len(pattern.nodes) == 0:
-            raise ArgumentError("SubgraphMatcher", "a graph without nodes", "SubgraphMatcher cannot be initialized with "
-                                "an empty pattern", "pass a traced function")
+            raise ArgumentError("SubgraphMatcher", "a graph without nodes", "SubgraphMatcher cannot be initialized "
+                                "with an empty pattern", "pass a traced function")
         for node in pattern.nodes:
             if node.op != "output" and not node.is_impure() and not node.users:
                 raise AssertionError("SubgraphMatcher cannot be initialized with an pattern with dead code")
@@ -103,7 +103,7 @@ class SubgraphMatcher:
             yield from extend(InternalMatch([]), 0)
 
     def _is_usable(self, match: InternalMatch) -> bool:
-        matched = set(node for node in match.nodes_map.values() if isinstance(node, Node))
+        matched = {node for node in match.nodes_map.values() if isinstance(node, Node)}
         return self._is_contained(match.nodes_map) and not any(node._erased for node in matched)
 
     def _is_contained(self, nodes_map: dict[Node, Any]) -> bool:

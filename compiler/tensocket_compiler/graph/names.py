@@ -124,7 +124,8 @@ def qualified_name(function: Callable[..., Any]) -> str:
     if name is not None and getattr(builtins, name, None) is function:
         return str(name)
     if name is None:
-        raise ArgumentError("Graph.python_code", f"{function!r} as a target", "the target of a call_function has a name",
+        raise ArgumentError("Graph.python_code", f"{function!r} as a target", "the target of a call_function has a "
+                            "name",
                             "call a function or class")
     if name == "<lambda>":
         return name  # type: ignore[no-any-return]

@@ -356,7 +356,7 @@ def _same(value: Given) -> Given:
 
 
 def _shape_of(node: Node) -> str:
-    value = node.meta.get("val", node.meta.get("tensor_meta"))
+    value: Any = node.meta.get("val", node.meta.get("tensor_meta"))
     return f"  # {value.dtype}{list(value.shape)}" if hasattr(value, "shape") and hasattr(value, "dtype") else ""
 
 

@@ -56,7 +56,7 @@ def is_impure(node: Node, impure_random: bool = True) -> bool:
 def is_random(target: Any) -> bool:
     """Whether a function draws from a random generator."""
     name = PUBLIC.name_of(target)
-    return name is not None and name.removeprefix("torch.ops.aten.").removesuffix(".default").rpartition(".")[2] in RANDOM
+    return name is not None and name.removesuffix(".default").rpartition(".")[2] in RANDOM
 
 
 def _is_impure_function(target: Any, impure_random: bool) -> bool:

@@ -31,7 +31,7 @@ class PyTreeCodeGen(CodeGen):
 
     def __init__(self, pytree_info: PyTreeInfo) -> None:
         super().__init__()
-        self.pytree_info = pytree_info
+        self.pytree_info: Any = pytree_info
 
     def process_inputs(self, *inputs: Any) -> Any:
         """Return the leaves of the arguments."""
@@ -39,7 +39,7 @@ class PyTreeCodeGen(CodeGen):
 
     def process_outputs(self, out: Any) -> Any:
         """Return the result, put together from a list of its leaves."""
-        if self.pytree_info is None or self.pytree_info.out_spec is None:
+        if not self.pytree_info or self.pytree_info.out_spec is None:
             return out
         leaves = out if isinstance(out, (list, tuple)) else [out]
         return tree_unflatten(leaves, self.pytree_info.out_spec)
@@ -75,6 +75,6 @@ class PyTreeCodeGen(CodeGen):
 
     def generate_output(self, output_args: Any) -> str:
         """Return the statement that puts the result together and returns it."""
-        if self.pytree_info is None or self.pytree_info.out_spec is None:
+        if not self.pytree_info or self.pytree_info.out_spec is None:
             return super().generate_output(output_args)
         return f"return pytree.tree_unflatten({self._text_of(output_args)}, self._out_spec)"

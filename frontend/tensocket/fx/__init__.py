@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
+from . import operator_schemas as operator_schemas
 from ._symbolic_trace import PH, ProxyableClassMeta, Tracer, symbolic_trace, wrap
 from .graph import CodeGen, Graph
 from .graph_module import GraphModule
-from . import operator_schemas as operator_schemas
 from .immutable_collections import immutable_dict, immutable_list
 from .interpreter import Interpreter, Transformer
 from .node import Node, has_side_effect, map_arg

@@ -1,9 +1,9 @@
 """Replacing functions while a program is recorded, and what they are replaced by.
 
-Calls of operators with a proxy reach its ``__torch_function__`` on their own. Three kinds of calls do not: functions that
-programs wrap, functions of this package that look at their arguments before they call an operator, and those that make
-tensors from numbers. While a tracer runs, each of them is replaced, in its module and in the modules of the program, by
-one that records a call with a proxy. As all replacements, this is for one thread.
+Calls of operators with a proxy reach its ``__torch_function__`` on their own. Three kinds of calls do not: functions
+that programs wrap, functions of this package that look at their arguments before they call an operator, and those that
+make tensors from numbers. While a tracer runs, each of them is replaced, in its module and in the modules of the
+program, by one that records a call with a proxy. As all replacements, this is for one thread.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def _create_wrapped_method(cls: type, name: str) -> Callable[..., Any]:
     @functools.wraps(orig_fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         proxy = _find_proxy(args, kwargs)
-        return orig_fn(*args, **kwargs) if proxy is None else proxy.tracer.create_proxy("call_method", name, args, kwargs)
+        if proxy is None:
+            return orig_fn(*args, **kwargs)
+        return proxy.tracer.create_proxy("call_method", name, args, kwargs)
 
     return wrapped
 
@@ -210,7 +212,8 @@ class _Patcher:
         self.patches_made: list[_PatchedFn] = []
         self.visited: set[int] = set()
 
-    def patch(self, frame_dict: dict[str, Any], name: str, new_fn: Callable[..., Any], deduplicate: bool = True) -> None:
+    def patch(self, frame_dict: dict[str, Any], name: str, new_fn: Callable[..., Any],
+              deduplicate: bool = True) -> None:
         """Replace a global of a module.
 
         Args:

@@ -104,9 +104,9 @@ def _concrete(tracer: Tracer, name: str, value: Any, signature: inspect.Signatur
         elif isinstance(leaf, base_types) and not isinstance(leaf, Tensor):
             tracer.create_proxy("call_function", _assert, (proxy == leaf, given), {})
         else:
-            warnings.warn(f"Was not able to add assertion to guarantee correct input {name} to specialized function. It is "
-                          "up to the user to make sure that your inputs match the inputs you specialized the function "
-                          "with.", stacklevel=2)
+            warnings.warn(f"Was not able to add assertion to guarantee correct input {name} to specialized function. "
+                          "It is up to the user to make sure that your inputs match the inputs you specialized the "
+                          "function with.", stacklevel=2)
         return leaf
 
     return tree_map(record, value)

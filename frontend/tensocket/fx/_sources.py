@@ -80,8 +80,8 @@ def _format_import_statement(name: str, obj: Any) -> str:
     module, attribute = getattr(obj, "__module__", None), getattr(obj, "__name__", None)
     module = "tensocket_operators.functions" if module is None else module
     if attribute is None or not _is_importable(module, attribute, obj):
-        raise ArgumentError("GraphModule.__reduce__", f"{obj!r} as {name}", "generated code refers to objects that can be "
-                            "imported", "move the function to the top of a module")
+        raise ArgumentError("GraphModule.__reduce__", f"{obj!r} as {name}", "generated code refers to objects that "
+                            "can be imported", "move the function to the top of a module")
     return f"from {module} import {attribute} as {name}"
 
 

@@ -38,8 +38,8 @@ from ._patching import (
 from ._placeholders import HAS_VARSTUFF, PH, PHBase, PHWithMeta, _assert_is_none, _patch_function, make_placeholder
 from .graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from .graph_module import GraphModule
-from .node import Argument
-from .proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
+from .node import Argument, Node
+from .proxy import ParameterProxy, Scope, ScopeContextManager, TracerBase
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -179,8 +179,8 @@ class Tracer(TracerBase):
             for name, module in self.root.named_modules():
                 if module is mod:
                     return name
-        raise ParameterMembershipError("symbolic_trace", f"a call of a {type(mod).__name__}", "module is not installed as "
-                                       "a submodule", "assign the module to an attribute of the root")
+        raise ParameterMembershipError("symbolic_trace", f"a call of a {type(mod).__name__}", "module is not "
+                                       "installed as a submodule", "assign the module to an attribute of the root")
 
     def call_module(self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record a call of a module: as a node if it is a leaf, else by running ``forward``."""
@@ -198,7 +198,7 @@ class Tracer(TracerBase):
                 self.module_stack.pop(key, None)
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
-        """Return the value of a module's attribute as the program gets it: parameters and, if asked, buffers are proxies.
+        """Return a module's attribute as the program gets it: parameters and, if asked, buffers are proxies.
 
         Args:
             attr: Name of the attribute.
@@ -219,7 +219,7 @@ class Tracer(TracerBase):
         for name, member in members:
             if member is value:
                 if name not in known:
-                    make = ((lambda node: ParameterProxy(self, node, name, value)) if is_shape_known else None)
+                    make = functools.partial(_parameter_proxy, self, name, value) if is_shape_known else None
                     known[name] = self.create_proxy("get_attr", name, (), {}, proxy_factory_fn=make)
                 return known[name]
         return None
@@ -250,8 +250,8 @@ class Tracer(TracerBase):
         skip = 0
         if is_module:
             if total == 0:
-                raise ArgumentError("symbolic_trace", f"a {type(self.root).__name__}", "`self` argument cannot be part of "
-                                    "*args expansion!", "define forward(self, ...)")
+                raise ArgumentError("symbolic_trace", f"a {type(self.root).__name__}", "`self` argument cannot be "
+                                    "part of *args expansion!", "define forward(self, ...)")
             skip = 1
             next(names)
             args.append(self.root)
@@ -296,8 +296,8 @@ class Tracer(TracerBase):
 
         Args:
             root: The module, whose ``forward`` is recorded, or the function.
-            concrete_args: Values of arguments, by name or in order, that are not placeholders; within structures, ``PH``
-                stands for a placeholder.
+            concrete_args: Values of arguments, by name or in order, that are not placeholders; within structures,
+                ``PH`` stands for a placeholder.
 
         Returns:
             The graph; its attributes are those of ``self.root``.
@@ -389,6 +389,10 @@ class Tracer(TracerBase):
         return make_placeholder(self, name, concrete_args, sig, fn_for_analysis)
 
 
+def _parameter_proxy(tracer: Tracer, name: str, parameter: Any, node: Node) -> ParameterProxy:
+    return ParameterProxy(tracer, node, name, parameter)
+
+
 def _collect_tensors(module: Module, path: list[str], found: dict[Any, str]) -> None:
     """Note the paths of tensors that are attributes of a module and of those below it."""
     for name, value in vars(module).items():
@@ -414,8 +418,8 @@ def wrap(fn_or_name: Any) -> Any:
         WrapPlaceError: The caller is not a module.
     """
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
-        raise ArgumentError("wrap", f"a {type(fn_or_name).__name__}", "Unsupported type for global function! Must be either "
-                            "a callable or string name", "pass the function")
+        raise ArgumentError("wrap", f"a {type(fn_or_name).__name__}", "Unsupported type for global function! Must be "
+                            "either a callable or string name", "pass the function")
     name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__
     frame = inspect.currentframe()
     caller = frame.f_back if frame is not None else None

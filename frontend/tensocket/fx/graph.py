@@ -9,18 +9,27 @@ from tensocket.utils import _pytree as pytree
 from tensocket_compiler.graph.codegen import CodeGen, PythonCode
 from tensocket_compiler.graph.comments import source_of
 from tensocket_compiler.graph.graph import Graph
-from tensocket_compiler.graph.names import CUSTOM_BUILTINS as _custom_builtins
+from tensocket_compiler.graph.names import (
+    CUSTOM_BUILTINS,
+    is_from_torch,
+    is_magic,
+    register_custom_builtin,
+    snake_case,
+    type_name,
+)
 from tensocket_compiler.graph.names import CustomBuiltin as _CustomBuiltin
 from tensocket_compiler.graph.names import Namespace as _Namespace
-from tensocket_compiler.graph.names import is_from_torch, is_magic, register_custom_builtin, snake_case, type_name
 from tensocket_compiler.graph.node_list import InsertPoint as _InsertPoint
-from tensocket_compiler.graph.node_list import NodeList as _node_list
+from tensocket_compiler.graph.node_list import NodeList
 from tensocket_compiler.graph.pytree_codegen import PyTreeCodeGen as _PyTreeCodeGen
 from tensocket_compiler.graph.pytree_codegen import PyTreeInfo as _PyTreeInfo
 from tensocket_plugins.contract.devices import Device
 
 from . import _pytree as fx_pytree
 from .node import Node
+
+_custom_builtins = CUSTOM_BUILTINS
+_node_list = NodeList
 
 
 def _register_custom_builtin(name: str, import_str: str, obj: Any) -> None:

@@ -71,11 +71,11 @@ def _deserialize_graph_module(forward: Callable[..., Any], body: dict[str, Any],
     graph._tracer_cls = body.get("_tracer_cls")
     if body.get("_pytree_info") is not None:
         graph._codegen = _PyTreeCodeGen(body["_pytree_info"])
-    made = (graph_module_cls or GraphModule)(module, graph, class_name=name)
+    made: Module = (graph_module_cls or GraphModule)(module, graph, class_name=name)
     for key, value in body.items():
         if not hasattr(made, key):
             setattr(made, key, value)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def _print_readable(module: Module, module_name: str, print_output: bool = True, **options: Any) -> str:
@@ -97,7 +97,7 @@ class _WrappedCall:
     """A call of a graph module, which shows the generated line that raised an error."""
 
     def __init__(self, cls: type, cls_call: Callable[..., Any] | None) -> None:
-        self.cls = cls
+        self.cls: Any = cls
         self.cls_call = cls_call
 
     @staticmethod
@@ -149,10 +149,11 @@ class GraphModule(Module):
     meta: dict[str, Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> GraphModule:
+        """Make an instance of a class of its own."""
         # A copy of an instance gets a class beside the instance's, not below it.
         base = next(kind for kind in cls.__mro__ if kind.__qualname__.rpartition(".")[2] != "GraphModuleImpl")
-        impl: Any = type("GraphModuleImpl", (base,), {"__module__": base.__module__,
-                                                      "__qualname__": "GraphModule.__new__.<locals>.GraphModuleImpl"})
+        names = {"__module__": base.__module__, "__qualname__": "GraphModule.__new__.<locals>.GraphModuleImpl"}
+        impl: Any = type("GraphModuleImpl", (base,), names)
         return super().__new__(impl)  # type: ignore[no-any-return]
 
     def __init__(self, root: Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule") -> None:
@@ -168,14 +169,15 @@ class GraphModule(Module):
         elif isinstance(root, dict):
             for target in targets:
                 if target not in root:
-                    raise ArgumentError("GraphModule", f"a dict with {sorted(root)}", f"Node target {target} was referenced "
-                                        "by the graph but there was no reference to it in the `root` dict", "add it")
+                    raise ArgumentError("GraphModule", f"a dict with {sorted(root)}", f"Node target {target} was "
+                                        "referenced by the graph but there was no reference to it in the `root` dict",
+                                        "add it")
             # Shallow paths first: a submodule replaces all that is below it.
             for target in sorted(set(targets), key=lambda path: path.count(".")):
                 _assign_attr(root[target], self, target)
         else:
-            raise ArgumentError("GraphModule", f"a {type(root).__name__} as root", f"Unsupported type {root} passed for "
-                                "root!", "pass a module or a dict")
+            raise ArgumentError("GraphModule", f"a {type(root).__name__} as root", f"Unsupported type {root} passed "
+                                "for root!", "pass a module or a dict")
         self.__dict__.update(dict.fromkeys(_HOOKS))
         for name in _HOOKS:
             self.__dict__[name] = []
@@ -205,8 +207,8 @@ class GraphModule(Module):
             ArgumentError: It has not been generated.
         """
         if "_code" not in self.__dict__:
-            raise ArgumentError("GraphModule.code", "a module without code", "Code has not been generated! Please report a "
-                                "bug to PyTorch", "call recompile()")
+            raise ArgumentError("GraphModule.code", "a module without code", "Code has not been generated! Please "
+                                "report a bug to PyTorch", "call recompile()")
         return self._code
 
     def recompile(self) -> PythonCode:
@@ -308,15 +310,17 @@ class GraphModule(Module):
                 lines.append(f"self.register_buffer({name!r}, torch.empty({list(value.shape)}, dtype={_dtype(value)}))")
         for name, value in self._parameters.items():
             if value is not None:
-                lines.append(f"self.{name} = torch.nn.Parameter(torch.empty({list(value.shape)}, dtype={_dtype(value)}))")
+                lines.append(f"self.{name} = torch.nn.Parameter(torch.empty({list(value.shape)}, "
+                             f"dtype={_dtype(value)}))")
         python_code = self._graph.python_code(root_module="self")
         imports = _format_import_block(python_code.globals)
         body = "\n        ".join(lines)
         code = self.code.strip("\n").replace("\n", "\n    ")
         (folder / "module.py").write_text(
-            f"from pathlib import Path\n\n{imports}\nfrom tensocket.nn import *\n\n\nclass {module_name}(torch.nn.Module):\n"
-            f"    def __init__(self):\n        super().__init__()\n        {body}\n"
-            f"        self.load_state_dict(torch.load(Path(__file__).parent / 'state_dict.pt'))\n\n    {code}\n", "utf-8")
+            f"from pathlib import Path\n\n{imports}\nfrom tensocket.nn import *\n\n\nclass "
+            f"{module_name}(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n        {body}\n"
+            f"        self.load_state_dict(torch.load(Path(__file__).parent / 'state_dict.pt'))\n\n    {code}\n",
+            "utf-8")
         (folder / "__init__.py").write_text("from .module import *\n", "utf-8")
 
     def __reduce__(self) -> Any:

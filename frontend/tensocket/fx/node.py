@@ -20,7 +20,7 @@ from tensocket_plugins.contract.dtypes import DType
 
 #: Constants that a node may have as arguments.
 BaseArgumentTypes = (str | int | float | bool | complex | DType | Tensor | Device | memory_format | layout)
-base_types: Final[tuple[type, ...]] = (*BaseArgumentTypes.__args__, type(None), type(...),  # type: ignore[attr-defined]
+base_types: Final[tuple[type, ...]] = (*BaseArgumentTypes.__args__, type(None), type(...),
                                        types.BuiltinFunctionType)
 _legal_ops: Final = ("placeholder", "call_method", "call_module", "call_function", "get_attr", "output", "root")
 _side_effectful_functions: Final = purity.SIDE_EFFECTS
@@ -39,7 +39,7 @@ def _own_module(name: str) -> Callable[[], Any]:
 
 def _operator_name(thing: Any) -> str | None:
     """Return the name of an operator's record below ``torch.ops.aten``."""
-    if not isinstance(thing, Operator) and not (hasattr(thing, "schema") and hasattr(thing, "name")):
+    if thing is None or (not isinstance(thing, Operator) and not (hasattr(thing, "schema") and hasattr(thing, "name"))):
         return None
     aten = import_module("tensocket").ops.aten
     if getattr(aten, thing.name, None) is not thing:

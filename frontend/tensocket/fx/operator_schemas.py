@@ -69,9 +69,9 @@ def check_for_mutable_operation(target: Callable[..., Any], args: tuple[Argument
         return
     if (name.endswith("_") and not name.endswith("__")) or kwargs.get("out") is not None:
         form = f"aten::{name}{'' if name.endswith('_') else '.out'}"
-        raise MutableOperation("symbolic_trace", f"a call of {name}", f"Tried to trace mutable operation {form}. FX only "
-                               "supports functional code, so operations that mutate operands in-place (e.g. via `out` "
-                               "arguments) are not supported", "call the function without the underscore")
+        raise MutableOperation("symbolic_trace", f"a call of {name}", f"Tried to trace mutable operation {form}. FX "
+                               "only supports functional code, so operations that mutate operands in-place (e.g. via "
+                               "`out` arguments) are not supported", "call the function without the underscore")
 
 
 def create_type_hint(x: Any) -> Any:
@@ -131,7 +131,8 @@ def normalize_function(target: Callable[..., Any], args: tuple[Any, ...], kwargs
     Raises:
         ArgumentError: Types are given, and the arguments do not fit the signature.
     """
-    public = graph_ir.qualified_name(target) if getattr(target, "__name__", None) or isinstance(target, Operator) else ""
+    named = getattr(target, "__name__", None) or isinstance(target, Operator)
+    public = graph_ir.qualified_name(target) if named else ""
     if not _is_operator_function(target) and not public.startswith("torch."):
         return None
     found = get_signature_for_torch_op(target)
@@ -164,8 +165,9 @@ def normalize_module(root: Module, target: str, args: tuple[Any, ...], kwargs: d
         ArgumentError: ``root`` does not have the module.
     """
     if not _has_attr(root, target):
-        raise ArgumentError("normalize_module", f"target {target} of a {type(root).__name__}", "Tried to normalize arguments "
-                            f"to module target {target} but root did not have that target!", "pass the root of the graph")
+        raise ArgumentError("normalize_module", f"target {target} of a {type(root).__name__}", "Tried to normalize "
+                            f"arguments to module target {target} but root did not have that target!", "pass the "
+                            "root of the graph")
     module = _get_attr(root, target)
     if not type(module).__module__.startswith("tensocket.nn"):
         return None

@@ -180,8 +180,8 @@ class TracerBase:
 
         def refuse(leaf: Any) -> Any:
             if isinstance(leaf, Node):
-                raise ArgumentError("create_arg", f"a dict with {leaf} among its keys", "Keys for dictionaries used as an "
-                                    "argument cannot contain a Node", "use constants as keys")
+                raise ArgumentError("create_arg", f"a dict with {leaf} among its keys", "Keys for dictionaries used "
+                                    "as an argument cannot contain a Node", "use constants as keys")
             return leaf
 
         return map_aggregate(made, refuse)
@@ -192,8 +192,8 @@ class TracerBase:
         Raises:
             TraceError: It is not known.
         """
-        raise TraceError("symbolic_trace", f"a branch on {obj}", "symbolically traced variables cannot be used as inputs "
-                         "to control flow", _ADVICE)
+        raise TraceError("symbolic_trace", f"a branch on {obj}", "symbolically traced variables cannot be used as "
+                         "inputs to control flow", _ADVICE)
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
         """Return the items of a proxy; subclasses may know how many there are.
@@ -201,8 +201,9 @@ class TracerBase:
         Raises:
             TraceError: Their number is not known.
         """
-        raise TraceError("symbolic_trace", f"a loop over {obj}", "Proxy object cannot be iterated. This can be attempted "
-                         "when the Proxy is used in a loop or as a *args or **kwargs function argument", _ADVICE)
+        raise TraceError("symbolic_trace", f"a loop over {obj}", "Proxy object cannot be iterated. This can be "
+                         "attempted when the Proxy is used in a loop or as a *args or **kwargs function argument",
+                         _ADVICE)
 
     def keys(self, obj: Proxy) -> Any:
         """Return the keys of a proxy, as ``**x`` asks for them: by default a proxy of ``x.keys()``."""
@@ -266,6 +267,7 @@ class Proxy:
         return copied
 
     def __call__(self, *args: Any, **kwargs: Any) -> Proxy:
+        """Record a call of the value."""
         return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
 
     def __iter__(self) -> Iterator[Any]:
@@ -286,8 +288,9 @@ class Proxy:
         return self.tracer.keys(self)
 
     def __len__(self) -> int:
-        raise ArgumentError("symbolic_trace", f"len({self.node})", "'len' is not supported in symbolic tracing by default. "
-                            "If you want this call to be recorded, please call torch.fx.wrap('len') at module scope",
+        raise ArgumentError("symbolic_trace", f"len({self.node})", "'len' is not supported in symbolic tracing by "
+                            "default. If you want this call to be recorded, please call torch.fx.wrap('len') at "
+                            "module scope",
                             "call torch.fx.wrap('len') in the module that calls len")
 
     @classmethod
@@ -308,8 +311,8 @@ class Proxy:
 
         map_aggregate((args, kwargs), note)
         if len(tracers) != 1:
-            raise ArgumentError("symbolic_trace", f"proxies of {list(tracers)}", "Found multiple different tracers among "
-                                "the arguments of a call", "record one program at a time")
+            raise ArgumentError("symbolic_trace", f"proxies of {list(tracers)}", "Found multiple different tracers "
+                                "among the arguments of a call", "record one program at a time")
         tracer = next(iter(tracers))
         name = getattr(orig_method, "__name__", "")
         if (name.startswith("__") and name.endswith("__")) or (not isinstance(orig_method, Operator)
@@ -320,7 +323,8 @@ class Proxy:
                                    name=tracer.graph._target_to_str(name or orig_method.name))
 
     # Methods of arithmetic follow below, from the tables.
-    _reflected: ClassVar[tuple[str, ...]] = ("add", "sub", "mul", "floordiv", "truediv", "mod", "pow", "lshift", "rshift",
+    _reflected: ClassVar[tuple[str, ...]] = ("add", "sub", "mul", "floordiv", "truediv", "mod", "pow", "lshift",
+                                             "rshift",
                                              "and", "or", "xor", "matmul")
 
 
@@ -341,6 +345,7 @@ class Attribute(Proxy):
         return self._node
 
     def __call__(self, *args: Any, **kwargs: Any) -> Proxy:
+        """Record a call of the method."""
         return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)
 
 

@@ -173,6 +173,7 @@ def _replace_attributes(gm: GraphModule, replacement: Module) -> None:
 
 def _missing_target(node: Node) -> Exception:
     """Return the error for a node that reads an attribute neither module has."""
-    return ArgumentError("replace_pattern", f"node {node} with target {node.target}", f'Attempted to create a "{node.op}" '
-                         "node during subgraph rewriting, but the referenced attribute does not exist in the replacement "
-                         "module", "assign the attribute to the replacement")
+    return ArgumentError("replace_pattern", f"node {node} with target {node.target}",
+                         f'Attempted to create a "{node.op}" '
+                         "node during subgraph rewriting, but the referenced attribute does not exist in the "
+                         "replacement module", "assign the attribute to the replacement")

@@ -105,7 +105,8 @@ def _constant_nodes(traced: GraphModule, skip: Callable[[Node], bool] | None) ->
     for node in traced.graph.nodes:
         if node.op in ("placeholder", "output") or (skip is not None and skip(node)):
             continue
-        if node.op == "get_attr" or (node.all_input_nodes and all(operand in found for operand in node.all_input_nodes)):
+        operands = node.all_input_nodes
+        if node.op == "get_attr" or (operands and all(operand in found for operand in operands)):
             if not node.is_impure():
                 found.add(node)
         elif node.op == "call_function" and not node.all_input_nodes and not node.is_impure():

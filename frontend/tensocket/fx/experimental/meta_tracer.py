@@ -75,8 +75,9 @@ class MetaTracer(Tracer):
 
     allow_insert_stateless_mods: bool = True
 
-    def create_proxy(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None = None,
-                     type_expr: Any = None, proxy_factory_fn: Callable[[Node], Proxy] | None = None) -> Any:
+    def create_proxy(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
+                     name: str | None = None, type_expr: Any = None,
+                     proxy_factory_fn: Callable[[Node], Proxy] | None = None) -> Any:
         """Record an operation, and compute the shape of its result."""
         made = super().create_proxy(kind, target, args, kwargs, name, type_expr, proxy_factory_fn)
         if kind == "placeholder" and target in self.meta_args:

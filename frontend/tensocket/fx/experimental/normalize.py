@@ -10,7 +10,7 @@ from tensocket import add, div, eq, ge, gt, le, lt, mul, ne, neg, sub
 
 from ..graph_module import GraphModule
 from ..interpreter import Transformer
-from ..node import Argument, Node, map_aggregate, map_arg
+from ..node import Argument, Node, map_aggregate
 from ..operator_schemas import create_type_hint, normalize_function, normalize_module
 from ..proxy import Proxy
 
@@ -36,7 +36,7 @@ class NormalizeArgs(Transformer):
             return value.meta.get("type") if isinstance(value, Node) else type(value)
 
         if n.op == "call_function":
-            types = tuple(create_type_hint(map_aggregate(value, kind_of)) for value in map_arg(n.args, lambda node: node))
+            types = tuple(create_type_hint(map_aggregate(value, kind_of)) for value in n.args)
             made = self.call_function(n.target, args, kwargs, types, {})
         else:
             made = super().run_node(n)
@@ -49,8 +49,7 @@ class NormalizeArgs(Transformer):
     def call_function(self, target: Any, args: tuple[Argument, ...], kwargs: dict[str, Any], arg_types: Any = None,
                       kwarg_types: Any = None) -> Any:
         """Record a call of a function with its arguments by name."""
-        pair = normalize_function(target, args, kwargs,
-                                  normalize_to_only_use_kwargs=self.normalize_to_only_use_kwargs) if callable(target) else None
+        pair = normalize_function(target, args, kwargs, normalize_to_only_use_kwargs=self.normalize_to_only_use_kwargs)
         if pair is None:
             return super().call_function(target, args, kwargs)
         return self.tracer.create_proxy("call_function", target, pair.args, pair.kwargs)
@@ -76,7 +75,7 @@ class NormalizeOperators(Transformer):
         binary_magic_method_remap: Function to the one that takes its place.
     """
 
-    binary_magic_method_remap: dict[Callable[[Any, Any], Any], Callable[[Any, Any], Any]] = _FUNCTIONS  # noqa: RUF012
+    binary_magic_method_remap: dict[Callable[[Any, Any], Any], Callable[[Any, Any], Any]] = _FUNCTIONS
 
     def call_function(self, target: Any, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
         """Record a call, of another function if the target is an operator of Python."""

@@ -61,7 +61,7 @@ class PythonKeyTracer(GraphAppendingTracer):
         return found[1]
 
     def create_arg(self, a: Any) -> Any:
-        """Return an argument as a node holds it; objects of operators, like plans of a pooling, are read from ``root``."""
+        """Return an argument as a node holds it; operators' own objects, like plans, are read from ``root``."""
         try:
             return super().create_arg(a)
         except UnsupportedOperator:

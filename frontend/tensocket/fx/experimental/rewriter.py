@@ -34,11 +34,12 @@ class AST_Rewriter(ast.NodeTransformer):
         exec(compile(module, "<rewritten>", "exec"), namespace)
         cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
         code = namespace["outer"](*cells).__code__
-        # The function's own globals, in which a tracer replaces functions; they need the name of the rewritten calls.
+        # The function's own globals, in which a tracer replaces functions, with the name of the rewritten calls.
         space = fn.__globals__ if "torch" in fn.__globals__ else {**fn.__globals__, "torch": sys.modules["tensocket"]}
         made = FunctionType(code, space, fn.__name__, fn.__defaults__, tuple(cells[name] for name in code.co_freevars))
         made.__kwdefaults__ = fn.__kwdefaults__
-        return functools.update_wrapper(made, fn, assigned=("__module__", "__name__", "__qualname__", "__annotations__"))
+        names = ("__module__", "__name__", "__qualname__", "__annotations__")
+        return functools.update_wrapper(made, fn, assigned=names)
 
     def visit_Assert(self, node: ast.Assert) -> ast.Expr:
         """Return the call for an ``assert`` statement."""

@@ -53,7 +53,8 @@ class FxGraphDrawer:
             if self.ignore_getattr and node.op == "get_attr":
                 continue
             label = self._label(node, submodules)
-            lines.append(f'"{node.name}" [shape={self.dot_graph_shape}, label="{label}", fillcolor={self._color(node)}, '
+            lines.append(f'"{node.name}" [shape={self.dot_graph_shape}, label="{label}", '
+                         f'fillcolor={self._color(node)}, '
                          'style="filled,rounded", fontcolor="#000000"];')
             lines += [f'"{operand.name}" -> "{node.name}";' for operand in node.all_input_nodes
                       if not (self.ignore_getattr and operand.op == "get_attr")]
@@ -68,8 +69,9 @@ class FxGraphDrawer:
         try:
             import pydot  # type: ignore[import-not-found, unused-ignore]
         except ImportError as error:
-            raise MissingPackage("FxGraphDrawer", "an environment without pydot", "FXGraphDrawer requires the pydot package "
-                                 "for graphs as objects", "pip install pydot, or draw dot_source() with Graphviz") from error
+            raise MissingPackage("FxGraphDrawer", "an environment without pydot", "FXGraphDrawer requires the pydot "
+                                 "package for graphs as objects", "pip install pydot, or draw dot_source() with "
+                                 "Graphviz") from error
         return pydot.graph_from_dot_data(self.dot_source(submod_name))[0]
 
     def get_main_dot_graph(self) -> Any:
@@ -103,7 +105,7 @@ class FxGraphDrawer:
         parts += [f"args={_format_arg(tuple(values), 10)}"] if values else []
         parts += [f"{name}={_format_arg(value, 10)}" for name, value in node.kwargs.items()]
         parts.append(f"num_users={len(node.users)}")
-        meta = node.meta.get("tensor_meta", node.meta.get("val"))
+        meta: Any = node.meta.get("tensor_meta", node.meta.get("val"))
         if hasattr(meta, "shape") and hasattr(meta, "dtype"):
             parts += [f"dtype={meta.dtype}", f"shape={tuple(meta.shape)}"]
         if self.parse_stack_trace and node.stack_trace:

@@ -74,8 +74,8 @@ def get_tensor_meta(node: Node) -> Any:
     """
     meta = node.meta.get("tensor_meta")
     if not meta:
-        raise ArgumentError("get_tensor_meta", f"node {node}", f"Node {node} has no tensor metadata associated with it! Check "
-                            "that shape propagation has run", "run ShapeProp on examples")
+        raise ArgumentError("get_tensor_meta", f"node {node}", f"Node {node} has no tensor metadata associated with "
+                            "it! Check that shape propagation has run", "run ShapeProp on examples")
     return meta
 
 

@@ -29,7 +29,8 @@ class GraphTransformObserver:
 
     __pass_count = 0
 
-    def __init__(self, gm: GraphModule, passname: str, subsystem: str | None = None, log_url: str | None = None) -> None:
+    def __init__(self, gm: GraphModule, passname: str, subsystem: str | None = None,
+                 log_url: str | None = None) -> None:
         GraphTransformObserver.__pass_count += 1
         self.gm = gm
         self.passname = passname

@@ -83,12 +83,14 @@ def create_op_support(is_node_supported: Test) -> OperatorSupportBase:
 
 def chain(*op_support: OperatorSupportBase) -> OperatorSupportBase:
     """Return a test that all tests pass."""
-    return create_op_support(lambda submodules, node: all(test.is_node_supported(submodules, node) for test in op_support))
+    return create_op_support(lambda submodules, node: all(
+        test.is_node_supported(submodules, node) for test in op_support))
 
 
 def any_chain(*op_support: OperatorSupportBase) -> OperatorSupportBase:
     """Return a test that one of the tests passes."""
-    return create_op_support(lambda submodules, node: any(test.is_node_supported(submodules, node) for test in op_support))
+    return create_op_support(lambda submodules, node: any(
+        test.is_node_supported(submodules, node) for test in op_support))
 
 
 def _dtypes_of(node: Node) -> set[DType]:

@@ -67,8 +67,9 @@ def _validate_pass_schedule_constraint(constraint: Constraint, passes: list[Pass
     for at, first in enumerate(passes):
         for later in passes[at + 1:]:
             if not constraint(first, later):
-                raise ArgumentError("PassManager", f"{[p.__name__ for p in passes]}", "pass schedule constraint violated. "
-                                    f"Expected {later.__name__} before {first.__name__}", "change the order of the passes")
+                raise ArgumentError("PassManager", f"{[p.__name__ for p in passes]}", "pass schedule constraint "
+                                    f"violated. Expected {later.__name__} before {first.__name__}", "change the "
+                                    "order of the passes")
 
 
 def this_before_that_pass_constraint(this: Pass, that: Pass) -> Constraint:

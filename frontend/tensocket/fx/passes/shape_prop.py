@@ -35,7 +35,7 @@ class TensorMetadata(NamedTuple):
     stride: tuple[int, ...]
     memory_format: memory_format | None
     is_quantized: bool = False
-    qparams: dict[str, Any] = {}
+    qparams: dict[str, Any] = {}  # noqa: RUF012  a named tuple's default
 
 
 def _formats() -> list[Any]:
@@ -87,8 +87,9 @@ class ShapeProp(Interpreter):
                     result = super().run_node(n)
         except Exception as error:
             traceback.print_exc()
-            raise ArgumentError("ShapeProp", f"node {n.format_node()}", f"ShapeProp error for: node={n.format_node()} with "
-                                f"meta={n.meta}", f"run the module on these examples: {error}") from error
+            raise ArgumentError("ShapeProp", f"node {n.format_node()}", f"ShapeProp error for: "
+                                f"node={n.format_node()} with meta={n.meta}", f"run the module on these "
+                                                      f"examples: {error}") from error
         found = False
 
         def note(leaf: Any) -> Any:

@@ -92,7 +92,8 @@ class _Splitter:
                 if not missing[other]:
                     ready.append(other)
         if len(found) != len(self.partitions):
-            raise ArgumentError("split_module", f"{len(self.partitions)} partitions", "cycle exists between partitions!",
+            raise ArgumentError("split_module", f"{len(self.partitions)} partitions", "cycle exists between "
+                                "partitions!",
                                 "give nodes that depend on each other one number")
         return found
 
@@ -112,10 +113,10 @@ class _Splitter:
             if node.name not in self.of:
                 continue
             part = self.partitions[self.of[node.name]]
-            args, kwargs = (map_arg(value, lambda n, part=part: part.environment[n])
-                            for value in (node.args, node.kwargs))
+            args, kwargs = (map_arg(value, part.environment.__getitem__) for value in (node.args, node.kwargs))
             target = self._lifted(part, node.target) if node.op == "call_module" else node.target
-            made = part.graph.create_node(node.op, target, args, kwargs, node.name if self.keep_names else None, node.type)
+            name = node.name if self.keep_names else None
+            made = part.graph.create_node(node.op, target, args, kwargs, name, node.type)
             made.meta = dict(node.meta)
             part.environment[node] = made
 

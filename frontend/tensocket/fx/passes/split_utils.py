@@ -86,11 +86,11 @@ def split_by_tags(gm: GraphModule, tags: list[str], return_fqn_mapping: bool = F
             outer_of[node] = outer.placeholder(node.target, node.type, default)
             outer_of[node].meta = copy(node.meta)
         elif node.op not in ("get_attr", "output"):
-            component = components[order[node.tag]]
+            component = components[order[_tag(node)]]
             component_of[node] = component
             _check_order(node, component, component_of)
             copies[node] = component.graph.node_copy(node, _argument_in(component, component_of, copies, used_in))
-            copies[node].tag = node.tag
+            setattr(copies[node], "tag", _tag(node))  # noqa: B010  nodes have no such attribute of their own
     _note_outputs(gm, component_of, used_in, components)
     main: dict[str, Any] = {}
     fqn: dict[str, str] = {}
@@ -113,11 +113,15 @@ def split_by_tags(gm: GraphModule, tags: list[str], return_fqn_mapping: bool = F
     return (result, fqn) if return_fqn_mapping else result
 
 
+def _tag(node: Any) -> str:
+    return str(node.tag)
+
+
 def _check_order(node: Node, component: Component, component_of: dict[Node, Component]) -> None:
     for operand in node.all_input_nodes:
         if operand in component_of and component_of[operand].order > component.order:
-            raise ArgumentError("split_by_tags", f"node {node} with tag {component.name}", "Nodes and tags are not in the "
-                                f"same order: it uses {operand} of the later {component_of[operand].name}",
+            raise ArgumentError("split_by_tags", f"node {node} with tag {component.name}", "Nodes and tags are not "
+                                f"in the same order: it uses {operand} of the later {component_of[operand].name}",
                                 "change the order of the tags")
 
 

@@ -29,7 +29,9 @@ def get_acc_ops_name(k: Any) -> str:
     if isinstance(k, str):
         return k
     module = str(k.__module__ or "")
-    return f"acc_ops.{k.__name__}" if "acc_ops" in module else f"{module.replace('torch._ops', 'torch.ops')}.{k.__name__}"
+    if "acc_ops" in module:
+        return f"acc_ops.{k.__name__}"
+    return f"{module.replace('torch._ops', 'torch.ops')}.{k.__name__}"
 
 
 def get_node_target(submodules: Mapping[str, Module], node: Node) -> str:
@@ -140,8 +142,8 @@ def _sorted_graph(gm: GraphModule, key: Callable[[Node], Any]) -> GraphModule:
             if missing[user] == 0:
                 heapq.heappush(ready, (key(user), numbers[user], user))
     if len(order) < len(gm.graph.nodes):
-        raise ArgumentError("legalize_graph", f"a graph with {len(gm.graph.nodes)} nodes", "Input graph has cycles, unable to "
-                            f"add {[node for node in missing if missing[node] != 0]}", "break the circle")
+        raise ArgumentError("legalize_graph", f"a graph with {len(gm.graph.nodes)} nodes", "Input graph has cycles, "
+                            f"unable to add {[node for node in missing if missing[node] != 0]}", "break the circle")
     for node in order:
         gm.graph._root.prepend(node)
     return gm

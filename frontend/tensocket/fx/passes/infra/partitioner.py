@@ -64,7 +64,7 @@ class CapabilityBasedPartitioner:
         graph_module: The module.
         operator_support: Tells which nodes are supported.
         allows_single_node_partition: Whether one node that computes may be a group.
-        non_compute_ops: Names of functions that do not compute, for ``remove_bookend_non_compute_ops`` and single nodes.
+        non_compute_ops: Names of functions that do not compute, which groups of one node need and ends of groups lose.
         allowed_single_node_partition_ops: Names of functions that may be a group alone.
         skip_horizontal_fusion: Whether groups are only joined if one uses the other.
     """

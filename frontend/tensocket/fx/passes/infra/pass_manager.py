@@ -43,8 +43,9 @@ def _validate_pass_schedule_constraint(constraint: Constraint, passes: list[Pass
     for at, first in enumerate(passes):
         for later in passes[at + 1:]:
             if not constraint(first, later):
-                raise ArgumentError("PassManager", f"{[p.__name__ for p in passes]}", "pass schedule constraint violated. "
-                                    f"Expected {later.__name__} before {first.__name__}", "call solve_constraints()")
+                raise ArgumentError("PassManager", f"{[p.__name__ for p in passes]}", "pass schedule constraint "
+                                    f"violated. Expected {later.__name__} before {first.__name__}", "call "
+                                    "solve_constraints()")
 
 
 def _topological_sort_passes(passes: list[Pass], constraints: list[Constraint]) -> list[Pass]:
@@ -76,8 +77,8 @@ def _topological_sort_passes(passes: list[Pass], constraints: list[Constraint]) 
                 ready.put(follower)
     if len(found) != len(passes):
         circle = [p.__name__ for p in passes if missing[p] > 0]
-        raise ArgumentError("PassManager", f"{len(passes)} passes", f"Circular dependency detected within the following "
-                            f"passes: {circle}", "take one of the constraints away")
+        raise ArgumentError("PassManager", f"{len(passes)} passes", f"Circular dependency detected within the "
+                            f"following passes: {circle}", "take one of the constraints away")
     return found
 
 
@@ -144,9 +145,9 @@ class PassManager:
         """
         parameters = list(inspect.signature(check).parameters)
         if len(parameters) != 1:
-            raise ArgumentTypeError("PassManager.add_checks", f"a check with parameters {parameters}", "PassManager check function "
-                                "should only take in one variable, a module", "take the module")
-        self.check = check  # type: ignore[method-assign]
+            raise ArgumentTypeError("PassManager.add_checks", f"a check with parameters {parameters}", "PassManager "
+                                "check function should only take in one variable, a module", "take the module")
+        self.check = check  # type: ignore[method-assign, assignment]
 
     def check(self, module: Module) -> None:
         """Check a module; by default nothing is checked."""
@@ -182,8 +183,8 @@ class PassManager:
         try:
             result = run(module)
             if not isinstance(result, PassResult) and not hasattr(result, "graph_module"):
-                raise PassTypeError("PassManager", f"a {type(result).__name__} from {name}", f"The result of the pass {name} "
-                                    "should be type PassResult. Please wrap it with pass_result_wrapper()",
+                raise PassTypeError("PassManager", f"a {type(result).__name__} from {name}", f"The result of the "
+                                    f"pass {name} should be type PassResult. Please wrap it with pass_result_wrapper()",
                                     "return PassResult(module, changed)")
         except Exception as error:
             text = f"An error occurred when running the '{name}' pass after the following passes: {before}"

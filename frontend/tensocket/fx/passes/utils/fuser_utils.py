@@ -77,7 +77,9 @@ def fuse_as_graphmodule(gm: GraphModule, nodes: NodeList, module_name: str,
             raise AssertionError(f"{node} has been removed from owning graph")
     if not validate_partition(nodes):
         raise AssertionError("Invalid partition, found dependency cycles")
-    graph, inputs, copies = Graph(), {}, {}
+    graph = Graph()
+    inputs: dict[Node, Node] = {}
+    copies: dict[Node, Node] = {}
 
     def argument(node: Node) -> Node:
         if node in copies:
@@ -153,7 +155,8 @@ def fuse_by_partitions(gm: GraphModule, partitions: Iterable[Any], prefix: str =
     """
     for at, partition in enumerate(partitions):
         nodes = topo_sort(list(partition))
-        fused, inputs, outputs = fuse_as_graphmodule(gm, nodes, f"{prefix}{at}", always_return_tuple=always_return_tuple)
+        fused, inputs, outputs = fuse_as_graphmodule(gm, nodes, f"{prefix}{at}",
+                                                     always_return_tuple=always_return_tuple)
         insert_subgm(gm, fused, inputs, outputs)
         erase_nodes(gm, nodes)
     return legalize_graph(gm)

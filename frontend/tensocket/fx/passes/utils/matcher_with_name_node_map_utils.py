@@ -21,8 +21,9 @@ def _split_to_graph_and_name_node_map(gm: GraphModule) -> tuple[GraphModule, dic
     output = gm.graph.output_node()
     *results, names = output.args[0] if isinstance(output.args[0], (list, tuple)) else (output.args[0],)
     if not isinstance(names, dict) or not all(isinstance(node, Node) for node in names.values()):
-        raise ArgumentError("SubgraphMatcherWithNameNodeMap", f"a pattern that returns {output.args[0]}", "Expecting the "
-                            "input graph to have a dict output as the last element", "return results, {'name': node}")
+        raise ArgumentError("SubgraphMatcherWithNameNodeMap", f"a pattern that returns {output.args[0]}", "Expecting "
+                            "the input graph to have a dict output as the last element", "return results, "
+                            "{'name': node}")
     found = dict(names)
     output.args = (tuple(results),)
     gm.recompile()

@@ -15,13 +15,12 @@ from ....graph_module import GraphModule
 from ....node import Node
 from ...infra.pass_base import PassBase, PassResult
 
-
 #: Functions of uninitialized values, which differ from call to call as random ones do.
 _EMPTY: Final = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "rand_like", "rand", "randn",
                  "randn_like", "randint", "randint_like", "randperm", "bernoulli", "normal", "multinomial")
 
 
-def get_CSE_banned_ops() -> set[Any]:
+def get_CSE_banned_ops() -> set[Any]:  # noqa: N802  PyTorch's name
     """Return the records of operators whose calls differ although their arguments are equal."""
     aten = import_module("tensocket").ops.aten
     return {record for name in _EMPTY if (record := getattr(aten, name, None)) is not None}
