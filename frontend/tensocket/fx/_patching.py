@@ -19,6 +19,8 @@ from typing import Any, Final, NamedTuple
 
 from tensocket.overrides import resolve_name
 from tensocket_compiler.graph.names import PUBLIC
+from tensocket_core.dispatch.operator import Operator
+from tensocket_operators.creation.record import Factory
 
 from .node import map_aggregate
 from .proxy import Proxy
@@ -314,6 +316,20 @@ def _patch_own_functions(patcher: _Patcher) -> None:
     PUBLIC.name_of(len)
     for space in _SPACES:
         _autowrap_check(patcher, vars(import_module("tensocket" + space)), set())
+    for kind in (Operator, Factory):
+        patcher.patch_method(kind, "__call__", _record_call(kind.__call__), deduplicate=False)
+
+
+def _record_call(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the call of operators' records, ``torch.ops.aten.add``, that records calls with proxies."""
+    @functools.wraps(original)
+    def call(record: Any, *args: Any, **kwargs: Any) -> Any:
+        proxy = _find_proxy(args, kwargs)
+        if proxy is None:
+            return original(record, *args, **kwargs)
+        return type(proxy).__torch_function__(record, (type(proxy),), args, kwargs)
+
+    return call
 
 
 def _autowrap_check(patcher: _Patcher, frame_dict: dict[str, Any], function_ids: set[int]) -> None:

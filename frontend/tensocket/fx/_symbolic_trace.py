@@ -17,7 +17,7 @@ from tensocket.nn import Module, Parameter, Sequential
 from tensocket_core.pytree import tree_flatten, tree_unflatten
 from tensocket_operators import Tensor
 
-from ._lazy_graph_module import _make_graph_module
+from ._lazy_graph_module import _LazyGraphModule, _make_graph_module
 from ._patching import (
     _autowrap_check,
     _create_wrapped_func,
@@ -323,6 +323,9 @@ class Tracer(TracerBase):
         """Set the root and an empty graph, and return the function to record."""
         function: Any
         if isinstance(root, Module):
+            for module in root.modules():
+                if isinstance(module, GraphModule):
+                    _LazyGraphModule.force_recompile(module)
             self.root = root
             if not hasattr(type(root), self.traced_func_name):
                 raise AssertionError(f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}")

@@ -55,6 +55,7 @@ def reduce_graph_module(body: dict[str, Any], import_block: str) -> Module:
 def _deserialize_graph_module(forward: Callable[..., Any], body: dict[str, Any],
                               graph_module_cls: type[Any] | None = None) -> Module:
     """Make a graph module whose graph is recorded from its code, with all modules as leaves."""
+    from ._lazy_graph_module import _make_graph_module
     from ._symbolic_trace import Tracer
 
     # forward has to be a method, which the tracer looks up in the class.
@@ -71,7 +72,7 @@ def _deserialize_graph_module(forward: Callable[..., Any], body: dict[str, Any],
     graph._tracer_cls = body.get("_tracer_cls")
     if body.get("_pytree_info") is not None:
         graph._codegen = _PyTreeCodeGen(body["_pytree_info"])
-    made: Module = (graph_module_cls or GraphModule)(module, graph, class_name=name)
+    made: Module = _make_graph_module(module, graph, class_name=name, graph_module_cls=graph_module_cls)
     for key, value in body.items():
         if not hasattr(made, key):
             setattr(made, key, value)
@@ -122,7 +123,8 @@ class _WrappedCall:
         try:
             if self.cls_call is not None:
                 return self.cls_call(obj, *args, **kwargs)
-            return super(self.cls, obj).__call__(*args, **kwargs)
+            base: Any = super(self.cls, obj)
+            return base.__call__(*args, **kwargs)
         except Exception as error:
             frames = _frames_of_programs(error)
             if frames and frames[-1].filename.startswith(KEY):
@@ -326,7 +328,9 @@ class GraphModule(Module):
     def __reduce__(self) -> Any:
         state = self.__dict__.copy()
         state["_graphmodule_cls_name"] = type(self).__name__
-        imports = _format_import_block(self.recompile().globals)
+        python_code = self._graph.python_code(root_module="self")
+        state["_code"] = python_code.src
+        imports = _format_import_block(python_code.globals)
         del state["_graph"]
         return reduce_graph_module, (state, imports)
 

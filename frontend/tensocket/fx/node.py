@@ -12,7 +12,7 @@ from tensocket_compiler.graph import purity
 from tensocket_compiler.graph.names import PUBLIC, qualified_name, type_name
 from tensocket_compiler.graph.node import Argument, Node, Target, format_argument, map_aggregate, map_arg
 from tensocket_compiler.graph.purity import has_side_effect
-from tensocket_core.dispatch.operator import Operator
+from tensocket_core.dispatch.schema import Schema
 from tensocket_core.formats import layout, memory_format
 from tensocket_operators import Tensor
 from tensocket_plugins.contract.devices import Device
@@ -39,13 +39,13 @@ def _own_module(name: str) -> Callable[[], Any]:
 
 def _operator_name(thing: Any) -> str | None:
     """Return the name of an operator's record below ``torch.ops.aten``."""
-    if thing is None or (not isinstance(thing, Operator) and not (hasattr(thing, "schema") and hasattr(thing, "name"))):
+    name, schema = getattr(thing, "name", None), getattr(thing, "schema", None)
+    if not isinstance(name, str) or not isinstance(schema, Schema):
         return None
-    aten = import_module("tensocket").ops.aten
-    if getattr(aten, thing.name, None) is not thing:
+    if getattr(import_module("tensocket").ops.aten, name, None) is not thing:
         return None
-    kinds = [parameter.type for parameter in thing.schema.parameters]
-    return f"torch.ops.aten.{thing.name}.{'Tensor' if kinds[1:2] == ['Operand'] else 'default'}"
+    kinds = [parameter.type for parameter in schema.parameters]
+    return f"torch.ops.aten.{name}.{'Tensor' if kinds[1:2] == ['Operand'] else 'default'}"
 
 
 def _describe_names() -> None:

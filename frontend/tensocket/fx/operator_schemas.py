@@ -11,6 +11,7 @@ from tensocket.errors import ArgumentError, UnsupportedOperator
 from tensocket.nn import Module
 from tensocket_compiler.graph import graph as graph_ir
 from tensocket_core.dispatch.operator import Operator
+from tensocket_plugins.contract.dtypes import DType
 
 from ._attributes import _get_attr, _has_attr
 from .node import Argument, Node
@@ -78,19 +79,14 @@ def create_type_hint(x: Any) -> Any:
     """Return the type of a list or tuple of types: a list of them, or of their common base; other values unchanged."""
     if not isinstance(x, (list, tuple)):
         return x
-    if isinstance(x, list):
-        if not x:
-            return list[Any]
-        base = x[0]
-        if all(isinstance(kind, type) and issubclass(kind, base) for kind in x if isinstance(base, type)):
-            return typing.List[base]  # type: ignore[valid-type]  # noqa: UP006  generated code prints typing's names
-        return typing.List[Any]  # noqa: UP006
-    if not x:
-        return tuple[Any, ...]
-    base = x[0]
-    if isinstance(base, type) and all(isinstance(kind, type) and issubclass(kind, base) for kind in x):
-        return typing.Tuple[base, ...]  # type: ignore[valid-type]  # noqa: UP006
-    return typing.Tuple[Any, ...]  # noqa: UP006
+    base = x[0] if x else Any
+    for kind in x:
+        if isinstance(base, type) and isinstance(kind, type) and issubclass(base, kind):
+            base = kind
+        elif not (isinstance(base, type) and isinstance(kind, type) and issubclass(kind, base)):
+            base = Any
+    # Generated code prints the names of typing.
+    return typing.List[base] if isinstance(x, list) else typing.Tuple[base, ...]  # type: ignore[valid-type]  # noqa: UP006
 
 
 def type_matches(signature_type: Any, argument_type: Any) -> bool:
@@ -108,7 +104,8 @@ def type_matches(signature_type: Any, argument_type: Any) -> bool:
             return all(type_matches(item, part) for part in typing.get_args(argument_type) if part is not ...)
         return type_matches(item, argument_type) if item in (int, float) else False
     if isinstance(argument_type, type) and isinstance(signature_type, type):
-        return issubclass(argument_type, signature_type) or (signature_type is float and argument_type is int)
+        return (issubclass(argument_type, signature_type) or (signature_type is float and argument_type is int)
+                or (signature_type is int and argument_type is DType))
     return False
 
 

@@ -272,7 +272,7 @@ class Proxy:
 
     def __iter__(self) -> Iterator[Any]:
         count = _unpacked_count(sys._getframe(1))
-        return self.tracer.iter(self) if count is None else iter([self[at] for at in range(count)])
+        return self.tracer.iter(self) if count is None else iter([operator.getitem(self, at) for at in range(count)])
 
     def __abs__(self) -> Proxy:
         return self.tracer.create_proxy("call_function", operator.abs, (self,), {})
@@ -314,13 +314,12 @@ class Proxy:
             raise ArgumentError("symbolic_trace", f"proxies of {list(tracers)}", "Found multiple different tracers "
                                 "among the arguments of a call", "record one program at a time")
         tracer = next(iter(tracers))
-        name = getattr(orig_method, "__name__", "")
-        if (name.startswith("__") and name.endswith("__")) or (not isinstance(orig_method, Operator)
-                                                              and is_tensor_method_or_property(orig_method)):
+        name = getattr(orig_method, "__name__", getattr(orig_method, "name", ""))
+        if (name.startswith("__") and name.endswith("__")) or is_tensor_method_or_property(orig_method):
             method = str(resolve_name(orig_method) or name).rpartition(".")[2]
             return tracer.create_proxy("call_method", method, args, kwargs)
         return tracer.create_proxy("call_function", orig_method, args, kwargs,
-                                   name=tracer.graph._target_to_str(name or orig_method.name))
+                                   name=tracer.graph._target_to_str(name))
 
     # Methods of arithmetic follow below, from the tables.
     _reflected: ClassVar[tuple[str, ...]] = ("add", "sub", "mul", "floordiv", "truediv", "mod", "pow", "lshift",

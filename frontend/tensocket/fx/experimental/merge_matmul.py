@@ -23,7 +23,7 @@ def split_result_tensors(result: Tensor, inputs: list[Tensor]) -> tuple[Tensor, 
         result: The product of all left operands, of shape ``(rows, columns)``.
         inputs: The left operands.
     """
-    return tuple(split(result, [operand.shape[0] for operand in inputs]))
+    return split(result, [operand.shape[0] for operand in inputs])  # type: ignore[no-any-return, unused-ignore]
 
 
 def may_depend_on(a: Node, b: Node, search_depth: int = 6) -> bool:

@@ -53,16 +53,24 @@ class MetaProxy(Proxy):
 
     @property
     def device(self) -> Any:
-        """The device, which is recorded."""
-        return Attribute(self, "device")
+        """The device, which is recorded; calls without values run on ``meta``."""
+        return MetaDeviceAttribute(self, "device")
+
+
+class MetaDeviceAttribute(Attribute):
+    """The device of a proxy."""
 
 
 def proxys_to_metas(v: Any) -> Any:
-    """Return the tensor of a proxy; other values unchanged.
+    """Return the tensor of a proxy, and ``meta`` for its device; other values unchanged.
 
     Raises:
         AssertionError: The proxy has none.
     """
+    if isinstance(v, MetaDeviceAttribute):
+        return "meta"
+    if isinstance(v, Proxy) and not isinstance(v, MetaProxy):
+        raise AssertionError(f"{v} does not have an associated meta")
     if isinstance(v, MetaProxy):
         if v._meta() is None:
             raise AssertionError(f"MetaProxy {v} does not have an associated meta")

@@ -1,4 +1,4 @@
-"""Calls with all arguments by name, and Python's operators as functions of tensors."""
+"""Calls with all arguments by name, and functions of two tensors as Python's operators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket import add, div, eq, ge, gt, le, lt, mul, ne, neg, sub
+from tensocket import add, div, eq, floor_divide, ge, gt, le, lt, mul, ne, remainder, sub
 
 from ..graph_module import GraphModule
 from ..interpreter import Transformer
@@ -61,25 +61,24 @@ class NormalizeArgs(Transformer):
         return super().call_module(target, *((args, kwargs) if pair is None else pair))
 
 
-#: Python's operators and methods, and the functions that do the same.
-_FUNCTIONS: Final[dict[Any, Callable[..., Any]]] = {
-    operator.add: add, operator.sub: sub, operator.mul: mul, operator.truediv: div, operator.eq: eq, operator.ne: ne,
-    operator.lt: lt, operator.le: le, operator.gt: gt, operator.ge: ge, operator.neg: neg}
-
+#: Functions of tensors, and Python's operators that do the same.
+_OPERATORS: Final[dict[Any, Callable[..., Any]]] = {
+    add: operator.add, sub: operator.sub, mul: operator.mul, div: operator.truediv, floor_divide: operator.floordiv,
+    remainder: operator.mod, eq: operator.eq, ne: operator.ne, lt: operator.lt, le: operator.le, gt: operator.gt,
+    ge: operator.ge}
 
 
 class NormalizeOperators(Transformer):
-    """Rewrites Python's operators and methods of tensors as functions.
+    """Rewrites functions of two tensors as Python's operators, so that a pass need look for these only.
 
     Attributes:
-        binary_magic_method_remap: Function to the one that takes its place.
+        binary_magic_method_remap: Function to the operator that takes its place.
     """
 
-    binary_magic_method_remap: dict[Callable[[Any, Any], Any], Callable[[Any, Any], Any]] = _FUNCTIONS
+    binary_magic_method_remap: dict[Any, Callable[..., Any]] = _OPERATORS  # noqa: RUF012  a constant
 
     def call_function(self, target: Any, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        """Record a call, of another function if the target is an operator of Python."""
-        new = self.binary_magic_method_remap.get(target, target)
-        if len(args) == 2 and not isinstance(args[0], Proxy):
-            new = target  # a number on the left
-        return self.tracer.create_proxy("call_function", new, args, kwargs)
+        """Record a call, of an operator if the function has one."""
+        if len(args) == 2 and not kwargs:
+            target = self.binary_magic_method_remap.get(target, target)
+        return self.tracer.create_proxy("call_function", target, args, kwargs)

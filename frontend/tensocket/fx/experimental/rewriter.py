@@ -7,7 +7,6 @@ import copy
 import functools
 import inspect
 import sys
-import textwrap
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -23,8 +22,10 @@ class AST_Rewriter(ast.NodeTransformer):
 
     def rewrite(self, fn: Any) -> Any:
         """Return the function with its rewritten source; it keeps its globals."""
-        source = textwrap.dedent("".join(inspect.getsourcelines(fn)[0]))
-        inner: Any = self.visit(ast.parse(source)).body[0]
+        source = "".join(inspect.getsourcelines(fn)[0])
+        # An indented function is the body of a statement; strings of several lines in it stay as they are.
+        tree: Any = ast.parse(f"if True:\n{source}").body[0] if source[:1].isspace() else ast.parse(source)
+        inner: Any = self.visit(tree).body[0]
         inner.decorator_list = []
         # A function around it has the variables of its closure.
         outer: Any = ast.parse(f"def outer({', '.join(fn.__code__.co_freevars)}): return {inner.name}").body[0]

@@ -7,6 +7,7 @@ from typing import Any
 
 from tensocket import nn
 from tensocket.errors import ArgumentError
+from tensocket_compiler.graph.names import type_name
 
 from ..graph_module import GraphModule
 
@@ -42,7 +43,7 @@ def extract_attrs_for_lowering(mod: nn.Module) -> dict[str, Any]:
         raise ArgumentError("extract_attrs_for_lowering", f"a {type(mod).__name__}", f"{mod._get_name()} is not in the "
                             "module_fetch_book yet, please add it to the module_fetch_book", "add its attributes there")
     version, names, rename = entry
-    found: dict[str, Any] = {"name": type(mod)}
+    found: dict[str, Any] = {"name": type_name(type(mod))}
     found.update((rename(name, version), getattr(mod, rename(name, version))) for name in names)
     return found
 

@@ -115,8 +115,8 @@ class _Splitter:
             part = self.partitions[self.of[node.name]]
             args, kwargs = (map_arg(value, part.environment.__getitem__) for value in (node.args, node.kwargs))
             target = self._lifted(part, node.target) if node.op == "call_module" else node.target
-            name = node.name if self.keep_names else None
-            made = part.graph.create_node(node.op, target, args, kwargs, name, node.type)
+            kept = node.name if self.keep_names else None
+            made = part.graph.create_node(node.op, target, args, kwargs, kept, node.type)
             made.meta = dict(node.meta)
             part.environment[node] = made
 
@@ -180,7 +180,7 @@ def split_module(m: GraphModule, root_m: Module, split_callback: Callable[[Node]
         m: The module.
         root_m: The module that has its attributes, usually itself.
         split_callback: Returns the number or name of a node's partition, for nodes that compute.
-        qualname_map: Gets the original path of each attribute by its path in the result.
+        qualname_map: Gets the original path of each called module by its path in the result.
         keep_original_order: Whether partitions are called in the order of their first nodes where possible.
         keep_original_node_name: Whether nodes keep their names.
         keep_original_input_name: Accepted for programs; inputs of submodules have the names of the values.
@@ -203,6 +203,6 @@ def split_module(m: GraphModule, root_m: Module, split_callback: Callable[[Node]
     if qualname_map is not None:
         for part in order:
             for node in part.environment:
-                if node.op in ("call_module", "get_attr"):
+                if node.op == "call_module":
                     qualname_map[f"{part.submod_name}.{node.target.replace('.', '_')}"] = node.target
     return result

@@ -64,7 +64,7 @@ def split_by_tags(gm: GraphModule, tags: list[str], return_fqn_mapping: bool = F
     Args:
         gm: The module, whose nodes that compute have an attribute ``tag``.
         tags: The tags in the order in which the submodules run.
-        return_fqn_mapping: Whether the original paths of the attributes are returned, too.
+        return_fqn_mapping: Whether the paths of the attributes in the result are returned, by their original paths.
         return_tuple: Whether submodules with one result return a tuple.
         GraphModuleCls: Class of the modules that are made.
 
@@ -163,7 +163,7 @@ def _call(gm: GraphModule, component: Component, outer: Graph, outer_of: dict[No
     alone = len(results) == 1 and not return_tuple
     component.graph.output(results[0] if alone else results)
     component.gm, mapping = lift_subgraph_as_module(gm, component.graph, comp_name=component.name)
-    fqn.update({f"{component.name}.{name}": path for name, path in mapping.items()})
+    fqn.update(mapping)
     main[component.name] = component.gm
     called = outer.call_module(component.name, tuple(outer_of[node] for node in component.orig_inputs))
     for at, node in enumerate(outputs):

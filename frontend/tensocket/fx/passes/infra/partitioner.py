@@ -127,16 +127,19 @@ class CapabilityBasedPartitioner:
         return any(self.dependency_viewer.downstreams_of(node) & nodes for node in outside)
 
     def _move_getitems(self, groups: dict[int, Partition], of: dict[Node, int]) -> None:
-        """Put the items of a tuple into the group that makes it."""
-        for group in list(groups.values()):
-            for node in list(group.nodes):
-                for user in node.users:
-                    if user.op == "call_function" and user.target is operator.getitem and of.get(user) != group.id:
-                        if user in of:
-                            groups[of[user]].remove_node(user)
-                        group.add_node(user)
-                        assert group.id is not None
-                        of[user] = group.id
+        """Put the items of a tuple into the group that makes it, or into none if no group does."""
+        for node in self.graph_module.graph.nodes:
+            if not all(user.op == "call_function" and user.target is operator.getitem for user in node.users):
+                continue
+            maker = of.get(node)
+            for user in node.users:
+                if of.get(user) == maker:
+                    continue
+                if user in of:
+                    groups[of.pop(user)].remove_node(user)
+                if maker is not None:
+                    groups[maker].add_node(user)
+                    of[user] = maker
 
     def _computes(self, group: Partition) -> bool:
         idle = {*self.non_compute_ops, "torch.ops.aten.view", "_operator.getitem"}

@@ -7,7 +7,7 @@ from typing import Any
 from tensocket.nn import Module
 from tensocket_compiler.graph.matcher import SubgraphMatcher
 
-from ..._attributes import _copy_attr, _get_attr
+from ..._attributes import _copy_attr
 from ...graph import Graph
 from ...graph_module import GraphModule
 
@@ -32,7 +32,7 @@ def lift_subgraph_as_module(gm: GraphModule, subgraph: Graph, comp_name: str = "
         class_name: Name of the class.
 
     Returns:
-        The module, and the original path of each attribute by its path in the module.
+        The module, and the path of each attribute in the whole by its original path.
     """
     root = HolderModule({})
     paths: dict[str, str] = {}
@@ -40,11 +40,7 @@ def lift_subgraph_as_module(gm: GraphModule, subgraph: Graph, comp_name: str = "
         if node.op not in ("call_module", "get_attr"):
             continue
         _copy_attr(gm, root, node.target)
-        paths[f"{comp_name}.{node.target}".lstrip(".")] = node.target
-        value = _get_attr(gm, node.target)
-        if isinstance(value, Module):
-            for name, _ in value.named_parameters():
-                paths[f"{node.target}.{name}"] = f"{node.target}.{name}"
+        paths[node.target] = f"{comp_name}.{node.target}".lstrip(".")
     return GraphModule(root, subgraph, class_name), paths
 
 
