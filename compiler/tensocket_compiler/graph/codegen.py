@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tensocket_plugins.contract.errors import ArgumentError
 
 from .comments import Commenter
-from .names import CUSTOM_BUILTINS, Identity, Namespace, is_from_torch, qualified_name, type_name
+from .names import CUSTOM_BUILTINS, Identity, Namespace, identifier, is_from_torch, qualified_name, type_name
 from .node import Node, nodes_in
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class _Writer:
         """Return the name of an object in the source, and note the object."""
         if is_from_torch(obj) and not any(obj is known.obj for known in CUSTOM_BUILTINS.values()):
             return qualified_name(obj)
-        name = hint.replace(".", "_")
+        name = identifier(hint)
         if name in self.globals and self.globals[name] is obj:
             return name
         name = self.names.create_name(name, None if name in CUSTOM_BUILTINS else Identity(obj))

@@ -186,6 +186,14 @@ class Identity:
 
 
 _ILLEGAL: Final = re.compile(r"[^0-9a-zA-Z_]+")
+
+
+def identifier(text: str) -> str:
+    """Return a name that Python accepts, with underscores for other characters."""
+    text = _ILLEGAL.sub("_", text) or "_unnamed"
+    return f"_{text}" if text[0].isdigit() else text
+
+
 _NUMBERED: Final = re.compile(r"(.*)_(\d+)$")
 
 
@@ -201,9 +209,7 @@ class Namespace:
         """Return a new name that is an identifier and begins like ``candidate``; the name of ``obj`` if it has one."""
         if obj is not None and obj in self._obj_to_name:
             return self._obj_to_name[obj]
-        candidate = _ILLEGAL.sub("_", candidate) or "_unnamed"
-        if candidate[0].isdigit():
-            candidate = f"_{candidate}"
+        candidate = identifier(candidate)
         found = _NUMBERED.match(candidate)
         base, number = (found[1], int(found[2])) if found else (candidate, None)
         if found and number == 0:

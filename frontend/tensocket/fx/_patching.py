@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 from tensocket.overrides import resolve_name
 from tensocket_compiler.graph.names import PUBLIC
 from tensocket_core.dispatch.operator import Operator
+from tensocket_operators import Tensor
 from tensocket_operators.creation.record import Factory
 
 from .node import map_aggregate
@@ -31,6 +32,9 @@ _wrapped_fns_to_patch: Final[dict[tuple[int, str], dict[str, Any]]] = {}
 _wrapped_methods_to_patch: Final[list[tuple[type, str]]] = []
 #: Modules whose functions are replaced.
 _SPACES: Final = ("", ".nn.functional", ".linalg", ".fft", ".special", ".functional", ".nn.init", ".nn.utils.rnn")
+#: Methods of tensors that look at sizes, of which some may be proxies.
+_METHODS_WITH_SIZES: Final = ("expand", "narrow", "new_empty", "new_full", "new_ones", "new_zeros", "permute", "repeat",
+                              "reshape", "sum", "mean", "tile", "unflatten", "view")
 #: Functions that answer about Python objects, or change settings: proxies are ordinary objects for them.
 _ORDINARY: Final = frozenset({
     "is_tensor", "is_storage", "typename", "compile", "save", "load", "vmap", "import_module", "get_device_module",
@@ -316,6 +320,8 @@ def _patch_own_functions(patcher: _Patcher) -> None:
     PUBLIC.name_of(len)
     for space in _SPACES:
         _autowrap_check(patcher, vars(import_module("tensocket" + space)), set())
+    for name in _METHODS_WITH_SIZES:
+        patcher.patch_method(Tensor, name, _create_wrapped_method(Tensor, name))
     for kind in (Operator, Factory):
         patcher.patch_method(kind, "__call__", _record_call(kind.__call__), deduplicate=False)
 

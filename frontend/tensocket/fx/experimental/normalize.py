@@ -75,7 +75,7 @@ class NormalizeOperators(Transformer):
         binary_magic_method_remap: Function to the operator that takes its place.
     """
 
-    binary_magic_method_remap: dict[Any, Callable[..., Any]] = _OPERATORS  # noqa: RUF012  a constant
+    binary_magic_method_remap: dict[Any, Callable[..., Any]] = _OPERATORS
 
     def call_function(self, target: Any, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
         """Record a call, of an operator if the function has one."""
