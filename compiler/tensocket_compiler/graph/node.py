@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import builtins
-import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
+from tensocket_plugins.contract.errors import ArgumentError
 
 from .immutable import immutable_dict, immutable_list
 from .names import qualified_name, type_name
@@ -374,18 +373,3 @@ def format_argument(value: Any, max_list_len: float = float("inf")) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {format_argument(item, max_list_len)}" for key, item in value.items()) + "}"
     return f"%{value}" if isinstance(value, Node) else str(value)
-
-
-def check_nodes(values: Iterable[Any], graph: Graph) -> None:
-    """Check that nodes belong to a graph.
-
-    Raises:
-        ArgumentTypeError: A value is not a node of it.
-    """
-    for value in values:
-        if not isinstance(value, Node) or value.graph is not graph:
-            raise ArgumentTypeError("Graph", f"{value!r}", "arguments are nodes of the same graph",
-                                    "copy the node with graph.node_copy")
-
-
-BASE_TYPES: Final = (str, int, float, bool, complex, type(None), type(...), types.BuiltinFunctionType)

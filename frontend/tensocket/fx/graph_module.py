@@ -209,8 +209,8 @@ class GraphModule(Module):
             ArgumentError: It has not been generated.
         """
         if "_code" not in self.__dict__:
-            raise ArgumentError("GraphModule.code", "a module without code", "Code has not been generated! Please "
-                                "report a bug to PyTorch", "call recompile()")
+            raise ArgumentError("GraphModule.code", "a module without code", "the code has not been generated",
+                                "call recompile()")
         return self._code
 
     def recompile(self) -> PythonCode:
