@@ -84,7 +84,7 @@ class _Writer:
     def type_of(self, kind: Any) -> str:
         """Return an annotation as text."""
         if kind == () or isinstance(kind, str):
-            return "()" if kind == () else kind
+            return repr(kind)  # a text stays one: its names are those of another module
         typename = type_name(kind)
         origin = getattr(kind, "__origin__", None)
         if origin is not None and getattr(kind, "__args__", None) is not None:

@@ -48,7 +48,7 @@ _loader: Final = _EvalCacheLoader()
 def _exec_with_source(src: str, globals: dict[str, Any], co_fields: dict[str, Any] | None = None) -> None:
     """Run a source in a namespace."""
     key = _loader.cache(src, globals, co_fields)
-    exec(compile(src, key, "exec"), globals)
+    exec(compile(src, key, "exec", dont_inherit=True), globals)  # annotations are values, as the program's were
 
 
 def _method_from_src(method_name: str, src: str, globals: dict[str, Any],

@@ -54,10 +54,11 @@ def _extract_tensor_metadata(result: Any, include_contiguity: bool = True) -> Te
     dims = {4: 1, 5: 2}
     formats = _formats()
     found = None
-    if include_contiguity:
+    if include_contiguity and not result.is_sparse:
         possible = [formats[0], *([formats[dims[result.dim()]]] if result.dim() in dims else [])]
         found = next((form for form in possible if result.is_contiguous(memory_format=form)), None)
-    return TensorMetadata(Size(result.shape), result.dtype, result.requires_grad, tuple(result.stride()), found)
+    return TensorMetadata(Size(result.shape), result.dtype, result.requires_grad,
+                          () if result.is_sparse else tuple(result.stride()), found)
 
 
 class ShapeProp(Interpreter):
