@@ -175,7 +175,7 @@ class GraphModule(Module):
                                         "referenced by the graph but there was no reference to it in the `root` dict",
                                         "add it")
             # Shallow paths first: a submodule replaces all that is below it.
-            for target in sorted(set(targets), key=lambda path: path.count(".")):
+            for target in sorted(dict.fromkeys(targets), key=lambda path: path.count(".")):
                 _assign_attr(root[target], self, target)
         else:
             raise ArgumentError("GraphModule", f"a {type(root).__name__} as root", f"Unsupported type {root} passed "

@@ -119,14 +119,11 @@ class _MinimizerBase:
 
     def _build_submodule(self, nodes: NodeSet) -> tuple[GraphModule, str]:
         """Split the module at some nodes; return it and the name of the part with them."""
+        if not nodes:
+            raise FxNetMinimizerBadModuleError("minimizer", "no nodes", "a part to compare has nodes",
+                                               "name nodes that compute")
         self._tag_nodes(nodes)
-        made: GraphModule = split_by_tags(self.module, [_BEFORE, _MINIMIZE, _BEHIND])
-        for name, _ in made.named_children():
-            if name == _MINIMIZE:
-                return made, name
-        raise FxNetMinimizerBadModuleError("minimizer", f"nodes {sorted(n.name for n in nodes)}",
-                                           f"Minimize submodule was not found with nodes {nodes}", "name nodes that "
-                                           "compute")
+        return split_by_tags(self.module, [_BEFORE, _MINIMIZE, _BEHIND]), _MINIMIZE
 
     def _inputs_of(self, made: GraphModule, name: str) -> tuple[list[Any], list[Any]]:
         call = next(node for node in made.graph.nodes if node.op == "call_module" and node.target == name)
