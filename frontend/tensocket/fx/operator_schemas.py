@@ -65,7 +65,7 @@ def check_for_mutable_operation(target: Callable[..., Any], args: tuple[Argument
     Raises:
         MutableOperation: It does.
     """
-    name = str(getattr(target, "__name__", ""))
+    name = str(getattr(target, "__name__", getattr(target, "name", ""))).removeprefix("method_")
     if not _is_operator_function(target):
         return
     if (name.endswith("_") and not name.endswith("__")) or kwargs.get("out") is not None:

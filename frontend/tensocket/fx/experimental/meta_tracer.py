@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
-from tensocket.func import functional_call
 from tensocket.nn import Module
 from tensocket_operators import Tensor
 
+from .._patching import _maybe_revert_all_patches
 from .._symbolic_trace import Tracer
 from ..graph import Graph
 from ..graph_module import GraphModule
@@ -95,7 +96,8 @@ class MetaTracer(Tracer):
             return made
         try:
             metas = map_aggregate(args, proxys_to_metas), map_aggregate(kwargs, proxys_to_metas)
-            made.install_tensor_meta(self._run(kind, target, *metas))
+            with _maybe_revert_all_patches():
+                made.install_tensor_meta(self._run(kind, target, *metas))
         except (AssertionError, AttributeError, TypeError, RuntimeError, NotImplementedError):
             return made  # its shape stays unknown
         return made
@@ -133,12 +135,8 @@ class MetaTracer(Tracer):
 
 
 def _on_meta(module: Module, args: Any, kwargs: Any) -> Any:
-    """Call a module on tensors without values, with its parameters moved to the device ``meta``."""
-    state = {name: value.to("meta") for name, value in [*module.named_parameters(), *module.named_buffers()]}
-    forward = type(module).forward
-    holder = type("Forward", (Module,), {"forward": lambda self, *a, **k: forward(module, *a, **k)})()
-    holder.module = module
-    return functional_call(holder, {f"module.{name}": value for name, value in state.items()}, args, kwargs)
+    """Call a copy of a module without values on tensors without values."""
+    return copy.deepcopy(module).to("meta")(*args, **kwargs)
 
 
 def symbolic_trace(root: Module | Callable[..., Any], meta_args: dict[str, Tensor] | None = None,
