@@ -56,7 +56,7 @@ def test_order_and_owners():
     graph, x, y = simple()
     y.append(x)
     fails("Argument 'x' of Node 'neg' was used before it has been defined! Please check that Nodes in the graph are "
-          "topologically ordered\n", graph.lint)
+          "topologically ordered\ngraph():\n", graph.lint)
     graph, x, y = simple()
     other, z, _ = simple()
     y.args = (z,)

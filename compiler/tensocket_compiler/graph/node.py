@@ -71,7 +71,7 @@ class Node:
         target: The function, or the name of the argument, attribute, method or module.
         users: The nodes that have this one among their arguments, as keys.
         type: Annotation of the result, or None.
-        meta: Whatever passes want to remember about the node.
+        meta: Notes of passes about the node.
     """
 
     def __init__(self, graph: Graph, name: str, op: str, target: Target, args: tuple[Argument, ...],

@@ -144,7 +144,7 @@ class GraphModule(Module):
         class_name: Name of the instance's class.
 
     Attributes:
-        meta: Whatever passes want to remember about the module.
+        meta: Notes of passes about the module.
     """
 
     _code: str

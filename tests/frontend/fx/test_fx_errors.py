@@ -39,7 +39,7 @@ ITERATION = ("Proxy object cannot be iterated. This can be attempted when the Pr
     (RuntimeError, "'len' is not supported in symbolic tracing by default. If you want this call to be recorded, please "
      "call torch.fx.wrap('len') at module scope", lambda x: len(x)),
     (RuntimeError, "Keys for dictionaries used as an argument cannot contain a Node", lambda x: {x: 1}),
-    (NotImplementedError, "arguments of a graph are tensors, constants and containers of them; argument of type: ",
+    (NotImplementedError, "arguments of a graph are tensors, constants and containers of them; argument of type: <class 'object'>",
      lambda x: x + object()),
     (NameError, "parameter is not a member of this module", lambda x: x + nn.Parameter(torch.ones(2))),
     (NameError, "module is not installed as a submodule", lambda x: nn.ReLU()(x))])
@@ -108,7 +108,7 @@ def test_structures():
     torch.utils._pytree.register_pytree_node(Unknown, lambda value: ([0], None), lambda children, context: Unknown())
     spec = tree_structure(Unknown())
     assert tree_flatten_spec(Unknown(), spec) == [0]
-    fails(RuntimeError, "does not have a flatten_fn_spec associated with it", lambda: tree_flatten_spec(3, spec))
+    fails(RuntimeError, "<class 'int'> does not have a flatten_fn_spec associated with it", lambda: tree_flatten_spec(3, spec))
     register_pytree_flatten_spec(Unknown, lambda value, spec: [7])
     assert tree_flatten_spec(3, spec) == [7]
     fx._pytree._deregister_pytree_flatten_spec(Unknown)
@@ -116,7 +116,8 @@ def test_structures():
 
 
 def test_collections():
-    fails(NotImplementedError, "object does not support mutation", lambda: immutable_list([1]).append(2))
+    fails(NotImplementedError, "'immutable_list' object does not support mutation. If you are attempting to modify the kwargs or "
+          "args of a torch.fx.Node object, build the new value and set it as a whole", lambda: immutable_list([1]).append(2))
 
 
 def test_normal_forms():

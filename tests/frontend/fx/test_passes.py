@@ -67,11 +67,11 @@ def test_shapes(traced):
     assert (tuple(meta.shape), meta.dtype, meta.stride, meta.requires_grad) == ((3, 2), torch.float32, (2, 1), True)
     assert meta.memory_format is torch.contiguous_format and not meta.is_quantized
     assert named(traced, "output").meta["type"] is tuple
-    with pytest.raises(RuntimeError, match="ShapeProp error for: node=%first"):
+    with pytest.raises(RuntimeError, match=r"ShapeProp error for: node=%first .* with meta=\{"):
         ShapeProp(traced).propagate(torch.ones(3, 7))
     get_size_of_all_nodes(traced, [x34])
     assert named(traced, "second").size_bytes == (24, 24 + (8 + 2) * 4)
-    with pytest.raises(RuntimeError, match="has no tensor metadata associated with it! Check that shape propagation has run"):
+    with pytest.raises(RuntimeError, match="Node x has no tensor metadata associated with it! Check that shape propagation has run"):
         get_size_of_all_nodes(symbolic_trace(Model()))
 
 
@@ -201,7 +201,7 @@ def test_minimizers_refuse(traced):
     with pytest.raises(RuntimeError, match="a part to compare has nodes"):
         failing._build_submodule(set())
     settings.traverse_method = "other"
-    with pytest.raises(ValueError, match="Unknown traverse method: it is one of"):
+    with pytest.raises(ValueError, match=r"Unknown traverse method: it is one of \['accumulate'"):
         failing.minimize()
 
 
@@ -244,7 +244,7 @@ def test_orders_of_nodes(traced):
     equal(traced(x34)[1:], [traced.first(x34).relu().sum()])
     relu = named(traced, "relu")
     relu.args = (named(traced, "add"),)
-    with pytest.raises(RuntimeError, match="Input graph has cycles, unable to add"):
+    with pytest.raises(RuntimeError, match=r"Input graph has cycles, unable to add \[relu"):
         legalize_graph(traced)
 
 
@@ -275,7 +275,7 @@ def test_schedules(traced):
     manager.solve_constraints()
     assert manager.passes == [two, one]
     manager.add_constraint(before(one, two))
-    with pytest.raises(RuntimeError, match="Circular dependency detected within the following passes:"):
+    with pytest.raises(RuntimeError, match=r"Circular dependency detected within the following passes: \['two', 'one'\]"):
         manager.solve_constraints()
     with pytest.raises(TypeError, match="PassManager check function should only take in one variable, a module"):
         manager.add_checks(lambda a, b: None)
@@ -334,7 +334,7 @@ def test_attributes_for_lowering(traced):
     lift_lowering_attrs_to_nodes(traced)
     assert named(traced, "first").attrs_for_lowering["name"] == "torch.nn.modules.linear.Linear"
     assert named(traced, "first").attrs_for_lowering["weight"] is traced.first.weight
-    with pytest.raises(ValueError, match="is not in the module_fetch_book yet, please add it to the module_fetch_book"):
+    with pytest.raises(ValueError, match="GELU is not in the module_fetch_book yet, please add it to the module_fetch_book"):
         lift_lowering_attrs_to_nodes(symbolic_trace(nn.Sequential(nn.GELU())))
 
 

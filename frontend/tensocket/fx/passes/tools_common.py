@@ -1,4 +1,4 @@
-"""What splitters share: names of targets, kinds of nodes, and the order of graphs."""
+"""Shared parts of splitters: names of targets, kinds of nodes, and the order of graphs."""
 
 from __future__ import annotations
 
