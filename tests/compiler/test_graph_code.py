@@ -61,7 +61,8 @@ def test_constants(value):
     graph = Graph()
     graph.output((value, graph.placeholder("x")))
     result, _ = run(graph, 0)
-    assert result == value and type(result) is type(value)
+    assert result == value
+    assert type(result) is type(value)
 
 
 def test_nan():
@@ -73,7 +74,7 @@ def test_nan():
 def test_text():
     class Owner:
         weight = 3
-        layers = {"0": abs}
+        layers = {"0": abs}  # noqa: RUF012
 
         def __getattr__(self, name):
             return self.layers[name]

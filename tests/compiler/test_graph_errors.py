@@ -25,7 +25,8 @@ def fails(rule, call, *args, kind=ArgumentError):
         call(*args)
     assert isinstance(caught.value, RuntimeError) or kind is not ArgumentError
     assert rule in str(caught.value)
-    assert str(caught.value).startswith("[") and str(caught.value).count(" — ") >= 2
+    assert str(caught.value).startswith("[")
+    assert str(caught.value).count(" — ") >= 2
 
 
 def test_nodes():
@@ -108,11 +109,11 @@ def test_tables(monkeypatch, capsys):
 
 
 def test_arguments_of_changes():
-    graph, x, y = simple()
+    _graph, x, y = simple()
     with pytest.raises(AssertionError, match="between 0 and len"):
         y.insert_arg(5, x)
     x.meta["a"] = 1
-    with pytest.raises(AssertionError, match="already has .meta keys"):
+    with pytest.raises(AssertionError, match=r"already has \.meta keys"):
         y.replace_all_uses_with(x, propagate_meta=True)
     with pytest.raises(AssertionError, match="the last node of the graph is not an output"):
         Graph().output_node()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 import pickle
+import types
 
 import pytest
 
@@ -51,8 +52,7 @@ def test_arguments_cannot_be_changed_in_place(chain):
     items, entries = nodes["mul"].args
     for change in (lambda: items.append(3), lambda: items.sort(), lambda: operator.setitem(items, 0, 1),
                    lambda: entries.update(a=1), lambda: operator.delitem(entries, "k")):
-        with pytest.raises(NotImplementedError, match="object does not support mutation. If you are attempting to modify "
-                           "the kwargs or args of a torch.fx.Node object, build the new value and set it as a whole"):
+        with pytest.raises(NotImplementedError, match="object does not support mutation"):
             change()
     assert (items, entries) == ([nodes["add"], 1], {"k": 2})
     assert pickle.loads(pickle.dumps(immutable_list([1, 2]))) == [1, 2]
@@ -87,9 +87,12 @@ def test_order_of_insertion(chain):
     assert names(graph) == ["z", "x", "invert", "y", "add", "neg", "pos", "mul", "output"]
     nodes["mul"].prepend(nodes["y"])
     assert names(graph) == ["z", "x", "invert", "add", "neg", "pos", "y", "mul", "output"]
-    assert nodes["x"] < nodes["add"] <= nodes["mul"] and nodes["mul"] > nodes["y"] and nodes["y"] >= nodes["y"]
+    assert nodes["x"] < nodes["add"] <= nodes["mul"]
+    assert nodes["mul"] > nodes["y"]
+    assert nodes["y"] >= nodes["y"]
     assert [node.name for node in reversed(graph.nodes)] == names(graph)[::-1]
-    assert nodes["x"].prev.name == "z" and nodes["x"].next.name == "invert"
+    assert nodes["x"].prev.name == "z"
+    assert nodes["x"].next.name == "invert"
 
 
 def test_nodes_may_be_erased_while_they_are_iterated(chain):
@@ -203,16 +206,11 @@ def test_names_are_unique_identifiers():
 def test_hooks_see_changes(chain):
     graph, nodes = chain
 
-    class Owner:
-        _create_node_hooks = []
-        _erase_node_hooks = []
-        _replace_hooks = []
-
     seen = []
-    Owner._create_node_hooks.append(lambda node: seen.append(("create", node.name)))
-    Owner._erase_node_hooks.append(lambda node: seen.append(("erase", node.name)))
-    Owner._replace_hooks.append(lambda old, new, user: seen.append(("replace", old.name, new, user.name)))
-    graph.owning_module = Owner()
+    graph.owning_module = types.SimpleNamespace(
+        _create_node_hooks=[lambda node: seen.append(("create", node.name))],
+        _erase_node_hooks=[lambda node: seen.append(("erase", node.name))],
+        _replace_hooks=[lambda old, new, user: seen.append(("replace", old.name, new, user.name))])
     with graph.inserting_before(nodes["add"]):
         made = graph.call_function(operator.sub, (nodes["x"], nodes["y"]))
     nodes["add"].replace_all_uses_with(made)
@@ -227,4 +225,5 @@ def test_a_node_prints_as_its_line(chain):
     assert nodes["add"].format_node() == "%add : [num_users=1] = call_function[target=operator.add](args = (%x, %y), " \
                                          "kwargs = {})"
     assert str(graph).split("\n")[-1] == "    return mul"
-    assert isinstance(nodes["add"], Node) and repr(nodes["add"]) == "add"
+    assert isinstance(nodes["add"], Node)
+    assert repr(nodes["add"]) == "add"

@@ -82,7 +82,7 @@ def test_an_error_tells_the_node():
         Interpreter(owner_of(graph)).run(1)
     quiet = Interpreter(owner_of(graph))
     quiet.extra_traceback = False
-    with pytest.raises(ZeroDivisionError, match="^division by zero$"):
+    with pytest.raises(ZeroDivisionError, match=r"^division by zero$"):
         quiet.run(1)
     graph = Graph()
     graph.output(graph.call_function(operator.getitem, (graph.placeholder("x"), "missing")))
@@ -99,8 +99,8 @@ def test_missing_values():
         Interpreter(owner).run(1, 2)
     nodes = list(owner.graph.nodes)
     nodes[0].prev.prepend(nodes[0])  # behind all others
-    with pytest.raises(RuntimeError, match=r"Node mul referenced nonexistent value x! Run Graph.lint\(\) to diagnose such "
-                       "issues"):
+    with pytest.raises(RuntimeError, match=r"Node mul referenced nonexistent value x! Run Graph.lint\(\) to diagnose "
+                       "such issues"):
         Interpreter(owner).run(1)
 
 

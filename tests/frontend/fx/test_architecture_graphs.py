@@ -1,4 +1,4 @@
-"""Standard architectures as graphs: recorded, pickled, copied, edited and rewritten, they compute what the models do."""
+"""Standard architectures as graphs: recorded, pickled, copied and edited, they compute the models' results."""
 
 from __future__ import annotations
 

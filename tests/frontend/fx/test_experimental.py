@@ -52,7 +52,8 @@ def test_constants_are_folded():
         "_FX_CONST_FOLDED_ATTRS", "_FX_CONST_FOLDED_ATTRS_1"]
     assert not folded.has_folding_been_run
     equal(folded(x34), model(x34))
-    assert folded.has_folding_been_run and tuple(folded._FX_CONST_FOLDED_ATTRS.shape) == (4, 4)
+    assert folded.has_folding_been_run
+    assert tuple(folded._FX_CONST_FOLDED_ATTRS.shape) == (4, 4)
     with pytest.raises(AssertionError, match="already been run"):
         folded.run_folding()
     whole = const_fold.split_const_subgraphs(model, skip_folding_node_fn=lambda node: node.op == "get_attr")
@@ -83,13 +84,15 @@ def test_functions_become_operators():
     traced = symbolic_trace(lambda x: torch.sub(torch.mul(x, 2), x) + torch.add(x, x, alpha=3))
     normal = NormalizeOperators(traced).transform()
     targets = {node.target for node in normal.graph.nodes}
-    assert {operator.sub, operator.mul, torch.add} <= targets and torch.mul not in targets
+    assert {operator.sub, operator.mul, torch.add} <= targets
+    assert torch.mul not in targets
     equal(normal(x34), traced(x34))
 
 
 @pytest.mark.parametrize(("wanted", "given", "fits"), [
     (int, int, True), (float, int, True), (int, float, False), (int | str, str, False), (list[int], int, True),
-    (list[int], create_type_hint((int, int)), True), (torch.Tensor, nn.Parameter, True), (int, type(torch.float32), True),
+    (list[int], create_type_hint((int, int)), True), (torch.Tensor, nn.Parameter, True),
+    (int, type(torch.float32), True),
     (list[torch.Tensor], create_type_hint([nn.Parameter, torch.Tensor]), True), (list[torch.Tensor], list[int], False)])
 def test_types(wanted, given, fits):
     assert type_matches(wanted, given) is fits
@@ -155,7 +158,8 @@ def test_unions_and_subgraphs():
     sets = optimization.UnionFind(4)
     for number in range(4):
         sets.make_set(number)
-    assert sets.join(2, 3) == 2 and sets.join(3, 1) == 1
+    assert sets.join(2, 3) == 2
+    assert sets.join(3, 1) == 1
     assert [sets.find(number) for number in range(4)] == [0, 1, 1, 1]
     traced = symbolic_trace(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Tanh()))
     nodes = list(traced.graph.nodes)
@@ -198,14 +202,16 @@ def test_constants_parameters_and_changes_in_place():
     layer = nn.Linear(4, 2)
     traced = make_fx(lambda x: layer(x).add_(1))(x34)
     close(traced(x34 * 2), layer(x34 * 2) + 1)
-    assert {node.target for node in traced.graph.nodes if node.op == "get_attr"} == {"_param_constant0", "_param_constant1"}
+    targets = {node.target for node in traced.graph.nodes if node.op == "get_attr"}
+    assert targets == {"_param_constant0", "_param_constant1"}
 
 
 def test_decompositions_and_structures():
     table = {torch.ops.aten.relu: lambda x: torch.clamp(x, min=0)}
     traced = make_fx(lambda v: [torch.relu(v["a"]) + v["b"][0]], decomposition_table=table)({"a": x34, "b": [x34 + 1]})
     equal(traced({"a": x34, "b": [x34 * 2]})[0], x34.clamp(min=0) + x34 * 2)
-    assert "relu" not in traced.code and "fx_pytree.tree_flatten_spec([v], self._in_spec)" in traced.code
+    assert "relu" not in traced.code
+    assert "fx_pytree.tree_flatten_spec([v], self._in_spec)" in traced.code
 
 
 def test_modes_of_recording():
@@ -219,6 +225,7 @@ def test_modes_of_recording():
         return x + 1
 
     assert make_fx(f)(x34).code.count("cos") == 0
-    assert seen == [True, 1] and get_innermost_proxy_mode() is None
+    assert seen == [True, 1]
+    assert get_innermost_proxy_mode() is None
     with pytest.raises(ValueError, match="tracing_mode is real, fake or symbolic"):
         make_fx(f, tracing_mode="other")

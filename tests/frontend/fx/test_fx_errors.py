@@ -22,7 +22,8 @@ def fails(kind, rule, call):
     with pytest.raises(kind) as caught:
         call()
     assert rule in str(caught.value)
-    assert str(caught.value).startswith("[") and str(caught.value).count(" — ") >= 2
+    assert str(caught.value).startswith("[")
+    assert str(caught.value).count(" — ") >= 2
     return caught.value
 
 
@@ -36,10 +37,11 @@ ITERATION = ("Proxy object cannot be iterated. This can be attempted when the Pr
     (TraceError, BRANCH, lambda x: x.dtype == torch.float32 and x), (ValueError, BRANCH, lambda x: bool(x > 0)),
     (TraceError, ITERATION, lambda x: list(x)), (TraceError, ITERATION, lambda x: max(*x)),
     (TraceError, ITERATION, lambda x: dict(**x)), (TraceError, ITERATION, lambda x: 1 in x),
-    (RuntimeError, "'len' is not supported in symbolic tracing by default. If you want this call to be recorded, please "
-     "call torch.fx.wrap('len') at module scope", lambda x: len(x)),
+    (RuntimeError, "'len' is not supported in symbolic tracing by default. If you want this call to be recorded, "
+     "please call torch.fx.wrap('len') at module scope", lambda x: len(x)),
     (RuntimeError, "Keys for dictionaries used as an argument cannot contain a Node", lambda x: {x: 1}),
-    (NotImplementedError, "arguments of a graph are tensors, constants and containers of them; argument of type: <class 'object'>",
+    (NotImplementedError, "arguments of a graph are tensors, constants and containers of them; argument of type: "
+     "<class 'object'>",
      lambda x: x + object()),
     (NameError, "parameter is not a member of this module", lambda x: x + nn.Parameter(torch.ones(2))),
     (NameError, "module is not installed as a submodule", lambda x: nn.ReLU()(x))])
@@ -87,7 +89,8 @@ def test_roots():
 
 
 def test_wrap():
-    fails(RuntimeError, "Unsupported type for global function! Must be either a callable or string name", lambda: wrap(3))
+    fails(RuntimeError, "Unsupported type for global function! Must be either a callable or string name",
+          lambda: wrap(3))
     fails(NotImplementedError, "wrap must be called at the top level of a module", lambda: wrap("len"))
 
 
@@ -108,7 +111,8 @@ def test_structures():
     torch.utils._pytree.register_pytree_node(Unknown, lambda value: ([0], None), lambda children, context: Unknown())
     spec = tree_structure(Unknown())
     assert tree_flatten_spec(Unknown(), spec) == [0]
-    fails(RuntimeError, "<class 'int'> does not have a flatten_fn_spec associated with it", lambda: tree_flatten_spec(3, spec))
+    fails(RuntimeError, "<class 'int'> does not have a flatten_fn_spec associated with it",
+          lambda: tree_flatten_spec(3, spec))
     register_pytree_flatten_spec(Unknown, lambda value, spec: [7])
     assert tree_flatten_spec(3, spec) == [7]
     fx._pytree._deregister_pytree_flatten_spec(Unknown)
@@ -116,8 +120,9 @@ def test_structures():
 
 
 def test_collections():
-    fails(NotImplementedError, "'immutable_list' object does not support mutation. If you are attempting to modify the kwargs or "
-          "args of a torch.fx.Node object, build the new value and set it as a whole", lambda: immutable_list([1]).append(2))
+    fails(NotImplementedError, "'immutable_list' object does not support mutation. If you are attempting to modify "
+          "the kwargs or args of a torch.fx.Node object, build the new value and set it as a whole",
+          lambda: immutable_list([1]).append(2))
 
 
 def test_normal_forms():
@@ -132,8 +137,8 @@ def test_replacements():
     class Named:
         op, target = "call_module", "x"
 
-    fails(RuntimeError, 'Attempted to create a "call_module" node during subgraph rewriting, but the referenced attribute '
-          "does not exist in the replacement module", lambda: (_ for _ in ()).throw(_missing_target(Named())))
+    fails(RuntimeError, 'Attempted to create a "call_module" node during subgraph rewriting, but the referenced '
+          "attribute does not exist in the replacement module", lambda: (_ for _ in ()).throw(_missing_target(Named())))
 
 
 def test_errors_can_be_pickled():

@@ -13,8 +13,8 @@ NAMES = {
     "": "Proxy Tracer GraphModule Graph Node symbolic_trace wrap replace_pattern Interpreter Transformer CodeGen PH "
         "ProxyableClassMeta map_arg has_side_effect immutable_dict immutable_list",
     "proxy": "Scope ScopeContextManager TracerBase Attribute ParameterProxy TraceError GraphAppendingTracer",
-    "_symbolic_trace": "_assert_is_none _patch_function _Patcher _wrapped_fns_to_patch _proxyable_classes is_fx_tracing "
-                       "is_fx_symbolic_tracing _find_proxy _maybe_revert_all_patches _new_patcher PHBase",
+    "_symbolic_trace": "_assert_is_none _patch_function _Patcher _wrapped_fns_to_patch _proxyable_classes "
+                       "is_fx_tracing is_fx_symbolic_tracing _find_proxy _maybe_revert_all_patches _new_patcher PHBase",
     "graph_module": "_copy_attr _assign_attr _get_attr _del_attr _has_attr _forward_from_src reduce_graph_module "
                     "_EvalCacheLoader _exec_with_source _format_import_block _WrappedCall",
     "node": "has_side_effect _get_qualified_name base_types map_aggregate Argument Target BaseArgumentTypes _type_repr",
@@ -45,15 +45,20 @@ def test_qualified_names():
     assert _get_qualified_name(torch.nn.functional.relu) == "torch.nn.functional.relu"
     assert _get_qualified_name(torch.linalg.norm) == "torch.linalg.norm"
     assert _get_qualified_name(torch.ops.aten.relu.default) == "torch.ops.aten.relu.default"
-    assert _get_qualified_name(torch.Tensor) == "torch.Tensor" and _get_qualified_name(torch._assert) == "torch._assert"
-    assert _get_qualified_name(len) == "len" and _get_qualified_name(pytest.raises) == "_pytest.raises.raises"
-    assert _is_from_torch(torch.sin) and _is_from_torch(torch.nn.Linear) and not _is_from_torch(len)
+    assert _get_qualified_name(torch.Tensor) == "torch.Tensor"
+    assert _get_qualified_name(torch._assert) == "torch._assert"
+    assert _get_qualified_name(len) == "len"
+    assert _get_qualified_name(pytest.raises) == "_pytest.raises.raises"
+    assert _is_from_torch(torch.sin)
+    assert _is_from_torch(torch.nn.Linear)
+    assert not _is_from_torch(len)
 
 
 def test_gradual_types():
     from tensocket.fx.tensor_type import Dyn, TensorType, is_consistent, is_more_precise
 
-    assert is_consistent(TensorType((1, Dyn)), TensorType((1, 2))) and is_consistent(Dyn, 3)
+    assert is_consistent(TensorType((1, Dyn)), TensorType((1, 2)))
+    assert is_consistent(Dyn, 3)
     assert not is_consistent(TensorType((1, 2)), TensorType((1, 3)))
     assert is_more_precise(TensorType((1, 2)), TensorType((1, Dyn)))
     assert not is_more_precise(TensorType((1, Dyn)), TensorType((1, 2)))

@@ -54,7 +54,8 @@ def forward(self, x):
     return add
     """
     assert type(traced).__name__ == "Model"
-    assert "print_readable" in str(traced) and traced.code in str(traced)
+    assert "print_readable" in str(traced)
+    assert traced.code in str(traced)
 
 
 def test_a_readable_listing(capsys):
@@ -71,13 +72,15 @@ def test_copies(kind):
     traced = symbolic_trace(Model())
     traced.meta["note"] = 3
     copied = kind(traced)
-    assert copied.code == traced.code and copied.meta == {"note": 3}
+    assert copied.code == traced.code
+    assert copied.meta == {"note": 3}
     equal(copied(x34), traced(x34))
     node = next(node for node in copied.graph.nodes if node.target is operator.mul)
     node.target = operator.sub
     copied.recompile()
     if kind is not copy.copy:
-        assert "mul = relu * scale" in traced.code and "mul = relu - scale" in copied.code
+        assert "mul = relu * scale" in traced.code
+        assert "mul = relu - scale" in copied.code
         assert copied.scale is not traced.scale
     assert type(copied) is not type(traced)
 
@@ -89,7 +92,8 @@ def test_copies_keep_hooks_and_modes():
     traced._register_deepcopy_hook(lambda made: seen.append(type(made).__name__))
     copied = copy.deepcopy(traced)
     copied(x34)
-    assert seen == ["Model", (3, 4)] and not copied.training
+    assert seen == ["Model", (3, 4)]
+    assert not copied.training
     traced._unregister_deepcopy_hook(traced._deepcopy_hooks[0])
 
 
@@ -127,7 +131,8 @@ def test_submodules():
     assert traced.get_submodule("extra.inner").p == 0.5
     traced.delete_all_unused_submodules()
     assert [name for name, _ in traced.named_modules()] == ["", "layers", "layers.0", "layers.1"]
-    assert traced.delete_submodule("layers.1") and not traced.delete_submodule("layers.1")
+    assert traced.delete_submodule("layers.1")
+    assert not traced.delete_submodule("layers.1")
     assert not traced.delete_submodule("missing.path")
     with pytest.raises(AttributeError):
         traced(x34)
@@ -139,9 +144,10 @@ def test_roots():
     graph.output(graph.call_function(operator.add, (graph.call_module("a.b", (x,)), graph.get_attr("a.c"))))
     module = GraphModule({"a": nn.Module(), "a.b": nn.ReLU(), "a.c": torch.ones(4)}, graph, "Named")
     equal(module(x34), x34.relu() + 1)
-    assert "a.c" in dict(module.named_buffers()) and type(module).__name__ == "Named"
-    with pytest.raises(RuntimeError, match=r"Node target a.b was referenced by the graph but there was no reference to it in "
-                       "the `root` dict"):
+    assert "a.c" in dict(module.named_buffers())
+    assert type(module).__name__ == "Named"
+    with pytest.raises(RuntimeError, match=r"Node target a.b was referenced by the graph but there was no reference "
+                       "to it in the `root` dict"):
         GraphModule({"a.c": 1}, graph)
     with pytest.raises(RuntimeError, match="Unsupported type 3 passed for root!"):
         GraphModule(3, graph)
@@ -158,7 +164,8 @@ def test_an_error_shows_the_line(capsys):
         traced(torch.ones(3, 7))
     shown = capsys.readouterr().err
     assert "Call using an FX-traced Module, line 5 of the traced Module's generated forward function:" in shown
-    assert 'layers_0 = getattr(self.layers, "0")(x);  x = None\n~~~' in shown and "<--- HERE" in shown
+    assert 'layers_0 = getattr(self.layers, "0")(x);  x = None\n~~~' in shown
+    assert "<--- HERE" in shown
 
 
 def test_functions_without_a_place_cannot_be_saved():
@@ -176,14 +183,17 @@ def test_functions_without_a_place_cannot_be_saved():
 def test_lazy_modules():
     with _use_lazy_graph_module(True):
         traced = symbolic_trace(Model())
-        assert isinstance(traced, _LazyGraphModule) and traced._needs_recompile()
+        assert isinstance(traced, _LazyGraphModule)
+        assert traced._needs_recompile()
         result = traced(x34)
         assert not traced._needs_recompile()
         assert isinstance(pickle.loads(pickle.dumps(traced)), _LazyGraphModule)
         again = symbolic_trace(symbolic_trace(Model()))
-        assert "relu" in again.code and not again._needs_recompile()
+        assert "relu" in again.code
+        assert not again._needs_recompile()
     eager = symbolic_trace(Model())
-    assert not isinstance(eager, _LazyGraphModule) and result.shape == eager(x34).shape
+    assert not isinstance(eager, _LazyGraphModule)
+    assert result.shape == eager(x34).shape
     lazy = _LazyGraphModule.from_graphmodule(eager)
     equal(lazy(x34), eager(x34))
     assert str(_LazyGraphModule.from_graphmodule(eager)).startswith("GraphModule")
@@ -218,7 +228,8 @@ def test_patterns():
             return x + torch.max(m1) + torch.max(m2)
 
     traced = symbolic_trace(Sums())
-    matches = replace_pattern(traced, lambda a, b: torch.cat([a, b]).sum(), lambda a, b: torch.stack([a, b]).mean() * 10)
+    matches = replace_pattern(traced, lambda a, b: torch.cat([a, b]).sum(),
+                              lambda a, b: torch.stack([a, b]).mean() * 10)
     assert [match.anchor.name for match in matches] == ["sum_1", "sum_2"]
     traced.graph.lint()
     x, a, b = x34, torch.ones(2), torch.full((2,), 4.0)
@@ -238,7 +249,8 @@ def test_filters_and_callbacks():
     done = replace_pattern_with_filters(
         traced, lambda x: x * 7, lambda x: x - 1, ignore_literals=True,
         match_filters=[lambda match, graph, pattern: match.nodes_map is not None and match.anchors[0].args[1] == 3])
-    assert len(done) == 1 and [node.target for node in done[0].replacements] == [operator.sub]
+    assert len(done) == 1
+    assert [node.target for node in done[0].replacements] == [operator.sub]
     equal(traced(x34), (x34 * 2 + 1) - 1 + 4)
     traced = symbolic_trace(lambda x: x.sin() + x.cos())
     replace_pattern_with_filters(traced, lambda x: x.sin(), replacement_callback=lambda match, graph, pattern:

@@ -65,13 +65,15 @@ def test_shapes(traced):
     ShapeProp(traced).propagate(x34)
     meta = named(traced, "second").meta["tensor_meta"]
     assert (tuple(meta.shape), meta.dtype, meta.stride, meta.requires_grad) == ((3, 2), torch.float32, (2, 1), True)
-    assert meta.memory_format is torch.contiguous_format and not meta.is_quantized
+    assert meta.memory_format is torch.contiguous_format
+    assert not meta.is_quantized
     assert named(traced, "output").meta["type"] is tuple
     with pytest.raises(RuntimeError, match=r"ShapeProp error for: node=%first .* with meta=\{"):
         ShapeProp(traced).propagate(torch.ones(3, 7))
     get_size_of_all_nodes(traced, [x34])
     assert named(traced, "second").size_bytes == (24, 24 + (8 + 2) * 4)
-    with pytest.raises(RuntimeError, match="Node x has no tensor metadata associated with it! Check that shape propagation has run"):
+    with pytest.raises(RuntimeError, match="Node x has no tensor metadata associated with it! Check that shape "
+                       "propagation has run"):
         get_size_of_all_nodes(symbolic_trace(Model()))
 
 
@@ -111,7 +113,7 @@ def test_splits_by_tags(traced):
     equal(split(x34), traced(x34))
     assert paths == {"first": "early.first", "second": "late.second"}
     equal(split_by_tags(traced, ["early", "late"], return_tuple=True)(x34), traced(x34))
-    with pytest.raises(RuntimeError, match="Nodes and tags are not in the same order: it uses .* of the later early"):
+    with pytest.raises(RuntimeError, match=r"Nodes and tags are not in the same order: it uses .* of the later early"):
         split_by_tags(traced, ["late", "early"])
 
 
@@ -133,8 +135,8 @@ def test_partitions():
     fused = partitioner.partition_and_fuse()
     assert [node.target for node in fused.graph.nodes if node.op == "call_module"] == ["fused_1", "fused_0"]
     equal(fused(x34), f(x34))
+    again = symbolic_trace(f)
     with pytest.raises(AssertionError, match="dependency cycles"):
-        again = symbolic_trace(f)
         fuse_by_partitions(again, [[named(again, "mul"), named(again, "add_1")]])
 
 
@@ -211,7 +213,8 @@ def test_support_tables(traced):
     table = OperatorSupport({"torch.nn.modules.linear.Linear": ([[torch.float32]], {}), "relu": None,
                              "_operator.add": ([[torch.float64]], {})})
     answers = {node.name: table.is_node_supported(modules, node) for node in traced.graph.nodes}
-    assert answers == {"x": True, "first": True, "relu": True, "add": False, "second": True, "sum_1": False, "output": True}
+    assert answers == {"x": True, "first": True, "relu": True, "add": False, "second": True, "sum_1": False,
+                       "output": True}
     assert get_node_target(modules, named(traced, "add")) == "_operator.add"
     yes, no = create_op_support(lambda modules, node: True), OpSupports.decline_if_node_in_names({"add"})
     assert not chain(yes, no).is_node_supported(modules, named(traced, "add"))
@@ -228,7 +231,8 @@ def test_duplicates_are_computed_once():
     result = CSEPass(get_CSE_banned_ops())(traced)
     assert result.modified
     targets = [node.target for node in result.graph_module.graph.nodes]
-    assert targets.count(torch.sin) == 2 and targets.count(torch.cat) == 1
+    assert targets.count(torch.sin) == 2
+    assert targets.count(torch.cat) == 1
     equal(result.graph_module(x34), f(x34))
     assert not CSEPass()(result.graph_module).modified
     random = symbolic_trace(lambda x: torch.rand_like(x) + torch.rand_like(x))
@@ -270,12 +274,13 @@ def test_schedules(traced):
 
     before = this_before_that_pass_constraint
     manager = PassManager([one, two], [before(two, one)])
-    with pytest.raises(RuntimeError, match="pass schedule constraint violated. Expected two before one"):
+    with pytest.raises(RuntimeError, match=r"pass schedule constraint violated. Expected two before one"):
         manager.validate_constraints()
     manager.solve_constraints()
     assert manager.passes == [two, one]
     manager.add_constraint(before(one, two))
-    with pytest.raises(RuntimeError, match=r"Circular dependency detected within the following passes: \['two', 'one'\]"):
+    with pytest.raises(RuntimeError, match=r"Circular dependency detected within the following passes: \['two', "
+                       r"'one'\]"):
         manager.solve_constraints()
     with pytest.raises(TypeError, match="PassManager check function should only take in one variable, a module"):
         manager.add_checks(lambda a, b: None)
@@ -303,7 +308,7 @@ def test_former_schedules():
     assert pass_manager.log_hook(double)(4) == 8
     manager = pass_manager.PassManager([double, increase],
                                        [pass_manager.this_before_that_pass_constraint(increase, double)])
-    with pytest.raises(RuntimeError, match="pass schedule constraint violated. Expected increase before double"):
+    with pytest.raises(RuntimeError, match=r"pass schedule constraint violated. Expected increase before double"):
         manager(1)
     manager = pass_manager.PassManager([double, increase],
                                        [pass_manager.these_before_those_pass_constraint(double, increase)])
@@ -313,7 +318,9 @@ def test_former_schedules():
 def test_pictures(traced, tmp_path, monkeypatch):
     ShapeProp(traced).propagate(x34)
     text = FxGraphDrawer(traced, "model").dot_source()
-    assert text.startswith('digraph "model" {') and '"relu" -> "add";' in text and "Linear" in text
+    assert text.startswith('digraph "model" {')
+    assert '"relu" -> "add";' in text
+    assert "Linear" in text
     assert "shape=(3, 2)" in text.replace("\\", "")
     monkeypatch.setitem(__import__("sys").modules, "pydot", None)
     with pytest.raises(ImportError, match="FXGraphDrawer requires the pydot package for graphs as objects"):
@@ -334,7 +341,8 @@ def test_attributes_for_lowering(traced):
     lift_lowering_attrs_to_nodes(traced)
     assert named(traced, "first").attrs_for_lowering["name"] == "torch.nn.modules.linear.Linear"
     assert named(traced, "first").attrs_for_lowering["weight"] is traced.first.weight
-    with pytest.raises(ValueError, match="GELU is not in the module_fetch_book yet, please add it to the module_fetch_book"):
+    with pytest.raises(ValueError, match="GELU is not in the module_fetch_book yet, please add it to the "
+                       "module_fetch_book"):
         lift_lowering_attrs_to_nodes(symbolic_trace(nn.Sequential(nn.GELU())))
 
 
@@ -354,7 +362,8 @@ def test_sources_and_comparisons(traced):
     parts = get_source_partitions(traced.graph, [nn.Linear, operator.add])
     (first, second), (add,) = parts[nn.Linear], parts[operator.add]
     assert [node.name for node in (*first.nodes, *second.nodes)] == ["first", "second"]
-    assert check_subgraphs_connected(add, second) and not check_subgraphs_connected(second, first)
+    assert check_subgraphs_connected(add, second)
+    assert not check_subgraphs_connected(second, first)
     assert compare_graphs(traced.graph, symbolic_trace(Model()).graph)
     assert not compare_graphs(traced.graph, symbolic_trace(nn.Sequential(nn.ReLU())).graph)
 

@@ -27,8 +27,10 @@ UNARY = [
     ("drop", lambda x: F.dropout(x, p=0.5, training=False)), ("norm", lambda x: F.layer_norm(x, (4,))),
     ("dict", lambda x: {"a": x, "b": [x, 1]}["b"][0] * 2), ("max", lambda x: torch.max(x, dim=0, keepdim=True)[0] + x)]
 BINARY = [
-    ("add", operator.add), ("sub", operator.sub), ("mul", operator.mul), ("where", lambda a, b: torch.where(a > b, a, b)),
-    ("maximum", torch.maximum), ("matmul", lambda a, b: a @ b.t() @ a / 10), ("alpha", lambda a, b: torch.add(a, b, alpha=2)),
+    ("add", operator.add), ("sub", operator.sub), ("mul", operator.mul),
+    ("where", lambda a, b: torch.where(a > b, a, b)),
+    ("maximum", torch.maximum), ("matmul", lambda a, b: a @ b.t() @ a / 10),
+    ("alpha", lambda a, b: torch.add(a, b, alpha=2)),
     ("stack", lambda a, b: torch.stack([a, b]).sum(0)), ("lerp", lambda a, b: torch.lerp(a, b, 0.25)),
     ("iadd", lambda a, b: operator.iadd(a.clone(), b)), ("compare", lambda a, b: (a < b).to(torch.float32)),
     ("scalar", lambda a, b: 1.5 - a + b * 2 ** 0.5)]

@@ -88,8 +88,8 @@ def test_modules_are_leaves_or_entered():
             return x.sin() + 1
 
     model = nn.Sequential(nn.Linear(4, 4), Inner(), nn.Sequential(nn.ReLU()))
-    assert calls(symbolic_trace(model)) == [("call_module", "0"), ("call_method", "sin"), ("call_function", operator.add),
-                                            ("call_module", "2.0")]
+    assert calls(symbolic_trace(model)) == [("call_module", "0"), ("call_method", "sin"),
+                                            ("call_function", operator.add), ("call_module", "2.0")]
 
     class Leaves(Tracer):
         def is_leaf_module(self, m, module_qualified_name):
@@ -184,7 +184,8 @@ Point = namedtuple("Point", ["x", "y"])
     (lambda v: v.x - v.y, Point(PH, PH)), (lambda v: Point(v[0], [v[1]]), (PH, PH)), (lambda v: v[0] * v[1], (PH, 3))])
 def test_structures(function, example):
     counter = iter(range(9))
-    value = torch.utils._pytree.tree_map(lambda leaf: torch.full((2,), next(counter) + 1.0) if leaf is PH else leaf, example)
+    value = torch.utils._pytree.tree_map(
+        lambda leaf: torch.full((2,), next(counter) + 1.0) if leaf is PH else leaf, example)
     traced = symbolic_trace(function, concrete_args={"v": example})
     for form in (traced, copy.deepcopy(traced), symbolic_trace(traced), fx.Interpreter(traced).run):
         mine, spec = torch.utils._pytree.tree_flatten(form(value))
@@ -250,7 +251,9 @@ def test_stack_traces_and_copies_of_tracers():
     tracer.record_stack_traces = True
     graph = tracer.trace(lambda x: x.sin())
     trace = next(node for node in graph.nodes if node.target == "sin").stack_trace
-    assert "test_tracing.py" in trace and "x.sin()" in trace and "fx/proxy.py" not in trace
+    assert "test_tracing.py" in trace
+    assert "x.sin()" in trace
+    assert "fx/proxy.py" not in trace
     assert copy.deepcopy(tracer).record_stack_traces
 
 
@@ -262,7 +265,8 @@ def test_proxies_for_passes():
         output.args = ((torch.sin(value) * 2 + value.cos()).node,)
     traced.recompile()
     np.testing.assert_allclose(traced(x34).numpy(), np.sin(x34.numpy() + 1) * 2 + np.cos(x34.numpy() + 1), rtol=1e-6)
-    assert repr(value) == "Proxy(add)" and copy.deepcopy(value).node.name == "add"
+    assert repr(value) == "Proxy(add)"
+    assert copy.deepcopy(value).node.name == "add"
 
 
 def test_type_annotations_of_values():
