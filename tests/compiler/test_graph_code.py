@@ -55,8 +55,8 @@ def test_in_place_operators(name):
 
 
 @pytest.mark.parametrize("value", [
-    1, 1.5, -2j, "text", None, True, ..., (1,), (), [1, [2]], {"a": (1, 2), 3: None}, slice(1, None, 2), math.inf, -math.inf,
-    Pair(1, [2]), Color.RED, int, range(3), b"x", len, math.sqrt, type(None)])
+    1, 1.5, -2j, "text", None, True, ..., (1,), (), [1, [2]], {"a": (1, 2), 3: None}, slice(1, None, 2), math.inf,
+    -math.inf, Pair(1, [2]), Color.RED, int, range(3), b"x", len, math.sqrt, type(None)])
 def test_constants(value):
     graph = Graph()
     graph.output((value, graph.placeholder("x")))

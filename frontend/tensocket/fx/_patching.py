@@ -18,6 +18,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
+from tensocket.errors import ArgumentError
 from tensocket.overrides import resolve_name
 from tensocket_compiler.graph.names import PUBLIC
 from tensocket_core.dispatch.operator import Operator
@@ -351,3 +352,38 @@ def _autowrap_check(patcher: _Patcher, frame_dict: dict[str, Any], function_ids:
             patcher.patch(frame_dict, name, own[id(value)][1])
         elif not name.startswith("_") and callable(value) and id(value) in function_ids:
             patcher.patch(frame_dict, name, _create_wrapped_func(value))
+
+
+# ---- functions of programs
+
+
+class WrapPlaceError(ArgumentError, NotImplementedError):
+    """A call of ``wrap`` inside of a function."""
+
+
+def wrap(fn_or_name: Any) -> Any:
+    """Record calls of a function with proxies as one node, without looking into it.
+
+    Call it at the top of a module, with the name of one of its functions or of a builtin, or as a decorator.
+
+    Args:
+        fn_or_name: The function, or its name in the calling module.
+
+    Returns:
+        The argument.
+
+    Raises:
+        ArgumentError: It is neither a function nor a name.
+        WrapPlaceError: The caller is not a module.
+    """
+    if not callable(fn_or_name) and not isinstance(fn_or_name, str):
+        raise ArgumentError("wrap", f"a {type(fn_or_name).__name__}", "Unsupported type for global function! Must be "
+                            "either a callable or string name", "pass the function")
+    name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__
+    frame = inspect.currentframe()
+    caller = frame.f_back if frame is not None else None
+    if caller is None or caller.f_code.co_name != "<module>":
+        raise WrapPlaceError("wrap", f"a call for {name} in {caller.f_code.co_name if caller else 'C code'}",
+                             "wrap must be called at the top level of a module", "move the call out of the function")
+    _wrapped_fns_to_patch[(id(caller.f_globals), name)] = caller.f_globals
+    return fn_or_name

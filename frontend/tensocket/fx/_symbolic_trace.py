@@ -34,6 +34,7 @@ from ._patching import (
     _Patcher,
     _wrapped_fns_to_patch,
     _wrapped_methods_to_patch,
+    wrap,
 )
 from ._placeholders import HAS_VARSTUFF, PH, PHBase, PHWithMeta, _assert_is_none, _patch_function, make_placeholder
 from .graph import Graph, _PyTreeCodeGen, _PyTreeInfo
@@ -51,10 +52,6 @@ _is_fx_tracing_flag: bool = False
 
 class ParameterMembershipError(ArgumentError, NameError):
     """A parameter or module that the recorded root does not contain."""
-
-
-class WrapPlaceError(ArgumentError, NotImplementedError):
-    """A call of ``wrap`` inside of a function."""
 
 
 def is_fx_tracing() -> bool:
@@ -403,34 +400,6 @@ def _collect_tensors(module: Module, path: list[str], found: dict[Any, str]) -> 
             found[id(value)] = ".".join([*path, name])
     for name, child in module.named_children():
         _collect_tensors(child, [*path, name], found)
-
-
-def wrap(fn_or_name: Any) -> Any:
-    """Record calls of a function with proxies as one node, without looking into it.
-
-    Call it at the top of a module, with the name of one of its functions or of a builtin, or as a decorator.
-
-    Args:
-        fn_or_name: The function, or its name in the calling module.
-
-    Returns:
-        The argument.
-
-    Raises:
-        ArgumentError: It is neither a function nor a name.
-        WrapPlaceError: The caller is not a module.
-    """
-    if not callable(fn_or_name) and not isinstance(fn_or_name, str):
-        raise ArgumentError("wrap", f"a {type(fn_or_name).__name__}", "Unsupported type for global function! Must be "
-                            "either a callable or string name", "pass the function")
-    name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__
-    frame = inspect.currentframe()
-    caller = frame.f_back if frame is not None else None
-    if caller is None or caller.f_code.co_name != "<module>":
-        raise WrapPlaceError("wrap", f"a call for {name} in {caller.f_code.co_name if caller else 'C code'}",
-                             "wrap must be called at the top level of a module", "move the call out of the function")
-    _wrapped_fns_to_patch[(id(caller.f_globals), name)] = caller.f_globals
-    return fn_or_name
 
 
 def symbolic_trace(root: Module | Callable[..., Any], concrete_args: dict[str, Any] | tuple[Any, ...] | None = None

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import copy
-import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
-from textwrap import indent
 from typing import Any, Final
 
 from tensocket.errors import ArgumentError
 from tensocket.nn import Module
-from tensocket.serialization import save
 
 from ._attributes import _assign_attr, _copy_attr, _del_attr, _get_attr, _has_attr
+from ._calls import _print_readable, _WrappedCall
+from ._folders import write_folder
 from ._sources import (
-    KEY,
     _EvalCacheLoader,
     _exec_with_source,
     _format_import_block,
     _format_import_statement,
     _forward_from_src,
-    _loader,
     _method_from_src,
 )
 from .graph import Graph, PythonCode, _PyTreeCodeGen
@@ -77,60 +73,6 @@ def _deserialize_graph_module(forward: Callable[..., Any], body: dict[str, Any],
         if not hasattr(made, key):
             setattr(made, key, value)
     return made
-
-
-def _print_readable(module: Module, module_name: str, print_output: bool = True, **options: Any) -> str:
-    """Return the code of a module and of the graph modules below it as classes, and print it."""
-    graph: Any = module.graph
-    code = graph.python_code("self", verbose=True, **options).src.lstrip("\n")
-    code = code[code.index("def "):]
-    text = f"class {module_name}(torch.nn.Module):\n" + indent(code.rstrip(" "), "    ")
-    for name, child in module.named_children():
-        if hasattr(child, "graph"):
-            inner = _print_readable(child, f"{name}", print_output=False, **options)
-            text += "\n" + indent(inner, "    ")
-    if print_output:
-        print(text)
-    return text
-
-
-class _WrappedCall:
-    """A call of a graph module, which shows the generated line that raised an error."""
-
-    def __init__(self, cls: type, cls_call: Callable[..., Any] | None) -> None:
-        self.cls: Any = cls
-        self.cls_call = cls_call
-
-    @staticmethod
-    def _generate_error_message(frame_summary: traceback.FrameSummary) -> str:
-        """Return the lines around the one that raised an error, and a mark below that."""
-        number = frame_summary.lineno or 0
-        source = _loader.get_source(frame_summary.filename) or ""
-        lines = source.split("\n")
-        trace = traceback.format_exc().strip()
-        before = "\n".join(lines[max(0, number - 3):number])
-        mark = "~" * (len(lines[number - 1]) if 0 < number <= len(lines) else 0) + "~~~ <--- HERE"
-        after = "\n".join(lines[number:number + 2])
-        return f"{trace}\n\nCall using an FX-traced Module, line {number} of the traced Module's generated forward " \
-               f"function:\n{before}\n{mark}\n{after}"
-
-    def __call__(self, obj: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call the module.
-
-        Raises:
-            Exception: The error of the generated code, after its line was written to standard error.
-        """
-        try:
-            if self.cls_call is not None:
-                return self.cls_call(obj, *args, **kwargs)
-            base: Any = super(self.cls, obj)
-            return base.__call__(*args, **kwargs)
-        except Exception as error:
-            frames = _frames_of_programs(error)
-            if frames and frames[-1].filename.startswith(KEY):
-                print(self._generate_error_message(frames[-1]), file=sys.stderr)
-                raise error.with_traceback(None)  # noqa: B904
-            raise
 
 
 class GraphModule(Module):
@@ -296,34 +238,7 @@ class GraphModule(Module):
             folder: The folder, made if it is missing.
             module_name: Name of the class.
         """
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        save(self.state_dict(), folder / "state_dict.pt")
-        lines = []
-        for name, module in self.named_children():
-            if _is_simple(module):
-                lines.append(f"self.{name} = torch.nn.{module!r}")
-                continue
-            save(module, folder / f"{name}.pt")
-            lines.append(f"self.{name} = torch.load(Path(__file__).parent / '{name}.pt', weights_only=False)"
-                         f"  # {type(module).__name__}")
-        for name, value in self._buffers.items():
-            if value is not None:
-                lines.append(f"self.register_buffer({name!r}, torch.empty({list(value.shape)}, dtype={_dtype(value)}))")
-        for name, value in self._parameters.items():
-            if value is not None:
-                lines.append(f"self.{name} = torch.nn.Parameter(torch.empty({list(value.shape)}, "
-                             f"dtype={_dtype(value)}))")
-        python_code = self._graph.python_code(root_module="self")
-        imports = _format_import_block(python_code.globals)
-        body = "\n        ".join(lines)
-        code = self.code.strip("\n").replace("\n", "\n    ")
-        (folder / "module.py").write_text(
-            f"from pathlib import Path\n\n{imports}\nfrom tensocket.nn import *\n\n\nclass "
-            f"{module_name}(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n        {body}\n"
-            f"        self.load_state_dict(torch.load(Path(__file__).parent / 'state_dict.pt'))\n\n    {code}\n",
-            "utf-8")
-        (folder / "__init__.py").write_text("from .module import *\n", "utf-8")
+        write_folder(self, Path(folder), module_name)
 
     def __reduce__(self) -> Any:
         state = self.__dict__.copy()
@@ -428,13 +343,6 @@ _TABLES: Final = ("_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_stat
                   "_forward_hooks_always_called", "_backward_hooks", "_backward_pre_hooks")
 
 
-def _frames_of_programs(error: Exception) -> list[traceback.FrameSummary]:
-    """Return the frames of an error that are not of this package's functions."""
-    packages = tuple(str(Path(module.__file__).parent) for name, module in list(sys.modules.items())
-                     if name.startswith("tensocket") and "." not in name and module.__file__)
-    return [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(packages)]
-
-
 def _add(hooks: list[Any], hook: Any) -> None:
     if not callable(hook):
         raise AssertionError("the hook must be a callable")
@@ -444,16 +352,6 @@ def _add(hooks: list[Any], hook: Any) -> None:
 def _base_class(module: GraphModule) -> type[GraphModule]:
     """Return the class that a graph module's own class derives from."""
     return next(kind for kind in type(module).__mro__[1:] if issubclass(kind, GraphModule))
-
-
-def _is_simple(module: Module) -> bool:
-    """Whether the text of a module is the expression that makes it."""
-    return type(module).__module__.startswith("tensocket.nn") and type(module).__name__ in {
-        "Linear", "Conv1d", "Conv2d", "Conv3d", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "ReLU", "Dropout"}
-
-
-def _dtype(value: Any) -> str:
-    return f"torch.{str(value.dtype).rpartition('.')[2]}"
 
 
 __all__ = ["GraphModule", "_EvalCacheLoader", "_del_attr", "_exec_with_source", "_format_import_statement",

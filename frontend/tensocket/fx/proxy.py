@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import enum
 import inspect
 import operator
@@ -18,6 +17,7 @@ from tensocket.overrides import is_tensor_method_or_property, resolve_name
 from tensocket_compiler.graph.traceback import STATE
 from tensocket_core.dispatch.operator import Operator
 
+from ._frames import frame_of_program, is_asserting, stack_of_program, unpacked_count
 from .graph import Graph
 from .node import Argument, Node, base_types, map_aggregate
 
@@ -132,15 +132,12 @@ class TracerBase:
         node = self.create_node(kind, target, tuple(given), dict(named), name, type_expr)
         proxy = self.proxy(node) if proxy_factory_fn is None else proxy_factory_fn(node)
         if self.record_stack_traces and not node.stack_trace:
-            node.stack_trace = _stack_of_program()
+            node.stack_trace = stack_of_program()
         return proxy
 
     def _find_user_frame(self) -> FrameType | None:
         """Return the innermost frame that is not of this package's recording."""
-        frame = inspect.currentframe()
-        while frame is not None and frame.f_code.co_filename in _RECORDING:
-            frame = frame.f_back
-        return frame
+        return frame_of_program()
 
     def create_arg(self, a: Any) -> Argument:
         """Return an argument as a node holds it: proxies become nodes, also those in containers and dataclasses.
@@ -271,14 +268,14 @@ class Proxy:
         return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
 
     def __iter__(self) -> Iterator[Any]:
-        count = _unpacked_count(sys._getframe(1))
+        count = unpacked_count(sys._getframe(1))
         return self.tracer.iter(self) if count is None else iter([operator.getitem(self, at) for at in range(count)])
 
     def __abs__(self) -> Proxy:
         return self.tracer.create_proxy("call_function", operator.abs, (self,), {})
 
     def __bool__(self) -> bool:
-        if self.tracer.trace_asserts and _is_asserting(sys._getframe(1)):
+        if self.tracer.trace_asserts and is_asserting(sys._getframe(1)):
             self.tracer.create_proxy("call_function", assert_fn, (self,), {})
             return True
         return self.tracer.to_bool(self)
@@ -411,48 +408,6 @@ def resolve_name_of(function: Any) -> str | None:
 
 _FOREIGN: Final = frozenset({"_key", "__array__", "__array_interface__", "__array_struct__", "__cuda_array_interface__",
                             "__dlpack__", "__array_namespace__", "__index__"})
-
-# ---- the program's frames
-
-_RECORDING: Final = {__file__}
-
-
-def _stack_of_program() -> str:
-    """Return the stack of the program that is recorded, without the frames of the recording."""
-    import traceback
-
-    frames = [frame for frame in traceback.extract_stack()
-              if not frame.filename.replace("\\", "/").endswith(_MACHINERY)]
-    return "".join(traceback.StackSummary.from_list(frames).format())
-
-
-_MACHINERY: Final = ("fx/proxy.py", "fx/_symbolic_trace.py", "fx/_patching.py", "nn/modules/module.py",
-                     "dispatch/overrides.py", "dispatch/protocol.py", "graph/traceback.py")
-
-
-def _instructions(frame: FrameType) -> list[dis.Instruction]:
-    """Return the instructions of a frame from the one that runs on."""
-    found = list(dis.get_instructions(frame.f_code))
-    at = next((k for k, instruction in enumerate(found) if instruction.offset == frame.f_lasti), len(found))
-    return [instruction for instruction in found[at:] if instruction.opname not in ("TO_BOOL", "CACHE")]
-
-
-def _unpacked_count(frame: FrameType) -> int | None:
-    """Return how many items the frame's running instruction unpacks; None if it does something else."""
-    here = _instructions(frame)
-    return here[0].argval if here and here[0].opname == "UNPACK_SEQUENCE" else None
-
-
-def _is_asserting(frame: FrameType) -> bool:
-    """Whether the frame's running instruction is the test of an ``assert`` statement."""
-    here = _instructions(frame)
-    jump = next((k for k, instruction in enumerate(here[:2]) if instruction.opname.startswith("POP_JUMP")
-                 and instruction.opname.endswith("IF_TRUE")), None)
-    if jump is None or jump + 1 >= len(here):
-        return False
-    then = here[jump + 1]
-    return then.opname == "LOAD_ASSERTION_ERROR" or then.argval == "AssertionError"
-
 
 # ---- arithmetic
 
