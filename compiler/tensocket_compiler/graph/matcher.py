@@ -104,7 +104,24 @@ class SubgraphMatcher:
 
     def _is_usable(self, match: InternalMatch) -> bool:
         matched = {node for node in match.nodes_map.values() if isinstance(node, Node)}
-        return self._is_contained(match.nodes_map) and not any(node._erased for node in matched)
+        return (self._is_contained(match.nodes_map) and not any(node._erased for node in matched)
+                and not self._depends_on_itself(match.nodes_map))
+
+    def _depends_on_itself(self, nodes_map: dict[Node, Any]) -> bool:
+        """Whether the value of a placeholder is computed from the match, so that it could not be replaced."""
+        inner = {found for node, found in nodes_map.items() if node.op not in ("placeholder", "output")}
+        pending = [found for node, found in nodes_map.items() if node.op == "placeholder" and isinstance(found, Node)]
+        if len(self.pattern_returning_nodes) < 2:
+            return False  # only a second result can be used before the match is complete
+        seen: set[Node] = set()
+        while pending:
+            node = pending.pop()
+            if node in inner:
+                return True
+            if node not in seen:
+                seen.add(node)
+                pending += node.all_input_nodes
+        return False
 
     def _is_contained(self, nodes_map: dict[Node, Any]) -> bool:
         """Whether nothing outside of a match uses its inner nodes."""

@@ -38,14 +38,16 @@ def _own_module(name: str) -> Callable[[], Any]:
 
 
 def _operator_name(thing: Any) -> str | None:
-    """Return the name of an operator's record below ``torch.ops.aten``."""
+    """Return the name of an operator's record below ``torch.ops``: of its namespace, ``aten`` for built-in ones."""
     name, schema = getattr(thing, "name", None), getattr(thing, "schema", None)
     if not isinstance(name, str) or not isinstance(schema, Schema):
         return None
-    if getattr(import_module("tensocket").ops.aten, name, None) is not thing:
+    space, _, own = name.rpartition("::")
+    space = space or "aten"
+    if getattr(getattr(import_module("tensocket").ops, space), own, None) is not thing:
         return None
     kinds = [parameter.type for parameter in schema.parameters]
-    return f"torch.ops.aten.{name}.{'Tensor' if kinds[1:2] == ['Operand'] else 'default'}"
+    return f"torch.ops.{space}.{own}.{'Tensor' if kinds[1:2] == ['Operand'] else 'default'}"
 
 
 def _describe_names() -> None:

@@ -311,7 +311,8 @@ class Proxy:
             raise ArgumentError("symbolic_trace", f"proxies of {list(tracers)}", "Found multiple different tracers "
                                 "among the arguments of a call", "record one program at a time")
         tracer = next(iter(tracers))
-        name = str(getattr(orig_method, "__name__", getattr(orig_method, "name", ""))).removeprefix("method_")
+        name = str(getattr(orig_method, "__name__", getattr(orig_method, "name", "")))
+        name = name.rpartition("::")[2].removeprefix("method_")
         if (name.startswith("__") and name.endswith("__")) or is_tensor_method_or_property(orig_method):
             method = str(resolve_name(orig_method) or name).rpartition(".")[2]
             return tracer.create_proxy("call_method", method, args, kwargs)

@@ -214,6 +214,21 @@ def test_decompositions_and_structures():
     assert "fx_pytree.tree_flatten_spec([v], self._in_spec)" in traced.code
 
 
+def test_operators_of_programs():
+    library = torch.library.Library("fx_tests", "DEF")
+    library.define("twice(Tensor x) -> Tensor")
+    library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
+    try:
+        traced = symbolic_trace(lambda x: torch.ops.fx_tests.twice(x) + 1)
+        assert "twice = torch.ops.fx_tests.twice.default(x)" in traced.code
+        equal(traced(x34), x34 * 2 + 1)
+        recorded = make_fx(lambda x: torch.ops.fx_tests.twice(x))(x34)
+        assert "twice = torch.ops.fx_tests.twice.default(x_1)" in recorded.code
+        equal(pickle.loads(pickle.dumps(recorded))(x34), x34 * 2)
+    finally:
+        library._destroy()
+
+
 def test_modes_of_recording():
     seen = []
 

@@ -47,6 +47,7 @@ def test_qualified_names():
     assert _get_qualified_name(torch.ops.aten.relu.default) == "torch.ops.aten.relu.default"
     assert _get_qualified_name(torch.Tensor) == "torch.Tensor"
     assert _get_qualified_name(torch._assert) == "torch._assert"
+    assert isinstance(torch.ops.aten.relu.default, torch._ops.OpOverload)
     assert _get_qualified_name(len) == "len"
     assert _get_qualified_name(pytest.raises) == "_pytest.raises.raises"
     assert _is_from_torch(torch.sin)

@@ -76,7 +76,7 @@ class PythonKeyTracer(GraphAppendingTracer):
     def record(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Record a call and its results."""
         given, named = map_aggregate(args, self.proxy_of), map_aggregate(kwargs, self.proxy_of)
-        proxy = self.create_proxy("call_function", func, given, named, name=func.name)
+        proxy = self.create_proxy("call_function", func, given, named, name=func.name.rpartition("::")[2])
         proxy.node.meta["val"] = result
         self._know_result(result, proxy)
 

@@ -40,6 +40,13 @@ class Partition:
         return len(self.nodes)
 
 
+def _name(node: Node) -> str:
+    """Return the name of a node's function, of an operator without its overload; the op of other nodes."""
+    if node.op != "call_function":
+        return node.op
+    return _get_qualified_name(node.target).removesuffix(".default").removesuffix(".Tensor")
+
+
 class _DependencyViewer:
     """The nodes that each node reaches."""
 
@@ -99,7 +106,9 @@ class CapabilityBasedPartitioner:
             for user in node.users:
                 if user in of:
                     candidates[of[user]] = None
-            if not self.skip_horizontal_fusion or node in of:
+            if node in of and not self.skip_horizontal_fusion:
+                candidates.update(dict.fromkeys(sorted(groups)))
+            if node in of:
                 self._join(list(candidates), groups, of)
         self._move_getitems(groups, of)
         found = [group for group in groups.values() if group.size()]
@@ -143,7 +152,7 @@ class CapabilityBasedPartitioner:
 
     def _computes(self, group: Partition) -> bool:
         idle = {*self.non_compute_ops, "torch.ops.aten.view", "_operator.getitem"}
-        names = [_get_qualified_name(node.target) if node.op == "call_function" else node.op for node in group.nodes]
+        names = [_name(node) for node in group.nodes]
         count = sum(name not in idle for name in names)
         return count > 1 or any(name in self.allowed_single_node_partition_ops for name in names)
 
@@ -156,7 +165,7 @@ class CapabilityBasedPartitioner:
         idle = set(self.non_compute_ops)
 
         def is_idle(node: Node) -> bool:
-            return node.op == "call_function" and _get_qualified_name(node.target) in idle
+            return node.op == "call_function" and _name(node) in idle
 
         for group in partitions:
             for forward in (True, False):
