@@ -371,6 +371,8 @@ class Tracer(TracerBase):
             _patch_wrapped_functions(patcher)
             _patch_own_functions(patcher)
             _autowrap_check(patcher, getattr(inspect.unwrap(function), "__globals__", {}), self._autowrap_function_ids)
+            for owner in self.root.modules():  # functions that modules keep, as in self.act = F.gelu
+                _autowrap_check(patcher, vars(owner), self._autowrap_function_ids)
             for module in self._autowrap_search:
                 _autowrap_check(patcher, vars(module), self._autowrap_function_ids)
             yield

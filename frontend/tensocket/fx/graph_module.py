@@ -66,8 +66,6 @@ def _deserialize_graph_module(forward: Callable[..., Any], body: dict[str, Any],
     module = kind(body)
     graph = tracer.trace(module, **(body.get("_tracer_extras") or {}))
     graph._tracer_cls = body.get("_tracer_cls")
-    if body.get("_pytree_info") is not None:
-        graph._codegen = _PyTreeCodeGen(body["_pytree_info"])
     made: Module = _make_graph_module(module, graph, class_name=name, graph_module_cls=graph_module_cls)
     for key, value in body.items():
         if not hasattr(made, key):
@@ -161,7 +159,6 @@ class GraphModule(Module):
         if isinstance(self._graph._codegen, _PyTreeCodeGen):
             info = self._graph._codegen.pytree_info
             if info is not None:
-                self._pytree_info = info
                 self._in_spec, self._out_spec = info.in_spec, info.out_spec
         self._code = python_code.src
         self._lineno_map = python_code._lineno_map

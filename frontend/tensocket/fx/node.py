@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
@@ -48,6 +50,21 @@ def _operator_name(thing: Any) -> str | None:
         return None
     kinds = [parameter.type for parameter in schema.parameters]
     return f"torch.ops.{space}.{own}.{'Tensor' if kinds[1:2] == ['Operand'] else 'default'}"
+
+
+@cache
+def public_equivalent(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of ``nn.functional`` for an operator's function without a public name of its own.
+
+    The key is the function; there are as many as operators. Functions whose parameters differ stay as they are.
+    """
+    if PUBLIC.name_of(function) is not None or not inspect.isfunction(function):
+        return function
+    other = inspect.unwrap(getattr(import_module("tensocket").nn.functional, function.__name__, function))
+    names, wanted = ([name for name, parameter in inspect.signature(each).parameters.items()
+                      if parameter.kind is not inspect.Parameter.KEYWORD_ONLY] for each in (function, other))
+    shared = min(len(names), len(wanted))
+    return other if names[:shared] == wanted[:shared] else function
 
 
 def _describe_names() -> None:

@@ -19,7 +19,7 @@ from tensocket_core.dispatch.operator import Operator
 
 from ._frames import frame_of_program, is_asserting, stack_of_program, unpacked_count
 from .graph import Graph
-from .node import Argument, Node, base_types, map_aggregate
+from .node import Argument, Node, base_types, map_aggregate, public_equivalent
 
 _ADVICE: Final = ("make the value a concrete_arg of symbolic_trace, or hide the code in a function that torch.fx.wrap "
                   "records as one call")
@@ -316,7 +316,7 @@ class Proxy:
         if (name.startswith("__") and name.endswith("__")) or is_tensor_method_or_property(orig_method):
             method = str(resolve_name(orig_method) or name).rpartition(".")[2]
             return tracer.create_proxy("call_method", method, args, kwargs)
-        return tracer.create_proxy("call_function", orig_method, args, kwargs,
+        return tracer.create_proxy("call_function", public_equivalent(orig_method), args, kwargs,
                                    name=tracer.graph._target_to_str(name))
 
     # Methods of arithmetic follow below, from the tables.

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import math
 import operator
+import pickle
 from collections import namedtuple
 
 import numpy as np
@@ -70,6 +71,23 @@ def test_arguments_are_as_the_program_gave_them():
     assert (node.args[1:], dict(node.kwargs)) == ((), {"min": 1})
     node = next(n for n in symbolic_trace(lambda x: F.dropout(x, 0.5)).graph.nodes if n.op == "call_function")
     assert dict(node.kwargs) == {"p": 0.5, "training": True, "inplace": False}
+
+
+def test_functions_that_a_program_keeps():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.act, self.norm = F.gelu, (F.silu, F.softmax)
+
+        def forward(self, x):
+            y = self.act(x) if self.act is F.gelu else x
+            return self.norm[0](y)
+
+    model = Model()
+    traced = symbolic_trace(model)
+    assert [target for _, target in calls(traced)] == [F.gelu, F.silu]
+    assert model.act is F.gelu
+    equal(traced(x34), model(x34))
 
 
 def test_everything_is_as_before_behind_a_recording():
@@ -187,7 +205,8 @@ def test_structures(function, example):
     value = torch.utils._pytree.tree_map(
         lambda leaf: torch.full((2,), next(counter) + 1.0) if leaf is PH else leaf, example)
     traced = symbolic_trace(function, concrete_args={"v": example})
-    for form in (traced, copy.deepcopy(traced), symbolic_trace(traced), fx.Interpreter(traced).run):
+    loaded = pickle.loads(pickle.dumps(traced))
+    for form in (traced, copy.deepcopy(traced), symbolic_trace(traced), fx.Interpreter(traced).run, loaded):
         mine, spec = torch.utils._pytree.tree_flatten(form(value))
         theirs, expected = torch.utils._pytree.tree_flatten(function(value))
         assert spec == expected
