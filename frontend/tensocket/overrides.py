@@ -71,6 +71,16 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[F
     return decorate
 
 
+def has_torch_function_unary(obj: Any) -> bool:
+    """Whether a value overrides functions."""
+    return has_torch_function((obj,))
+
+
+def has_torch_function_variadic(*objs: Any) -> bool:
+    """Whether one of the values overrides functions."""
+    return has_torch_function(objs)
+
+
 def _assert(condition: Any, message: Any) -> None:
     """Assert as a function, which classes with ``__torch_function__`` can override.
 

@@ -290,14 +290,14 @@ def test_listed_names_exist(path):
 
 
 @pytest.mark.parametrize("path", every_module(), ids=lambda path: path.name)
-def test_only_core_and_contract_are_imported_from_below(path):
+def test_only_libraries_below_are_imported(path):
     for node in ast.walk(ast.parse(path.read_text())):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else (
             [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else [])
         for name in names:
             top = name.partition(".")[0]
             assert not top.startswith("tensocket_") or top in (
-                "tensocket_core", "tensocket_operators", "tensocket_plugins")
+                "tensocket_compiler", "tensocket_core", "tensocket_operators", "tensocket_plugins")
 
 
 def test_aliases_and_constants():

@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from tensocket.overrides import handle_torch_function as handle_torch_function
+from tensocket.overrides import has_torch_function as has_torch_function
+from tensocket.overrides import has_torch_function_unary as has_torch_function_unary
+from tensocket.overrides import has_torch_function_variadic as has_torch_function_variadic
 from tensocket_operators import Tensor
 from tensocket_operators import functions as ops
 

@@ -1,0 +1,1 @@
+"""Further passes and tracers, whose interfaces may change."""

@@ -1,0 +1,1 @@
+"""Passes: analyses and changes of graphs."""

@@ -1,0 +1,1 @@
+"""Running passes: their base class, their order, and the partitioning of graphs."""
