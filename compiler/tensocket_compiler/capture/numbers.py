@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -128,8 +130,28 @@ for _name, _function in FUNCTIONS.items():
         _define(_name, _function)
 for _name in ("lt", "le", "gt", "ge"):
     setattr(SymFloat, f"__{_name}__", lambda self, other, _name=_name: _compare(_name, self, other))
-for _table in (keys.SCALAR, keys.SCALAR_LEFT):
-    _table[SymFloat] = _table[float]
+
+
+@contextmanager
+def symbolic_numbers() -> Iterator[None]:
+    """Let operators take symbolic numbers as floats in a block."""
+    with _LOCK:
+        _USERS.append(None)
+        for table in (keys.SCALAR, keys.SCALAR_LEFT):
+            table[SymFloat] = table[float]
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _USERS.pop()
+            if not _USERS:
+                for table in (keys.SCALAR, keys.SCALAR_LEFT):
+                    table.pop(SymFloat, None)
+
+
+_LOCK: Final = threading.Lock()
+#: One entry for each block in which there are symbolic numbers.
+_USERS: Final[list[None]] = []
 
 
 _SIGNS: Final = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "pow": "**"}

@@ -28,7 +28,7 @@ from tensocket_plugins.contract.errors import TensocketError
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, unobserved
 
 from ..memory.regions import Memory, Region, regions_of
-from .numbers import NumberNotes, SymFloat, regions_in
+from .numbers import NumberNotes, SymFloat, regions_in, symbolic_numbers
 
 #: Packages whose frames are not those of the program.
 _RUNTIME: Final = ("tensocket_core", "tensocket_operators", "tensocket_plugins", "tensocket_compiler", "tensocket")
@@ -153,6 +153,8 @@ class Recorder(TorchDispatchMode):
         if OVERRIDDEN_KERNELS:
             self.recording.reasons.append("kernels of built-in operators are overridden")
         VALUE_OBSERVERS[get_ident()] = self
+        self._numbers = symbolic_numbers()
+        self._numbers.__enter__()
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
@@ -162,6 +164,7 @@ class Recorder(TorchDispatchMode):
                 [(None, self._start), *drawn]) for key in after):
             self.recording.reasons.append("random numbers are drawn outside of operators")
         VALUE_OBSERVERS.pop(get_ident(), None)
+        self._numbers.__exit__(*error)
         super().__exit__(*error)
 
     def number(self, tensor: Any) -> SymFloat:

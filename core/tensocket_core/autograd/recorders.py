@@ -6,16 +6,17 @@ Recorders make most nodes, and a call costs as much as setting one or two fields
 
 from __future__ import annotations
 
+import functools
 import itertools
 import linecache
+import operator
 from collections.abc import Callable, Sequence
-from functools import cache
 from string import Template
 from typing import Any, Final
 
 from ..dispatch.derivative import RESULT, SHAPE, WANTED, Derivative
 from ..dispatch.layers import RECORDERS
-from ..keys import AUTOGRAD, OPTIONS, SCALAR_LEFT, SCALAR_MASK
+from ..keys import AUTOGRAD, OPTIONS, SCALAR, SCALAR_MASK
 from ..recording import RECORDING_SLOW_PATHS
 from .conjugate import for_key
 from .node import SEQUENCE, Node
@@ -58,6 +59,8 @@ _GLOBALS: Final[dict[str, Any]] = {
     "__name__": __name__, "AUTOGRAD": AUTOGRAD, "NO_COUNTER": (-1,), "Node": Node, "OPTIONS": OPTIONS,
     "RECORDING_SLOW_PATHS": RECORDING_SLOW_PATHS, "SEQUENCE": SEQUENCE, "complete": complete, "new": object.__new__}
 _COUNT: Final = itertools.count(1)
+#: Bits of keys for numbers on the right.
+_RIGHT: Final = functools.reduce(operator.or_, SCALAR.values())
 
 
 def recorder(derivative: Derivative, below: Callable[..., Any], key: int) -> Callable[..., Any]:
@@ -71,7 +74,7 @@ def recorder(derivative: Derivative, below: Callable[..., Any], key: int) -> Cal
 RECORDERS.append(recorder)
 
 
-@cache
+@functools.cache
 def _compiled(source: str) -> Callable[..., Callable[..., Any]]:
     """Return the ``bind`` of a source; tracebacks show its lines. Operators share sources, so that they stay few."""
     space: dict[str, Callable[..., Callable[..., Any]]] = {}
@@ -91,7 +94,7 @@ def _source(derivative: Derivative, key: int) -> str:
     # The arguments that are tensors in every call; if it is a single one, it has an edge in every call.
     certain = tensors if len(tensors) == 1 or (named and count == 2) else ()
     if named and count == 2 and key & SCALAR_MASK:
-        certain = (1,) if key & sum(SCALAR_LEFT.values()) else (0,)
+        certain = (1,) if key & SCALAR_MASK & ~_RIGHT else (0,)
     statements = [] if named else ["result = results[0] if type(results) is tuple else results"]
     statements += [f"edge{j} = {_edge(names[k], k, certain)}" for j, k in enumerate(tensors)]
     counters = []

@@ -356,7 +356,7 @@ def test_second_derivatives_of_composites(check_twice: Check, name: str) -> None
 
 
 def test_every_record_with_a_derivative_has_a_case(gradient_tables: dict[str, set[str]]) -> None:
-    derived = {name for name, operator in OPERATORS.items() if operator.derivative is not None}
+    derived = {name for name, operator in OPERATORS.items() if operator.derivative is not None and "::" not in name}
     assert sorted(gradient_tables["RECORDS"] | gradient_tables["ELSEWHERE_RECORDS"]) == sorted(derived)
 
 
