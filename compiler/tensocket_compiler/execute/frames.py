@@ -21,13 +21,15 @@ class Frame:
     Attributes:
         memory: A handle for each buffer, by number; None until something makes it.
         handles: Handles of regions, by number, as far as they are known.
+        aliases: Further arrays that are regions, with the number, by identity; for recordings.
     """
 
-    __slots__ = ("_view", "handles", "memory")
+    __slots__ = ("_view", "aliases", "handles", "memory")
 
     def __init__(self, memory: list[Any], handles: list[Any], view: Callable[[int, list[Any]], Array]) -> None:
         self.memory = memory
         self.handles = handles
+        self.aliases: dict[int, tuple[Array, int]] = {}
         self._view = view
 
     def handle(self, number: int) -> Array:

@@ -94,16 +94,14 @@ def _adopt(layout: Layout, frame: Frame, region: Region, whole: Array, array: Ar
     Returns:
         Whether the array is one.
     """
-    if any(array is x for x in frame.handles):
+    if any(array is x for x in frame.handles) or id(array) in frame.aliases:
         return True
     if array.dtype != whole.dtype:
         return False
     offset = region.offset + (memory_offset(array) - memory_offset(whole)) * region.dtype.itemsize
     number = layout.number(Region(region.buffer, offset, tuple(array.shape), element_strides(array), region.dtype))
-    if number < len(frame.handles):  # another array is this region already
-        return False
     frame.handles += [None] * (number + 1 - len(frame.handles))
-    frame.handles[number] = array
+    frame.aliases[id(array)] = array, number
     return True
 
 
@@ -115,7 +113,7 @@ def is_mapped(layout: Layout, frame: Frame, calls: Sequence[Call]) -> bool:
     """Whether every array of launches that lies in memory that changes is the handle of a region."""
     changing = {_memory(array) for number, array in enumerate(frame.handles)
                 if array is not None and layout.changes(layout.region(number))}
-    handles = {id(array) for array in frame.handles}
+    handles = {id(array) for array in frame.handles} | frame.aliases.keys()
     return all(id(x) in handles or _memory(x) not in changing for call in calls for x in call.arrays)
 
 
@@ -163,7 +161,8 @@ class TapeBuilder:
         layout, state = self._layout, self._state
         readers = [number_reader(layout, expression) for expression in self._numbers]
         used = {id(array) for call in self._calls for array in call.arrays}
-        moving = [(number, handle) for number, handle in enumerate(frame.handles)
+        known = [*enumerate(frame.handles), *[(number, array) for array, number in frame.aliases.values()]]
+        moving = [(number, handle) for number, handle in known
                   if handle is not None and id(handle) in used and layout.changes(layout.region(number))]
         run = compile_tape(state.runtime, TapePlan(tuple(self._calls), tuple([x for _, x in moving]),
                                                    tuple(map(tuple, self._numbers.values()))))
