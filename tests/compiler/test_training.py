@@ -156,6 +156,19 @@ def test_a_parameter_modified_before_backward_is_noticed():
         y.backward()
 
 
+@pytest.mark.parametrize("captured", [False, True])
+def test_sparse_tensors_run_eagerly(captured):
+    indices, values = torch.tensor([[0, 1, 1], [2, 0, 2]]), torch.tensor([3.0, 4.0, 5.0])
+    sparse = torch.sparse_coo_tensor(indices, values, (2, 3))
+    x = torch.arange(6.0).reshape(3, 2)
+    f = torch.compile((lambda: sparse @ x) if captured else lambda matrix: matrix @ x)
+    for _ in range(5):
+        found = f() if captured else f(sparse)
+        np.testing.assert_array_equal(found.numpy(), np.array([[0.0, 0, 3], [4, 0, 5]]) @ x.numpy())
+    assert not hits(f)
+    assert any("wraps other" in reason for reason in f._compiled.reasons)
+
+
 def test_fullgraph_names_the_break():
     @torch.compile(fullgraph=True)
     def f(x):

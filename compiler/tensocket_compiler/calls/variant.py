@@ -159,6 +159,8 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
     captured = [part.owner for part in guards.parts if isinstance(part, TensorPart)]
     arguments = ArgumentGuard(args, kwargs, captured, guards.exact)
     tensors = arguments.matches(args, kwargs) or []
+    if arguments.refusals:
+        return function(*args, **kwargs), CannotRecord(str(arguments.refusals[0]))
     recorder = Recorder()
     inputs = [recorder.region(x) for x in tensors]
     for tensor in captured:
@@ -181,8 +183,6 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
 def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call: tuple[Any, Any], result: Any,
              given: tuple[list[Any], list[Any], list[Region]], start: tuple[Any, int]) -> Variant:
     recording, (tensors, captured, inputs), (before, known) = recorder.recording, given, start
-    if arguments.refusals:
-        raise CannotRecord(str(arguments.refusals[0]))
     for reason in (*recording.reasons, *recording.notes.reasons):
         raise CannotRecord(reason)
     if any(buffer.kind == "input" for buffer in recording.memory.buffers[known:]):

@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_core.autograd.hooks import Extras
+from tensocket_core.keys import WRAPPER
 from tensocket_core.tensor import Tensor
 
 from . import kinds
@@ -372,7 +373,10 @@ class Closure:
                 getattr(self, visit)(value, path)
 
     def visit_tensor(self, value: Any, path: str) -> None:
-        """Watch a tensor, its attributes and its hooks."""
+        """Watch a tensor, its attributes and its hooks; refuse one that wraps others."""
+        if value._key & WRAPPER:
+            self.refuse("a tensor that wraps others, such as a sparse one", path)
+            return
         own = TensorPart(value, path)
         facts = dict(self.watch(own))
         self.tensors[id(value)] = [own]

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from tensocket_core.keys import WRAPPER
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.devices import Device
 
@@ -55,9 +56,14 @@ NAMES: Final = ("class", "key", "shape", "strides", "layout", "is_leaf", "_is_vi
 _BY_VALUE: Final = (TensorForm, Device, np.generic)
 
 
+_NO_ARRAY: Final = np.empty(0)
+
+
 def form_of(tensor: Tensor) -> TensorForm:
     """Return the form of a tensor."""
     array = tensor._array
+    if tensor._key & WRAPPER:  # its parts are tensors, which nothing here looks at
+        array = _NO_ARRAY
     return TensorForm(type(tensor), tensor._key, tuple(array.shape), tuple(array.strides), type(array),
                       tensor._grad_fn is None, tensor._base is not None, bool(tensor.is_inference()),
                       tuple(sorted(vars(tensor).keys() - OF_RUNTIME)), tensor._grad is not None)
@@ -66,6 +72,8 @@ def form_of(tensor: Tensor) -> TensorForm:
 def memory_of(tensor: Tensor) -> tuple[int, int, int]:
     """Return a tensor's memory: an identity of the address space, the first byte, and the byte after the last."""
     array = tensor._array
+    if tensor._key & WRAPPER:
+        return id(tensor), 0, 0
     if isinstance(array, np.ndarray):
         if LAYOUT is not None and array.flags.c_contiguous:
             start = read_word(id(array) + LAYOUT.data)
