@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tensocket_core.keys import AUTOGRAD, WRAPPER, describe_key
+from tensocket_core.keys import AUTOGRAD, describe_key
 from tensocket_core.tensor import Tensor
 
 from .forms import NAMES, Occupied, TensorForm, find_aliases, flatten, is_same_form, memory_of
@@ -45,7 +45,7 @@ class ArgumentGuard:
         self.refusals = [Refusal("it is a NumPy array, whose elements are not watched", path)
                          for path, value in self.items if isinstance(value, np.ndarray)]
         self.refusals += [Refusal("it wraps other tensors", path) for path, value in self.items
-                          if isinstance(value, TensorForm) and value.key & WRAPPER]
+                          if isinstance(value, TensorForm) and value.handle is type(None)]
         self.refusals += [Refusal("it has attributes or hooks of its own", path) for path, value in self.items
                           if isinstance(value, TensorForm) and value.attributes]
 

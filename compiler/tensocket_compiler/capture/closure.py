@@ -22,11 +22,10 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_core.autograd.hooks import Extras
-from tensocket_core.keys import WRAPPER
 from tensocket_core.tensor import Tensor
 
 from . import kinds
-from .forms import OF_RUNTIME
+from .forms import OF_RUNTIME, is_wrapper
 from .guards import Guards
 from .layout import CLASS_DESCRIPTIONS, DESCRIPTIONS, cached_results, instance_dict, layout, read_word
 from .listed import HOLDERS
@@ -374,7 +373,7 @@ class Closure:
 
     def visit_tensor(self, value: Any, path: str) -> None:
         """Watch a tensor, its attributes and its hooks; refuse one that wraps others."""
-        if value._key & WRAPPER:
+        if is_wrapper(value):
             self.refuse("a tensor that wraps others, such as a sparse one", path)
             return
         own = TensorPart(value, path)

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tensocket_core.keys import WRAPPER
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.devices import Device
 
@@ -27,7 +26,7 @@ class TensorForm(NamedTuple):
         kind: Its class.
         key: Its dispatch key: dtype, device, whether it requires a gradient.
         shape, strides: Its sizes and strides, in the units of its handle.
-        handle: The class of its handle.
+        handle: The class of its handle; that of None for a wrapper of other tensors.
         leaf: Whether no recorded operator made it.
         view: Whether it is a view.
         inference: Whether it belongs to inference mode.
@@ -56,15 +55,17 @@ NAMES: Final = ("class", "key", "shape", "strides", "layout", "is_leaf", "_is_vi
 _BY_VALUE: Final = (TensorForm, Device, np.generic)
 
 
-_NO_ARRAY: Final = np.empty(0)
+def is_wrapper(tensor: Tensor) -> bool:
+    """Whether a tensor has no memory of its own: sparse tensors and classes that intercept calls wrap others."""
+    array: Any = tensor._array
+    return tensor._dispatches or (not isinstance(array, np.ndarray) and array.storage is None)
 
 
 def form_of(tensor: Tensor) -> TensorForm:
     """Return the form of a tensor."""
     array = tensor._array
-    if tensor._key & WRAPPER:  # its parts are tensors, which nothing here looks at
-        array = _NO_ARRAY
-    return TensorForm(type(tensor), tensor._key, tuple(array.shape), tuple(array.strides), type(array),
+    handle = type(None) if is_wrapper(tensor) else type(array)
+    return TensorForm(type(tensor), tensor._key, tuple(array.shape), tuple(array.strides), handle,
                       tensor._grad_fn is None, tensor._base is not None, bool(tensor.is_inference()),
                       tuple(sorted(vars(tensor).keys() - OF_RUNTIME)), tensor._grad is not None)
 
@@ -72,7 +73,7 @@ def form_of(tensor: Tensor) -> TensorForm:
 def memory_of(tensor: Tensor) -> tuple[int, int, int]:
     """Return a tensor's memory: an identity of the address space, the first byte, and the byte after the last."""
     array = tensor._array
-    if tensor._key & WRAPPER:
+    if is_wrapper(tensor):
         return id(tensor), 0, 0
     if isinstance(array, np.ndarray):
         if LAYOUT is not None and array.flags.c_contiguous:
