@@ -32,12 +32,13 @@ def clock():
 
 
 def process_clock():
-    yield (lambda x: x * time.perf_counter()), lambda: None
+    start = time.perf_counter()  # small differences, which float32 tells apart
+    yield (lambda x: x * (time.perf_counter() - start)), lambda: None
 
 
 def clock_by_alias():
-    now = time.monotonic
-    yield (lambda x: x * now()), lambda: None
+    now, start = time.monotonic, time.monotonic()
+    yield (lambda x: x * (now() - start)), lambda: None
 
 
 def date():
