@@ -20,13 +20,23 @@ from ..kinds.composite import composite
 from . import small_products as small_products
 from .kind import MatMul
 
+
+def _second_gradient(grad: Any, input: Any, other_shape: Any) -> Any:
+    """Return the gradient of the second operand; one matrix for all batches gets that of all rows at once."""
+    if len(other_shape) == 2 and input.ndim > 2:
+        rows = input.reshape(-1, input.shape[-1])
+        return call(product, rows.mT, grad.reshape(-1, grad.shape[-1]))
+    return call(product, input.mT, grad)
+
+
 product: Final[MatMul] = MatMul(
     "matmul(Tensor input, Tensor other) -> Tensor",
     "Batched matrix product of operands of at least two dimensions.",
     method=False,
     function=False,
     derivative=Derivative(
-        input=lambda grad, other: call(product, grad, other.mT), other=lambda grad, input: call(product, input.mT, grad)
+        input=lambda grad, other: call(product, grad, other.mT),
+        other=lambda grad, input, other_shape: _second_gradient(grad, input, other_shape),
     ),
 )
 

@@ -178,14 +178,20 @@ def _scores(query: Any, key: Any, mask: Any, is_causal: bool, scale: float) -> A
     return scores.masked_fill(~mask, -math.inf) if mask.dtype is bool_ else scores + mask
 
 
+def _shares(scores: Any, mask: Any) -> Any:
+    """Return the softmax of masked scores; zeros for a query to which the mask leaves no key."""
+    if mask is None:
+        return scores.softmax(-1)
+    dead = scores.detach().amax(-1, True) == -math.inf
+    return scores.masked_fill(dead, 0).softmax(-1).masked_fill(dead, 0)
+
+
 def _rows_gradients(grad: Any, query: Any, key: Any, value: Any, mask: Any, is_causal: bool,
                     scale: float) -> tuple[Any, ...]:
     """Return the gradients of queries, keys and values, computed from all scores."""
     heads, shared = query.shape[1], query.shape[1] // key.shape[1]
     wide_key, wide_value = (_repeated(x, shared) for x in (key, value)) if shared > 1 else (key, value)
-    scores = _scores(query, wide_key, mask, is_causal, scale)
-    dead = scores.detach().amax(-1, True) == -math.inf
-    weights = scores.masked_fill(dead, 0).softmax(-1).masked_fill(dead, 0)
+    weights = _shares(_scores(query, wide_key, mask, is_causal, scale), mask)
     slopes = grad.matmul(wide_value.transpose(-2, -1))
     slopes = weights * (slopes - (slopes * weights).sum(-1, True)) * scale
     keys, values = slopes.transpose(-2, -1).matmul(query), weights.transpose(-2, -1).matmul(grad)
@@ -229,7 +235,7 @@ def attend(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: 
     dead = largest == -math.inf
     sums = (scores - largest.masked_fill(dead, 0)).exp().sum(-1, True)
     logarithms = (largest + sums.log()).masked_fill(dead, 0).squeeze(-1)
-    return scores.masked_fill(dead, 0).softmax(-1).masked_fill(dead, 0).matmul(value), logarithms
+    return _shares(scores, mask).matmul(value), logarithms
 
 
 def _check(found: tuple[Any, Any, Any], query: Any, key: Any, value: Any, mask: Any, is_causal: bool) -> None:
