@@ -29,13 +29,14 @@ from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, unobserv
 
 from ..memory.regions import Memory, Region, regions_of
 from .numbers import NumberNotes, SymFloat, regions_in, symbolic_numbers
+from .whole import stays_whole
 
 #: Packages whose frames are not those of the program.
 _RUNTIME: Final = ("tensocket_core", "tensocket_operators", "tensocket_plugins", "tensocket_compiler", "tensocket")
 #: Factories whose result is one number everywhere: the number, by name.
-_FILLS: Final = {"new_ones": 1, "new_zeros": 0, "ones": 1, "zeros": 0, "ones_like": 1, "zeros_like": 0}
+FILLS: Final = {"new_ones": 1, "new_zeros": 0, "ones": 1, "zeros": 0, "ones_like": 1, "zeros_like": 0}
 #: Factories whose result follows from their arguments alone.
-_CONSTANT: Final = frozenset({*_FILLS, "arange", "linspace", "logspace", "eye", "scalar_tensor", "tril_indices",
+_CONSTANT: Final = frozenset({*FILLS, "arange", "linspace", "logspace", "eye", "scalar_tensor", "tril_indices",
                               "triu_indices"})
 
 
@@ -188,6 +189,10 @@ class Recorder(TorchDispatchMode):
         else:
             self.recording.ranges.append(Range(region, low, high, other))
 
+    def keeps(self, operator: Any, args: tuple[Any, ...]) -> bool:
+        """Whether a call of a composite operator is one operation."""
+        return stays_whole(operator, args)
+
     def __torch_dispatch__(self, func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (),
                            kwargs: dict[str, Any] | None = None) -> Any:
         """Run a call and record it; a reason against the graph lets the run go on unrecorded."""
@@ -286,8 +291,7 @@ class Recorder(TorchDispatchMode):
         """Record the factory of a constant that is about to be written: each call needs a new one."""
         factory = self._factories.pop(region.buffer.number, None)
         if factory is not None:
-            if region.buffer.fill is None and any(
-                    x.buffer is region.buffer for one in self.recording.operations for x in one.reads):
+            if any(x.buffer is region.buffer for one in self.recording.operations for x in one.reads):
                 raise CannotRecord(f"the result of {factory.name} is written after it was read")
             region.buffer.kind = "temporary"
             factory.number = len(self.recording.operations)
@@ -297,8 +301,8 @@ class Recorder(TorchDispatchMode):
         self._alive.append(tensor._array)
         constant = func.name in _CONSTANT
         region = self.recording.memory.region(tensor._array, tensor.dtype, "constant" if constant else "temporary")
-        if func.name in _FILLS:
-            region.buffer.fill = _FILLS[func.name]
+        if func.name in FILLS:
+            region.buffer.fill = FILLS[func.name]
         return region
 
     def _symbolic(self, value: Any) -> Any:

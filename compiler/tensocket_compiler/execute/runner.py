@@ -17,6 +17,7 @@ from ..capture.recorder import Operation, Recording
 from ..memory.plan import last_uses, plan_memory
 from ..memory.regions import Array, Region, row_major
 from ..passes.copies import remove_copies
+from ..passes.numbers_first import numbers_first
 from ..passes.unused import remove_unused
 from ..schedule.dependencies import Dependencies, find_dependencies
 from ..schedule.groups import Group, plan_groups
@@ -62,7 +63,7 @@ class Runner:
 
     def __init__(self, recording: Recording, arguments: Sequence[Region], results: Sequence[Region]) -> None:
         self.recording = recording
-        operations = remove_copies(remove_unused(recording.operations, results))
+        operations = numbers_first(remove_copies(remove_unused(recording.operations, results)))
         dependencies = dict(zip(operations, find_dependencies(operations), strict=True))
         self.groups = plan_groups(operations)
         self._results = list(results)

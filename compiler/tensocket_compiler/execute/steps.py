@@ -13,7 +13,7 @@ from tensocket_core.dispatch.call import key_of
 from tensocket_core.dispatch.modes import thread_state
 from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, DIM0, LAZY, dtype_bit
 from tensocket_core.launch.kernel_handles import kernel_handle
-from tensocket_core.launch.path import LadderOperator
+from tensocket_core.launch.path import HostKernel, LadderOperator, Planned
 from tensocket_core.launch.programs import program
 from tensocket_core.launch.stream_use import note_use
 from tensocket_core.tensor import Tensor
@@ -21,6 +21,7 @@ from tensocket_plugins.ir.text import format_program
 
 from ..capture.numbers import compiled, regions_in
 from ..capture.recorder import Operation
+from ..capture.whole import WHOLE
 from ..memory.regions import Region
 from ..schedule.kernels import FusedKernel
 from .frames import Frame, Layout
@@ -88,7 +89,10 @@ def call_step(layout: Layout, operation: Operation, *, composes: bool = False) -
 
 
 def _reference(operator: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Call the slowest path of an operator's ladder, which launches where faster ones use a library."""
+    """Call the path of an operator that launches kernels: its plan, or else the slowest one.
+
+    An operator that stays whole calls its host path, which launches the kernel that it stays whole for.
+    """
     if not isinstance(operator, LadderOperator):
         return operator(*args, **keywords)
     given = operator.gathered(args, {p.name: ast.literal_eval(p.default or "None")
@@ -97,7 +101,9 @@ def _reference(operator: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -
     state = BY_KEY.get(key & DEVICE_MASK)
     if state is None or key & LAZY:
         return operator(*args, **keywords)
-    return operator.invoke(operator.rungs(key, state)[-1][1], given)
+    rungs = dict(operator.rungs(key, state))
+    name = HostKernel.name if operator.name in WHOLE else Planned.name
+    return operator.invoke(rungs.get(name, rungs["compose"]), given)
 
 
 def _filled(value: Any, made: Mapping[int, Any]) -> Any:

@@ -7,6 +7,7 @@ the bytes between their first and last element overlap.
 from __future__ import annotations
 
 import bisect
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -32,8 +33,7 @@ class Buffer:
         array: A handle of its memory; it keeps the memory alive.
         begin: Address of its first byte, or 0 for memory of a device.
         nbytes: Its size.
-        fill: The number that all elements have before the first operation writes to it, if it is a constant of that
-            kind.
+        fill: The number that its factory gives to all elements, if it is such a factory.
     """
 
     number: int
@@ -42,6 +42,11 @@ class Buffer:
     begin: int
     nbytes: int
     fill: float | int | bool | None = None
+
+    @property
+    def everywhere(self) -> float | int | bool | None:
+        """The number that all elements always have; None if they differ, or something writes to them."""
+        return self.fill if self.kind == "constant" else None
 
     def __repr__(self) -> str:
         return f"{self.kind[0]}{self.number}"
@@ -64,6 +69,11 @@ class Region:
     shape: Shape
     strides: Shape
     dtype: DType
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
 
     @property
     def dense(self) -> bool:

@@ -18,7 +18,7 @@ from tensocket_plugins.ir.build.math import Computed, ExprMath, arithmetic_dtype
 from tensocket_plugins.ir.nodes import Var
 
 from ..capture.numbers import SymFloat
-from ..capture.recorder import Operation
+from ..capture.recorder import FILLS, Operation
 from ..memory.regions import Region
 
 #: Longest row that one thread reduces inside of a kernel.
@@ -39,7 +39,7 @@ class Form:
         gathers: The region that it reads at other places.
     """
 
-    kind: Literal["pointwise", "copy", "fold", "softmax", "row", "gather", "scatter"]
+    kind: Literal["pointwise", "copy", "fill", "fold", "softmax", "row", "gather", "scatter"]
     domain: Shape
     reduces: Literal["row", "both"] | None = None
     gathers: Region | None = None
@@ -58,6 +58,8 @@ def form_of(operation: Operation) -> Form | None:
         return _pointwise(operation, record)
     if operation.name in COPIES:
         return _copy(operation)
+    if len(operation.results) == 1 and operation.results[0].buffer.fill is not None and operation.name in FILLS:
+        return Form("fill", operation.results[0].shape)
     if isinstance(record, Reduction):
         return _fold(operation, record)
     if isinstance(record, SoftmaxLike):
@@ -153,7 +155,7 @@ def _gather(operation: Operation) -> Form | None:
 def _scatter(operation: Operation) -> Form | None:
     zeros, axis, index, source, _ = operation.args
     rank = len(zeros.shape)
-    if zeros.buffer.fill != 0 or axis != rank - 1 or rank < 2 or index.shape != source.shape or (
+    if zeros.buffer.everywhere != 0 or axis != rank - 1 or rank < 2 or index.shape != source.shape or (
             index.shape != (*zeros.shape[:-1], 1)):
         return None
     return Form("scatter", zeros.shape, "both")

@@ -93,9 +93,11 @@ class KernelBuilder:
             self._note(region, region.shape, writes=True)
         for operation in self.group.operations:
             form = self._forms[operation]
+            if form.kind == "fill":
+                continue  # an operand only gives the dtype and the device
             for region, source in zip(operation.reads, self._dependencies[operation].sources, strict=True):
                 inside = source is not None and source.operation in self._inside
-                if inside or (region.buffer.fill is not None and source is None):
+                if inside or region.buffer.everywhere is not None:
                     continue
                 self._note(region, form.domain, axis=operation.args[1] if form.gathers is region else None)
         outer, last = self.group.outer, self.group.last
@@ -174,9 +176,8 @@ class KernelBuilder:
         source = self._source(region, operation)
         if source is not None:
             return self._values[source]
-        if region.buffer.fill is not None and self._dependencies[operation].sources[
-                operation.reads.index(region)] is None:
-            number = const(region.buffer.fill, arithmetic_dtype(region.dtype))
+        if region.buffer.everywhere is not None:
+            number = const(region.buffer.everywhere, arithmetic_dtype(region.dtype))
             return lambda j: number
         number_of = self._places[self._key(region, self._forms[operation].domain)]
         access = list(self._access.values())[number_of]
@@ -261,6 +262,12 @@ class KernelBuilder:
         source = operation.args[1] if operation.name == "copy_" else operation.args[0]
         self._keep(operation, 0, self.value(source, operation), per_row)
 
+    def _add_fill(self, operation: Operation, per_row: bool) -> None:
+        region = operation.results[0]
+        assert region.buffer.fill is not None
+        number = const(region.buffer.fill, arithmetic_dtype(region.dtype))
+        self._keep(operation, 0, lambda j: number, per_row)
+
     def _add_fold(self, operation: Operation, per_row: bool) -> None:
         record = operation.operator
         assert isinstance(record, Reduction)
@@ -283,9 +290,20 @@ class KernelBuilder:
     def _add_softmax(self, operation: Operation, per_row: bool) -> None:
         record, dtype = operation.operator, operation.results[0].dtype
         m = ExprMath(arithmetic_dtype(dtype))
-        row = SoftmaxRow(self, m, self._length, accumulation_dtype(self._state, dtype))
+        row = SoftmaxRow(self, m, self._length, accumulation_dtype(self._state, dtype),
+                         self._place_of(operation) if dtype is m.dtype else None)
         value = record.formula(row, *[self.value(x, operation) for x in operation.reads])
         self._keep(operation, 0, value, False)
+
+    def _place_of(self, operation: Operation) -> tuple[str, Callable[[Expr], Expr]] | None:
+        """Return the array of a result and its addresses, if the kernel uses this memory for nothing else."""
+        region = operation.results[0]
+        number = self._places.get(self._key(region, region.shape))
+        accesses = list(self._access.values())
+        if number is None or region not in self._stored or any(
+                x.region.buffer is region.buffer for k, x in enumerate(accesses) if k != number):
+            return None
+        return accesses[number].name, lambda j: self._address(number, j)
 
     def _add_row(self, operation: Operation, per_row: bool) -> None:
         record = operation.operator

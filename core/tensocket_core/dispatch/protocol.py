@@ -124,7 +124,7 @@ def run_wrapped(operator: Operator, *args: Any, **keywords: Any) -> Any:
     if not stack and not STATE.dispatch_modes and not any(t._level or t._dispatches for t in special):
         # These subclasses have declined already; from here on they count as plain tensors.
         return operator.invoke(operator.below(_key(operator, args) & ~WRAPPER), args)
-    if operator.body is not None:
+    if operator.body is not None and not (STATE.dispatch_modes and STATE.dispatch_modes[-1].keeps(operator, args)):
         return operator.invoke(operator.body, args)
     for value in special:
         if value._level and stack[value._level - 1:value._level] != (value._transform,):
@@ -228,3 +228,7 @@ class TorchDispatchMode(PushedMode):
             NotImplementedError: The subclass does not define it.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no __torch_dispatch__")
+
+    def keeps(self, operator: Operator, args: tuple[Any, ...]) -> bool:
+        """Whether the mode receives a call of a composite operator as a whole; by default, none."""
+        return False
