@@ -74,6 +74,26 @@ class Layout:
         """Return a region by its number."""
         return self._regions[number]
 
+    def reader(self, numbers: Sequence[int]) -> Callable[[Frame], list[Array]]:
+        """Return a function from the memory of a call to the handles of some regions, in order."""
+        # Most regions are what the memory of a call holds, so that no frame has to look them up.
+        held = [number if self._homes.get(region.buffer.number) != region else ~region.buffer.number
+                for number in numbers for region in (self._regions[number],)]
+        if all(x < 0 for x in held):
+            places = [~x for x in held]
+
+            def read(frame: Frame) -> list[Array]:
+                memory = frame.memory
+                return [memory[k] for k in places]
+
+            return read
+
+        def read_or_view(frame: Frame) -> list[Array]:
+            memory = frame.memory
+            return [frame.handle(k) if k >= 0 else memory[~k] for k in held]
+
+        return read_or_view
+
     def keep(self, frame: Frame, region: Region, array: Array) -> None:
         """Let an array be a region in the memory of a call, in place of what was there."""
         number, home = region.buffer.number, self._homes.get(region.buffer.number, region)
@@ -117,11 +137,12 @@ class Layout:
         return moved.array(held)
 
 
-def allocate(state: Any, region: Region) -> Array:
-    """Allocate an array with the layout of a region."""
-    if region.strides == contiguous_strides(region.shape):
-        return state.runtime.empty(region.shape, region.dtype, state.stream)
-    return empty_strided_array(state, region.shape, region.dtype, region.strides)
+def allocator(state: Any, region: Region) -> Callable[[], Array]:
+    """Return a function that allocates an array with the layout of a region."""
+    shape, dtype, empty = region.shape, region.dtype, state.runtime.empty
+    if region.strides == contiguous_strides(shape):
+        return lambda: empty(shape, dtype, state.stream)
+    return lambda: empty_strided_array(state, shape, dtype, region.strides)
 
 
 def arena(state: Any, nbytes: int) -> Array:

@@ -22,7 +22,7 @@ from ..passes.unused import remove_unused
 from ..schedule.dependencies import Dependencies, find_dependencies
 from ..schedule.groups import Group, plan_groups
 from ..schedule.kernels import FusedKernel, KernelBuilder
-from .frames import Frame, Layout, allocate, arena, block
+from .frames import Frame, Layout, allocator, arena, block
 from .steps import Step, call_step, kernel_step, tensor
 from .tapes import TapeBuilder, explain_call, is_mapped, launches_of, only_launches
 
@@ -74,8 +74,9 @@ class Runner:
         self.statistics = Statistics(len(recording.operations), len(self.groups) - calls, calls)
         self.layout = self._place(arguments, operations)
         self._arguments = [region.buffer.number for region in arguments]
-        self._returned = [self.layout.number(region) for region in results]
-        self._fresh = [(region.buffer.number, region, makers_of(operations)[region.buffer.number].device)
+        self._returned = self.layout.reader([self.layout.number(region) for region in results])
+        makers = makers_of(operations)
+        self._fresh = [(region.buffer.number, allocator(makers[region.buffer.number].device, region))
                        for region in results]
         self._steps: list[Step] = [
             call_step(self.layout, group.operations[0]) if kernel is None
@@ -110,11 +111,14 @@ class Runner:
 
     def _frame(self, arguments: Sequence[Array], given: Mapping[int, Array] = NOTHING) -> Frame:
         frame = self.layout.frame()
+        memory = frame.memory
         for number, array in zip(self._arguments, arguments, strict=True):
-            frame.memory[number] = array
-        for position, (number, region, state) in enumerate(self._fresh):
-            if frame.memory[number] is None:
-                frame.memory[number] = given[position] if position in given else allocate(state, region)
+            memory[number] = array
+        for position, array in given.items():
+            memory[self._fresh[position][0]] = array
+        for number, allocate in self._fresh:
+            if memory[number] is None:
+                memory[number] = allocate()
         return frame
 
     def __call__(self, arguments: Sequence[Array], memory: Mapping[int, Array] = NOTHING) -> list[Array]:
@@ -127,7 +131,7 @@ class Runner:
         frame = self._frame(arguments, memory)
         for step in self._steps:
             step(frame)
-        return [frame.handle(number) for number in self._returned]
+        return self._returned(frame)
 
     # ------------------------------------------------------------------------------------------------ tapes
 

@@ -166,12 +166,12 @@ class TapeBuilder:
                   if handle is not None and id(handle) in used and layout.changes(layout.region(number))]
         run = compile_tape(state.runtime, TapePlan(tuple(self._calls), tuple([x for _, x in moving]),
                                                    tuple(map(tuple, self._numbers.values()))))
-        numbers = [number for number, _ in moving]
+        read_arrays = layout.reader([number for number, _ in moving])
         self._calls, self._numbers, self._written = [], {}, set()
         resident = state.runtime.profile.host_resident
 
         def step(frame: Frame) -> None:
-            arrays = [frame.handle(number) for number in numbers]
+            arrays = read_arrays(frame)
             stream = state.stream
             if not resident:
                 note_use(arrays, stream)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from tensocket.errors import ArgumentError
-from tensocket_core.launch.host_values import step_count
 from tensocket_operators import Tensor, full, zeros_like
 from tensocket_operators.functions import view_as_complex, view_as_real
 from tensocket_operators.kinds.foreach import ListFunction
+from tensocket_operators.kinds.step_counts import increase_steps
 
 from .checks import check_options, ranges
 from .optimizer import (
@@ -21,8 +21,6 @@ from .optimizer import (
     _use_grad_for_differentiable,
     evaluate,
 )
-
-_INCREASE: Final = ListFunction("count", lambda step: (step + 1,))
 
 
 class Batch:
@@ -61,9 +59,7 @@ class Batch:
         if self.differentiable:
             for state in self.states:
                 state["step"] = state["step"].clone()
-        counts = [state["step"] for state in self.states]
-        _INCREASE([counts])
-        self.steps = [step_count(count) for count in counts]
+        self.steps = increase_steps([state["step"] for state in self.states])
 
     def by_step(self, numbers: Callable[..., tuple[Any, ...]], *more: list[Any]) -> list[Any]:
         """Return ``numbers(step, ...)`` of every parameter, in the form that ``update`` takes.

@@ -23,7 +23,7 @@ import numpy as np
 from tensocket_core.device import BY_KEY, DeviceState
 from tensocket_core.dispatch.modes import STATE
 from tensocket_core.dispatch.versions import bump, check_writable
-from tensocket_core.geometry import contiguous, overlaps_partially, owner_of
+from tensocket_core.geometry import contiguous, overlaps_partially
 from tensocket_core.keys import DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF
 from tensocket_core.launch.pointwise_plan import run_generated
 from tensocket_core.launch.programs import index_dtype, launch_list
@@ -36,6 +36,7 @@ from tensocket_plugins.ir.nodes import Let, Program, Stmt, Var
 from tensocket_plugins.ir.schedule import Strategy
 
 from .foreach_element import Element
+from .foreach_targets import CheckedTargets, owner_id
 
 Column = Sequence[Any]
 _array_of: Final = attrgetter("_array")
@@ -86,6 +87,7 @@ class ListFunction:
         self.writes = tuple(writes)
         self.results = results
         self._row = self._by_tensors if row is None else row
+        self._checked = CheckedTargets()
 
     def __call__(self, lists: Sequence[Column], numbers: Sequence[Any] = ()) -> list[list[Any]]:
         """Run the rule over all rows.
@@ -136,8 +138,14 @@ class ListFunction:
         taken = {id(column): list(map(_array_of, column)) for column in lists}
         arrays = [taken[id(column)] for column in lists]
         targets = [arrays[k] for k in self.writes]
-        if not _regular(arrays, targets) or not _counted(lists, self.writes):
-            return None
+        counters = [x for k in self.writes for x in map(_counter_of, lists[k])]
+        if not {list, type(None)}.issuperset(map(type, counters)):
+            return None  # inference tensors have counters of their own
+        if not (targets and self._checked.admits(arrays, self.writes)):
+            if not _regular(arrays, targets):
+                return None
+            if targets:
+                self._checked.note(arrays, self.writes)
         first = arrays[0]
         sizes = [x.size for x in first]
         made = [[state.runtime.empty(x.shape, dtype, state.stream) for x in first] for _ in range(self.results)]
@@ -147,9 +155,13 @@ class ListFunction:
                     lambda: self._program(dtype, len(arrays), len(numbers), index), Strategy.SERIAL,
                     [*targets, *made, *arrays], [sizes, *[x if isinstance(x, list) else repeat(x, rows)
                                                           for x in numbers]])
-        for k in self.writes:
-            for target in lists[k]:
-                bump(target)
+        if None in counters:
+            for k in self.writes:
+                for target in lists[k]:
+                    bump(target)
+        else:
+            for counter in counters:
+                counter[-1] += 1
         key = state.key | 1 << dtype.bit
         return [[wrap(x, key) for x in column] for column in made]
 
@@ -241,19 +253,7 @@ def _regular(arrays: Sequence[Column], targets: Sequence[Column]) -> bool:
             return False
         if all(column is not other for other in arrays[:k]):
             count += len(column)
-            owners.update(map(_owner, column))
+            owners.update(map(owner_id, column))
     # Arrays with different owners do not share memory.
     return len(owners) == count or (len(shapes) == 1 and not any(
         overlaps_partially(x, y) for (x,) in arrays for (y,) in targets))
-
-
-def _owner(array: Any) -> int:
-    """Return a number that identifies the owner of an array's memory."""
-    if type(array) is np.ndarray and array.base is None:
-        return id(array)
-    return id(owner_of(array))
-
-
-def _counted(lists: Sequence[Column], writes: Sequence[int]) -> bool:
-    """Whether the targets have ordinary version counters, or none yet; inference tensors have a special one."""
-    return all(x is None or type(x) is list for k in writes for x in map(_counter_of, lists[k]))
