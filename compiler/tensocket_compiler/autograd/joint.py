@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensocket_core.autograd.differentiate import grad as gradients
+from tensocket_core.autograd.differentiate import partial_gradients
+from tensocket_core.autograd.edges import target_of
 from tensocket_core.autograd.node import MultiNode, Node, Output
 from tensocket_core.formats import contiguous_format
 from tensocket_core.keys import AUTOGRAD
@@ -22,7 +23,7 @@ class Joint:
 
     Attributes:
         begin: Number of operations before it.
-        leaves: Tensors that gradients flow to: arguments and captured tensors.
+        leaves: Tensors that gradients flow to: arguments and captured tensors, which may have graphs of their own.
         outputs: Results that gradients come from.
         cotangents: Regions of the outputs' gradients.
         gradients: Regions of the leaves' gradients; None where there is none.
@@ -42,29 +43,37 @@ def is_live(tensor: Any) -> bool:
     return bool(tensor._key & AUTOGRAD) and node is not None and node.saved is not None
 
 
-def find_leaves(outputs: Sequence[Any]) -> list[Any]:
+def find_leaves(outputs: Sequence[Any], known: Sequence[Any]) -> list[Any]:
     """Return the tensors that gradients of the outputs flow to, in order of discovery.
+
+    Args:
+        outputs: Tensors with a graph.
+        known: Tensors at which the graph ends, also if they have one of their own.
 
     Raises:
         CannotRecord: A node has hooks, or runs Python code of a program.
     """
+    inner = {target_of(x._grad_fn): x for x in known if x._key & AUTOGRAD and x._grad_fn is not None}
     found: dict[int, Any] = {}
-    seen: set[int] = set()
+    seen: set[tuple[int, int]] = set()
     pending = [x._grad_fn for x in outputs]
     while pending:
         edge = pending.pop()
+        if edge is None or target_of(edge) in seen:
+            continue
+        seen.add(target_of(edge))
+        end = edge if hasattr(edge, "_key") else inner.get(target_of(edge))
         node = edge.node if type(edge) is Output else edge
-        if node is None or id(node) in seen:
-            continue
-        seen.add(id(node))
-        if hasattr(node, "_key"):
-            found[id(node)] = node
-            continue
-        if node.extras is not None or isinstance(node, FunctionNode):
+        if end is None and type(node) in (Node, MultiNode) and node.extras is None:
+            pending += reversed(node.edges)
+        elif end is None and (node.extras is not None or isinstance(node, FunctionNode)):
             raise CannotRecord("its graph has hooks or functions of its own")
-        if type(node) not in (Node, MultiNode):
+        elif end is None:
             raise CannotRecord(f"its graph has a node {node.name()}")
-        pending += reversed(node.edges)
+        elif end is not edge and node.extras is not None:
+            raise CannotRecord("an argument with a graph has hooks")
+        else:
+            found[id(end)] = end
     return list(found.values())
 
 
@@ -79,7 +88,7 @@ def record_backward(recorder: Recorder, outputs: Sequence[Any], known: Sequence[
     Raises:
         CannotRecord: Gradients flow to other tensors, or through hooks.
     """
-    leaves = find_leaves(outputs)
+    leaves = find_leaves(outputs, known)
     names = {id(x) for x in known}
     if any(id(x) not in names for x in leaves):
         raise CannotRecord("gradients flow to a tensor that it neither got nor captured")
@@ -89,7 +98,7 @@ def record_backward(recorder: Recorder, outputs: Sequence[Any], known: Sequence[
     starts = [x.detach().new_ones(tuple(x.shape)) for x in outputs]
     cotangents = tuple([recorder.region(x) for x in starts])
     with recorder:
-        found = gradients(list(outputs), leaves, starts, retain_graph=True, allow_unused=True)
+        found = partial_gradients(list(outputs), leaves, starts)
         taken: set[Any] = set()
         results: list[Region | None] = []
         for x in found:

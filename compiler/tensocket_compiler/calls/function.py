@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tensocket_core.device import open_device
@@ -12,8 +13,10 @@ from tensocket_core.dispatch.modes import ACTIVE, STATE
 from tensocket_operators.random.positions import rng_states
 from tensocket_plugins.contract.errors import CompileError
 
+from ..capture.arguments import ArgumentGuard
 from ..capture.closure import find_guards
 from ..capture.guards import Guards
+from ..capture.object_words import TensorPart
 from ..capture.recorder import CannotRecord
 from ..capture.watch import observe
 from .variant import Variant, capture, has_own_builtins
@@ -22,6 +25,27 @@ from .variant import Variant, capture, has_own_builtins
 VARIANTS: Final = 8
 #: Calls before the first observation, in which lazy state appears.
 WARM: Final = 1
+
+
+#: Calls that are observed at most: each costs some milliseconds.
+OBSERVATIONS: Final = 4 * VARIANTS
+
+
+@dataclass(eq=False, slots=True)
+class Observed:
+    """An observed call that has no variant yet; calls of a function may differ by turns.
+
+    Attributes:
+        guards: Everything that it may have read. Calls with other arguments may read other things.
+        arguments: The form of its arguments.
+    """
+
+    guards: Guards
+    arguments: ArgumentGuard
+
+    def holds(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether a call now reads what the observed one did."""
+        return self.arguments.matches(args, kwargs) is not None and self.guards.changed() is None
 
 
 #: All compiled functions, for ``reset``.
@@ -51,7 +75,8 @@ class CompiledFunction:
         self.reasons: list[str] = []
         self._calls = 0
         self._attempts = 0
-        self._guards: Guards | None = None
+        self._observed_calls = 0
+        self._observations: list[Observed] = []
         self._lock = threading.RLock()
         _COMPILED.add(self)
 
@@ -70,8 +95,8 @@ class CompiledFunction:
         """Drop all graphs, and forget why calls could not be captured."""
         with self._lock:
             self.variants, self.reasons = [], []
-            self._calls = self._attempts = 0
-            self._guards = None
+            self._calls = self._attempts = self._observed_calls = 0
+            self._observations = []
 
     def __reduce__(self) -> Any:
         """Return a function without graphs for copies: graphs belong to the memory of the original."""
@@ -87,11 +112,21 @@ class CompiledFunction:
         try:
             if ACTIVE and STATE.mask is None:
                 return self.function(*args, **kwargs)
-            return self._observed(args, kwargs) if self._guards is None else self._captured(args, kwargs)
+            observed = next((x for x in self._observations if x.holds(args, kwargs)), None)
+            if observed is not None:
+                return self._captured(observed, args, kwargs)
+            if self._observed_calls < OBSERVATIONS:
+                return self._observed(args, kwargs)
+            return self.function(*args, **kwargs)
         finally:
             self._lock.release()
 
     def _observed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._observed_calls += 1
+        if self._observed_calls == OBSERVATIONS and self._observations:
+            change = self._observations[0].guards.changed()
+            if change is not None:
+                self.reasons.append(f"calls differ in what they may have read, such as {change.path}")
         open_device("meta")  # shapes are inferred there
         rng_states()  # makes the generators of all devices
         seen = observe(self.function, args, kwargs)
@@ -102,16 +137,15 @@ class CompiledFunction:
         if guards.refusals:
             self._refuse(str(guards.refusals[0]))
         else:
-            self._guards = guards
+            captured = [part.owner for part in guards.parts if isinstance(part, TensorPart)]
+            observed = Observed(guards, ArgumentGuard(args, kwargs, captured, guards.exact))
+            self._observations = [observed, *self._observations][:VARIANTS]
         return seen.result
 
-    def _captured(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        guards, self._guards = self._guards, None
-        assert guards is not None
-        if guards.changed() is not None:  # this call may read other things: observe it first
-            return self._observed(args, kwargs)
+    def _captured(self, observed: Observed, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._observations.remove(observed)
         self._attempts += 1
-        result, made = capture(self.function, guards, args, kwargs)
+        result, made = capture(self.function, observed.guards, args, kwargs)
         if isinstance(made, CannotRecord):
             self._refuse(str(made))
         else:

@@ -167,8 +167,12 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
         recorder.region(tensor)
     known = len(recorder.recording.memory.buffers)
     before = guards.snapshot()
+    gradients = [x._grad for x in captured]
     with recorder:
         result = function(*args, **kwargs)
+    if any(x is not t._grad for x, t in zip(gradients, captured, strict=True)) and not all(
+            part.graded for part in guards.parts if isinstance(part, TensorPart)):
+        return result, CannotRecord("it assigns gradients that nothing watches")
     try:
         return result, _variant(guards, arguments, recorder, (args, kwargs), result, (tensors, captured, inputs),
                                 (before, known))

@@ -41,6 +41,8 @@ LIMIT: Final = 20_000
 ARRAY_LIMIT: Final = 4096
 
 Names = frozenset[str]
+#: Names without which no code reads or writes ``grad`` of a tensor that it did not make.
+_OF_GRADIENTS: Final = frozenset({"grad", "_grad", "backward"})
 #: Ends the path of a tensor that a module owns.
 _IN_MODULE: Final = re.compile(r"\._(?:parameters|buffers)\['\w+'\]$")
 
@@ -376,7 +378,7 @@ class Closure:
         if is_wrapper(value):
             self.refuse("a tensor that wraps others, such as a sparse one", path)
             return
-        own = TensorPart(value, path)
+        own = TensorPart(value, path, self.whole is None or not self.whole.isdisjoint(_OF_GRADIENTS))
         facts = dict(self.watch(own))
         self.tensors[id(value)] = [own]
         self.push(type(value), type(value).__qualname__)

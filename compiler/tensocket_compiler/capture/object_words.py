@@ -141,19 +141,26 @@ class TensorPart(InstancePart):
     """A tensor: its class, its memory and layout, its key (dtype, device, whether it requires a gradient), its graph.
 
     Where each call writes ``grad``, the words only tell whether there is a gradient at all.
+
+    Args:
+        owner: The tensor.
+        path: Its path.
+        graded: Whether code may have read ``grad``, which most calls between two steps of training have replaced.
     """
 
-    __slots__ = ()
+    __slots__ = ("graded",)
 
-    def __init__(self, owner: Tensor, path: str) -> None:
-        super().__init__(owner, path, {name: vars(Tensor)[name] for name in TENSOR_SLOTS})
+    def __init__(self, owner: Tensor, path: str, graded: bool = True) -> None:
+        super().__init__(owner, path, {name: vars(Tensor)[name] for name in TENSOR_SLOTS
+                                       if graded or name != "_grad"})
+        self.graded = graded
 
     def read(self) -> Iterable[Fact]:
         """Read the facts."""
         tensor = self.owner
         place, array = dict_place(tensor), tensor._array
         facts: list[Fact] = [(".__class__", type(tensor)), (".__dict__", Raw(read_word(place) if place else 0))]
-        facts += [(label, getattr(tensor, name)) for name, label in TENSOR_SLOTS.items()]
+        facts += [(TENSOR_SLOTS[name], getattr(tensor, name)) for name in self.slots]
         facts.append((".data_ptr()", Raw(read_word(id(array) + layout().data)) if is_array(array) else None))
         facts.append((".shape", tuple(array.shape)))
         if ".grad" in self.cut:
@@ -164,9 +171,9 @@ class TensorPart(InstancePart):
         """Return the words for the present facts."""
         at, place = layout(), dict_place(self.owner)
         yield from ((0, id(self.owner) + at.kind_of), (0, place))
-        for name, label in TENSOR_SLOTS.items():
-            if label not in self.cut or (name == "_grad" and self.owner._grad is None):
-                yield 0, id(self.owner) + slot_offset(self.slots[name], at)
+        for name, slot in self.slots.items():
+            if TENSOR_SLOTS[name] not in self.cut or (name == "_grad" and self.owner._grad is None):
+                yield 0, id(self.owner) + slot_offset(slot, at)
         if is_array(self.owner._array):
             yield 0, id(self.owner._array) + at.data
 

@@ -264,6 +264,22 @@ def _single(starts: list[tuple[Any, Any]], edges: list[Any], retain_graph: bool 
     return [captured.get(target_of(edge)) for edge in edges]
 
 
+def partial_gradients(outputs: Sequence[Any], inputs: Sequence[Any], gradients: Sequence[Any]) -> list[Any]:
+    """Return the gradients of outputs with respect to inputs, where no input depends on another; the graph stays.
+
+    Args:
+        outputs: Tensors with a graph.
+        inputs: Leaves or other tensors that require grad. Nothing flows through one to what it was computed from.
+        gradients: The gradients of the outputs.
+
+    Returns:
+        A gradient for each input; None for one that the outputs do not depend on.
+    """
+    edges = _wanted("grad", tuple(inputs))
+    captured = run_pass(_roots("grad", outputs, gradients, False), edges, True, False, ends=True)
+    return [captured.get(target_of(edge)) for edge in edges]
+
+
 def _with_tangents(pair: Callable[[Any, Any], Any], results: list[Any], starts: tuple[Sequence[Any], Sequence[Any]],
                    edges: list[Any], retain_graph: bool | None, create_graph: bool) -> list[Any]:
     """Return the gradients of dual tensors as duals.

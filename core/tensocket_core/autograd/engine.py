@@ -52,14 +52,16 @@ class _Pass:
         create_graph: Whether the computation is recorded.
         retain_graph: Whether nodes keep their saved tensors.
         into: Whether gradients accumulate into the wanted edges instead of being captured.
+        ends: Whether the pass ends at wanted edges: none gets what flows through another.
     """
 
-    __slots__ = ("callbacks", "captured", "create_graph", "grads", "heap", "held", "into", "last_uses", "needed",
-                 "nodes", "nothing", "number", "own", "plain", "retain_graph", "roots", "wanted")
+    __slots__ = ("callbacks", "captured", "create_graph", "ends", "grads", "heap", "held", "into", "last_uses",
+                 "needed", "nodes", "nothing", "number", "own", "plain", "retain_graph", "roots", "wanted")
 
-    def __init__(self, edges: Iterable[Any] | None, create_graph: bool, retain_graph: bool, into: bool) -> None:
+    def __init__(self, edges: Iterable[Any] | None, create_graph: bool, retain_graph: bool, into: bool,
+                 ends: bool = False) -> None:
         self.number = next(_NUMBERS)
-        self.into = into
+        self.into, self.ends = into, ends
         self.create_graph = create_graph
         self.retain_graph = retain_graph
         self.heap: list[int] = []
@@ -299,7 +301,8 @@ class _Pass:
             for k, g in enumerate(grads):
                 if g is not None and not self.into and (id(node), k) in self.wanted:
                     self._capture((id(node), k), g)
-            if node.sequence not in (self.needed or ()):
+            ended = self.ends and any((id(node), k) in self.wanted for k in range(len(grads)))
+            if ended or node.sequence not in (self.needed or ()):
                 return [None] * len(edges)
             edges = tuple([edge if self._leads_on(edge) else None for edge in edges])
         if extras is not None and extras.before:
@@ -424,7 +427,7 @@ def _only_node(edges: tuple[Any, ...], outputs: list[Any]) -> Node | None:
 
 
 def run_pass(roots: Sequence[tuple[Any, Any]], edges: list[Any] | None, retain_graph: bool | None,
-             create_graph: bool, into: bool = False) -> dict[Target, Any]:
+             create_graph: bool, into: bool = False, ends: bool = False) -> dict[Target, Any]:
     """Run one backward pass.
 
     Args:
@@ -433,13 +436,14 @@ def run_pass(roots: Sequence[tuple[Any, Any]], edges: list[Any] | None, retain_g
         retain_graph: Whether to keep saved tensors; default is ``create_graph``.
         create_graph: Whether the computation is recorded.
         into: Whether gradients accumulate into the wanted edges.
+        ends: Whether the pass ends at wanted edges: none gets what flows through another.
 
     Returns:
         Gradients of the wanted edges, unless they accumulate.
     """
     if _CURRENT.running is not None and stack_is_full():
-        return in_new_thread(lambda: run_pass(roots, edges, retain_graph, create_graph, into))
-    state = _Pass(edges, create_graph, create_graph if retain_graph is None else retain_graph, into)
+        return in_new_thread(lambda: run_pass(roots, edges, retain_graph, create_graph, into, ends))
+    state = _Pass(edges, create_graph, create_graph if retain_graph is None else retain_graph, into, ends)
     outer, _CURRENT.running = _CURRENT.running, state
     try:
         if create_graph:
