@@ -1,4 +1,4 @@
-"""Calls of compiled functions beside other code: other arguments, turns, graphs around them, gradients between calls."""
+"""Calls of compiled functions beside other code: other arguments, turns, graphs around them, gradients in between."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_hooks_of_arguments_run_once_in_each_pass():
     for k in range(8):
         a, seen = w * 3, []
         if k > 4:
-            a.register_hook(lambda grad: (seen.append(grad.tolist()), grad * 10)[1])
+            a.register_hook(lambda grad, seen=seen: (seen.append(grad.tolist()), grad * 10)[1])
         w.grad = None
         compiled(a).sum().backward()
         assert w.grad.tolist() == ([60.0, 60.0] if k > 4 else [6.0, 6.0])
@@ -158,3 +158,32 @@ def test_functions_whose_calls_all_differ_are_not_observed_for_ever():
         assert compiled(torch.ones(1)).item() == k
     assert compiled._compiled._observed_calls <= 32
     assert any("calls differ in what they may have read, such as" in reason for reason in compiled._compiled.reasons)
+
+
+def test_sizes_of_tensors_are_numbers_without_identity():
+    marker, table = object(), torch.ones(1000)
+
+    @torch.compile
+    def f(x):
+        return x + table[:2] if marker is not None and type(marker) is object else x
+    for _ in range(6):
+        np.testing.assert_array_equal(f(torch.ones(2)).numpy(), [2, 2])
+    assert hits(f)
+
+
+def test_results_of_frozen_tables_are_modified_in_place():
+    table = nn.Embedding(10, 4)
+    table.weight.requires_grad_(False)
+    scale = nn.Parameter(torch.ones(4))
+    ids = torch.tensor([[1, 2, 3], [4, 5, 6]])
+
+    def f():
+        found = table(ids)
+        found += scale * 2
+        return found.sum()
+    compiled = torch.compile(f)
+    for _ in range(6):
+        scale.grad = None
+        compiled().backward()
+        assert scale.grad.tolist() == [12.0] * 4
+    assert hits(compiled)

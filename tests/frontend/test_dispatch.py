@@ -319,6 +319,22 @@ def test_reentrant_dispatch_records_as_outside():
     assert recorded == [True, False]
 
 
+def test_views_of_a_dispatch_mode_are_recorded_as_outside():
+    class Looks(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    w = torch.ones(2, requires_grad=True)
+    with Looks():
+        rows = torch.zeros(3, 2)[1:]
+        first, _ = torch.zeros(4).split(2)
+        rows += w
+        rows.sum().backward()
+        with pytest.raises(torch.errors.AutogradError, match="returns multiple views"):
+            first += w
+    assert w.grad.tolist() == [2.0, 2.0]
+
+
 def test_stack_of_dispatch_modes():
     class Mode(TorchDispatchMode):
         pass

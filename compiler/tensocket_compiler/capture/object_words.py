@@ -162,7 +162,7 @@ class TensorPart(InstancePart):
         facts: list[Fact] = [(".__class__", type(tensor)), (".__dict__", Raw(read_word(place) if place else 0))]
         facts += [(TENSOR_SLOTS[name], getattr(tensor, name)) for name in self.slots]
         facts.append((".data_ptr()", Raw(read_word(id(array) + layout().data)) if is_array(array) else None))
-        facts.append((".shape", tuple(array.shape)))
+        facts.append((".shape", tuple(map(Raw, array.shape))))  # each read of a shape makes new numbers
         if ".grad" in self.cut:
             facts.append((".grad is None", tensor._grad is None))
         return facts
