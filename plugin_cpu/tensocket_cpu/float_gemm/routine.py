@@ -170,7 +170,10 @@ sizes:
   %panel.terms = call i64 @llvm.smax.i64(i64 %depth, i64 1)
   %slot.now = mul i64 %panel.terms, $wide
   %all.bytes = mul i64 %count, %slot.now
-  %all.wanted = select i1 %packed, i64 %all.bytes, i64 %slot.now
+  ; One group meets each panel once, while it is in the first-level cache.
+  %groups = icmp sgt i64 %rows.now, $columns
+  %several = and i1 %packed, %groups
+  %all.wanted = select i1 %several, i64 %all.bytes, i64 %slot.now
   %wanted = call i64 @llvm.smin.i64(i64 %all.wanted, i64 $most)
   %fits = icmp sle i64 %wanted, $stack
   br i1 %fits, label %begin, label %allocate
