@@ -34,7 +34,8 @@ _CORES: Final = ("scipy_openblas_get_corename64_", "scipy_openblas_get_corename"
                  "openblas_get_corename")
 #: Features that a processor must have for the kernels called SkylakeX.
 _WIDE: Final = ("avx512f", "avx512dq", "avx512cd", "avx512bw", "avx512vl")
-_SETTING: Final = "TENSOCKET_BLAS_CORETYPE"
+#: The setting that names the library's kernels.
+CORE_SETTING: Final = "TENSOCKET_BLAS_CORETYPE"
 _ENVIRONMENT: Final = held_over_forks(threading.Lock(), Rank.LIBRARIES)
 
 
@@ -101,7 +102,7 @@ def core_type(processor: str, features: Mapping[str, bool]) -> str | None:
         processor: LLVM's name of the processor.
         features: LLVM's names of the processor's features.
     """
-    requested = os.environ.get(_SETTING)
+    requested = os.environ.get(CORE_SETTING)
     if requested:
         return requested
     return "SkylakeX" if processor.startswith("znver") and all(features.get(name) for name in _WIDE) else None

@@ -1,10 +1,10 @@
-"""Matrix products through a BLAS, divided over the backend's workers.
+"""Matrix products through the routine ``gemm``, the backend's own or that of a BLAS, divided over the workers.
 
 One piece of machine code, ``products``, serves every layout: a batch with up to two strides per operand (0 if it is
 broadcast), matrices whose rows or columns are contiguous, and a division of the rows or columns of the result into
-tiles. An iteration is one tile of a matrix of the batch; adjacent tiles of a matrix are one call of the BLAS.
+tiles. An iteration is one tile of a matrix of the batch; adjacent tiles of a matrix are one call of the routine.
 
-The library has one thread; the workers run it on parts of the product. On a Zen 5 in float32, half of a product of
+The routine has one thread; the workers run it on parts of the product. On a Zen 5 in float32, half of a product of
 1024 x 1024 matrices takes half as long as the whole (5.1 and 10.1 ms on one core). So nothing is lost against threads
 of the library's own, which would compete with the workers for the cores.
 
@@ -18,6 +18,7 @@ import ctypes
 import math
 import struct
 from collections.abc import Callable, Sequence
+from functools import partial
 from string import Template
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,7 @@ from tensocket_plugins.contract.launch_recorder import RECORDERS, forbid_replay,
 
 from ..code.executable import LaunchWords
 from ..code.pointers import address_of
+from ..float_gemm.addresses import gemm_address
 from ..threads.pool import Entry, ThreadPool
 from .blas import Library
 
@@ -47,7 +49,7 @@ _DATA: Final = tuple([_WORDS.index(name) for name in "abc"])
 PLAIN, TRANSPOSED = ord("N"), ord("T")
 #: The multiplications that are worth a second thread: about 10 microseconds.
 _GRAIN: Final = 1 << 20
-#: The rows or columns of a tile: BLAS kernels compute blocks of this size or of a fraction.
+#: The rows or columns of a tile: routines compute blocks of this size or of a fraction.
 _TILE: Final = 32
 #: The same for a matrix times a vector, which takes as long as reading the matrix.
 _VECTOR_GRAIN: Final = 1 << 17
@@ -216,7 +218,7 @@ class Products:
 
     Args:
         library: The BLAS.
-        compiler: Compiles the loops around the BLAS.
+        compiler: Compiles the routine and the loops around it.
         pool: The threads that divide the work.
         empty: ``empty(shape, dtype)`` allocates results.
     """
@@ -233,8 +235,9 @@ class Products:
         self._vectors: Entry = entries[1]
         self._pool = pool
         self._empty = empty
-        self._routines = {np.dtype(name): (library.address(f"{letter}gemm"), *struct.unpack("=qq", _ONES[name]))
-                          for name, letter in _LETTERS.items()}
+        self._ones = {np.dtype(name): struct.unpack("=qq", ones) for name, ones in _ONES.items()}
+        self._gemm: dict[np.dtype[Any], int] = {}
+        self._routine = partial(gemm_address, compiler, library)
         self._gemv = {np.dtype(name): library.address(f"{letter}gemv") for name, letter in _LETTERS.items()}
 
     def __call__(self, x: Array, y: Array, out: Array | None = None, *, add: bool = False) -> Array:
@@ -308,7 +311,10 @@ class Products:
         if pieces > 1 and count < 4 * self._pool.threads:
             tiles, step = -(-step // _TILE), _TILE
         item = out.itemsize
-        gemm, one, one_high = self._routines[out.dtype]
+        gemm = self._gemm.get(out.dtype)
+        if gemm is None:
+            gemm = self._gemm[out.dtype] = self._routine(out.dtype.name)
+        one, one_high = self._ones[out.dtype]
         args = _PACK(gemm, trans_b, trans_a, n, m, k, address_of(y), ldb, address_of(x), lda, address_of(out), n,
                      one, one_high, one if add else 0, one_high if add else 0, tiles, step, by_rows,
                      step * (lda if trans_a == PLAIN else 1) * item if by_rows else 0,
@@ -336,7 +342,7 @@ class Products:
             if RECORDERS:
                 forbid_replay()
             vector, step = np.ascontiguousarray(vector), item
-        _, one, one_high = self._routines[out.dtype]
+        one, one_high = self._ones[out.dtype]
         args = _VECTOR_PACK(self._gemv[out.dtype], TRANSPOSED if turned else PLAIN, size, depth, address_of(matrix),
                             ld, address_of(vector), step // item, address_of(out), 1, one, one_high,
                             one if add else 0, one_high if add else 0, _VECTOR_TILE,

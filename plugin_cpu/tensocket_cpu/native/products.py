@@ -1,4 +1,4 @@
-"""Products of two small matrices as built-in functions that call BLAS without the interpreter or a copy in between."""
+"""Products of two small matrices as built-in functions that call ``gemm`` without the interpreter or a copy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from tensocket_plugins.contract.plans import ProductPlan
 
+from ..float_gemm.addresses import gemm_address
 from ..linear.blas import Library
 from .entries import call_next_path, count_arguments, make_builtin
 from .layout import Layout
@@ -26,7 +27,6 @@ _ALIGNED: Final = 0x0100
 _WORK: Final = 1 << 20
 #: The most bytes of a result; larger results take their memory from the pool.
 _BYTES: Final = 1 << 16
-_LETTERS: Final = {"float32": "s", "float64": "d"}
 _ONE: Final = {"float32": struct.unpack("=q", struct.pack("=ff", 1, 0))[0],
                "float64": struct.unpack("=q", struct.pack("=d", 1))[0]}
 #: The words that are in memory, because Fortran takes addresses.
@@ -40,19 +40,18 @@ def make_product(compiler: Compiler, layout: Layout, library: Library, plan: Pro
     Args:
         compiler: The compiler of the machine code.
         layout: The byte offsets of fields.
-        library: The BLAS.
+        library: The BLAS, whose routine serves what the backend's own does not.
         plan: The plan.
         next_path: Serves calls that do not fit the plan, with the same arguments.
 
     Returns:
         The function; None if BLAS does not have the dtype, or for a wrapper of an unknown layout.
     """
-    letter = _LETTERS.get(plan.dtype.name)
     offsets = slot_offsets(plan.wrapper)
-    if letter is None or offsets is None:
+    if plan.dtype.name not in _ONE or offsets is None:
         return None
     w = Text()
-    text = _text(w, layout, plan, offsets, library.address(f"{letter}gemm"), next_path)
+    text = _text(w, layout, plan, offsets, gemm_address(compiler, library, plan.dtype.name), next_path)
     (address,), code = compiler.compile_text(_NAME, text, [_NAME])
     return make_builtin("linear" if plan.affine else "matmul", address, w, (code, library, plan, next_path))
 
