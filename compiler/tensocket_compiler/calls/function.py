@@ -87,8 +87,8 @@ class CompiledFunction:
             for number, variant in enumerate(self.variants):
                 tensors = variant.fits(args, kwargs)
                 if tensors is not None:
-                    if number:
-                        self.variants.insert(0, self.variants.pop(number))
+                    if number:  # a new list, because other threads may go through this one
+                        self.variants = [variant, *[x for x in self.variants if x is not variant]]
                     return variant(tensors)
         return self._eager(args, kwargs)
 
