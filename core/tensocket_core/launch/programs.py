@@ -13,11 +13,11 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.contract.plans import ProgramPlan
+from tensocket_plugins.ir.digest import program_digest
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.pipeline import scheduled
 from tensocket_plugins.ir.schedule import Strategy
 from tensocket_plugins.ir.target import Target
-from tensocket_plugins.ir.text import format_program
 from tensocket_plugins.kit.plans import compile_list, compile_program
 
 from ..device import DeviceState
@@ -131,7 +131,7 @@ def _compiled(state: DeviceState, nest: Program, strategy: Strategy | None, many
 def _plan(state: DeviceState, nest: Program, strategy: Strategy | None, *, draft: bool = False) -> ProgramPlan:
     target = state.runtime.target
     assert target is not None, "only devices with a code generator compile programs"
-    text = f"{strategy}\n{target.text}\n{format_program(nest)}"
+    text = f"{strategy}\n{target.text}\n{program_digest(nest)}"
     return ProgramPlan(text, partial(scheduled, nest, target, strategy), draft)
 
 

@@ -192,7 +192,8 @@ class ProgramPlan:
     compiled programs under that text need not call ``schedule`` again.
 
     Attributes:
-        text: The program before it is scheduled, and everything else that ``schedule`` depends on but its own code.
+        text: A digest of the program before it is scheduled, and everything else that ``schedule`` depends on but its
+            own code.
         schedule: Makes the program, scheduled for the device.
         draft: Whether the program runs only a few times, so that it should be compiled quickly.
     """
