@@ -189,9 +189,10 @@ class CpuDevice(OpenDevice):
             IRError, KernelError: As ``compile_ir``.
         """
         if type(plan) is ProgramPlan:
+            compiler = self.compiler  # first: an error if LLVM is missing
             from .code.stored import compile_stored
 
-            return self._executable(*compile_stored(self.compiler, plan))
+            return self._executable(*compile_stored(compiler, plan))
         if type(plan) is ListPlan:
             from .code.lists import make_list
 
