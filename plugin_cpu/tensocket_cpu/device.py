@@ -22,6 +22,7 @@ from tensocket_plugins.contract.plans import (
     ListPlan,
     Plan,
     ProductPlan,
+    ProgramPlan,
     ReplayPlan,
     TapePlan,
     WordsPlan,
@@ -160,7 +161,9 @@ class CpuDevice(OpenDevice):
             IRError: The program is not scheduled for a processor.
             KernelError: LLVM rejects the program.
         """
-        addresses, library = self.compiler.compile(program)
+        return self._executable(program, *self.compiler.compile(program))
+
+    def _executable(self, program: Program, addresses: list[int], library: Any) -> Executable:
         empty = partial(self.allocator.of, operator=program.name)
         return make_executable(program, addresses, library, self.pool, empty, self.compile_ir)
 
@@ -185,6 +188,11 @@ class CpuDevice(OpenDevice):
         Raises:
             IRError, KernelError: As ``compile_ir``.
         """
+        if type(plan) is ProgramPlan:
+            compiler = self.compiler  # first: an error if LLVM is missing
+            from .code.stored import compile_stored
+
+            return self._executable(*compile_stored(compiler, plan))
         if type(plan) is ListPlan:
             from .code.lists import make_list
 

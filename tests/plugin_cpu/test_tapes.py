@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from tensocket_core.device import open_device
-from tensocket_core.launch.programs import scheduled
 from tensocket_cpu.native.layout import LAYOUT
 from tensocket_plugins.contract.dtypes import float32, int64
 from tensocket_plugins.contract.launch_recorder import record_launches
 from tensocket_plugins.contract.plans import TapePlan, WordsPlan
 from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
+from tensocket_plugins.ir.pipeline import scheduled
 from tensocket_plugins.ir.schedule import Strategy
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="no machine code reads objects without a known layout")

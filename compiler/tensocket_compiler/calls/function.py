@@ -19,6 +19,7 @@ from ..capture.guards import Guards
 from ..capture.object_words import TensorPart
 from ..capture.recorder import CannotRecord
 from ..capture.watch import observe
+from .collection import paused_collection
 from .variant import Variant, capture, has_own_builtins
 
 #: Most variants of a function; calls that no variant fits run eagerly after that.
@@ -86,8 +87,8 @@ class CompiledFunction:
             for number, variant in enumerate(self.variants):
                 tensors = variant.fits(args, kwargs)
                 if tensors is not None:
-                    if number:
-                        self.variants.insert(0, self.variants.pop(number))
+                    if number:  # a new list, because other threads may go through this one
+                        self.variants = [variant, *[x for x in self.variants if x is not variant]]
                     return variant(tensors)
         return self._eager(args, kwargs)
 
@@ -121,6 +122,7 @@ class CompiledFunction:
         finally:
             self._lock.release()
 
+    @paused_collection()
     def _observed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._observed_calls += 1
         if self._observed_calls == OBSERVATIONS and self._observations:
@@ -142,6 +144,7 @@ class CompiledFunction:
             self._observations = [observed, *self._observations][:VARIANTS]
         return seen.result
 
+    @paused_collection()
     def _captured(self, observed: Observed, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._observations.remove(observed)
         self._attempts += 1

@@ -19,7 +19,7 @@ from ..capture.arguments import ArgumentGuard
 from ..capture.guards import Change, Guards
 from ..capture.object_words import TensorPart
 from ..capture.recorder import CannotRecord, Range, Recorder, Recording
-from ..capture.state import unwatched_state
+from ..capture.state import quick_test, unwatched_state
 from ..execute.runner import Runner
 from ..memory.regions import Region
 from .backward import Backward
@@ -140,7 +140,7 @@ def use_machine_code(guards: Guards) -> None:
         plan = WordsPlan(guards.addresses, guards.values, guards.unequal_addresses, guards.unequal_values)
         words = runtime.compile_plan(plan, lambda: False)
         if words is not None:
-            guards.check = lambda: bool(words()) and unwatched_state() == guards.state
+            guards.check = quick_test(guards.state, words)
 
     guards.on_renewal = compile_check
     compile_check()

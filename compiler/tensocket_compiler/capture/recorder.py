@@ -23,6 +23,7 @@ from tensocket_operators.kinds.reduction import Reduction
 from tensocket_operators.kinds.row import SoftmaxLike
 from tensocket_operators.linalg.kind import MatMul
 from tensocket_operators.random.positions import fork_rng_states, rng_states
+from tensocket_plugins.contract.drafts import drafting
 from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.contract.errors import TensocketError
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, unobserved
@@ -156,6 +157,8 @@ class Recorder(TorchDispatchMode):
         VALUE_OBSERVERS[get_ident()] = self
         self._numbers = symbolic_numbers()
         self._numbers.__enter__()
+        self._drafts = drafting()  # the graph has kernels of its own
+        self._drafts.__enter__()
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
@@ -165,6 +168,7 @@ class Recorder(TorchDispatchMode):
                 [(None, self._start), *drawn]) for key in after):
             self.recording.reasons.append("random numbers are drawn outside of operators")
         VALUE_OBSERVERS.pop(get_ident(), None)
+        self._drafts.__exit__(*error)
         self._numbers.__exit__(*error)
         super().__exit__(*error)
 

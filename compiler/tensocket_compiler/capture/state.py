@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from tensocket_core.device import open_device
 from tensocket_core.dispatch.modes import STATE
 from tensocket_operators.settings import get_num_threads
 
@@ -79,6 +80,19 @@ def unwatched_state() -> tuple[Any, ...]:
     A call compares the result with that at the time of the capture.
     """
     return threading.get_ident(), get_num_threads(), abc.get_cache_token()
+
+
+def quick_test(state: tuple[Any, ...], words: Callable[[], Any]) -> Callable[[], bool]:
+    """Return a test whether ``words()`` holds and ``unwatched_state() == state``.
+
+    Args:
+        state: The present state.
+        words: Whether all words hold; they include the default device, which has the threads of kernels.
+    """
+    thread, threads, token = state
+    count: Callable[[], Any] = getattr(open_device(None).runtime, "get_num_threads", lambda: 1)
+    this_thread, this_token = threading.get_ident, abc.get_cache_token
+    return lambda: this_thread() == thread and words() and this_token() == token and count() == threads
 
 
 def state_key() -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -52,8 +52,26 @@ class Statistics:
     temporaries: int = 0
 
 
+@dataclass(slots=True)
+class Instance:
+    """Memory for one run of a graph at a time, and the steps over it.
+
+    Attributes:
+        layout: The memory.
+        steps: The steps, in order.
+        returned: Returns the handles of results.
+    """
+
+    layout: Layout
+    steps: list[Step]
+    returned: Callable[[Frame], list[Array]]
+
+
 class Runner:
     """A recorded graph that runs.
+
+    Each run takes an instance and puts it back. Runs at the same time, in several threads or inside of each other,
+    have instances of their own; all but the first one run without tapes.
 
     Args:
         recording: The operations and their memory.
@@ -63,7 +81,7 @@ class Runner:
 
     def __init__(self, recording: Recording, arguments: Sequence[Region], results: Sequence[Region]) -> None:
         self.recording = recording
-        operations = numbers_first(remove_copies(remove_unused(recording.operations, results)))
+        self._operations = operations = numbers_first(remove_copies(remove_unused(recording.operations, results)))
         dependencies = dict(zip(operations, find_dependencies(operations), strict=True))
         self.groups = plan_groups(operations)
         self._results = list(results)
@@ -72,16 +90,22 @@ class Runner:
             None if group.call else KernelBuilder(group, dependencies, stored[group]).build() for group in self.groups]
         calls = sum(group.call for group in self.groups)
         self.statistics = Statistics(len(recording.operations), len(self.groups) - calls, calls)
-        self.layout = self._place(arguments, operations)
+        self._given = list(arguments)
         self._arguments = [region.buffer.number for region in arguments]
-        self._returned = self.layout.reader([self.layout.number(region) for region in results])
         makers = makers_of(operations)
         self._fresh = [(region.buffer.number, allocator(makers[region.buffer.number].device, region))
                        for region in results]
-        self._steps: list[Step] = [
-            call_step(self.layout, group.operations[0]) if kernel is None
-            else kernel_step(self.layout, group.device, kernel)
-            for group, kernel in zip(self.groups, self.kernels, strict=True)]
+        self._first = self._instance()
+        #: Instances that no run has taken, at most as many as there ever were runs at the same time.
+        self._idle = [self._first]
+
+    def _instance(self) -> Instance:
+        """Return an instance with memory of its own."""
+        layout = self._place(self._given, self._operations)
+        returned = layout.reader([layout.number(region) for region in self._results])
+        return Instance(layout, [
+            call_step(layout, group.operations[0]) if kernel is None else kernel_step(layout, group.device, kernel)
+            for group, kernel in zip(self.groups, self.kernels, strict=True)], returned)
 
     def _place(self, arguments: Sequence[Region], operations: Sequence[Operation]) -> Layout:
         """Decide where each buffer lies."""
@@ -109,8 +133,8 @@ class Runner:
 
     # ------------------------------------------------------------------------------------------------ calls
 
-    def _frame(self, arguments: Sequence[Array], given: Mapping[int, Array] = NOTHING) -> Frame:
-        frame = self.layout.frame()
+    def _frame(self, layout: Layout, arguments: Sequence[Array], given: Mapping[int, Array] = NOTHING) -> Frame:
+        frame = layout.frame()
         memory = frame.memory
         for number, array in zip(self._arguments, arguments, strict=True):
             memory[number] = array
@@ -128,10 +152,18 @@ class Runner:
             arguments: A handle for each argument.
             memory: Handles for results, by position, that the graph may write to; it allocates others.
         """
-        frame = self._frame(arguments, memory)
-        for step in self._steps:
-            step(frame)
-        return self._returned(frame)
+        idle = self._idle
+        try:
+            instance = idle.pop()
+        except IndexError:  # other runs have taken all
+            instance = self._instance()
+        try:
+            frame = self._frame(instance.layout, arguments, memory)
+            for step in instance.steps:
+                step(frame)
+            return instance.returned(frame)
+        finally:
+            idle.append(instance)
 
     # ------------------------------------------------------------------------------------------------ tapes
 
@@ -143,13 +175,14 @@ class Runner:
         Args:
             arguments: Handles as of a call.
         """
+        instance = self._first
         with self._restored(), fork_rng_states(rng_states()):
-            frame = self._frame(arguments)
+            frame = self._frame(instance.layout, arguments)
             found = [self._record(group, kernel, step, frame)
-                     for group, kernel, step in zip(self.groups, self.kernels, self._steps, strict=True)]
+                     for group, kernel, step in zip(self.groups, self.kernels, instance.steps, strict=True)]
         steps: list[Step] = []
-        builder = TapeBuilder(self.layout)
-        for group, kernel, step, calls in zip(self.groups, self.kernels, self._steps, found, strict=True):
+        builder = TapeBuilder(instance.layout)
+        for group, kernel, step, calls in zip(self.groups, self.kernels, instance.steps, found, strict=True):
             numbers = [x.buffer.number for operation in group.operations for x in operation.number_reads]
             if calls is None or not builder.fits(group.device, numbers):
                 steps += builder.finish(frame)
@@ -160,25 +193,25 @@ class Runner:
                 written = [x.buffer.number for operation in group.operations for x in operation.writes]
                 symbolic, scalars = ((), 0) if kernel is None else (kernel.numbers, len(kernel.scalars))
                 builder.add(group.device, calls, written, symbolic, scalars)
-        self._steps = [*steps, *builder.finish(frame)]
-        self.statistics.tapes = len(self._steps) - self.statistics.python
+        instance.steps = [*steps, *builder.finish(frame)]
+        self.statistics.tapes = len(instance.steps) - self.statistics.python
 
     def _record(self, group: Group, kernel: FusedKernel | None, step: Step, frame: Frame) -> Any:
         """Run a step and return its launches; None if it did more than launch kernels."""
-        operation = group.operations[0]
-        trial = step if kernel is not None else call_step(self.layout, operation, composes=True)
+        operation, layout = group.operations[0], self._first.layout
+        trial = step if kernel is not None else call_step(layout, operation, composes=True)
         recorder = launches_of(trial, frame) if kernel is not None or only_launches(operation.operator) else None
         if recorder is None:
             step(frame)
             return None
         if kernel is None:
-            if not explain_call(self.layout, operation, recorder, frame):
+            if not explain_call(layout, operation, recorder, frame):
                 return None
             if not operation.operator.schema.is_mutable:
                 for region in operation.results:
                     if all(x.buffer is not region.buffer for x in self._results):
-                        self.layout.settle(region, frame.memory[region.buffer.number])
-        return recorder.calls if is_mapped(self.layout, frame, recorder.calls) else None
+                        layout.settle(region, frame.memory[region.buffer.number])
+        return recorder.calls if is_mapped(layout, frame, recorder.calls) else None
 
     @contextmanager
     def _restored(self) -> Iterator[None]:

@@ -17,7 +17,7 @@ from tensocket_core.launch.path import HostKernel, LadderOperator, Planned
 from tensocket_core.launch.programs import program
 from tensocket_core.launch.stream_use import note_use
 from tensocket_core.tensor import Tensor
-from tensocket_plugins.ir.text import format_program
+from tensocket_plugins.ir.digest import program_digest
 
 from ..capture.numbers import compiled, regions_in
 from ..capture.recorder import Operation
@@ -32,7 +32,7 @@ Step = Callable[[Frame], None]
 
 def kernel_step(layout: Layout, state: Any, kernel: FusedKernel) -> Step:
     """Return the step that launches a fused kernel."""
-    run = program(state, ("graph", format_program(kernel.program)), lambda: kernel.program, kernel.strategy)
+    run = program(state, ("graph", program_digest(kernel.program)), lambda: kernel.program, kernel.strategy)
     numbers = [(layout.number(region), region.dtype) for region in kernel.regions]
     scalars = kernel.scalars
     symbolic = [number_reader(layout, x.expression) for x in kernel.numbers]

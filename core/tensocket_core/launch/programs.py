@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.drafts import is_drafting
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.contract.forks import Rank, held_over_forks
-from tensocket_plugins.ir.decompose import decompose
+from tensocket_plugins.contract.plans import ProgramPlan
+from tensocket_plugins.ir.digest import program_digest
 from tensocket_plugins.ir.nodes import Program
-from tensocket_plugins.ir.rewrite import name_shared
-from tensocket_plugins.ir.schedule import Strategy, schedule
+from tensocket_plugins.ir.pipeline import scheduled
+from tensocket_plugins.ir.schedule import Strategy
 from tensocket_plugins.ir.target import Target
-from tensocket_plugins.ir.verify import verify
-from tensocket_plugins.kit.plans import compile_list
+from tensocket_plugins.kit.plans import compile_list, compile_program
 
 from ..device import DeviceState
+from .drafts import Draft
 from .stream_use import note_use
 
 _LOCK: Final = held_over_forks(threading.Lock(), Rank.PROGRAMS)
@@ -89,12 +92,11 @@ def compiled(state: DeviceState, key: Hashable, build: Callable[[], Program], st
     with _LOCK:
         run = state.programs.get((key, strategy))
         if run is None:
-            assert state.runtime.target is not None, "only devices with a code generator compile programs"
-            program = scheduled(build(), state.runtime.target, strategy)
+            nest = build()
             try:
-                run = state.programs[key, strategy] = state.runtime.compile_ir(program)
+                run = state.programs[key, strategy] = compile_program(state.runtime, _plan(state, nest, strategy))
             except KernelError as error:
-                note_failure(state, program, error)
+                note_failure(state, nest, error)
         return run
 
 
@@ -103,18 +105,34 @@ def _compile(state: DeviceState, key: Hashable, build: Callable[[], Program], st
     with _LOCK:
         run = state.programs.get(key)
         if run is None:
-            target = state.runtime.target
-            assert target is not None, "only devices with a code generator launch programs"
-            program = scheduled(build(), target, strategy)
-            try:
-                run = compile_list(state.runtime, program) if many else state.runtime.compile_ir(program)
-            except KernelError as error:
-                if not state.runtime.profile.host_resident:
-                    raise
-                note_failure(state, program, error)
-                run = _interpreted(program if strategy is None else build(), many)
+            nest = build()
+            full = partial(_compiled, state, nest, strategy, many)
+            if is_drafting() and not many and state.runtime.profile.host_resident:
+                plan = _plan(state, nest, strategy, draft=True)
+                run = Draft(partial(state.runtime.compile_plan, plan, full), full)
+            else:
+                run = full()
             state.programs[key] = run
         return run
+
+
+def _compiled(state: DeviceState, nest: Program, strategy: Strategy | None, many: bool) -> Any:
+    """Compile a nest; where the code generator of the host fails, interpret it."""
+    plan = _plan(state, nest, strategy)
+    try:
+        return compile_list(state.runtime, plan.schedule()) if many else compile_program(state.runtime, plan)
+    except KernelError as error:
+        if not state.runtime.profile.host_resident:
+            raise
+        note_failure(state, nest, error)
+        return _interpreted(plan.schedule() if strategy is None else nest, many)
+
+
+def _plan(state: DeviceState, nest: Program, strategy: Strategy | None, *, draft: bool = False) -> ProgramPlan:
+    target = state.runtime.target
+    assert target is not None, "only devices with a code generator compile programs"
+    text = f"{strategy}\n{target.text}\n{program_digest(nest)}"
+    return ProgramPlan(text, partial(scheduled, nest, target, strategy), draft)
 
 
 def note_failure(state: DeviceState, program: Program, error: KernelError) -> None:
@@ -129,12 +147,3 @@ def _interpreted(program: Program, many: bool) -> Any:
 
     program = scheduled(program, Target(kind="interpreter"), Strategy.SERIAL)
     return interpreted.interpreted_list(program) if many else interpreted.interpreted(program)
-
-
-def scheduled(program: Program, target: Target, strategy: Strategy | None) -> Program:
-    """Schedule a nest for a target, and verify it before and after; without a strategy, it is already scheduled."""
-    verify(program)
-    program = decompose(program, target)
-    program = name_shared(program if strategy is None else schedule(program, target, strategy))
-    verify(program)
-    return program

@@ -1,6 +1,7 @@
 """Compiles scheduled programs to machine code: LLVM IR as text, optimised for this processor, cached on disk.
 
-The cache holds object code, not IR, so a kernel from the cache skips all of LLVM but its linker.
+The cache holds object code, not IR, so a kernel from the cache skips all of LLVM but its linker. ``stored.py`` skips
+schedule and printer, too.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, overload
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -60,8 +61,8 @@ class Compiler:
             self._features = ""
         # Code and constants are mapped separately; in a full address space, they can be farther apart than short
         # addresses reach.
-        self._machine = self._target.create_target_machine(
-            cpu=self._cpu, features=self._features, opt=3, reloc="static", codemodel="large")
+        self._machine, self._draft_machine = (self._target.create_target_machine(
+            cpu=self._cpu, features=self._features, opt=level, reloc="static", codemodel="large") for level in (3, 0))
         self._linker = immortal(llvm.create_lljit_compiler(self._machine))
 
     def compile(self, program: Program) -> tuple[list[int], Any]:
@@ -75,13 +76,11 @@ class Compiler:
             IRError: The program is not scheduled for a CPU.
             KernelError: LLVM rejects the printed IR.
         """
-        names = [entry_name(number, kernel) for number, kernel in enumerate(program.kernels)]
-        vectors = all_vectors(program)
-        text = print_llvm(program, settled=vectors, pointer_field=POINTER_FIELD)
-        return self.compile_text(program.name, text, names, vectors=vectors)
+        text, vectors = printed(program)
+        return self.compile_text(program.name, text, entry_names(program), vectors=vectors)
 
-    def compile_text(self, name: str, text: str, names: Sequence[str], *,
-                     vectors: bool = False) -> tuple[list[int], Any]:
+    def compile_text(self, name: str, text: str, names: Sequence[str], *, vectors: bool = False,
+                     draft: bool = False) -> tuple[list[int], Any]:
         """Compile a module to machine code.
 
         Args:
@@ -89,19 +88,43 @@ class Compiler:
             text: LLVM IR.
             names: Functions whose addresses to return.
             vectors: Whether the hot loops are vector instructions already.
+            draft: Whether the code runs only a few times, so that compiling it quickly matters more than its speed.
 
         Raises:
             KernelError: LLVM rejects the text.
         """
+        return self._compile(name, self.text_key(text, vectors, draft), names,
+                             lambda: self._build(name, text, vectors, draft))
+
+    def text_key(self, text: str, vectors: bool = False, draft: bool = False) -> str:
+        """Return the name under which the cache has the code of a module."""
+        return self.key(text, "draft" if draft else str(vectors))
+
+    def key(self, *parts: str) -> str:
+        """Return the name under which the cache has what follows from texts, this processor and this LLVM."""
+        return self.cache.key(*parts, self._cpu, self._features, self._target.triple, llvmlite.__version__,
+                              str(llvm.llvm_version_info), _PASSES)
+
+    def load(self, name: str, key: str, names: Sequence[str]) -> tuple[list[int], Any] | None:
+        """Return the code that the cache has under a key as ``compile_text`` does; None if it has none."""
+        return self._compile(name, key, names, None)
+
+    @overload
+    def _compile(self, name: str, key: str, names: Sequence[str], build: Callable[[], bytes]
+                 ) -> tuple[list[int], Any]: ...
+    @overload
+    def _compile(self, name: str, key: str, names: Sequence[str], build: None) -> tuple[list[int], Any] | None: ...
+    def _compile(self, name: str, key: str, names: Sequence[str], build: Callable[[], bytes] | None
+                 ) -> tuple[list[int], Any] | None:
         began = time.perf_counter()
-        key = self.cache.key(text, self._cpu, self._features, self._target.triple, llvmlite.__version__,
-                             str(llvm.llvm_version_info), _PASSES, str(vectors))
         with self._lock:
             code = self.cache.get(key)
             hit = code is not None
             try:
                 if code is None:
-                    code = self._build(name, text, vectors)
+                    if build is None:
+                        return None
+                    code = build()
                     self.cache.put(key, code)
                 addresses, library = self._link(names, code)
             except RuntimeError as error:
@@ -114,7 +137,7 @@ class Compiler:
             self.stats.seconds += time.perf_counter() - began
         return addresses, library
 
-    def _build(self, name: str, text: str, vectors: bool) -> bytes:
+    def _build(self, name: str, text: str, vectors: bool, draft: bool) -> bytes:
         try:
             module = llvm.parse_assembly(text)
             module.triple = self._target.triple
@@ -123,8 +146,9 @@ class Compiler:
         except RuntimeError as error:
             raise KernelError("compile", f"program {name}", f"LLVM rejects its kernels: {error}",
                               "report this: the printer of LLVM IR has a bug") from error
-        (_optimise_vectors if vectors else _optimise_loops)(module, self._machine)
-        code: bytes = self._machine.emit_object(module)
+        if not draft:
+            (_optimise_vectors if vectors else _optimise_loops)(module, self._machine)
+        code: bytes = (self._draft_machine if draft else self._machine).emit_object(module)
         return code
 
     def _link(self, names: Sequence[str], code: bytes) -> tuple[list[int], Any]:
@@ -134,6 +158,17 @@ class Compiler:
         # Threads may still run the code when its last owner goes, and built-in functions call it until the very end.
         library = immortal(builder.link(self._linker, f"program{next(self._number)}"))
         return [library[name] for name in names], library
+
+
+def entry_names(program: Program) -> list[str]:
+    """Return the names of the kernels' entries."""
+    return [entry_name(number, kernel) for number, kernel in enumerate(program.kernels)]
+
+
+def printed(program: Program) -> tuple[str, bool]:
+    """Return a scheduled program as LLVM IR, and whether its hot loops are vector instructions."""
+    vectors = all_vectors(program)
+    return print_llvm(program, settled=vectors, pointer_field=POINTER_FIELD), vectors
 
 
 def _optimise_vectors(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:

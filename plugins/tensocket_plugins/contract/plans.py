@@ -3,7 +3,8 @@
 An ``EntryPlan`` is a program with symbolic sizes and serves small dense operands of any shape; a ``ProductPlan`` is a
 product by the vendor's library; a ``JoinPlan`` copies small arrays into one; a ``ReplayPlan`` holds a function whose
 launches the device records for operands of known layouts; a ``ListPlan`` is a program over lists of arrays; a
-``TapePlan`` is a sequence of launches that were noted before; a ``WordsPlan`` compares words of memory.
+``TapePlan`` is a sequence of launches that were noted before; a ``WordsPlan`` compares words of memory. A
+``ProgramPlan`` names a program by what it follows from, for caches of compiled programs.
 """
 
 from __future__ import annotations
@@ -184,6 +185,25 @@ class ListPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgramPlan:
+    """A program, by the text that it follows from.
+
+    The compiled function is ``run(buffers, scalars, stream)``, as ``compile_ir`` returns it. A device that stores
+    compiled programs under that text need not call ``schedule`` again.
+
+    Attributes:
+        text: A digest of the program before it is scheduled, and everything else that ``schedule`` depends on but its
+            own code.
+        schedule: Makes the program, scheduled for the device.
+        draft: Whether the program runs only a few times, so that it should be compiled quickly.
+    """
+
+    text: str
+    schedule: Callable[[], Program]
+    draft: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TapePlan:
     """Noted launches, in order, that run again as one call.
 
@@ -217,4 +237,4 @@ class WordsPlan:
     unequal_values: Array
 
 
-Plan: TypeAlias = EntryPlan | ProductPlan | JoinPlan | ReplayPlan | ListPlan | TapePlan | WordsPlan
+Plan: TypeAlias = EntryPlan | ProductPlan | JoinPlan | ReplayPlan | ListPlan | ProgramPlan | TapePlan | WordsPlan

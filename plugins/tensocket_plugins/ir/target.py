@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 
@@ -36,3 +36,9 @@ class Target:
     float64: bool = True
     native: frozenset[str] = frozenset()
     wide_arithmetic: bool = False
+
+    @property
+    def text(self) -> str:
+        """All limits and preferences as text, the same in every process."""
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        return ", ".join(f"{name}={sorted(x) if isinstance(x, frozenset) else x!r}" for name, x in named.items())

@@ -19,7 +19,7 @@ from ..contract.arrays import Array, DeviceArray, contiguous_strides
 from ..contract.backend import Executable, OpenDevice, Stream
 from ..contract.dtypes import DType
 from ..contract.launch_recorder import Call, ReplayForbiddenError, record_launches
-from ..contract.plans import ListPlan, RecordedCall, ReplayPlan, TapePlan, WrapperLayout
+from ..contract.plans import ListPlan, ProgramPlan, RecordedCall, ReplayPlan, TapePlan, WrapperLayout
 from ..ir.nodes import Program
 
 #: A program for many sets of arguments: ``run(buffers, scalars, stream)``, with a column for each parameter.
@@ -36,6 +36,15 @@ def compile_list(device: OpenDevice, program: Program) -> ListExecutable:
         KernelError: The backend failed to compile it.
     """
     return device.compile_plan(ListPlan(program), _unreached) or launch_each(device.compile_ir(program))
+
+
+def compile_program(device: OpenDevice, plan: ProgramPlan) -> Executable:
+    """Return a program that the device may have stored as a function; see ``ProgramPlan``.
+
+    Raises:
+        KernelError: The backend failed to compile it.
+    """
+    return device.compile_plan(plan, _unreached) or device.compile_ir(plan.schedule())
 
 
 def launch_each(run: Executable) -> ListExecutable:

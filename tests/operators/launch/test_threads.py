@@ -22,6 +22,7 @@ from tensocket_core.launch import entries as native
 from tensocket_core.recording import RECORDING_SLOW_PATHS
 from tensocket_operators.autograd import Function
 from tensocket_operators.transforms import grad, jvp, vmap
+from tensocket_plugins.contract.plans import ProgramPlan
 
 COUNT, SECONDS = 8, 120
 
@@ -345,13 +346,19 @@ def test_cold_caches_fill_at_once(device: str, monkeypatch: pytest.MonkeyPatch) 
     """Each program is compiled once, whoever asks first; a ninth thread keeps forgetting closures."""
     state = open_device(device)
     built: Counter[str] = Counter()
-    compile_ir = type(state.runtime).compile_ir
+    compile_ir, compile_plan = type(state.runtime).compile_ir, type(state.runtime).compile_plan
 
     def counted(self: Any, program: Any) -> Any:
         built[repr(program)] += 1
         return compile_ir(self, program)
 
+    def counted_plan(self: Any, plan: Any, next_path: Any) -> Any:
+        made = compile_plan(self, plan, next_path)
+        built.update([plan.text] if type(plan) is ProgramPlan and made is not None else [])
+        return made
+
     monkeypatch.setattr(type(state.runtime), "compile_ir", counted)
+    monkeypatch.setattr(type(state.runtime), "compile_plan", counted_plan)
     done = threading.Event()
 
     def body(index: int) -> None:
