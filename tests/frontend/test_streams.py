@@ -23,9 +23,9 @@ def stream():
 
 @pytest.fixture
 def stuck(stream):
-    """The stream, standing still until ``stuck.set()``."""
+    """The stream, standing still until ``stuck.set()``, or for so long that reports of failures can print its tensors."""
     event = threading.Event()
-    stream._stream.submit("waiting", event.wait)
+    stream._stream.submit("waiting", lambda: event.wait(20))
     stream.set = event.set
     yield stream
     event.set()

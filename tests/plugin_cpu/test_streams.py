@@ -56,7 +56,7 @@ def test_a_stream_without_work_has_no_thread(device):
 
 def test_the_thread_ends_with_the_stream_after_its_work(device, gate):
     stream, seen = device.create_stream(), []
-    stream.submit("waiting", gate.wait)
+    stream.submit("waiting", lambda: gate.wait(20))
     stream.submit("last", lambda: seen.append(threading.current_thread()))
     del stream
     gc.collect()
@@ -94,7 +94,7 @@ def test_an_event_recorded_anew_is_the_later_one(device, stream, gate):
     event = device.create_event(timing=True)
     device.default_stream.record(event)
     first = event.recorded_ns
-    stream.submit("slow", gate.wait)
+    stream.submit("slow", lambda: gate.wait(20))
     stream.record(event)
     assert not event.query()
     gate.set()
@@ -166,7 +166,7 @@ def test_memory_that_is_missing_is_reported_with_the_operator(device, stream):
 def test_what_a_function_holds_lives_until_it_ran_and_no_longer(stream, gate):
     array = np.zeros(1000)
     alive = weakref.ref(array)
-    stream.submit("waiting", gate.wait)
+    stream.submit("waiting", lambda: gate.wait(20))
     stream.submit("use", lambda held=array: held.sum())
     del array
     assert alive() is not None
@@ -181,7 +181,7 @@ def test_programs_are_queued(device, stream, gate):
     program = Program("p", (Buffer("out", int64, True), Buffer("in", int64), Scalar("n", int64)),
                       (Kernel("p", (loop(I, N, [store], LoopKind.PARALLEL),)),))
     run, out = device.compile_ir(program), np.zeros(9, int)
-    stream.submit("waiting", gate.wait)
+    stream.submit("waiting", lambda: gate.wait(20))
     run([out, np.arange(9)], [9], stream)
     assert not out.any()
     gate.set()
@@ -196,7 +196,7 @@ def test_programs_of_several_kernels_are_queued(device, stream, gate):
     program = Program("two", (Buffer("out", int64, True), Buffer("in", int64), Scalar("n", int64)),
                       (kernel("a", "in", "out"), kernel("b", "in", "out")))
     run, out = device.compile_ir(program), np.zeros(9, int)
-    stream.submit("waiting", gate.wait)
+    stream.submit("waiting", lambda: gate.wait(20))
     run([out, np.arange(9)], [9], stream)
     assert not out.any()
     gate.set()
@@ -215,7 +215,7 @@ def test_copies_come_after_what_is_queued(device, stream):
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_starts_anew(device, stream, gate):
     event, seen = device.create_event(), []
-    stream.submit("waiting", gate.wait)
+    stream.submit("waiting", lambda: gate.wait(20))
     stream.record(event)
     child = os.fork()
     if child == 0:

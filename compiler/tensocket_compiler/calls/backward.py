@@ -51,7 +51,7 @@ class Backward:
         self._read_inputs = [k for k, region in enumerate(inputs) if region.buffer.number in reads]
         self._captured = [x for x in captured if _buffer_of(x, recording) in reads]
         positions = {id(x): k for k, x in enumerate(tensors)}
-        self._leaves = [(x, positions.get(id(x), -1)) for x in joint.leaves]
+        self._leaves = [(None, positions[id(x)]) if id(x) in positions else (x, -1) for x in joint.leaves]
         self._cotangents = [(region, x._device_state) for region, x in zip(joint.cotangents, joint.outputs,
                                                                            strict=True)]
         self._arguments = [*joint.cotangents, *given_again, *self.saved, *[inputs[k] for k in self._read_inputs]]

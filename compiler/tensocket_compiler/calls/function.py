@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from tensocket_core.device import open_device
@@ -20,33 +19,18 @@ from ..capture.object_words import TensorPart
 from ..capture.recorder import CannotRecord
 from ..capture.watch import observe
 from .collection import paused_collection
+from .sizes import Form, Waiting
+from .table import Table
 from .variant import Variant, capture, has_own_builtins
 
-#: Most variants of a function; calls that no variant fits run eagerly after that.
+#: Most attempts to capture a function for other reasons than sizes; calls that no graph fits run eagerly after that.
 VARIANTS: Final = 8
+#: Most observations of calls for other reasons than sizes.
+OBSERVATIONS: Final = 4 * VARIANTS
+#: Most observed calls that wait for the next one like them.
+WAITING: Final = 16
 #: Calls before the first observation, in which lazy state appears.
 WARM: Final = 1
-
-
-#: Calls that are observed at most: each costs some milliseconds.
-OBSERVATIONS: Final = 4 * VARIANTS
-
-
-@dataclass(eq=False, slots=True)
-class Observed:
-    """An observed call that has no variant yet; calls of a function may differ by turns.
-
-    Attributes:
-        guards: Everything that it may have read. Calls with other arguments may read other things.
-        arguments: The form of its arguments.
-    """
-
-    guards: Guards
-    arguments: ArgumentGuard
-
-    def holds(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether a call now reads what the observed one did."""
-        return self.arguments.matches(args, kwargs) is not None and self.guards.changed() is None
 
 
 #: All compiled functions, for ``reset``.
@@ -65,94 +49,116 @@ class CompiledFunction:
     Attributes:
         function: The function.
         fullgraph: Whether a call that cannot be captured raises.
-        variants: Its graphs, the most recently used first.
+        dynamic: Whether calls with other sizes get graphs without a limit; False counts them like all other reasons.
         reasons: Why calls could not be captured.
     """
 
-    def __init__(self, function: Callable[..., Any], *, fullgraph: bool = False) -> None:
+    def __init__(self, function: Callable[..., Any], *, fullgraph: bool = False, dynamic: bool | None = None) -> None:
         self.function = function
         self.fullgraph = fullgraph
-        self.variants: list[Variant] = []
-        self.reasons: list[str] = []
-        self._calls = 0
-        self._attempts = 0
-        self._observed_calls = 0
-        self._observations: list[Observed] = []
+        self.dynamic = dynamic
         self._lock = threading.RLock()
+        self.reset()
         _COMPILED.add(self)
+
+    @property
+    def variants(self) -> list[Variant]:
+        """Its graphs, the most recently used first."""
+        return self._table.variants
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, or run a graph in its place."""
         if not (ACTIVE and STATE.mask is None):
-            for number, variant in enumerate(self.variants):
-                tensors = variant.fits(args, kwargs)
-                if tensors is not None:
-                    if number:  # a new list, because other threads may go through this one
-                        self.variants = [variant, *[x for x in self.variants if x is not variant]]
-                    return variant(tensors)
+            found = self._table.find(args, kwargs)
+            if found is not None:
+                return found[0](found[1])
         return self._eager(args, kwargs)
 
     def reset(self) -> None:
         """Drop all graphs, and forget why calls could not be captured."""
         with self._lock:
-            self.variants, self.reasons = [], []
-            self._calls = self._attempts = self._observed_calls = 0
-            self._observations = []
+            self._table = Table()
+            self.reasons: list[str] = []
+            self._calls = self._attempts = self._observations = self._failures = 0
+            self._waiting: list[Waiting] = []
 
     def __reduce__(self) -> Any:
         """Return a function without graphs for copies: graphs belong to the memory of the original."""
-        return _make, (self.function, self.fullgraph)
+        return _make, (self.function, self.fullgraph, self.dynamic)
 
     def _eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function, and go on towards a variant for such calls."""
         self._calls += 1
         if not has_own_builtins():
             return self.function(*args, **kwargs)  # a program replaced what the compiler itself calls
-        if self._calls <= WARM or self._attempts >= VARIANTS or not self._lock.acquire(blocking=False):
+        if self._calls <= WARM or not self._lock.acquire(blocking=False):
             return self.function(*args, **kwargs)
         try:
-            if ACTIVE and STATE.mask is None:
+            if (ACTIVE and STATE.mask is None) or (self._attempts >= VARIANTS and not self._table.variants):
                 return self.function(*args, **kwargs)
-            observed = next((x for x in self._observations if x.holds(args, kwargs)), None)
-            if observed is not None:
-                return self._captured(observed, args, kwargs)
-            if self._observed_calls < OBSERVATIONS:
-                return self._observed(args, kwargs)
-            return self.function(*args, **kwargs)
+            return self._towards(Form(args, kwargs, self.dynamic), args, kwargs)
         finally:
             self._lock.release()
 
-    @paused_collection()
-    def _observed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self._observed_calls += 1
-        if self._observed_calls == OBSERVATIONS and self._observations:
-            change = self._observations[0].guards.changed()
+    def _towards(self, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Capture a call if one like it was observed, else observe it."""
+        waiting = next((x for x in self._waiting if x.holds(args, kwargs)), None)
+        if waiting is not None:
+            self._waiting.remove(waiting)
+            return self._captured(waiting, args, kwargs)
+        known = self._table.guards_of_resized(form) if self._failures < VARIANTS else None
+        if known is not None and self._table.admits(form):
+            return self._observed(form, args, kwargs, known)
+        if known is not None or self._attempts >= VARIANTS or self._observations >= OBSERVATIONS:
+            return self.function(*args, **kwargs)
+        self._observations += 1
+        if self._observations == OBSERVATIONS and self._waiting:
+            change = self._waiting[0].guards.changed()
             if change is not None:
                 self.reasons.append(f"calls differ in what they may have read, such as {change.path}")
+        return self._observed(form, args, kwargs)
+
+    @paused_collection()
+    def _observed(self, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], known: Guards | None = None) -> Any:
+        """Observe a call; it waits for the next one like it.
+
+        Args:
+            form: Its arguments.
+            args: Its arguments.
+            kwargs: Its arguments by name.
+            known: Guards, which hold, of calls that differ in sizes only.
+        """
         open_device("meta")  # shapes are inferred there
         rng_states()  # makes the generators of all devices
         seen = observe(self.function, args, kwargs)
         if seen.error is not None:
+            self._table.refuse(form)
             self._refuse(f"it raised {type(seen.error).__name__}")
             raise seen.error
-        guards = find_guards(seen)
+        if known is not None and not (known.seen is not None and known.seen.covers(seen)):
+            known = None
+            self._table.refuse(form)  # it ran other code, whose guards are its own
+        guards = find_guards(seen) if known is None else known
         if guards.refusals:
             self._refuse(str(guards.refusals[0]))
         else:
             captured = [part.owner for part in guards.parts if isinstance(part, TensorPart)]
-            observed = Observed(guards, ArgumentGuard(args, kwargs, captured, guards.exact))
-            self._observations = [observed, *self._observations][:VARIANTS]
+            arguments = ArgumentGuard(args, kwargs, captured, guards.exact)
+            self._waiting = [Waiting(form, arguments, guards, known is not None), *self._waiting][:WAITING]
         return seen.result
 
     @paused_collection()
-    def _captured(self, observed: Observed, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self._observations.remove(observed)
-        self._attempts += 1
-        result, made = capture(self.function, observed.guards, args, kwargs)
+    def _captured(self, waiting: Waiting, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        known = waiting.guards if waiting.resized else None
+        self._attempts += known is None
+        result, made = capture(self.function, waiting.guards if known is None else known.everything(), args, kwargs,
+                               known)
         if isinstance(made, CannotRecord):
+            self._failures += known is not None
+            self._table.refuse(waiting.form)
             self._refuse(str(made))
         else:
-            self.variants.insert(0, made)
+            self._table.add(made, waiting.form)
         return result
 
     def _refuse(self, reason: str) -> None:
@@ -170,5 +176,5 @@ class CompiledFunction:
             self.reasons.append(reason)
 
 
-def _make(function: Callable[..., Any], fullgraph: bool) -> CompiledFunction:
-    return CompiledFunction(function, fullgraph=fullgraph)
+def _make(function: Callable[..., Any], fullgraph: bool, dynamic: bool | None) -> CompiledFunction:
+    return CompiledFunction(function, fullgraph=fullgraph, dynamic=dynamic)

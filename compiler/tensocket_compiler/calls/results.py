@@ -42,7 +42,7 @@ class Results:
         self._single = self._structure.is_leaf()
         self._arguments = {id(x): k for k, x in enumerate(arguments)}
         self._captured = {id(x) for x in captured}
-        self._recorder = recorder
+        self._recorder: Recorder | None = recorder
         self.regions: list[Region] = []
         self.live: list[Any] = []
         self._makers = [self._maker(leaf) for leaf in leaves]
@@ -63,6 +63,7 @@ class Results:
     def new_tensor(self, tensor: Any) -> Maker:
         """Return ``make(arguments, arrays, live)`` for a tensor that the call made; it adds live ones to a list."""
         number = len(self.regions)
+        assert self._recorder is not None, "all results are known before the graph is built"
         self.regions.append(result_region(tensor, self._recorder, self.regions))
         key, node = tensor._key, tensor._grad_fn
         is_live_one = is_live(tensor)
@@ -81,6 +82,10 @@ class Results:
             return made
 
         return make
+
+    def finish(self) -> None:
+        """Let go of the captured call."""
+        self._recorder, self.live = None, []
 
     def __call__(self, arguments: Sequence[Any], arrays: Sequence[Any], live: list[Any]) -> Any:
         """Return the result of a call from its tensor arguments and the arrays that the graph made.

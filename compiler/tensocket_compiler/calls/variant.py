@@ -16,7 +16,7 @@ from tensocket_plugins.contract.plans import WordsPlan
 
 from ..autograd.joint import record_backward
 from ..capture.arguments import ArgumentGuard
-from ..capture.guards import Change, Guards
+from ..capture.guards import Change, Effect, Guards, places_of
 from ..capture.object_words import TensorPart
 from ..capture.recorder import CannotRecord, Range, Recorder, Recording
 from ..capture.state import quick_test, unwatched_state
@@ -42,18 +42,20 @@ class Variant:
         guards: Everything that Python may have read.
         runner: The graph.
         hits: The calls that it served.
+        used: When it was last chosen among others; ``table.Table`` counts.
     """
 
     def __init__(self, guards: Guards, arguments: ArgumentGuard, signature: Signature, runner: Runner, results: Results,
                  effects: Sequence[Any], recording: Recording, inputs: Sequence[Region],
                  versions: Sequence[tuple[Any, int]], backward: Backward | None, captured: Sequence[Any]) -> None:
         self.guards, self.arguments, self.runner, self.recording = guards, arguments, runner, recording
-        self.hits = 0
+        self.hits = self.used = 0
         self._matches = signature.matches
         self._results, self._versions, self.backward = results, versions, backward
         self._slots = [x for x in effects if isinstance(x, Slot)]
         self._assigns = [x for x in effects if not isinstance(x, Slot)]
-        self._ranges = [self._range(x, inputs, captured) for x in recording.ranges]
+        self._ranges = [self._range(x, inputs, captured) for x in recording.ranges
+                        if x.region.buffer.kind != "constant"]
         #: Elements that must be equal, or must not.
         self._relations = [(_elements(x.left), _elements(x.right), x.held) for x in recording.notes.relations]
 
@@ -80,6 +82,12 @@ class Variant:
             if (left.item() == right.item()) is not held:
                 return None
         return tensors
+
+    @property
+    def memory(self) -> int:
+        """Bytes of temporaries that the graphs keep between calls."""
+        runners = [self.runner] if self.backward is None else [self.runner, self.backward.runner]
+        return sum(x.statistics.arena + x.statistics.staying for x in runners)
 
     def why(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Change | None:
         """Return the first difference between a call and the captured one."""
@@ -146,8 +154,8 @@ def use_machine_code(guards: Guards) -> None:
     compile_check()
 
 
-def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...], kwargs: dict[str, Any]
-            ) -> tuple[Any, Variant | CannotRecord]:
+def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...], kwargs: dict[str, Any],
+            known: Guards | None = None) -> tuple[Any, Variant | CannotRecord]:
     """Call a function, and make a variant of what it did; return its result, and the variant or why there is none.
 
     Args:
@@ -155,6 +163,7 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
         guards: Everything that it may have read in the observed call; they hold.
         args: Its arguments.
         kwargs: Its arguments by name.
+        known: Guards of a variant that read the same, but for the places that it writes to.
     """
     captured = [part.owner for part in guards.parts if isinstance(part, TensorPart)]
     arguments = ArgumentGuard(args, kwargs, captured, guards.exact)
@@ -165,7 +174,7 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
     inputs = [recorder.region(x) for x in tensors]
     for tensor in captured:
         recorder.region(tensor)
-    known = len(recorder.recording.memory.buffers)
+    buffers = len(recorder.recording.memory.buffers)
     before = guards.snapshot()
     gradients = [x._grad for x in captured]
     with recorder:
@@ -175,7 +184,7 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
         return result, CannotRecord("it assigns gradients that nothing watches")
     try:
         return result, _variant(guards, arguments, recorder, (args, kwargs), result, (tensors, captured, inputs),
-                                (before, known))
+                                (before, buffers), known)
     except CannotRecord as error:
         return result, error
     except Exception as error:
@@ -185,11 +194,11 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
 
 
 def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call: tuple[Any, Any], result: Any,
-             given: tuple[list[Any], list[Any], list[Region]], start: tuple[Any, int]) -> Variant:
-    recording, (tensors, captured, inputs), (before, known) = recorder.recording, given, start
+             given: tuple[list[Any], list[Any], list[Region]], start: tuple[Any, int], known: Guards | None) -> Variant:
+    recording, (tensors, captured, inputs), (before, buffers) = recorder.recording, given, start
     for reason in (*recording.reasons, *recording.notes.reasons):
         raise CannotRecord(reason)
-    if any(buffer.kind == "input" for buffer in recording.memory.buffers[known:]):
+    if any(buffer.kind == "input" for buffer in recording.memory.buffers[buffers:]):
         raise CannotRecord("it uses memory that came from neither its arguments nor what it captured")
     if len({x.buffer for x in inputs}) != len(inputs):
         raise CannotRecord("its arguments share memory")
@@ -220,9 +229,22 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call:
     runner.assemble([x._array for x in tensors])
     if backward is not None:
         backward.assemble()
-    if effects:
-        guards = guards.without(effects)
-    guards.state = unwatched_state()  # compiling may import modules, which register classes
-    use_machine_code(guards)
+    guards = _settled(guards, effects, known)
+    results.finish()
+    recording.memory.release()
     return Variant(guards, arguments, Signature(arguments, *call), runner, results, slots, recording, inputs, versions,
                    backward, captured)
+
+
+def _settled(guards: Guards, effects: Sequence[Effect], known: Guards | None) -> Guards:
+    """Return guards over all that a call may have read but for what it writes, those of another variant if they are."""
+    state = unwatched_state()
+    if known is not None:
+        if places_of(effects) == known.cut and state == known.state:
+            return known
+        guards = guards.without(effects)
+    elif effects:
+        guards = guards.without(effects)
+    guards.state = state  # compiling may import modules, which register classes
+    use_machine_code(guards)
+    return guards

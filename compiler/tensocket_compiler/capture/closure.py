@@ -79,8 +79,8 @@ class Closure:
         #: Keys of dicts come last, because tensors that are keys have better paths elsewhere.
         self.keys: deque[tuple[Any, str, Names]] = deque()
 
-    def guards(self) -> Guards:
-        """Walk, and return the guards over all that was found."""
+    def guards(self, with_words: bool = True) -> Guards:
+        """Walk, and return the guards over all that was found; without words if they are only to be compared once."""
         before: Any = ()
         while before != (self.names, self.seen.whole):  # classes and getters add names
             before = self.names, self.seen.whole
@@ -94,7 +94,8 @@ class Closure:
         if self.work:
             self.refusals.append(Refusal(f"more than {LIMIT} values can have been read", pretty(self.work[0][1])))
         return Guards(self.parts, self.refusals, self.keep, self.seen.identity,
-                      lambda cut: Closure(self.seen, cut).guards(), self.cut)
+                      lambda cut, with_words: Closure(self.seen, cut).guards(with_words), self.cut, self.seen,
+                      with_words)
 
     def refuse(self, reason: str, path: str) -> None:
         """Add a refusal."""

@@ -14,8 +14,12 @@ from tensocket_plugins.contract.devices import Device
 from .layout import LAYOUT, read_word
 from .words import VALUES, is_same
 
+#: Attributes that name dimensions of an argument, under PyTorch's names: sizes that may change, that may do so without
+#: being sure to, and that stay.
+DYNAMIC, MAYBE_DYNAMIC, STATIC = MARKS = (
+    "_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_static_indices")
 #: Attributes that the runtime keeps at tensors, which are no state of programs.
-OF_RUNTIME: Final = frozenset({"_views", "_fixed_view"})
+OF_RUNTIME: Final = frozenset({"_views", "_fixed_view", *MARKS})
 _DICTS: Final = (dict,)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,10 +15,11 @@ from tensocket_core.tensor import Tensor
 from .layout import WORD, read_word
 from .object_words import TensorPart
 from .state import unwatched_state
-from .watch import Refusal
+from .watch import Observation, Refusal
 from .words import Fact, Part, Word, is_same, pretty
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
+Places = frozenset[tuple[int, str]]
 
 #: User addresses of the processors that have 8-byte pointers are below 2**47.
 _MEMORY_WORDS: Final = (1 << 44) - 1
@@ -87,11 +89,13 @@ class Guards:
         state: State that no words stand for; see ``state.unwatched_state``.
         check: Whether all words hold. A backend may replace it by machine code; ``on_renewal`` tells it of new words.
         exact: Whether code may compare identities of numbers and texts.
+        cut: Owners' identities and labels of places that are not watched, because each call writes there.
+        seen: The observed call; None if there is none.
     """
 
     def __init__(self, parts: Sequence[Part], refusals: Iterable[Refusal] = (), keep_alive: Iterable[Any] = (),
-                 exact: bool = False, rebuild: Callable[[frozenset[tuple[int, str]]], Guards] | None = None,
-                 cut: frozenset[tuple[int, str]] = frozenset()) -> None:
+                 exact: bool = False, rebuild: Callable[[Places, bool], Guards] | None = None,
+                 cut: Places = frozenset(), seen: Observation | None = None, with_words: bool = True) -> None:
         self.parts = list(parts)
         self.refusals = list(refusals)
         self.keep_alive = list(keep_alive)
@@ -99,9 +103,12 @@ class Guards:
         self.check: Callable[[], bool] = self.compare
         self.on_renewal: Callable[[], None] | None = None
         self.state = unwatched_state()
-        self._rebuild, self._cut = rebuild, cut
+        self._rebuild, self.cut, self.seen = rebuild, cut, seen
+        #: Guards whose words tell that the first parts have their facts, and the number of these parts.
+        self._held: Guards | None = None
+        self._unread = 0
         self._words: dict[int, tuple[list[Word], list[int]]] = {}
-        self._read(range(len(self.parts)))
+        self._read(range(len(self.parts)) if with_words else ())
 
     def _read(self, numbers: Iterable[int]) -> None:
         """Take the present facts and words of some parts as those that must not change."""
@@ -188,20 +195,47 @@ class Guards:
 
     def snapshot(self) -> list[tuple[Fact, ...]]:
         """Return the present facts of all parts, for ``effects``."""
-        return [part.visible() for part in self.parts]
+        if self._held is None or not self._held.check():
+            return [part.visible() for part in self.parts]
+        return [part.facts if number < self._unread else part.visible() for number, part in enumerate(self.parts)]
 
     def effects(self, before: list[tuple[Fact, ...]], after: list[tuple[Fact, ...]]) -> list[Effect]:
         """Return the differences of two snapshots: what a call between them wrote."""
         found = []
         for part, old, new in zip(self.parts, before, after, strict=True):
-            found += [Effect(pretty(part.path + label), part.owner, label, was, now)
-                      for label, was, now in differences(old, new, self.exact)]
+            if old is not new:
+                found += [Effect(pretty(part.path + label), part.owner, label, was, now)
+                          for label, was, now in differences(old, new, self.exact)]
         return found
 
     def without(self, effects: Iterable[Effect]) -> Guards:
         """Return guards, from now on, over all that was read except the places that the effects write to."""
         assert self._rebuild is not None
-        return self._rebuild(self._cut | {(id(effect.owner), effect.label) for effect in effects})
+        return self._rebuild(self.cut | places_of(effects), True)
+
+    def everything(self) -> Guards:
+        """Return what was read, with the places that each call writes to, for ``snapshot``; the guards hold.
+
+        These places usually hold tensors without attributes. If they do, the words tell whether all else stays.
+        """
+        assert self._rebuild is not None
+        held = [part for part in self.parts if not part.cut]
+        written = [copy.copy(part) for part in self.parts if part.cut]
+        values = [value for part in written for label, value in part.read() if label in part.cut]
+        if not all(value is None or (type(value) is Tensor and not value.__dict__) for value in values):
+            return self._rebuild(frozenset(), False)
+        for part in written:
+            part.cut = frozenset()
+        behind = [TensorPart(value, "a tensor that is replaced") for value in values if value is not None]
+        found = Guards([*held, *written, *behind], (), self.keep_alive, self.exact, self._rebuild, frozenset(),
+                       self.seen, with_words=False)
+        found._held, found._unread = self, len(held)
+        return found
+
+
+def places_of(effects: Iterable[Effect]) -> Places:
+    """Return the owners' identities and the labels of effects."""
+    return frozenset([(id(effect.owner), effect.label) for effect in effects])
 
 
 def differences(old: tuple[Fact, ...], new: tuple[Fact, ...], exact: bool) -> list[tuple[str, Any, Any]]:

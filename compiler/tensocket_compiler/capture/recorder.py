@@ -72,6 +72,8 @@ class Operation:
     writes: tuple[Region, ...]
     device: Any
     compute: DType | None = None
+    _reads: list[Region] | None = field(default=None, init=False)
+    _number_reads: list[Region] | None = field(default=None, init=False)
 
     @property
     def name(self) -> str:
@@ -81,13 +83,17 @@ class Operation:
     @property
     def reads(self) -> list[Region]:
         """Regions among the arguments, in order."""
-        return regions_of([*self.args, *self.keywords.values()])
+        if self._reads is None:
+            self._reads = regions_of([*self.args, *self.keywords.values()])
+        return self._reads
 
     @property
     def number_reads(self) -> list[Region]:
         """Elements from which symbolic numbers among the arguments follow."""
-        return [x for value in _flat([*self.args, *self.keywords.values()]) if type(value) is SymFloat
-                for x in regions_in(value.expression)]
+        if self._number_reads is None:
+            self._number_reads = [x for value in _flat([*self.args, *self.keywords.values()])
+                                  if type(value) is SymFloat for x in regions_in(value.expression)]
+        return self._number_reads
 
     def __repr__(self) -> str:
         given = ", ".join([*map(repr, self.args), *[f"{name}={value!r}" for name, value in self.keywords.items()]])

@@ -36,8 +36,12 @@ from .pure import (
 
 #: Packages whose frames are not looked at; all packages ``tensocket_…`` as well.
 INSIDE: Final = frozenset({"numpy", "llvmlite"})
+#: Packages that backends call; their frames count if a program calls them.
+_OF_BACKENDS: Final = frozenset({"pyopencl", "pytools", "platformdirs"})
 #: The front end: its functions read attributes by names that occur in code.
 FRONT_END: Final = "tensocket"
+#: The globals of the methods that ``collections.namedtuple`` makes.
+_NAMED_TUPLE: Final = {"_tuple_new", "__builtins__", "__name__"}
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 _LAZY: Final = 0x20 | 0x80 | 0x200  # generators, coroutines and asynchronous generators, by their code's flags
 _GLOBAL: Final = frozenset(dis.opmap[name] for name in ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME")
@@ -90,9 +94,10 @@ def top_package(namespace: dict[str, Any]) -> str:
 
 
 def is_inside(namespace: dict[str, Any]) -> bool:
-    """Whether functions with these globals belong to the runtime below the front end."""
+    """Whether functions with these globals belong to the runtime below the front end, or only make a named tuple."""
     top = top_package(namespace)
-    return top in INSIDE or top.startswith(FRONT_END + "_")
+    return top in INSIDE or top.startswith(FRONT_END + "_") or (
+        "_tuple_new" in namespace and namespace.keys() == _NAMED_TUPLE)
 
 
 def builtins_of(namespace: dict[str, Any]) -> dict[str, Any]:
@@ -105,7 +110,8 @@ def _kind_of(namespace: dict[str, Any]) -> bool | None:
     """Whether frames with these globals are watched; None if that depends on their caller."""
     if is_inside(namespace):
         return False
-    return None if top_package(namespace) in sys.stdlib_module_names - {"__main__"} else True
+    top = top_package(namespace)
+    return None if top in _OF_BACKENDS or top in sys.stdlib_module_names - {"__main__"} else True
 
 
 def is_library(namespace: dict[str, Any]) -> bool:
@@ -183,6 +189,13 @@ class Observation:
     whole: bool = False
     identity: bool = False
     refusals: list[Refusal] = field(default_factory=list)
+
+    def covers(self, other: Observation) -> bool:
+        """Whether another call of the function ran no code that this one did not, and read nothing in other ways."""
+        return (not other.refusals and other.names <= self.names and other.whole <= self.whole
+                and other.identity <= self.identity
+                and all(self.codes.get(code) is space for code, space in other.codes.items())
+                and all(self.functions.get(code, self) is each for code, each in other.functions.items()))
 
     def code_names(self, code: types.CodeType) -> CodeNames:
         """Return the names in a code object that ran."""

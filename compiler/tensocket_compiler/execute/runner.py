@@ -41,6 +41,7 @@ class Statistics:
         python: Steps that run in Python.
         arena: Bytes of the arena.
         temporaries: Bytes of all temporaries that lie in it.
+        staying: Bytes of results of calls that lie elsewhere and stay.
     """
 
     operations: int = 0
@@ -50,6 +51,7 @@ class Statistics:
     python: int = 0
     arena: int = 0
     temporaries: int = 0
+    staying: int = 0
 
 
 @dataclass(slots=True)
@@ -83,7 +85,7 @@ class Runner:
         self.recording = recording
         self._operations = operations = numbers_first(remove_copies(remove_unused(recording.operations, results)))
         dependencies = dict(zip(operations, find_dependencies(operations), strict=True))
-        self.groups = plan_groups(operations)
+        self.groups = plan_groups(dependencies)
         self._results = list(results)
         stored = stored_regions(self.groups, dependencies, results)
         self.kernels: list[FusedKernel | None] = [
@@ -211,6 +213,7 @@ class Runner:
                 for region in operation.results:
                     if all(x.buffer is not region.buffer for x in self._results):
                         layout.settle(region, frame.memory[region.buffer.number])
+                        self.statistics.staying += region.buffer.nbytes
         return recorder.calls if is_mapped(layout, frame, recorder.calls) else None
 
     @contextmanager

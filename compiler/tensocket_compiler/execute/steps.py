@@ -19,7 +19,7 @@ from tensocket_core.launch.stream_use import note_use
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.ir.digest import program_digest
 
-from ..capture.numbers import compiled, regions_in
+from ..capture.numbers import SymFloat, compiled, regions_in
 from ..capture.recorder import Operation
 from ..capture.whole import WHOLE
 from ..memory.regions import Region
@@ -35,14 +35,14 @@ def kernel_step(layout: Layout, state: Any, kernel: FusedKernel) -> Step:
     run = program(state, ("graph", program_digest(kernel.program)), lambda: kernel.program, kernel.strategy)
     numbers = [(layout.number(region), region.dtype) for region in kernel.regions]
     scalars = kernel.scalars
-    symbolic = [number_reader(layout, x.expression) for x in kernel.numbers]
+    given = [number_reader(layout, x.expression) if type(x) is SymFloat else x for x in kernel.numbers]
 
     def step(frame: Frame) -> None:
         buffers = [kernel_handle(frame.handle(number), dtype) for number, dtype in numbers]
         stream = state.stream
         if not state.runtime.profile.host_resident:
             note_use(buffers, stream)
-        run(buffers, (*scalars, *[read(frame) for read in symbolic]), stream)
+        run(buffers, (*scalars, *[x(frame) if callable(x) else x for x in given]), stream)
 
     return step
 

@@ -133,21 +133,22 @@ class TapeBuilder:
         self._written: set[int] = set()
 
     def add(self, state: Any, calls: Sequence[Call], written: Iterable[int],
-            numbers: Sequence[SymFloat] = (), scalars: int = 0) -> None:
+            numbers: Sequence[SymFloat | float] = (), scalars: int = 0) -> None:
         """Add the launches of a step.
 
         Args:
             state: The device.
             calls: The launches.
             written: Buffers that they write.
-            numbers: The step's symbolic numbers.
+            numbers: The step's numbers, of which each run reads the symbolic ones again.
             scalars: The number of scalars before these.
         """
         self._state = state
         self._written.update(written)
         for k, number in enumerate(numbers):
-            self._numbers.setdefault(number.expression, []).extend(
-                [(len(self._calls) + call, scalars + k) for call in range(len(calls))])
+            if isinstance(number, SymFloat):
+                self._numbers.setdefault(number.expression, []).extend(
+                    [(len(self._calls) + call, scalars + k) for call in range(len(calls))])
         self._calls += calls
 
     def fits(self, state: Any, numbers: Iterable[int]) -> bool:

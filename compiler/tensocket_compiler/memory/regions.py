@@ -142,8 +142,9 @@ def _extent(array: Array) -> tuple[int, int, int, int]:
     low = high = 0
     for n, s in zip(memory.shape, memory.strides, strict=True):
         low, high = (low + (n - 1) * s, high) if s < 0 else (low, high + max(n - 1, 0) * s)
-    begin = memory.__array_interface__["data"][0] + low
-    return _HOST, array.__array_interface__["data"][0], begin, high - low + memory.itemsize
+    first = array.__array_interface__["data"][0]
+    begin = low + (first if memory is array else memory.__array_interface__["data"][0])
+    return _HOST, first, begin, high - low + memory.itemsize
 
 
 @dataclass(slots=True)
@@ -162,6 +163,12 @@ class Memory:
             return None
         buffer = self.buffers[starts[at][1]]
         return buffer if address < buffer.begin + max(buffer.nbytes, 1) else None
+
+    def release(self) -> None:
+        """Let go of memory that operations made: graphs have their own."""
+        for buffer in self.buffers:
+            if buffer.kind == "temporary":
+                buffer.array = None
 
     def add(self, array: Array, kind: Kind) -> Buffer:
         """Add the whole memory of an array as a buffer."""

@@ -37,28 +37,37 @@ class Dependencies:
     overwrites: list[tuple[Operation, Region]] = field(default_factory=list)
 
 
+#: An access of an operation: the region, and its first byte and end in the buffer.
+_Access = tuple[Operation, Region, int, int]
+
+
 def find_dependencies(operations: Sequence[Operation]) -> list[Dependencies]:
     """Return the dependencies of every operation."""
-    writers: dict[int, list[tuple[Operation, Region]]] = {}
-    readers: dict[int, list[tuple[Operation, Region]]] = {}
+    writers: dict[int, list[_Access]] = {}
+    readers: dict[int, list[_Access]] = {}
     found = []
     for operation in operations:
         one = Dependencies()
-        for region in operation.reads:
-            last = [(x, y) for x, y in writers.get(region.buffer.number, ()) if y.overlaps(region)]
-            one.sources.append(Source(*last[-1]) if last and last[-1][1].covers(region) else None)
-            one.reads += [x for x, _ in last]
-        for region in operation.number_reads:
-            one.reads += [x for x, y in writers.get(region.buffer.number, ()) if y.overlaps(region)]
-        for region in operation.writes:
+        reads = _accesses(operation, (*operation.reads, *operation.number_reads))
+        writes = _accesses(operation, operation.writes)
+        for number, (_, region, begin, end) in enumerate(reads):
+            last = [x for x in writers.get(region.buffer.number, ()) if x[2] < end and begin < x[3]]
+            if number < len(operation.reads):
+                one.sources.append(Source(*last[-1][:2]) if last and last[-1][1].covers(region) else None)
+            one.reads += [x[0] for x in last]
+        for _, region, begin, end in writes:
             number = region.buffer.number
-            one.overwrites += [(x, y) for x, y in [*writers.get(number, ()), *readers.get(number, ())]
-                               if y.overlaps(region)]
-        for region in (*operation.reads, *operation.number_reads):
-            readers.setdefault(region.buffer.number, []).append((operation, region))
-        for region in operation.writes:
-            known = writers.setdefault(region.buffer.number, [])
-            known[:] = [(x, y) for x, y in known if not region.covers(y)]
-            known.append((operation, region))
+            one.overwrites += [(x[0], x[1]) for x in (*writers.get(number, ()), *readers.get(number, ()))
+                               if x[2] < end and begin < x[3]]
+        for access in reads:
+            readers.setdefault(access[1].buffer.number, []).append(access)
+        for access in writes:
+            known = writers.setdefault(access[1].buffer.number, [])
+            known[:] = [x for x in known if not access[1].covers(x[1])]
+            known.append(access)
         found.append(one)
     return found
+
+
+def _accesses(operation: Operation, regions: Sequence[Region]) -> list[_Access]:
+    return [(operation, region, *region.span) for region in regions]

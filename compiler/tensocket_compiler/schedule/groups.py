@@ -8,7 +8,6 @@ element that the writer makes in that iteration. Operations without a formula ar
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,7 +15,7 @@ from tensocket_core.geometry import Shape
 
 from ..capture.recorder import Operation
 from ..memory.regions import Region
-from .dependencies import Dependencies, find_dependencies
+from .dependencies import Dependencies
 from .forms import Form, form_of
 
 #: Most arrays of a kernel: addresses of more do not fit into registers.
@@ -84,11 +83,11 @@ def strides_along(region: Region, over: Shape, outer: Shape, last: int | None) -
 class _Planner:
     """The state of planning."""
 
-    def __init__(self, operations: Sequence[Operation], dependencies: Sequence[Dependencies]) -> None:
+    def __init__(self, dependencies: dict[Operation, Dependencies]) -> None:
         self.groups: list[Group] = []
         self._of: dict[Operation, Group] = {}
         self._forms: dict[Operation, Form] = {}
-        self._dependencies = dict(zip(operations, dependencies, strict=True))
+        self._dependencies = dependencies
 
     def add(self, operation: Operation) -> None:
         """Put an operation into a group."""
@@ -179,9 +178,9 @@ def _same(one: tuple[Region, Shape], other: tuple[Region, Shape], outer: Shape, 
     return strides is not None and strides == strides_along(y, over_y, outer, last)
 
 
-def plan_groups(operations: Sequence[Operation]) -> list[Group]:
-    """Return the groups of a run, in an order in which they can run."""
-    planner = _Planner(operations, find_dependencies(operations))
-    for operation in operations:
+def plan_groups(dependencies: dict[Operation, Dependencies]) -> list[Group]:
+    """Return the groups of a run, in an order in which they can run, from its operations and their dependencies."""
+    planner = _Planner(dependencies)
+    for operation in dependencies:
         planner.add(operation)
     return planner.groups

@@ -7,9 +7,10 @@ an operation may overwrite what the group reads at the same place.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tensocket_core.geometry import Shape, coalesce
 from tensocket_core.launch.programs import index_dtype
@@ -32,6 +33,10 @@ from .forms import Form, extras_of, form_of
 from .groups import Group
 from .row_formulas import NormalizedRow, SoftmaxRow
 
+#: Integers up to this one are floats of all dtypes in which kernels compute.
+_EXACT: Final = 1 << 24
+#: Floats that kernels contain.
+_CONSTANTS: Final = frozenset({0.0, 0.5, 1.0, 2.0})
 #: A value at a position in the row; None stands for row values.
 Value = Callable[[Expr | None], Expr]
 
@@ -46,7 +51,7 @@ class FusedKernel:
         regions: Its buffers, results first.
         written: The number of results.
         scalars: Sizes and strides.
-        numbers: Symbolic numbers, its last scalars.
+        numbers: Numbers that operations take, its last scalars; some are symbolic.
     """
 
     program: Program
@@ -54,7 +59,7 @@ class FusedKernel:
     regions: tuple[Region, ...]
     written: int
     scalars: tuple[int, ...]
-    numbers: tuple[SymFloat, ...]
+    numbers: tuple[SymFloat | float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,7 @@ class KernelBuilder:
         self._values: dict[tuple[Operation, int], Value] = {}
         self._state: Any = group.device
         self.statements: list[Stmt] = []
-        self._numbers: list[SymFloat] = []
+        self._numbers: dict[tuple[Any, ...], tuple[SymFloat | float, Expr]] = {}
         self._access: dict[tuple[Any, ...], _Access] = {}
         self._collect()
 
@@ -215,15 +220,17 @@ class KernelBuilder:
         self._values[operation, number] = element
 
     def number(self, x: Any, dtype: DType) -> Expr:
-        """Return a number among the operands: a constant, or a scalar of the kernel for a symbolic one."""
-        if type(x) is not SymFloat:
+        """Return a number among the operands: a constant, or a scalar of the kernel.
+
+        Floats are scalars unless they are common, because many follow from sizes or learning rates.
+        """
+        if type(x) is not SymFloat and (dtype.kind != "float" or (type(x) is not float and abs(x) > _EXACT)
+                                        or not math.isfinite(x) or abs(x) in _CONSTANTS):
             return const(x, dtype)
-        for k, other in enumerate(self._numbers):
-            if other.expression == x.expression:
-                return Var(f"x{k}", dtype)
-        self._numbers.append(x)
-        made: Expr = self.nest.number(f"x{len(self._numbers) - 1}", dtype)
-        return made
+        key = dtype, x.expression if type(x) is SymFloat else float(x)
+        if key not in self._numbers:
+            self._numbers[key] = x, self.nest.number(f"x{len(self._numbers)}", dtype)
+        return self._numbers[key][1]
 
     # ------------------------------------------------------------------------------------------------ operations
 
@@ -330,14 +337,22 @@ class KernelBuilder:
             self._keep(operation, 0, lambda j: made(cast(at(j), self._index)), per_row)
             return
         number = self._places[self._key(source, self._forms[operation].domain, axis)]
-        access, step = list(self._access.values())[number], source.strides[axis]
+        access, step = list(self._access.values())[number], self._step(source.strides[axis])
 
         def element(j: Expr | None) -> Expr:
-            place = self._address(number, j) + cast(at(j), self._index) * const(step, self._index)
+            place = self._address(number, j) + cast(at(j), self._index) * step
             found: Expr = load(access.name, place, source.dtype)
             return found
 
         self._keep(operation, 0, element, per_row)
+
+    def _step(self, stride: int) -> Expr:
+        """Return the stride along which indices move, a scalar of the kernel unless it is 0 or 1."""
+        if stride in (0, 1):
+            return const(stride, self._index)
+        (step,) = self.nest.strides(f"step{len(self.scalars)}", 1)
+        self.scalars.append(stride)
+        return step
 
     def _add_scatter(self, operation: Operation, per_row: bool) -> None:
         _, _, index, source, _ = operation.args
@@ -381,7 +396,7 @@ class KernelBuilder:
         program = self.nest.program(parallel(self._variables, self._sizes, body))
         regions = tuple([access.region for access in self._access.values()])
         return FusedKernel(program, self._strategy(), regions, len(self._stored), tuple(self.scalars),
-                           tuple(self._numbers))
+                           tuple([x for x, _ in self._numbers.values()]))
 
     def _strategy(self) -> Strategy:
         if not self.by_rows or not any(isinstance(s, Reduce) for s in self.statements):

@@ -30,7 +30,7 @@ from ..device import (
 )
 from ..dispatch.modes import STATE, thread_state, update_state
 from ..dispatch.operator import Operator
-from ..dispatch.protocol import tensors_in
+from ..dispatch.protocol import TorchDispatchMode, tensors_in
 from ..dispatch.versions import bump
 from ..geometry import as_strided, contiguous_strides, element_strides, memory_of
 from ..keys import AUTOGRAD, WRAPPER, dtype_bit
@@ -43,7 +43,7 @@ _QUEUED: Final = frozenset({"pointwise", "reduction", "row", "host", "matmul", "
 _LOCK: Final = held_over_forks(threading.Lock(), Rank.LEAVES)
 
 
-class _Queueing:
+class _Queueing(TorchDispatchMode):
     """The dispatch mode; one object for all threads."""
 
     def __torch_dispatch__(self, func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (),

@@ -105,7 +105,8 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
     Args:
         model: A function or a module.
         fullgraph: Whether a call that cannot be captured as a graph raises.
-        dynamic: Accepted as in PyTorch: each combination of sizes has a graph of its own.
+        dynamic: Whether calls that differ in sizes only get a graph at once and without a limit; False counts other
+            sizes among the eight reasons to capture a function anew.
         backend: ``inductor`` or ``tensocket`` make graphs; ``eager``, ``aot_eager`` and functions leave calls eager.
         mode: Accepted as in PyTorch.
         options: Accepted as in PyTorch.
@@ -129,7 +130,8 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
     if not makes_graphs and not disable and not isinstance(backend, str):
         note("compile", EAGER)
     if isinstance(model, Module):
-        return OptimizedModule(model, CompiledFunction(model, fullgraph=fullgraph) if makes_graphs else None)
+        return OptimizedModule(
+            model, CompiledFunction(model, fullgraph=fullgraph, dynamic=dynamic) if makes_graphs else None)
     if not makes_graphs or not callable(model) or isinstance(model, type):
         return eager(model)
-    return wrapped(model, CompiledFunction(model, fullgraph=fullgraph))
+    return wrapped(model, CompiledFunction(model, fullgraph=fullgraph, dynamic=dynamic))

@@ -49,6 +49,7 @@ class Compiler:
         self.cache = cache
         self.stats = BuildStats() if stats is None else stats
         self._lock = held_over_forks(threading.Lock(), Rank.CODE)
+        self._once: dict[str, tuple[int, Any]] = {}
         _hold_library()
         self._number = itertools.count()
         llvm.initialize_native_target()
@@ -78,6 +79,14 @@ class Compiler:
         """
         text, vectors = printed(program)
         return self.compile_text(program.name, text, entry_names(program), vectors=vectors)
+
+    def compile_once(self, text: str, name: str) -> tuple[int, Any]:
+        """Compile a module with one function, ``name``, that many objects share; later calls return the same code."""
+        found = self._once.get(text)
+        if found is None:
+            (address,), library = self.compile_text(name, text, [name])
+            found = self._once.setdefault(text, (address, library))
+        return found
 
     def compile_text(self, name: str, text: str, names: Sequence[str], *, vectors: bool = False,
                      draft: bool = False) -> tuple[list[int], Any]:

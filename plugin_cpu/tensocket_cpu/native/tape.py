@@ -87,7 +87,7 @@ class _Tape:
     """The table of a tape. It keeps alive all that its words refer to."""
 
     def __init__(self, compiler: Compiler, pool: ThreadPool, plan: TapePlan) -> None:
-        (address,), self._library = compiler.compile_text(_NAME, _TEXT, [_NAME])
+        address, self._library = compiler.compile_once(_TEXT, _NAME)
         pointer, word = ctypes.c_void_p, ctypes.c_int64
         self._walk = ctypes.CFUNCTYPE(None, pointer, word, pointer, pointer)(address)
         self._pool, self._calls = pool, plan.calls

@@ -60,6 +60,6 @@ def make_words(compiler: Compiler, layout: Layout, plan: WordsPlan) -> Callable[
                      differs="eq"),
         "all:", f"  call void {retain}(ptr {yes})", f"  ret ptr {yes}",
         "changed:", f"  call void {retain}(ptr {no})", f"  ret ptr {no}", "}", ""])
-    (address,), library = compiler.compile_text(_NAME, text, [_NAME])
+    address, library = compiler.compile_once(text, _NAME)
     check: Callable[[], Any] = make_builtin(_NAME, address, w, (library, arrays))
     return check

@@ -30,7 +30,7 @@ def _imod(left: int, right: int) -> int:
     return left - right * _idiv(left, right)
 
 
-_HELPERS: Final[dict[str, object]] = {"_idiv": _idiv, "_imod": _imod}
+_HELPERS: Final[dict[str, object]] = {"_idiv": _idiv, "_imod": _imod, "__name__": __name__}
 _SPELLING: Final[dict[str, str]] = {
     "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "neg": "(-{})", "abs": "abs({})",
     "idiv": "_idiv({}, {})", "imod": "_imod({}, {})", "min": "min({}, {})", "max": "max({}, {})",
