@@ -156,7 +156,7 @@ def test_functions_whose_calls_all_differ_are_not_observed_for_ever():
     for k in range(60):
         state.count = k
         assert compiled(torch.ones(1)).item() == k
-    assert compiled._compiled._observed_calls <= 32
+    assert compiled._compiled._observations <= 32
     assert any("calls differ in what they may have read, such as" in reason for reason in compiled._compiled.reasons)
 
 

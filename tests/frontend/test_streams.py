@@ -23,7 +23,7 @@ def stream():
 
 @pytest.fixture
 def stuck(stream):
-    """The stream, standing still until ``stuck.set()``, or for so long that reports of failures can print its tensors."""
+    """The stream, standing still until ``stuck.set()``; not for ever, because reports of failures print its tensors."""
     event = threading.Event()
     stream._stream.submit("waiting", lambda: event.wait(20))
     stream.set = event.set

@@ -23,7 +23,7 @@ def program_digest(program: Program) -> str:
     pending: list[Any] = [program]
     while pending:
         part = pending[-1]
-        parts = part if type(part) is tuple else [getattr(part, name) for name in _names(type(part))]
+        parts = part if type(part) is tuple else [getattr(part, name) for name in _names(type(part))]  # type: ignore[arg-type]
         missing = [x for x in parts if id(x) not in numbers and not isinstance(x, _PLAIN)]
         if missing:
             pending += missing
