@@ -16,12 +16,17 @@ from ..capture.closure import find_guards
 from ..capture.guards import Guards
 from ..capture.recorder import CannotRecord
 from ..capture.watch import observe
+from .intercept import ALONE, alone, is_alone
+from .parts import Members, Parts
 from .variant import Variant, capture, has_own_builtins
 
 #: Most variants of a function; calls that no variant fits run eagerly after that.
 VARIANTS: Final = 8
 #: Calls before the first observation, in which lazy state appears.
 WARM: Final = 1
+#: Calls in parts between the first refusal and the next attempt; each further refusal doubles them. A part needs four
+#: calls to a graph.
+PAUSE: Final = 4
 
 
 #: All compiled functions, for ``reset``.
@@ -42,22 +47,31 @@ class CompiledFunction:
         fullgraph: Whether a call that cannot be captured raises.
         variants: Its graphs, the most recently used first.
         reasons: Why calls could not be captured.
+        parts: What of it has graphs although it has none as a whole.
     """
 
-    def __init__(self, function: Callable[..., Any], *, fullgraph: bool = False) -> None:
+    def __init__(self, function: Callable[..., Any], *, fullgraph: bool = False, parts: Parts | None = None,
+                 members: Members | None = None) -> None:
         self.function = function
         self.fullgraph = fullgraph
-        self.variants: list[Variant] = []
-        self.reasons: list[str] = []
-        self._calls = 0
-        self._attempts = 0
-        self._guards: Guards | None = None
+        self._outer, self._members = parts, members or list
+        self._start()
         self._lock = threading.RLock()
         _COMPILED.add(self)
 
+    def _start(self) -> None:
+        self.variants: list[Variant] = []
+        self.reasons: list[str] = []
+        self.parts = self._outer or Parts(self.function, _compile_part)
+        self._calls = 0 if self._outer is None else WARM  # parts have been called before
+        self._attempts = 0
+        self._refusals = 0
+        self._pause = 0
+        self._guards: Guards | None = None
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, or run a graph in its place."""
-        if not (ACTIVE and STATE.mask is None):
+        if not ((ACTIVE and STATE.mask is None) or (ALONE and is_alone())):
             for number, variant in enumerate(self.variants):
                 tensors = variant.fits(args, kwargs)
                 if tensors is not None:
@@ -69,9 +83,7 @@ class CompiledFunction:
     def reset(self) -> None:
         """Drop all graphs, and forget why calls could not be captured."""
         with self._lock:
-            self.variants, self.reasons = [], []
-            self._calls = self._attempts = 0
-            self._guards = None
+            self._start()
 
     def __reduce__(self) -> Any:
         """Return a function without graphs for copies: graphs belong to the memory of the original."""
@@ -80,16 +92,19 @@ class CompiledFunction:
     def _eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function, and go on towards a variant for such calls."""
         self._calls += 1
-        if not has_own_builtins():
-            return self.function(*args, **kwargs)  # a program replaced what the compiler itself calls
-        if self._calls <= WARM or self._attempts >= VARIANTS or not self._lock.acquire(blocking=False):
-            return self.function(*args, **kwargs)
+        if not has_own_builtins() or is_alone() or (ACTIVE and STATE.mask is None):
+            return self.function(*args, **kwargs)  # a program replaced what the compiler itself calls, or sees calls
+        if self._calls <= max(WARM, self._pause) or self.is_exhausted() or not self._lock.acquire(blocking=False):
+            return (self.parts.run if self.reasons else _call)(self.function, args, kwargs)
         try:
-            if ACTIVE and STATE.mask is None:
-                return self.function(*args, **kwargs)
-            return self._observed(args, kwargs) if self._guards is None else self._captured(args, kwargs)
+            with alone():
+                return self._observed(args, kwargs) if self._guards is None else self._captured(args, kwargs)
         finally:
             self._lock.release()
+
+    def is_exhausted(self) -> bool:
+        """Whether no further call is captured."""
+        return self._attempts >= VARIANTS
 
     def _observed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         open_device("meta")  # shapes are inferred there
@@ -98,7 +113,7 @@ class CompiledFunction:
         if seen.error is not None:
             self._refuse(f"it raised {type(seen.error).__name__}")
             raise seen.error
-        guards = find_guards(seen)
+        guards = find_guards(seen, frozenset((id(x), ".grad") for x in self._members()))
         if guards.refusals:
             self._refuse(str(guards.refusals[0]))
         else:
@@ -111,7 +126,10 @@ class CompiledFunction:
         if guards.changed() is not None:  # this call may read other things: observe it first
             return self._observed(args, kwargs)
         self._attempts += 1
+        gradients = [(x, x._grad) for x in self._members()]
         result, made = capture(self.function, guards, args, kwargs)
+        if any(x._grad is not gradient for x, gradient in gradients):
+            made = CannotRecord("it replaces gradients")
         if isinstance(made, CannotRecord):
             self._refuse(str(made))
         else:
@@ -129,8 +147,18 @@ class CompiledFunction:
                                f"{reason}", "fullgraph=True allows no call that cannot be captured",
                                "change the function, or leave fullgraph out")
         self._attempts += 1
+        self._pause = self._calls + (PAUSE << self._refusals)
+        self._refusals += 1
         if reason not in self.reasons:
             self.reasons.append(reason)
+
+
+def _compile_part(call: Callable[..., Any], parts: Parts, members: Members | None) -> CompiledFunction:
+    return CompiledFunction(call, parts=parts, members=members)
+
+
+def _call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return function(*args, **kwargs)
 
 
 def _make(function: Callable[..., Any], fullgraph: bool) -> CompiledFunction:

@@ -390,8 +390,13 @@ class Closure:
             self.push(value._grad, f"{path}.grad")
 
 
-def find_guards(seen: Observation) -> Guards:
-    """Return the guards of an observed call, over the state as it is now."""
+def find_guards(seen: Observation, cut: frozenset[tuple[int, str]] = frozenset()) -> Guards:
+    """Return the guards of an observed call, over the state as it is now.
+
+    Args:
+        seen: The call.
+        cut: Places that arguments stand for; see ``Closure``.
+    """
     if any(refusal.where == "sys" for refusal in seen.refusals):
         return Guards([], seen.refusals)
-    return Closure(seen).guards()
+    return Closure(seen, cut).guards()

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from tensocket.errors import ArgumentError, ArgumentTypeError, UnsupportedOperator
 from tensocket.namespace import foreach
 from tensocket.utils.hooks import RemovableHandle
+from tensocket_compiler.calls.intercept import INTERCEPTED
 from tensocket_operators import Tensor, zeros_like
 
 from .base.conversion import Convertible
@@ -17,6 +18,7 @@ from .base.hooks import (
     Call,
     Hook,
     add_hook,
+    call_module,
     check_backward_hook_kind,
     register_module_backward_hook,
     register_module_buffer_registration_hook,
@@ -92,6 +94,13 @@ class Module(ModuleState, Convertible):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the hooks, if there are any, around ``forward``."""
+        if (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
+                or INTERCEPTED):
+            return call_module(self, args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    def _call_directly(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the hooks, if there are any, around ``forward``; no compiled function takes this call over."""
         if (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
                 or GLOBAL_CALLS):
             return Call(self, args, kwargs).run()
