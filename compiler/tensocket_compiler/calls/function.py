@@ -111,7 +111,7 @@ class CompiledFunction:
         rng_states()  # makes the generators of all devices
         seen = observe(self.function, args, kwargs)
         if seen.error is not None:
-            self._refuse(f"it raised {type(seen.error).__name__}")
+            self._refuse(str(next(x for x in seen.refusals if x.reason.startswith("it raised"))))
             raise seen.error
         guards = find_guards(seen, frozenset((id(x), ".grad") for x in self._members()))
         if guards.refusals:

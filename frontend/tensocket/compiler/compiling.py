@@ -125,6 +125,7 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                                  options=options, disable=disable)
+    disable = disable or bool(getattr(model, "_torchdynamo_disable", False))
     makes_graphs = isinstance(backend, str) and BACKENDS[backend] and not disable
     if not makes_graphs and not disable and not isinstance(backend, str):
         note("compile", EAGER)
