@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import functools
+import os
+import sys
 import threading
+import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from tensocket_core.device import open_device
 from tensocket_core.dispatch.modes import ACTIVE, STATE
 from tensocket_operators.random.positions import rng_states
-from tensocket_plugins.contract.errors import CompileError
+from tensocket_plugins.contract.errors import ArgumentError, CompileError
 
 from ..capture.closure import find_guards
 from ..capture.guards import Guards
 from ..capture.recorder import CannotRecord
-from ..capture.watch import observe
+from ..capture.watch import observe, title_of
+from .check import check_call, checked_bytes
 from .intercept import ALONE, alone, is_alone
 from .parts import Members, Parts
 from .variant import Variant, capture, has_own_builtins
@@ -28,6 +34,9 @@ WARM: Final = 1
 #: calls to a graph.
 PAUSE: Final = 4
 
+
+#: Bytes of arguments and captured tensors up to which the first call of each graph is checked against the function.
+CHECKED_BYTES: Final = 256 << 20
 
 #: All compiled functions, for ``reset``.
 _COMPILED: Final[weakref.WeakSet[CompiledFunction]] = weakref.WeakSet()
@@ -48,12 +57,14 @@ class CompiledFunction:
         variants: Its graphs, the most recently used first.
         reasons: Why calls could not be captured.
         parts: What of it has graphs although it has none as a whole.
+        check: The n-th graph call of each variant, over and over, is checked against the function; None for the first.
     """
 
-    def __init__(self, function: Callable[..., Any], *, fullgraph: bool = False, parts: Parts | None = None,
-                 members: Members | None = None) -> None:
+    def __init__(self, function: Callable[..., Any], *, fullgraph: bool = False, check: int | None = None,
+                 parts: Parts | None = None, members: Members | None = None) -> None:
         self.function = function
         self.fullgraph = fullgraph
+        self.check = check_interval() if check is None else check or None
         self._outer, self._members = parts, members or list
         self._start()
         self._lock = threading.RLock()
@@ -62,7 +73,7 @@ class CompiledFunction:
     def _start(self) -> None:
         self.variants: list[Variant] = []
         self.reasons: list[str] = []
-        self.parts = self._outer or Parts(self.function, _compile_part)
+        self.parts = self._outer or Parts(self.function, functools.partial(CompiledFunction, check=self.check or 0))
         self._calls = 0 if self._outer is None else WARM  # parts have been called before
         self._attempts = 0
         self._refusals = 0
@@ -77,6 +88,8 @@ class CompiledFunction:
                 if tensors is not None:
                     if number:
                         self.variants.insert(0, self.variants.pop(number))
+                    if variant.hits >= variant.next_check:
+                        return self._checked(variant, tensors, args, kwargs)
                     return variant(tensors)
         return self._eager(args, kwargs)
 
@@ -87,7 +100,7 @@ class CompiledFunction:
 
     def __reduce__(self) -> Any:
         """Return a function without graphs for copies: graphs belong to the memory of the original."""
-        return _make, (self.function, self.fullgraph)
+        return _make, (self.function, self.fullgraph, self.check)
 
     def _eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function, and go on towards a variant for such calls."""
@@ -105,6 +118,40 @@ class CompiledFunction:
     def is_exhausted(self) -> bool:
         """Whether no further call is captured."""
         return self._attempts >= VARIANTS
+
+    def _checked(self, variant: Variant, tensors: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a graph and the function, and compare; drop the graph if it is the first time, and it is wrong.
+
+        Raises:
+            CompileError: Calls are checked on demand, and this graph is wrong.
+        """
+        first, every = variant.hits == 0, self.check
+        variant.next_check = sys.maxsize if every is None else variant.hits + every
+        if every is None and checked_bytes(variant, tensors) > CHECKED_BYTES:
+            return variant(tensors)
+        checked = check_call(variant, self.function, args, kwargs, tensors)
+        if checked.difference is not None:
+            self._drop(variant, str(checked.difference), checked.error)
+        if checked.error is not None:
+            raise checked.error
+        return checked.result
+
+    def _drop(self, variant: Variant, difference: str, error: Exception | None) -> None:
+        """Drop a graph that differs from the function.
+
+        Raises:
+            CompileError: Calls are checked on demand.
+        """
+        with self._lock, suppress(ValueError):  # another thread may have dropped it
+            self.variants.remove(variant)
+        name = title_of(self.function)
+        if self.check is not None:
+            raise CompileError("compile", f"a graph of {name}: {difference}", "a checked graph computes what the "
+                               "function computes", "call the function without compile") from error
+        if not any(reason.startswith("its graph was wrong") for reason in self.reasons):
+            warnings.warn(f"a graph of {name} was wrong: {difference}; it is dropped, and such calls run eagerly",
+                          RuntimeWarning, stacklevel=4)
+        self.reasons.append(f"its graph was wrong: {difference}")
 
     def _observed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         open_device("meta")  # shapes are inferred there
@@ -143,7 +190,7 @@ class CompiledFunction:
             CompileError: The function must be one graph.
         """
         if self.fullgraph:
-            raise CompileError("compile", f"a call of {getattr(self.function, '__qualname__', self.function)!s:.60}: "
+            raise CompileError("compile", f"a call of {title_of(self.function)}: "
                                f"{reason}", "fullgraph=True allows no call that cannot be captured",
                                "change the function, or leave fullgraph out")
         self._attempts += 1
@@ -153,13 +200,22 @@ class CompiledFunction:
             self.reasons.append(reason)
 
 
-def _compile_part(call: Callable[..., Any], parts: Parts, members: Members | None) -> CompiledFunction:
-    return CompiledFunction(call, parts=parts, members=members)
+def check_interval() -> int | None:
+    """Return the number in ``TENSOCKET_COMPILE_CHECK``; None if there is none.
+
+    Raises:
+        ArgumentError: It is not a number, or negative.
+    """
+    text = os.environ.get("TENSOCKET_COMPILE_CHECK", "0")
+    if not text.isdecimal():
+        raise ArgumentError("compile", f"TENSOCKET_COMPILE_CHECK={text!r}", "it is the number of graph calls after "
+                            "which one is checked, or 0", "set a positive integer, or leave it out")
+    return int(text) or None
 
 
 def _call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return function(*args, **kwargs)
 
 
-def _make(function: Callable[..., Any], fullgraph: bool) -> CompiledFunction:
-    return CompiledFunction(function, fullgraph=fullgraph)
+def _make(function: Callable[..., Any], fullgraph: bool, check: int | None) -> CompiledFunction:
+    return CompiledFunction(function, fullgraph=fullgraph, check=check or 0)

@@ -96,7 +96,7 @@ class Parts:
             if part.first == self._clock or self._left <= 0:
                 return call(*args, **kwargs)
             self._left -= 1
-            compiled = part.compiled = self._compile(call, self, members)
+            compiled = part.compiled = self._compile(call, parts=self, members=members)
         result = compiled(*args, **kwargs)
         if part.open:
             part.settle(compiled)

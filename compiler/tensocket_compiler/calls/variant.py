@@ -23,7 +23,7 @@ from ..capture.state import unwatched_state
 from ..execute.runner import Runner
 from ..memory.regions import Region
 from .backward import Backward
-from .effects import Slot, captured_reads, find_slots
+from .effects import Place, Slot, captured_reads, find_slots
 from .results import Results
 from .signature import Signature
 
@@ -42,17 +42,18 @@ class Variant:
         guards: Everything that Python may have read.
         runner: The graph.
         hits: The calls that it served.
+        next_check: The number of calls after which the next one is checked against the function.
     """
 
     def __init__(self, guards: Guards, arguments: ArgumentGuard, signature: Signature, runner: Runner, results: Results,
                  effects: Sequence[Any], recording: Recording, inputs: Sequence[Region],
                  versions: Sequence[tuple[Any, int]], backward: Backward | None, captured: Sequence[Any]) -> None:
         self.guards, self.arguments, self.runner, self.recording = guards, arguments, runner, recording
-        self.hits = 0
+        self.hits = self.next_check = 0
         self._matches = signature.matches
         self._results, self._versions, self.backward = results, versions, backward
         self._slots = [x for x in effects if isinstance(x, Slot)]
-        self._assigns = [x for x in effects if not isinstance(x, Slot)]
+        self._cleared = [x for x in effects if isinstance(x, Place)]
         self._ranges = [self._range(x, inputs, captured) for x in recording.ranges]
         #: Elements that must be equal, or must not.
         self._relations = [(_elements(x.left), _elements(x.right), x.held) for x in recording.notes.relations]
@@ -81,6 +82,11 @@ class Variant:
                 return None
         return tensors
 
+    @property
+    def places(self) -> list[Place]:
+        """The places to which each call assigns."""
+        return [*[slot.place for slot in self._slots], *self._cleared]
+
     def why(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Change | None:
         """Return the first difference between a call and the captured one."""
         return self.arguments.why(args, kwargs) or self.guards.changed()
@@ -98,8 +104,8 @@ class Variant:
             counter[0] += increase
         for slot in self._slots:
             slot.assign(arrays, slot.position in memory)
-        for assign in self._assigns:
-            assign()
+        for place in self._cleared:
+            place.assign(None)
         live: list[Any] = []
         result = self._results(tensors, arrays, live)
         if self.backward is not None:

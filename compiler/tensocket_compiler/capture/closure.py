@@ -32,7 +32,7 @@ from .listed import HOLDERS
 from .object_words import ArrayPart, ClassPart, FieldsPart, FunctionPart, InstancePart, TensorPart
 from .pure import ATTRIBUTE_FUNCTIONS, IDENTITY_READERS, WHOLE_READERS, is_pure, name_of
 from .state import state_parts
-from .watch import Observation, Refusal, builtins_of, is_inside, is_library
+from .watch import Observation, Refusal, builtins_of, is_inside, is_library, title_of
 from .words import CellPart, ItemsPart, NamesPart, Part, pretty
 
 #: Facts of the largest closure; benchmarks/guards.py: a training step of a small transformer has 4 300.
@@ -103,7 +103,7 @@ class Closure:
     def _push_roots(self) -> None:
         seen = self.seen
         function = seen.function
-        self.push(function, getattr(function, "__qualname__", None) or type(function).__name__)
+        self.push(function, title_of(function))
         for k, value in enumerate(seen.args):
             self.push_argument(value, f"argument {k}")
         for name, value in seen.kwargs.items():

@@ -115,6 +115,13 @@ def is_library(namespace: dict[str, Any]) -> bool:
     return top == FRONT_END or top in sys.stdlib_module_names - {"__main__"} or is_inside(namespace)
 
 
+def title_of(function: Any) -> str:
+    """Return the name of a function; of a module or a method of the front end, the name of the class."""
+    if isinstance(function, types.MethodType) and is_library(getattr(function, "__globals__", {})):
+        function = function.__self__
+    return str(getattr(function, "__qualname__", None) or type(function).__name__)
+
+
 def place_of(frame: types.FrameType | None) -> str:
     """Return file and line of the innermost frame of a program, from a frame outwards; else those of the frame."""
     found = frame
