@@ -37,9 +37,26 @@ class Joint:
 
 def is_live(tensor: Any) -> bool:
     """Whether a later backward pass may go through the graph of a tensor."""
-    node = tensor._grad_fn
-    node = node.node if type(node) is Output else node
-    return bool(tensor._key & AUTOGRAD) and node is not None and node.saved is not None
+    return bool(tensor._key & AUTOGRAD) and tensor._grad_fn is not None and not is_consumed(tensor._grad_fn)
+
+
+def is_consumed(edge: Any) -> bool:
+    """Whether a backward pass has freed what a node of the graph saved, so that nothing can go through it again.
+
+    Nodes that save nothing, such as that of ``mean``, do not tell; those in front of them do.
+    """
+    seen: set[int] = set()
+    pending = [edge]
+    while pending:
+        edge = pending.pop()
+        node = edge.node if type(edge) is Output else edge
+        if node is None or id(node) in seen or hasattr(node, "_key"):
+            continue
+        seen.add(id(node))
+        if node.saved is None:
+            return True
+        pending += node.edges
+    return False
 
 
 def find_leaves(outputs: Sequence[Any]) -> list[Any]:

@@ -113,7 +113,8 @@ def _largest(graph: Any, eager: Any, tolerance: float) -> float:
     a, b = _numbers(graph), _numbers(eager)
     if exact:
         differs = a != b
-        return float(np.abs(a[differs].astype(np.float64) - b[differs].astype(np.float64)).max()) if differs.any() else 0
+        apart = np.abs(a[differs].astype(np.float64) - b[differs].astype(np.float64))
+        return max(1.0, float(apart.max())) if apart.size else 0.0  # large integers may have the same float
     with np.errstate(all="ignore"):
         difference = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0, np.abs(a - b))
         difference[np.isnan(difference)] = math.inf

@@ -9,7 +9,7 @@ from tensocket_core.keys import AUTOGRAD
 from tensocket_core.pytree import TreeSpec, tree_flatten, tree_unflatten
 from tensocket_core.tensor import Tensor
 
-from ..autograd.joint import is_live
+from ..autograd.joint import is_consumed, is_live
 from ..capture.forms import OF_RUNTIME
 from ..capture.recorder import CannotRecord, Recorder
 from ..memory.regions import Region
@@ -115,8 +115,3 @@ def result_region(tensor: Any, recorder: Recorder, others: Sequence[Region]) -> 
     if any(x.buffer is region.buffer for x in others):
         raise CannotRecord("it returns tensors that share memory")
     return region
-
-
-def is_consumed(node: Any) -> bool:
-    """Whether a backward pass has freed what a node saved, so that nothing can go through it again."""
-    return node is not None and node.saved is None
