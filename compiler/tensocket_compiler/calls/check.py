@@ -86,7 +86,8 @@ class _World:
             if not _same_bits(x, saved):
                 x.copy_(saved)
         for counter, version in state.versions:
-            counter[0] = version
+            if counter[0] != version:
+                counter[0] = version
         restore_rng_states(state.positions)
         for assign in state.assign:
             assign()
@@ -126,6 +127,30 @@ class _World:
             found[name] = written[id(x._array)] if _same_bits(view, written[id(x._array)]) else view.clone()
         return found | self._gradients(live)
 
+    def compare(self, graph: Values, result: Any, before: _State, run: Callable[[], Any]) -> Difference | None:
+        """Return the first difference between the values of a graph and those of the function, which has run.
+
+        Args:
+            graph: The values of the graph.
+            result: The function's result.
+            before: The state before both.
+            run: Runs the function again; everything is as now afterwards.
+        """
+        tolerance = tolerance_of(self.variant.recording)
+
+        def repeat() -> Values:
+            after = self.save()
+            self.restore(before)
+            self.change(before, tolerance)
+            try:
+                with suppress(TensocketError):
+                    return self.values(run(), before)
+                return {}
+            finally:
+                self.restore(after)
+
+        return find_difference(graph, self.values(result, before), tolerance, repeat)
+
     @staticmethod
     def _add(found: Values, name: str, x: Any) -> None:
         found[name] = tensor(x._array, x._key & ~AUTOGRAD).clone()
@@ -159,37 +184,32 @@ def check_call(variant: Variant, function: Callable[..., Any], args: tuple[Any, 
         tensors: The tensors among them.
     """
     with alone():
-        world = _World(variant, tensors)
-        before = world.save()
-        tolerance = tolerance_of(variant.recording)
-        failure: Exception | None = None
-        graph: Values = {}
+        try:
+            world = _World(variant, tensors)
+            before = world.save()
+        except Exception as error:  # the program goes on with what the function computes
+            return Checked(function(*args, **kwargs), None, _failure("the comparison", error))
+        graph: Values | Difference
         try:
             graph = world.values(variant(tensors), before)
         except Exception as error:
-            failure = error
+            graph = _failure("the graph", error)
         finally:
             world.restore(before)
         try:
             result = function(*args, **kwargs)
         except Exception as error:
-            return Checked(None, error, Difference("the function", f"raises {type(error).__name__}: {error}"))
-        if failure is not None:
-            return Checked(result, None, Difference("the graph", f"raises {type(failure).__name__}: {failure}"))
-        eager = world.values(result, before)
+            return Checked(None, error, _failure("the function", error))
+        if isinstance(graph, Difference):
+            return Checked(result, None, graph)
+        try:
+            return Checked(result, None, world.compare(graph, result, before, lambda: function(*args, **kwargs)))
+        except Exception as error:
+            return Checked(result, None, _failure("the comparison", error))
 
-        def repeat() -> Values:
-            after = world.save()
-            world.restore(before)
-            world.change(before, tolerance)
-            try:
-                with suppress(TensocketError):
-                    return world.values(function(*args, **kwargs), before)
-                return {}
-            finally:
-                world.restore(after)
 
-        return Checked(result, None, find_difference(graph, eager, tolerance, repeat))
+def _failure(name: str, error: Exception) -> Difference:
+    return Difference(name, f"raises {type(error).__name__}: {error}")
 
 
 def checked_bytes(variant: Variant, tensors: Sequence[Any]) -> int:

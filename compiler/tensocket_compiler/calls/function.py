@@ -35,6 +35,8 @@ WARM: Final = 1
 PAUSE: Final = 4
 
 
+#: Observed calls in a row after which a value that changes from call to call counts as a refusal.
+RENEWALS: Final = 8
 #: Bytes of arguments and captured tensors up to which the first call of each graph is checked against the function.
 CHECKED_BYTES: Final = 256 << 20
 
@@ -76,7 +78,7 @@ class CompiledFunction:
         self.parts = self._outer or Parts(self.function, functools.partial(CompiledFunction, check=self.check or 0))
         self._calls = 0 if self._outer is None else WARM  # parts have been called before
         self._attempts = 0
-        self._refusals = 0
+        self._refusals = self._renewals = 0
         self._pause = 0
         self._guards: Guards | None = None
 
@@ -125,7 +127,7 @@ class CompiledFunction:
         Raises:
             CompileError: Calls are checked on demand, and this graph is wrong.
         """
-        first, every = variant.hits == 0, self.check
+        every = self.check
         variant.next_check = sys.maxsize if every is None else variant.hits + every
         if every is None and checked_bytes(variant, tensors) > CHECKED_BYTES:
             return variant(tensors)
@@ -170,9 +172,16 @@ class CompiledFunction:
     def _captured(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         guards, self._guards = self._guards, None
         assert guards is not None
-        if guards.changed() is not None:  # this call may read other things: observe it first
-            return self._observed(args, kwargs)
+        change = guards.changed()
+        if change is not None:  # this call may read other things: observe it first
+            self._renewals += 1
+            if self._renewals < RENEWALS:
+                return self._observed(args, kwargs)
+            self._renewals = 0
+            self._note(f"{change.path} changes from call to call")
+            return self.function(*args, **kwargs)
         self._attempts += 1
+        self._renewals = 0
         gradients = [(x, x._grad) for x in self._members()]
         result, made = capture(self.function, guards, args, kwargs)
         if any(x._grad is not gradient for x, gradient in gradients):
@@ -193,6 +202,10 @@ class CompiledFunction:
             raise CompileError("compile", f"a call of {title_of(self.function)}: "
                                f"{reason}", "fullgraph=True allows no call that cannot be captured",
                                "change the function, or leave fullgraph out")
+        self._note(reason)
+
+    def _note(self, reason: str) -> None:
+        """Note why calls run eagerly, and wait until the next attempt."""
         self._attempts += 1
         self._pause = self._calls + (PAUSE << self._refusals)
         self._refusals += 1
