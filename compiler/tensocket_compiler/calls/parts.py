@@ -17,15 +17,20 @@ from .intercept import THREAD, run_with
 
 if TYPE_CHECKING:
     from .function import CompiledFunction
+    from .variant import Variant
 
 Members = Callable[[], list[Any]]
-#: Least number of operators of a graph that pays for its call; benchmarks/parts.py: an eager module of two operators
-#: takes as long.
+#: Least number of operators of a graph that pays for its call, with a backward pass and without one, and the bytes of a
+#: result from which the number does not matter; benchmarks/parts.py.
 FEWEST: Final = 3
+FEWEST_FORWARD: Final = 9
+LARGE: Final = 1 << 16
 #: Most parts that a function makes until it is reset.
 MOST: Final = 512
 #: Most functions that run in parts, one inside another: each adds five frames to the stack.
 DEPTH: Final = 8
+#: Calls of the function between two looks at whether any part has graphs.
+LOOK: Final = 64
 #: Calls of the function without a call of a part, after which the part goes when a new module shows up.
 IDLE: Final = 16
 
@@ -53,9 +58,26 @@ class Part:
         """Decide after a call without a graph whether to go on."""
         if compiled.variants:
             self.open = False
-            self.plain = len(compiled.variants[0].recording.operations) < FEWEST
-        elif compiled.is_exhausted() and not getattr(self.owner(), "_modules", None):
+            self.plain = not is_worthwhile(compiled.variants[0])
+        elif compiled.is_exhausted() and not self.has_children():
             self.plain = True
+
+    def has_children(self) -> bool:
+        """Whether modules are inside."""
+        return bool(getattr(self.owner(), "_modules", None))
+
+    def is_hopeless(self, clock: int) -> bool:
+        """Whether it has no graphs and is not going to have any, or is called no more."""
+        return self.plain or clock - self.last > IDLE or (
+            self.open and self.compiled is not None and self.compiled.is_exhausted())
+
+
+def is_worthwhile(variant: Variant) -> bool:
+    """Whether a graph takes less time than its operators take one by one."""
+    operations = variant.recording.operations
+    if any(x.buffer.nbytes >= LARGE for operation in operations for x in operation.results):
+        return len(operations) > 1
+    return len(operations) >= (FEWEST_FORWARD if variant.backward is None else FEWEST)
 
 
 class Parts:
@@ -72,12 +94,17 @@ class Parts:
         self._table: dict[int, Part] = {}
         self._left = MOST
         self._clock = 0
+        self._rests = False
         self._take = self.take
 
     def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function, or the Python code of a part, with graphs for the parts inside."""
         if THREAD.take is not self._take:
             self._clock += 1
+            if self._clock % LOOK == 0:
+                self._rests = self._rests or all(part.is_hopeless(self._clock) for part in list(self._table.values()))
+        if self._rests:
+            return function(*args, **kwargs)
         return run_with(self._take if THREAD.depth < DEPTH else None, function, args, kwargs)
 
     def take(self, owner: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
@@ -90,7 +117,7 @@ class Parts:
             part = self._add(owner)
         part.last = self._clock
         if part.plain:
-            return run_with(None, call, args, kwargs)
+            return run_with(None, call, args, kwargs) if part.has_children() else call(*args, **kwargs)
         compiled = part.compiled
         if compiled is None:
             if part.first == self._clock or self._left <= 0:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from tensocket.errors import ArgumentError, ArgumentTypeError, UnsupportedOperator
 from tensocket.namespace import foreach
 from tensocket.utils.hooks import RemovableHandle
-from tensocket_compiler.calls.intercept import INTERCEPTED
+from tensocket_compiler.calls.intercept import INTERCEPTED, THREAD
 from tensocket_operators import Tensor, zeros_like
 
 from .base.conversion import Convertible
@@ -18,7 +18,6 @@ from .base.hooks import (
     Call,
     Hook,
     add_hook,
-    call_module,
     check_backward_hook_kind,
     register_module_backward_hook,
     register_module_buffer_registration_hook,
@@ -96,7 +95,10 @@ class Module(ModuleState, Convertible):
         """Run the hooks, if there are any, around ``forward``."""
         if (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
                 or INTERCEPTED):
-            return call_module(self, args, kwargs)
+            take = THREAD.take
+            if take is None:
+                return self._call_directly(*args, **kwargs)
+            return take(self, self._call_directly, args, kwargs)
         return self.forward(*args, **kwargs)
 
     def _call_directly(self, *args: Any, **kwargs: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tensocket.errors import ArgumentError, ArgumentTypeError, AutogradError
 from tensocket.utils.hooks import BackwardHook, RemovableHandle
-from tensocket_compiler.calls.intercept import INTERCEPTED, THREAD
+from tensocket_compiler.calls.intercept import INTERCEPTED
 from tensocket_compiler.capture.listed import register_state
 from tensocket_operators import Tensor
 
@@ -144,14 +144,6 @@ def run_registration(table: str, module: Any, name: str, value: Any) -> Any:
 
 
 # -------------------------------------------------------------------------------------------------- running
-
-
-def call_module(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a module that may have hooks, or that a compiled function takes over."""
-    take = THREAD.take
-    if take is None:
-        return module._call_directly(*args, **kwargs)
-    return take(module, module._call_directly, args, kwargs)
 
 
 class Call:
