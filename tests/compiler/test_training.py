@@ -177,3 +177,33 @@ def test_fullgraph_names_the_break():
         f(torch.ones(2))
     with pytest.raises(torch.errors.CompileError, match="fullgraph=True allows no call that cannot be captured"):
         f(torch.ones(2))
+
+
+def test_weights_that_an_argument_was_made_with():
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), torch.randn(3, 4)
+
+    def gradient(f):
+        model.zero_grad()
+        f(model(x)).sum().backward()
+        return model[0].weight.grad.numpy().copy()
+    wanted = gradient(model)
+    compiled = torch.compile(model)
+    for _ in range(STEPS):
+        np.testing.assert_allclose(gradient(compiled), wanted, 1e-5, 1e-6)
+    assert hits(compiled)
+
+
+def test_arguments_that_a_compiled_call_made():
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), torch.randn(3, 4)
+
+    def gradient(f):
+        model.zero_grad()
+        f(f(f(x))).sum().backward()
+        return model[0].weight.grad.numpy().copy()
+    wanted = gradient(model)
+    compiled = torch.compile(model)
+    for _ in range(STEPS):
+        np.testing.assert_allclose(gradient(compiled), wanted, 1e-5, 1e-6)
+    assert hits(compiled) > STEPS

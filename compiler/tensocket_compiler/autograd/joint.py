@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from tensocket_core.autograd.differentiate import grad as gradients
+from tensocket_core.autograd.edges import Target, target_of
 from tensocket_core.autograd.node import MultiNode, Node, Output
 from tensocket_core.formats import contiguous_format
 from tensocket_core.keys import AUTOGRAD
@@ -35,54 +37,80 @@ class Joint:
     gradients: tuple[Region | None, ...]
 
 
-def is_live(tensor: Any) -> bool:
+Borders = Mapping[Target, Any]
+
+
+def borders_of(tensors: Sequence[Any]) -> Borders:
+    """Return the tensors that a graph made, by the target of their gradients: the graph of a call ends there."""
+    return {target_of(x._grad_fn): x for x in reversed(tensors) if x._grad_fn is not None}
+
+
+def is_live(tensor: Any, borders: Borders) -> bool:
     """Whether a later backward pass may go through the graph of a tensor."""
-    return bool(tensor._key & AUTOGRAD) and tensor._grad_fn is not None and not is_consumed(tensor._grad_fn)
+    return bool(tensor._key & AUTOGRAD) and tensor._grad_fn is not None and not is_consumed(tensor._grad_fn, borders)
 
 
-def is_consumed(edge: Any) -> bool:
-    """Whether a backward pass has freed what a node of the graph saved, so that nothing can go through it again.
+def is_consumed(edge: Any, borders: Borders) -> bool:
+    """Whether a backward pass has freed what a node of the call saved, so that nothing can go through it again.
 
     Nodes that save nothing, such as that of ``mean``, do not tell; those in front of them do.
     """
+    return any(node.saved is None for node in _nodes([edge], borders, []))
+
+
+def _nodes(edges: Sequence[Any], borders: Borders, leaves: list[Any]) -> Iterator[Any]:
+    """Yield the nodes behind edges up to the borders, and add the leaves and border tensors that they lead to."""
     seen: set[int] = set()
-    pending = [edge]
+    pending = list(edges)
     while pending:
         edge = pending.pop()
-        node = edge.node if type(edge) is Output else edge
-        if node is None or id(node) in seen or hasattr(node, "_key"):
+        if edge is None:
             continue
-        seen.add(id(node))
-        if node.saved is None:
-            return True
-        pending += node.edges
-    return False
+        node = edge.node if type(edge) is Output else edge
+        border = borders.get(target_of(edge))
+        leaf = node if border is None and hasattr(node, "_key") else border
+        if leaf is not None:
+            if all(leaf is not each for each in leaves):
+                leaves.append(leaf)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            pending += reversed(node.edges)
 
 
-def find_leaves(outputs: Sequence[Any]) -> list[Any]:
+def find_leaves(outputs: Sequence[Any], borders: Borders) -> list[Any]:
     """Return the tensors that gradients of the outputs flow to, in order of discovery.
 
     Raises:
         CannotRecord: A node has hooks, or runs Python code of a program.
     """
-    found: dict[int, Any] = {}
-    seen: set[int] = set()
-    pending = [x._grad_fn for x in outputs]
-    while pending:
-        edge = pending.pop()
-        node = edge.node if type(edge) is Output else edge
-        if node is None or id(node) in seen:
-            continue
-        seen.add(id(node))
-        if hasattr(node, "_key"):
-            found[id(node)] = node
-            continue
+    found: list[Any] = []
+    for node in _nodes([x._grad_fn for x in outputs], borders, found):
         if node.extras is not None or isinstance(node, FunctionNode):
             raise CannotRecord("its graph has hooks or functions of its own")
         if type(node) not in (Node, MultiNode):
             raise CannotRecord(f"its graph has a node {node.name()}")
-        pending += reversed(node.edges)
-    return list(found.values())
+    return found
+
+
+@contextmanager
+def cut_graph(outputs: Sequence[Any], leaves: Sequence[Any]) -> Iterator[list[Any]]:
+    """Let the graph of outputs end at tensors that other calls made, in a block; yield what stands for all leaves.
+
+    Gradients of leaves do not contain what flows to them through these tensors then: their own graphs add it.
+    """
+    borders = borders_of(leaves)
+    stand_ins = {id(x): x.detach().requires_grad_() for x in borders.values()}
+    nodes = list(_nodes([x._grad_fn for x in outputs], borders, []))
+    before = [node.edges for node in nodes]
+    for node in nodes:
+        node.edges = tuple([edge if edge is None or target_of(edge) not in borders
+                            else stand_ins[id(borders[target_of(edge)])] for edge in node.edges])
+    try:
+        yield [stand_ins.get(id(x), x) for x in leaves]
+    finally:
+        for node, edges in zip(nodes, before, strict=True):
+            node.edges = edges
 
 
 def record_backward(recorder: Recorder, outputs: Sequence[Any], known: Sequence[Any]) -> Joint:
@@ -96,7 +124,7 @@ def record_backward(recorder: Recorder, outputs: Sequence[Any], known: Sequence[
     Raises:
         CannotRecord: Gradients flow to other tensors, or through hooks.
     """
-    leaves = find_leaves(outputs)
+    leaves = find_leaves(outputs, borders_of(known))
     names = {id(x) for x in known}
     if any(id(x) not in names for x in leaves):
         raise CannotRecord("gradients flow to a tensor that it neither got nor captured")
@@ -105,8 +133,8 @@ def record_backward(recorder: Recorder, outputs: Sequence[Any], known: Sequence[
     begin = len(recorder.recording.operations)
     starts = [x.detach().new_ones(tuple(x.shape)) for x in outputs]
     cotangents = tuple([recorder.region(x) for x in starts])
-    with recorder:
-        found = gradients(list(outputs), leaves, starts, retain_graph=True, allow_unused=True)
+    with cut_graph(outputs, leaves) as ends, recorder:
+        found = gradients(list(outputs), ends, starts, retain_graph=True, allow_unused=True)
         taken: set[Any] = set()
         results: list[Region | None] = []
         for x in found:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from tensocket_core.autograd.differentiate import grad as gradients
-from tensocket_core.autograd.node import Output
 from tensocket_core.dispatch.modes import thread_state
 from tensocket_core.keys import AUTOGRAD
 from tensocket_core.pytree import tree_flatten
@@ -23,7 +22,7 @@ from tensocket_operators.random.positions import fork_rng_states, restore_rng_st
 from tensocket_plugins.contract.dtypes import float64
 from tensocket_plugins.contract.errors import TensocketError
 
-from ..autograd.joint import is_live
+from ..autograd.joint import borders_of, cut_graph, is_live
 from ..execute.steps import tensor
 from .compare import Difference, Values, find_difference, tolerance_of
 from .intercept import alone
@@ -68,6 +67,7 @@ class _World:
         named = [*[(f"argument {k}", x) for k, x in enumerate(tensors)], *variant.guards.tensors]
         #: By identity, the name and the tensor.
         self.named = {id(x): (name, x) for name, x in reversed(named)}
+        self.borders = borders_of([x for _, x in named])
         held = [place.read() for place in variant.places]
         hidden = {id(x): x for x in held if isinstance(x, Tensor)}
         self.memory = [x._array for x in {**{key: x for key, (_, x) in self.named.items()}, **hidden}.values()]
@@ -113,7 +113,7 @@ class _World:
                 found[name] = f"the tensor {self.named[id(x)][0]}"
             else:
                 self._add(found, name, x)
-                live += [x] if is_live(x) else []
+                live += [x] if is_live(x, self.borders) else []
         for place in self.variant.places:
             x = place.read()
             self._add(found, place.path, x) if isinstance(x, Tensor) else found.update({place.path: x})
@@ -163,11 +163,9 @@ class _World:
         if backward is None or not live:
             return {}
         leaves = backward.leaves(self.tensors)
-        if any(_has_hooks(x) for x in leaves):
-            return {}
-        with fork_rng_states(rng_states()):
+        with fork_rng_states(rng_states()), cut_graph(live, leaves) as ends:
             starts = [_waves(x).to(x.dtype) for x in live]
-            found = gradients(list(live), leaves, starts, retain_graph=True, allow_unused=True)
+            found = gradients(list(live), ends, starts, retain_graph=True, allow_unused=True)
         names = [f"the gradient of {self.named[id(x)][0]}" for x in leaves]
         return {name: None if x is None else x.detach() for name, x in zip(names, found, strict=True)}
 
@@ -230,8 +228,3 @@ def _waves(x: Any) -> Any:
     """Return numbers between -1 and 1 in the form of a tensor, which do not repeat."""
     with thread_state(exclude=AUTOGRAD):
         return x.detach().new_ones(tuple(x.shape), dtype=float64).reshape(-1).cumsum(0).cos().reshape(tuple(x.shape))
-
-
-def _has_hooks(x: Any) -> bool:
-    node = x._grad_fn.node if type(x._grad_fn) is Output else x._grad_fn
-    return node is not None and getattr(node, "extras", None) is not None

@@ -134,7 +134,7 @@ def find_slots(effects: Sequence[Effect], results: Results, recorder: Recorder, 
                 recorder.region(old).buffer.number in reads):
             raise CannotRecord(f"it reads {effect.path}, which it replaces")
         if isinstance(new, Tensor):
-            if is_live(new):
+            if is_live(new, results.borders):
                 raise CannotRecord(f"it assigns a tensor with a graph to {effect.path}")
             make = results.new_tensor(new)
             found.append(Slot(len(results.regions) - 1, make, place))
