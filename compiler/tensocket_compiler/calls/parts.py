@@ -133,7 +133,7 @@ class Parts:
         """Return the parts that were tried, with the names of their modules."""
         names: dict[int, str] = {}
         for owner in (self._function, *[part.owner() for part in list(self._table.values())]):
-            for name, module in owner.named_modules() if hasattr(owner, "named_modules") else ():
+            for name, module in getattr(owner, "named_modules", tuple)():
                 names.setdefault(id(module), name)
         found = [(part.owner(), part) for part in list(self._table.values()) if part.compiled is not None]
         return [(" ".join(filter(None, (names.get(id(owner)), type(owner).__name__))), part) for owner, part in found
