@@ -45,7 +45,7 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class State:
     """Everything that a call may write: copies of memory, versions, generators, and attributes."""
 
     copies: list[Any]
@@ -54,7 +54,7 @@ class _State:
     assign: list[Callable[[], None]]
 
 
-class _World:
+class World:
     """The memory and the attributes that a graph and its function may write.
 
     Args:
@@ -74,13 +74,13 @@ class _World:
         self.views = [tensor(x._array, x._key & ~AUTOGRAD)
                       for x in {**{key: x for key, (_, x) in self.named.items()}, **hidden}.values()]
 
-    def save(self) -> _State:
+    def save(self) -> State:
         """Return the present state."""
         counters = [x._version_counter for _, x in self.named.values()]
-        return _State([x.clone() for x in self.views], [(x, x[0]) for x in counters if type(x) is list], rng_states(),
+        return State([x.clone() for x in self.views], [(x, x[0]) for x in counters if type(x) is list], rng_states(),
                       [place.save() for place in self.variant.places])
 
-    def restore(self, state: _State) -> None:
+    def restore(self, state: State) -> None:
         """Make everything as it was; memory that has not changed is not written."""
         for x, saved in zip(self.views, state.copies, strict=True):
             if not _same_bits(x, saved):
@@ -92,14 +92,14 @@ class _World:
         for assign in state.assign:
             assign()
 
-    def change(self, before: _State, size: float) -> None:
+    def change(self, before: State, size: float) -> None:
         """Change all floating-point numbers, relatively, to both sides."""
         for x, saved in zip(self.views, before.copies, strict=True):
             host = not isinstance(x._array, np.ndarray) or x._array.flags.writeable
             if x.dtype.category >= 2 and host and 0 not in x._array.strides:
                 x.copy_(saved * (1 + size * _waves(saved).to(saved.dtype)))
 
-    def values(self, result: Any, before: _State) -> Values:
+    def values(self, result: Any, before: State) -> Values:
         """Return everything that a run computed, from its result and from what it wrote."""
         found: Values = {"the random number generators": rng_states()}
         leaves, structure = tree_flatten(result)
@@ -127,7 +127,7 @@ class _World:
             found[name] = written[id(x._array)] if _same_bits(view, written[id(x._array)]) else view.clone()
         return found | self._gradients(live)
 
-    def compare(self, graph: Values, result: Any, before: _State, run: Callable[[], Any]) -> Difference | None:
+    def compare(self, graph: Values, result: Any, before: State, run: Callable[[], Any]) -> Difference | None:
         """Return the first difference between the values of a graph and those of the function, which has run.
 
         Args:
@@ -183,7 +183,7 @@ def check_call(variant: Variant, function: Callable[..., Any], args: tuple[Any, 
     """
     with alone():
         try:
-            world = _World(variant, tensors)
+            world = World(variant, tensors)
             before = world.save()
         except Exception as error:  # the program goes on with what the function computes
             return Checked(function(*args, **kwargs), None, _failure("the comparison", error))

@@ -21,6 +21,7 @@ from ..capture.closure import find_guards
 from ..capture.guards import Guards
 from ..capture.recorder import CannotRecord
 from ..capture.watch import observe, title_of
+from .again import Again
 from .check import check_call, checked_bytes
 from .intercept import ALONE, alone, is_alone
 from .parts import Members, Parts
@@ -92,6 +93,8 @@ class CompiledFunction:
                         self.variants.insert(0, self.variants.pop(number))
                     if variant.hits >= variant.next_check:
                         return self._checked(variant, tensors, args, kwargs)
+                    if variant.backward is not None:
+                        return variant(tensors, Again(variant, self.function, args, kwargs, tensors))
                     return variant(tensors)
         return self._eager(args, kwargs)
 
@@ -130,7 +133,7 @@ class CompiledFunction:
         every = self.check
         variant.next_check = sys.maxsize if every is None else variant.hits + every
         if every is None and checked_bytes(variant, tensors) > CHECKED_BYTES:
-            return variant(tensors)
+            return variant(tensors, Again(variant, self.function, args, kwargs, tensors))
         checked = check_call(variant, self.function, args, kwargs, tensors)
         if checked.difference is not None:
             self._drop(variant, str(checked.difference), checked.error)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_core.device import open_device
+from tensocket_operators.random.positions import rng_states
 from tensocket_operators.reductions.value_checks import checked_range
 from tensocket_plugins.contract.errors import TensocketError
 from tensocket_plugins.contract.plans import WordsPlan
@@ -42,6 +43,7 @@ class Variant:
         guards: Everything that Python may have read.
         runner: The graph.
         hits: The calls that it served.
+        draws: Whether a call draws random numbers.
         next_check: The number of calls after which the next one is checked against the function.
     """
 
@@ -50,6 +52,7 @@ class Variant:
                  versions: Sequence[tuple[Any, int]], backward: Backward | None, captured: Sequence[Any]) -> None:
         self.guards, self.arguments, self.runner, self.recording = guards, arguments, runner, recording
         self.hits = self.next_check = 0
+        self.draws = False
         self._matches = signature.matches
         self._results, self._versions, self.backward = results, versions, backward
         self._slots = [x for x in effects if isinstance(x, Slot)]
@@ -91,8 +94,13 @@ class Variant:
         """Return the first difference between a call and the captured one."""
         return self.arguments.why(args, kwargs) or self.guards.changed()
 
-    def __call__(self, tensors: Sequence[Any]) -> Any:
-        """Run the graph on the tensor arguments of a call that fits; return the function's result."""
+    def __call__(self, tensors: Sequence[Any], again: Callable[[Sequence[Any]], list[Any]] | None = None) -> Any:
+        """Run the graph on the tensor arguments of a call that fits; return the function's result.
+
+        Args:
+            tensors: The arguments.
+            again: Returns gradients that have gradients themselves; see ``again.Again``.
+        """
         self.hits += 1
         memory: dict[int, Any] = {}
         for slot in self._slots:
@@ -109,7 +117,7 @@ class Variant:
         live: list[Any] = []
         result = self._results(tensors, arrays, live)
         if self.backward is not None:
-            self.backward.attach(live, tensors, arrays)
+            self.backward.attach(live, tensors, arrays, again)
         return result
 
 
@@ -172,12 +180,15 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
     for tensor in captured:
         recorder.region(tensor)
     known = len(recorder.recording.memory.buffers)
-    before = guards.snapshot()
+    before, positions = guards.snapshot(), rng_states()
     with recorder:
         result = function(*args, **kwargs)
+    draws = rng_states() != positions
     try:
-        return result, _variant(guards, arguments, recorder, (args, kwargs), result, (tensors, captured, inputs),
-                                (before, known))
+        made = _variant(guards, arguments, recorder, (args, kwargs), result, (tensors, captured, inputs),
+                        (before, known))
+        made.draws = draws
+        return result, made
     except CannotRecord as error:
         return result, error
     except Exception as error:
