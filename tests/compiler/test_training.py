@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -131,14 +133,44 @@ def test_labels_are_checked_in_each_call():
     assert f().item() == pytest.approx(nn.functional.cross_entropy(logits, labels).item())
 
 
-def test_second_derivatives_say_what_to_do():
-    model = torch.compile(nn.Linear(3, 2))
-    x = torch.randn(4, 3, requires_grad=True)
-    for _ in range(5):
-        y = model(x).square().sum()
-        torch.autograd.grad(y, x)
-    y = model(x).square().sum()
-    rule = "a compiled function has gradients, but no gradients of these"
+def penalty(model, x):
+    """The gradients of a penalty on gradients, as for critics."""
+    model.zero_grad()
+    x = x.detach().requires_grad_()
+    y = model(x * 2)
+    inner, = torch.autograd.grad(y.square().sum(), x, create_graph=True)
+    (inner.norm() + y.sum()).backward()
+    return [inner, x.grad, *[parameter.grad for parameter in model.parameters()]]
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_second_derivatives(dropout):
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Dropout(dropout), nn.Linear(4, 2))
+    other, x = copy.deepcopy(model), torch.randn(5, 3)
+    compiled = torch.compile(model)
+    for k in range(STEPS):
+        torch.manual_seed(k)
+        wanted = penalty(other, x + k)
+        position = torch.get_rng_state()
+        torch.manual_seed(k)
+        for found, one in zip(penalty(compiled, x + k), wanted, strict=True):
+            np.testing.assert_allclose(found.detach().numpy(), one.detach().numpy(), 1e-4, 1e-5)
+        assert torch.get_rng_state().equal(position)
+        for found, one in zip(model.buffers(), other.buffers(), strict=True):
+            np.testing.assert_allclose(found.numpy(), one.numpy(), 1e-5)
+    assert hits(compiled)
+
+
+def test_second_derivatives_after_a_change_say_what_to_do():
+    model = nn.Sequential(nn.Linear(3, 2), nn.Tanh())
+    compiled = torch.compile(model)
+    for _ in range(STEPS):
+        x = torch.randn(4, 3, requires_grad=True)
+        y = compiled(x).square().sum()
+    model[1] = nn.Sigmoid()
+    rule = (r"\[backward\] create_graph=True behind a compiled function, and a change of what it read — gradients of "
+            "gradients call the function again, as it was — change it after the backward pass, or call the function "
+            "without compile")
     with pytest.raises(torch.errors.AutogradError, match=rule):
         torch.autograd.grad(y, x, create_graph=True)
 
@@ -177,3 +209,24 @@ def test_fullgraph_names_the_break():
         f(torch.ones(2))
     with pytest.raises(torch.errors.CompileError, match="fullgraph=True allows no call that cannot be captured"):
         f(torch.ones(2))
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_arguments_that_the_same_weights_made(calls):
+    torch.manual_seed(0)
+    model, inputs = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), torch.randn(STEPS, 3, 4)
+
+    def gradients(f):
+        found = []
+        for x in inputs:
+            model.zero_grad()
+            y = model(x)
+            for _ in range(calls):
+                y = f(y)
+            y.sum().backward()
+            found.append(model[0].weight.grad.numpy().copy())
+        return found
+    compiled = torch.compile(model)
+    for found, wanted in zip(gradients(compiled), gradients(model), strict=True):
+        np.testing.assert_allclose(found, wanted, 1e-5, 1e-6)
+    assert hits(compiled)

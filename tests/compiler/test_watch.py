@@ -78,7 +78,7 @@ def test_exceptions_are_kept():
         raise ValueError("text")
     seen = observe(f, (X,))
     assert isinstance(seen.error, ValueError)
-    assert seen.refusals[-1] == Refusal("it raised ValueError", "the call")
+    assert seen.refusals[-1] == Refusal("it raised ValueError", f"{__file__}:{f.__code__.co_firstlineno + 1}")
 
 
 def test_nothing_remains_of_an_observation():

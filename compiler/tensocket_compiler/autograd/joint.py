@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tensocket_core.autograd.differentiate import partial_gradients
-from tensocket_core.autograd.edges import target_of
+from tensocket_core.autograd.edges import Target, target_of
 from tensocket_core.autograd.node import MultiNode, Node, Output
 from tensocket_core.formats import contiguous_format
 from tensocket_core.keys import AUTOGRAD
@@ -23,7 +23,7 @@ class Joint:
 
     Attributes:
         begin: Number of operations before it.
-        leaves: Tensors that gradients flow to: arguments and captured tensors, which may have graphs of their own.
+        leaves: Tensors that gradients flow to: arguments and captured tensors.
         outputs: Results that gradients come from.
         cotangents: Regions of the outputs' gradients.
         gradients: Regions of the leaves' gradients; None where there is none.
@@ -36,45 +36,62 @@ class Joint:
     gradients: tuple[Region | None, ...]
 
 
-def is_live(tensor: Any) -> bool:
+Borders = Mapping[Target, Any]
+
+
+def borders_of(tensors: Sequence[Any]) -> Borders:
+    """Return the tensors that a graph made, by the target of their gradients: the graph of a call ends there."""
+    return {target_of(x._grad_fn): x for x in reversed(tensors) if x._grad_fn is not None}
+
+
+def is_live(tensor: Any, borders: Borders) -> bool:
     """Whether a later backward pass may go through the graph of a tensor."""
-    node = tensor._grad_fn
-    node = node.node if type(node) is Output else node
-    return bool(tensor._key & AUTOGRAD) and node is not None and node.saved is not None
+    return bool(tensor._key & AUTOGRAD) and tensor._grad_fn is not None and not is_consumed(tensor._grad_fn, borders)
 
 
-def find_leaves(outputs: Sequence[Any], known: Sequence[Any]) -> list[Any]:
+def is_consumed(edge: Any, borders: Borders) -> bool:
+    """Whether a backward pass has freed what a node of the call saved, so that nothing can go through it again.
+
+    Nodes that save nothing, such as that of ``mean``, do not tell; those in front of them do.
+    """
+    return any(node.saved is None for node in _nodes([edge], borders, []))
+
+
+def _nodes(edges: Sequence[Any], borders: Borders, leaves: list[Any]) -> Iterator[Any]:
+    """Yield the nodes behind edges up to the borders, and add the leaves and border tensors that they lead to."""
+    seen: set[int] = set()
+    pending = list(edges)
+    while pending:
+        edge = pending.pop()
+        if edge is None:
+            continue
+        node = edge.node if type(edge) is Output else edge
+        border = borders.get(target_of(edge))
+        leaf = node if border is None and hasattr(node, "_key") else border
+        if leaf is not None:
+            if all(leaf is not each for each in leaves):
+                leaves.append(leaf)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            pending += reversed(node.edges)
+
+
+def find_leaves(outputs: Sequence[Any], borders: Borders) -> list[Any]:
     """Return the tensors that gradients of the outputs flow to, in order of discovery.
-
-    Args:
-        outputs: Tensors with a graph.
-        known: Tensors at which the graph ends, also if they have one of their own.
 
     Raises:
         CannotRecord: A node has hooks, or runs Python code of a program.
     """
-    inner = {target_of(x._grad_fn): x for x in known if x._key & AUTOGRAD and x._grad_fn is not None}
-    found: dict[int, Any] = {}
-    seen: set[tuple[int, int]] = set()
-    pending = [x._grad_fn for x in outputs]
-    while pending:
-        edge = pending.pop()
-        if edge is None or target_of(edge) in seen:
-            continue
-        seen.add(target_of(edge))
-        end = edge if hasattr(edge, "_key") else inner.get(target_of(edge))
-        node = edge.node if type(edge) is Output else edge
-        if end is None and type(node) in (Node, MultiNode) and node.extras is None:
-            pending += reversed(node.edges)
-        elif end is None and (node.extras is not None or isinstance(node, FunctionNode)):
+    found: list[Any] = []
+    for node in _nodes([x._grad_fn for x in outputs], borders, found):
+        if node.extras is not None or isinstance(node, FunctionNode):
             raise CannotRecord("its graph has hooks or functions of its own")
-        elif end is None:
+        if type(node) not in (Node, MultiNode):
             raise CannotRecord(f"its graph has a node {node.name()}")
-        elif end is not edge and node.extras is not None:
-            raise CannotRecord("an argument with a graph has hooks")
-        else:
-            found[id(end)] = end
-    return list(found.values())
+    if any(getattr(getattr(x._grad_fn, "node", x._grad_fn), "extras", None) is not None for x in found):
+        raise CannotRecord("an argument with a graph has hooks")
+    return found
 
 
 def record_backward(recorder: Recorder, outputs: Sequence[Any], known: Sequence[Any]) -> Joint:
@@ -88,7 +105,7 @@ def record_backward(recorder: Recorder, outputs: Sequence[Any], known: Sequence[
     Raises:
         CannotRecord: Gradients flow to other tensors, or through hooks.
     """
-    leaves = find_leaves(outputs, known)
+    leaves = find_leaves(outputs, borders_of(known))
     names = {id(x) for x in known}
     if any(id(x) not in names for x in leaves):
         raise CannotRecord("gradients flow to a tensor that it neither got nor captured")

@@ -8,9 +8,9 @@ from typing import Any, Final
 from tensocket_core.autograd.node import SEQUENCE, MultiNode, raise_freed
 from tensocket_core.autograd.record import edge_of, make_outputs, version_of
 from tensocket_core.dispatch.derivative import Derivative
-from tensocket_plugins.contract.errors import AutogradError
 
 _new = object.__new__
+Again = Callable[[Sequence[Any]], list[Any]]
 #: Placeholder of a derivative: the graph computes the gradients.
 _OWN: Final = Derivative()
 
@@ -21,28 +21,30 @@ class CompiledNode(MultiNode):
     Attributes:
         run: ``run(gradients, held)`` returns the gradients of the leaves.
         held: Arrays that the forward pass saved; None once freed.
+        again: ``again(gradients)`` returns gradients of the leaves that have gradients themselves; None once freed.
     """
 
-    __slots__ = ("held", "run")
+    __slots__ = ("again", "held", "run")
 
     run: Callable[[Sequence[Any], Sequence[Any]], list[Any]]
     held: Sequence[Any] | None
+    again: Again | None
 
     def name(self) -> str:
         """Return PyTorch's name."""
         return "CompiledFunctionBackward"
 
     def apply(self, grad: Any, edges: tuple[Any, ...], differentiable: bool) -> list[Any]:
-        """Run the backward graph.
+        """Run the backward graph, or the function again if gradients of gradients are wanted.
 
         Raises:
-            AutogradError: Gradients of gradients are wanted, the graph was freed, or a tensor was modified.
+            AutogradError: The graph was freed, or a tensor was modified.
         """
-        if differentiable:
-            raise AutogradError("backward", "create_graph=True behind a compiled function",
-                                "a compiled function has gradients, but no gradients of these",
-                                "call the function without compile")
-        return self.apply_plain(grad)
+        if not differentiable:
+            return self.apply_plain(grad)
+        if self.again is None:
+            raise_freed(self)
+        return self.again(grad)
 
     def apply_plain(self, grad: Any) -> list[Any]:
         """Run the backward graph without recording."""
@@ -53,11 +55,11 @@ class CompiledNode(MultiNode):
 
     def release(self) -> None:
         """Free saved values."""
-        self.saved = self.held = None
+        self.saved = self.held = self.again = None
 
 
 def attach_node(results: Sequence[Any], leaves: Sequence[Any], saved: Sequence[Any], held: Sequence[Any],
-                run: Callable[[Sequence[Any], Sequence[Any]], list[Any]]) -> None:
+                run: Callable[[Sequence[Any], Sequence[Any]], list[Any]], again: Again | None = None) -> None:
     """Make results the outputs of a new node.
 
     Args:
@@ -66,6 +68,7 @@ def attach_node(results: Sequence[Any], leaves: Sequence[Any], saved: Sequence[A
         saved: Tensors whose elements the backward graph reads.
         held: Arrays that it reads.
         run: See ``CompiledNode``.
+        again: See ``CompiledNode``.
     """
     node = _new(CompiledNode)
     node.derivative = _OWN
@@ -74,5 +77,5 @@ def attach_node(results: Sequence[Any], leaves: Sequence[Any], saved: Sequence[A
     node.extras = None
     node.saved = tuple([x._cut() for x in saved]) or (None,)
     node.versions = tuple([version_of(x) for x in saved]) or (-1,)
-    node.held, node.run = held, run
+    node.held, node.run, node.again = held, run, again
     make_outputs(node, results)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -65,18 +65,24 @@ class Backward:
         """Assemble the graph on the arrays of the captured call."""
         self.runner.assemble([region.array(region.buffer.array) for region in self._arguments])
 
-    def attach(self, live: Sequence[Any], tensors: Sequence[Any], arrays: Sequence[Array]) -> None:
+    def leaves(self, tensors: Sequence[Any]) -> list[Any]:
+        """Return the tensors that gradients flow to, from the tensor arguments of a call."""
+        return [x if position < 0 else tensors[position] for x, position in self._leaves]
+
+    def attach(self, live: Sequence[Any], tensors: Sequence[Any], arrays: Sequence[Array],
+               again: Callable[[Sequence[Any]], list[Any]] | None = None) -> None:
         """Make results of a call the outputs of a node that runs this graph.
 
         Args:
             live: The results.
             tensors: The tensor arguments of the call.
             arrays: All that the forward graph returned.
+            again: See ``CompiledNode``.
         """
-        leaves = [x if position < 0 else tensors[position] for x, position in self._leaves]
+        leaves = self.leaves(tensors)
         read = [tensors[k] for k in self._read_inputs]
         held = [*[arrays[k] for k in self._from_results], *arrays[self._count:], *[x._array for x in read]]
-        attach_node(live, leaves, [*self._captured, *read], held, self._run)
+        attach_node(live, leaves, [*self._captured, *read], held, self._run, again)
 
     def _run(self, gradients: Sequence[Any], held: Sequence[Array]) -> list[Any]:
         """Return the gradients of the leaves from those of the outputs."""

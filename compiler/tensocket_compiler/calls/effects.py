@@ -32,26 +32,71 @@ def _measure() -> int:
 _HELD: Final = _measure()
 
 
+class Place:
+    """An attribute or a cell to which each call assigns.
+
+    Args:
+        effect: The effect.
+
+    Raises:
+        CannotRecord: Its place is of another kind.
+    """
+
+    __slots__ = ("_name", "_owner", "path")
+
+    def __init__(self, effect: Effect) -> None:
+        owner, label = effect.owner, effect.label
+        self.path, self._owner = effect.path, owner
+        if isinstance(owner, Tensor) and label == ".grad":
+            self._name = "_grad"
+        elif isinstance(owner, types.CellType):
+            self._name = "cell_contents"
+        elif isinstance(owner, dict) and label.startswith("."):
+            self._name = label[1:]
+        else:
+            raise CannotRecord(f"it assigns {effect.path}")
+
+    def read(self) -> Any:
+        """Return what is there; None if nothing is."""
+        if isinstance(self._owner, dict):
+            return self._owner.get(self._name)
+        return getattr(self._owner, self._name)
+
+    def assign(self, value: Any) -> None:
+        """Put something there."""
+        if isinstance(self._owner, dict):
+            self._owner[self._name] = value
+        else:
+            setattr(self._owner, self._name, value)
+
+    def save(self) -> Callable[[], None]:
+        """Return a function that puts the present value there again."""
+        value = self.read()
+        if isinstance(self._owner, dict) and self._name not in self._owner:
+            return lambda: self._owner.pop(self._name, None)
+        return lambda: self.assign(value)
+
+
 class Slot:
     """A place to which each call assigns a tensor that it makes, such as the gradient of a parameter.
 
     If nobody else holds the tensor of the last call, this call writes into it: nobody can tell it from a new one.
 
     Attributes:
+        place: The place.
         position: Number of the result of the graph that goes there.
     """
 
-    __slots__ = ("_assign", "_last", "_make", "_read", "_written", "position")
+    __slots__ = ("_last", "_make", "place", "position")
 
-    def __init__(self, position: int, make: Callable[..., Any], read: Callable[[], Any],
-                 assign: Callable[[Any], None]) -> None:
-        self.position = position
-        self._make, self._read, self._assign = make, read, assign
+    def __init__(self, position: int, make: Callable[..., Any], place: Place) -> None:
+        self.position, self.place = position, place
+        self._make = make
         self._last: Any = None
 
     def memory(self) -> Array | None:
         """Return the array of the last call's tensor, if only this place refers to both."""
-        tensor = self._read()
+        tensor = self.place.read()
         if tensor is None or tensor is not self._last or type(tensor) is not Tensor:
             return None
         # This object and the place refer to the tensor, and the tensor alone to the array.
@@ -65,11 +110,12 @@ class Slot:
         """Assign the tensor of this call."""
         if not reused:
             self._last = made = self._make((), arrays, [])
-            self._assign(made)
+            self.place.assign(made)
 
 
-def find_slots(effects: Sequence[Effect], results: Results, recorder: Recorder, reads: set[int]) -> list[Any]:
-    """Return what assigns the effects of a call again: slots, and functions without arguments.
+def find_slots(effects: Sequence[Effect], results: Results, recorder: Recorder, reads: set[int]
+               ) -> list[Slot | Place]:
+    """Return what assigns the effects of a call again: slots, and places that get None.
 
     Args:
         effects: The effects.
@@ -80,36 +126,23 @@ def find_slots(effects: Sequence[Effect], results: Results, recorder: Recorder, 
     Raises:
         CannotRecord: The call assigned something else, or read what it replaced.
     """
-    found: list[Any] = []
+    found: list[Slot | Place] = []
     for effect in effects:
-        read, assign = _place(effect)
+        place = Place(effect)
         old, new = effect.old, effect.new
         if isinstance(old, Tensor) and recorder.recording.memory.find(old._array) is not None and (
                 recorder.region(old).buffer.number in reads):
             raise CannotRecord(f"it reads {effect.path}, which it replaces")
         if isinstance(new, Tensor):
-            if is_live(new):
+            if is_live(new, results.borders):
                 raise CannotRecord(f"it assigns a tensor with a graph to {effect.path}")
             make = results.new_tensor(new)
-            found.append(Slot(len(results.regions) - 1, make, read, assign))
+            found.append(Slot(len(results.regions) - 1, make, place))
         elif new is None and isinstance(old, Tensor):
-            found.append(lambda assign=assign: assign(None))
+            found.append(place)
         else:
             raise CannotRecord(f"it changes {effect.path} from {old!r:.40} to {new!r:.40}")
     return found
-
-
-def _place(effect: Effect) -> tuple[Callable[[], Any], Callable[[Any], None]]:
-    """Return functions that read and assign the place of an effect."""
-    owner, label = effect.owner, effect.label
-    if isinstance(owner, Tensor) and label == ".grad":
-        return lambda: owner._grad, lambda value: setattr(owner, "_grad", value)
-    if isinstance(owner, types.CellType):
-        return lambda: owner.cell_contents, lambda value: setattr(owner, "cell_contents", value)
-    if isinstance(owner, dict) and label.startswith("."):
-        name = label[1:]
-        return lambda: owner.get(name), lambda value: owner.__setitem__(name, value)
-    raise CannotRecord(f"it assigns {effect.path}")
 
 
 def captured_reads(regions: Sequence[Region]) -> set[int]:

@@ -9,7 +9,7 @@ from tensocket_core.keys import AUTOGRAD
 from tensocket_core.pytree import TreeSpec, tree_flatten, tree_unflatten
 from tensocket_core.tensor import Tensor
 
-from ..autograd.joint import is_live
+from ..autograd.joint import borders_of, is_consumed, is_live
 from ..capture.forms import OF_RUNTIME
 from ..capture.recorder import CannotRecord, Recorder
 from ..memory.regions import Region
@@ -32,6 +32,7 @@ class Results:
     Attributes:
         regions: Regions that the graph returns.
         live: Tensors with a graph that a later backward pass may go through.
+        borders: Where graphs of this call end.
 
     Raises:
         CannotRecord: A part of the result cannot be made again.
@@ -45,6 +46,7 @@ class Results:
         self._recorder: Recorder | None = recorder
         self.regions: list[Region] = []
         self.live: list[Any] = []
+        self.borders = borders_of([*arguments, *captured])
         self._makers = [self._maker(leaf) for leaf in leaves]
 
     def _maker(self, leaf: Any) -> Maker:
@@ -66,8 +68,8 @@ class Results:
         assert self._recorder is not None, "all results are known before the graph is built"
         self.regions.append(result_region(tensor, self._recorder, self.regions))
         key, node = tensor._key, tensor._grad_fn
-        is_live_one = is_live(tensor)
-        if key & AUTOGRAD and not (is_live_one or is_consumed(node)):
+        is_live_one = is_live(tensor, self.borders)
+        if key & AUTOGRAD and not (is_live_one or is_consumed(node, self.borders)):
             raise CannotRecord("it returns a new tensor that requires a gradient")
         if is_live_one:
             self.live.append(tensor)
@@ -120,8 +122,3 @@ def result_region(tensor: Any, recorder: Recorder, others: Sequence[Region]) -> 
     if any(x.buffer is region.buffer for x in others):
         raise CannotRecord("it returns tensors that share memory")
     return region
-
-
-def is_consumed(node: Any) -> bool:
-    """Whether a backward pass has freed what a node saved, so that nothing can go through it again."""
-    return node is not None and node.saved is None

@@ -64,13 +64,19 @@ class Table:
         for number, each in enumerate(self.variants):
             kept += each.memory if number else 0
             if number >= GRAPHS or kept > MEMORY:
-                self._drop(each)
+                self.drop(each)
 
-    def _drop(self, variant: Variant) -> None:
-        sizes = self._forms.pop(variant).sizes
+    def drop(self, variant: Variant) -> None:
+        """Drop a graph, unless it is gone already."""
+        form = self._forms.pop(variant, None)
+        if form is None:
+            return
+        sizes = form.sizes
         self._by_sizes[sizes] = [x for x in self._by_sizes[sizes] if x is not variant]
         if not self._by_sizes[sizes]:
             del self._by_sizes[sizes]
+        if self._last is variant:
+            self._last = next(iter(self.variants), None)
 
     def guards_of_resized(self, form: Form) -> Guards | None:
         """Return the guards, which hold, of a graph from whose calls a call differs in sizes only; None without one."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_core.device import open_device
+from tensocket_operators.random.positions import rng_states
 from tensocket_operators.reductions.value_checks import checked_range
 from tensocket_plugins.contract.errors import TensocketError
 from tensocket_plugins.contract.plans import WordsPlan
@@ -23,7 +24,7 @@ from ..capture.state import quick_test, unwatched_state
 from ..execute.runner import Runner
 from ..memory.regions import Region
 from .backward import Backward
-from .effects import Slot, captured_reads, find_slots
+from .effects import Place, Slot, captured_reads, find_slots
 from .results import Results
 from .signature import Signature
 
@@ -43,17 +44,20 @@ class Variant:
         runner: The graph.
         hits: The calls that it served.
         used: When it was last chosen among others; ``table.Table`` counts.
+        draws: Whether a call draws random numbers.
+        next_check: The number of calls after which the next one is checked against the function.
     """
 
     def __init__(self, guards: Guards, arguments: ArgumentGuard, signature: Signature, runner: Runner, results: Results,
                  effects: Sequence[Any], recording: Recording, inputs: Sequence[Region],
                  versions: Sequence[tuple[Any, int]], backward: Backward | None, captured: Sequence[Any]) -> None:
         self.guards, self.arguments, self.runner, self.recording = guards, arguments, runner, recording
-        self.hits = self.used = 0
+        self.hits = self.used = self.next_check = 0
+        self.draws = False
         self._matches = signature.matches
         self._results, self._versions, self.backward = results, versions, backward
         self._slots = [x for x in effects if isinstance(x, Slot)]
-        self._assigns = [x for x in effects if not isinstance(x, Slot)]
+        self._cleared = [x for x in effects if isinstance(x, Place)]
         self._ranges = [self._range(x, inputs, captured) for x in recording.ranges
                         if x.region.buffer.kind != "constant"]
         #: Elements that must be equal, or must not.
@@ -89,12 +93,22 @@ class Variant:
         runners = [self.runner] if self.backward is None else [self.runner, self.backward.runner]
         return sum(x.statistics.arena + x.statistics.staying for x in runners)
 
+    @property
+    def places(self) -> list[Place]:
+        """The places to which each call assigns."""
+        return [*[slot.place for slot in self._slots], *self._cleared]
+
     def why(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Change | None:
         """Return the first difference between a call and the captured one."""
         return self.arguments.why(args, kwargs) or self.guards.changed()
 
-    def __call__(self, tensors: Sequence[Any]) -> Any:
-        """Run the graph on the tensor arguments of a call that fits; return the function's result."""
+    def __call__(self, tensors: Sequence[Any], again: Callable[[Sequence[Any]], list[Any]] | None = None) -> Any:
+        """Run the graph on the tensor arguments of a call that fits; return the function's result.
+
+        Args:
+            tensors: The arguments.
+            again: Returns gradients that have gradients themselves; see ``again.Again``.
+        """
         self.hits += 1
         memory: dict[int, Any] = {}
         for slot in self._slots:
@@ -106,12 +120,12 @@ class Variant:
             counter[0] += increase
         for slot in self._slots:
             slot.assign(arrays, slot.position in memory)
-        for assign in self._assigns:
-            assign()
+        for place in self._cleared:
+            place.assign(None)
         live: list[Any] = []
         result = self._results(tensors, arrays, live)
         if self.backward is not None:
-            self.backward.attach(live, tensors, arrays)
+            self.backward.attach(live, tensors, arrays, again)
         return result
 
 
@@ -175,16 +189,19 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
     for tensor in captured:
         recorder.region(tensor)
     buffers = len(recorder.recording.memory.buffers)
-    before = guards.snapshot()
+    before, positions = guards.snapshot(), rng_states()
     gradients = [x._grad for x in captured]
     with recorder:
         result = function(*args, **kwargs)
+    draws = rng_states() != positions
     if any(x is not t._grad for x, t in zip(gradients, captured, strict=True)) and not all(
             part.graded for part in guards.parts if isinstance(part, TensorPart)):
         return result, CannotRecord("it assigns gradients that nothing watches")
     try:
-        return result, _variant(guards, arguments, recorder, (args, kwargs), result, (tensors, captured, inputs),
-                                (before, buffers), known)
+        made = _variant(guards, arguments, recorder, (args, kwargs), result, (tensors, captured, inputs),
+                        (before, buffers), known)
+        made.draws = draws
+        return result, made
     except CannotRecord as error:
         return result, error
     except Exception as error:

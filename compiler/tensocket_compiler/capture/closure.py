@@ -32,7 +32,7 @@ from .listed import HOLDERS
 from .object_words import ArrayPart, ClassPart, FieldsPart, FunctionPart, InstancePart, TensorPart
 from .pure import ATTRIBUTE_FUNCTIONS, IDENTITY_READERS, WHOLE_READERS, is_pure, name_of
 from .state import state_parts
-from .watch import Observation, Refusal, builtins_of, is_inside, is_library
+from .watch import Observation, Refusal, builtins_of, is_inside, is_library, title_of
 from .words import CellPart, ItemsPart, NamesPart, Part, pretty
 
 #: Facts of the largest closure; a training step of a small transformer has 4 300, a network of 100 convolutions 60 000.
@@ -106,7 +106,7 @@ class Closure:
     def _push_roots(self) -> None:
         seen = self.seen
         function = seen.function
-        self.push(function, getattr(function, "__qualname__", None) or type(function).__name__)
+        self.push(function, title_of(function))
         for k, value in enumerate(seen.args):
             self.push_argument(value, f"argument {k}")
         for name, value in seen.kwargs.items():
@@ -393,8 +393,13 @@ class Closure:
             self.push(value._grad, f"{path}.grad")
 
 
-def find_guards(seen: Observation) -> Guards:
-    """Return the guards of an observed call, over the state as it is now."""
+def find_guards(seen: Observation, cut: frozenset[tuple[int, str]] = frozenset()) -> Guards:
+    """Return the guards of an observed call, over the state as it is now.
+
+    Args:
+        seen: The call.
+        cut: Places that arguments stand for; see ``Closure``.
+    """
     if any(refusal.where == "sys" for refusal in seen.refusals):
         return Guards([], seen.refusals)
-    return Closure(seen).guards()
+    return Closure(seen, cut).guards()

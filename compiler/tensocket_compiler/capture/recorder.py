@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import traceback
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import get_ident
@@ -30,10 +30,9 @@ from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, unobserv
 
 from ..memory.regions import Memory, Region, regions_of
 from .numbers import NumberNotes, SymFloat, regions_in, symbolic_numbers
+from .watch import place_of
 from .whole import stays_whole
 
-#: Packages whose frames are not those of the program.
-_RUNTIME: Final = ("tensocket_core", "tensocket_operators", "tensocket_plugins", "tensocket_compiler", "tensocket")
 #: Factories whose result is one number everywhere: the number, by name.
 FILLS: Final = {"new_ones": 1, "new_zeros": 0, "ones": 1, "zeros": 0, "ones_like": 1, "zeros_like": 0}
 #: Factories whose result follows from their arguments alone.
@@ -216,7 +215,7 @@ class Recorder(TorchDispatchMode):
                 given, named = self._symbolic(args), self._symbolic(kwargs)
                 before = self._versions(func, args)
             except CannotRecord as error:
-                reasons.append(str(error))
+                reasons.append(f"{error}{_caller()}")
         states = rng_states()
         with unobserved():  # a call reads again whatever it reads now
             result = func(*_plain(args), **_plain(kwargs))
@@ -226,7 +225,7 @@ class Recorder(TorchDispatchMode):
                 self._record(func, (args, kwargs), (given, named), result)
                 self._note_versions(before)
             except CannotRecord as error:
-                reasons.append(str(error))
+                reasons.append(f"{error}{_caller()}")
         return result
 
     def _versions(self, func: Any, args: tuple[Any, ...]) -> list[Any]:
@@ -329,11 +328,8 @@ class Recorder(TorchDispatchMode):
 
 
 def _caller() -> str:
-    """Return the place of the innermost frame outside of the runtime, as `` at file:line``."""
-    for frame in reversed(traceback.extract_stack()):
-        if not any(f"{name}/" in frame.filename for name in _RUNTIME):
-            return f" at {frame.filename}:{frame.lineno}"
-    return ""
+    """Return the place of the innermost frame of a program, as `` at file:line``."""
+    return f" at {place_of(sys._getframe())}"
 
 
 def _computed_dtype(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DType | None:

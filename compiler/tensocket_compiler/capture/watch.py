@@ -13,6 +13,7 @@ import functools
 import gc
 import re
 import sys
+import traceback
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -118,6 +119,30 @@ def is_library(namespace: dict[str, Any]) -> bool:
     """Whether a module belongs to the front end, the runtime or the standard library, which programs rarely change."""
     top = top_package(namespace)
     return top == FRONT_END or top in sys.stdlib_module_names - {"__main__"} or is_inside(namespace)
+
+
+def title_of(function: Any) -> str:
+    """Return the name of a function; of a module or a method of the front end, the name of the class."""
+    if isinstance(function, types.MethodType) and is_library(getattr(function, "__globals__", {})):
+        function = function.__self__
+    return str(getattr(function, "__qualname__", None) or type(function).__name__)
+
+
+def place_of(frame: types.FrameType | None) -> str:
+    """Return file and line of the innermost frame of a program, from a frame outwards; else those of the frame."""
+    found = frame
+    while found is not None and is_library(found.f_globals):
+        found = found.f_back
+    found = found or frame
+    return "" if found is None else f"{found.f_code.co_filename}:{found.f_lineno}"
+
+
+def place_of_error(error: BaseException) -> str:
+    """Return file and line of the innermost frame of a program that an error passed."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    lines = {id(frame): line for frame, line in traceback.walk_tb(error.__traceback__)}
+    own = [frame for frame in frames if not is_library(frame.f_globals)]
+    return f"{own[-1].f_code.co_filename}:{lines[id(own[-1])]}" if own else "the call"
 
 
 def _texts(constant: Any) -> Iterator[str]:
@@ -231,9 +256,8 @@ class _Profile:
                 assert LAYOUT is not None
                 self.seen.codes[code] = frame.f_globals
                 self.seen.functions[code] = function_of(frame, LAYOUT)
-            elif code in UNREPLAYABLE and stack[-2] and frame.f_back is not None:
-                where = f"{frame.f_back.f_code.co_filename}:{frame.f_back.f_lineno}"
-                self.seen.refusals.append(Refusal(UNREPLAYABLE[code], where))
+            elif code in UNREPLAYABLE and stack[-2]:
+                self.seen.refusals.append(Refusal(UNREPLAYABLE[code], place_of(frame.f_back)))
         elif event == "return":
             stack.pop()
         elif event == "c_call" and function is not sys.setprofile:
@@ -245,19 +269,21 @@ class _Profile:
     def note(self, frame: types.FrameType, function: Any) -> None:
         """Note a call of a C function from a watched frame."""
         seen = self.seen
-        where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
         if any(function is each for each in LIBRARY_FUNCTIONS) and frame.f_globals.get("__name__") == "contextlib":
             return
         if not is_pure(function):
             seen.refusals.append(Refusal(f"it calls {name_of(function)}(), which depends on more than its arguments, "
-                                         "or does more than to return a value", where))
+                                         "or does more than to return a value", place_of(frame)))
         elif any(function is each for each in ATTRIBUTE_FUNCTIONS.values()):
-            seen.refusals.append(Refusal(f"it calls {name_of(function)}() under another name", where))
+            seen.refusals.append(Refusal(f"it calls {name_of(function)}() under another name",
+                                         place_of(frame)))
         elif reads_whole_objects(function):
             seen.whole = True
         elif any(function is each for each in IDENTITY_READERS) and not is_library(frame.f_globals):
             seen.identity = True
-        seen.calls.setdefault(name_of(function), where)
+        name = name_of(function)
+        if name not in seen.calls:
+            seen.calls[name] = place_of(frame)
 
 
 @contextmanager
@@ -333,7 +359,7 @@ def _call(seen: Observation, profile: _Profile) -> None:
             sys.setprofile(None)
     except Exception as error:
         seen.error = error
-        seen.refusals.append(Refusal(f"it raised {type(error).__name__}", "the call"))
+        seen.refusals.append(Refusal(f"it raised {type(error).__name__}", place_of_error(error)))
 
 
 def _functions_of(namespace: dict[str, Any], names: CodeNames) -> list[Any]:

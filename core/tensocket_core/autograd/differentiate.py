@@ -264,19 +264,21 @@ def _single(starts: list[tuple[Any, Any]], edges: list[Any], retain_graph: bool 
     return [captured.get(target_of(edge)) for edge in edges]
 
 
-def partial_gradients(outputs: Sequence[Any], inputs: Sequence[Any], gradients: Sequence[Any]) -> list[Any]:
+def partial_gradients(outputs: Sequence[Any], inputs: Sequence[Any], gradients: Sequence[Any], *,
+                      create_graph: bool = False) -> list[Any]:
     """Return the gradients of outputs with respect to inputs, where no input depends on another; the graph stays.
 
     Args:
         outputs: Tensors with a graph.
         inputs: Leaves or other tensors that require grad. Nothing flows through one to what it was computed from.
         gradients: The gradients of the outputs.
+        create_graph: Whether the result has a graph.
 
     Returns:
         A gradient for each input; None for one that the outputs do not depend on.
     """
     edges = _wanted("grad", tuple(inputs))
-    captured = run_pass(_roots("grad", outputs, gradients, False), edges, True, False, ends=True)
+    captured = run_pass(_roots("grad", outputs, gradients, create_graph), edges, True, create_graph, ends=True)
     return [captured.get(target_of(edge)) for edge in edges]
 
 

@@ -13,7 +13,8 @@ import heapq
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -460,6 +461,16 @@ def run_pass(roots: Sequence[tuple[Any, Any]], edges: list[Any] | None, retain_g
 def current_pass() -> _Pass | None:
     """Return the innermost backward pass of this thread."""
     return _CURRENT.running
+
+
+@contextmanager
+def outside_of_passes() -> Iterator[None]:
+    """Run a block as outside of this thread's backward passes."""
+    outer, _CURRENT.running = _CURRENT.running, None
+    try:
+        yield
+    finally:
+        _CURRENT.running = outer
 
 
 def queue_callback(callback: Callable[[], Any]) -> None:

@@ -6,9 +6,11 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from tensocket.nn import Module
 from tensocket_compiler.calls.function import reset
+from tensocket_compiler.calls.intercept import run_disabled
 
-from .compiling import BACKENDS, compile, eager
+from .compiling import BACKENDS, OptimizedModule, compile, eager, wrapped
 
 _Value = TypeVar("_Value")
 
@@ -22,15 +24,35 @@ is_dynamo_compiling = is_compiling
 is_exporting = is_compiling
 
 
+class _Disabled:
+    """A function that runs as Python and nothing else."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        return run_disabled(self.function, args, kwargs)
+
+
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Return the function itself, which is not compiled; without a function, return a decorator.
+    """Return a function or module that runs as Python, also inside of a compiled function; or return a decorator.
+
+    A compiled function that calls it is no graph as a whole; its modules and optimizers' steps are.
 
     Args:
-        fn: A function.
-        recursive: Accepted as in PyTorch.
+        fn: A function or a module; classes are returned unchanged.
+        recursive: Whether nothing that it calls is compiled either.
         reason: The reason.
     """
-    return (lambda function: function) if fn is None else fn
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+    if isinstance(fn, type) or not callable(fn):
+        return fn
+    run = _Disabled(fn) if recursive else fn
+    made = OptimizedModule(fn, run) if isinstance(fn, Module) else eager(fn) if run is fn else wrapped(fn, run)
+    vars(made)["_torchdynamo_disable"] = True
+    return made
 
 
 def allow_in_graph(fn: _Value) -> _Value:

@@ -109,13 +109,14 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
             sizes among the eight reasons to capture a function anew.
         backend: ``inductor`` or ``tensocket`` make graphs; ``eager``, ``aot_eager`` and functions leave calls eager.
         mode: Accepted as in PyTorch.
-        options: Accepted as in PyTorch.
+        options: ``check=n`` runs the function behind the first graph call and each n-th one after it, and raises if
+            results, gradients or effects differ; others are accepted as in PyTorch.
         disable: Whether to leave the function alone.
 
     Raises:
         ArgumentError: Both ``mode`` and ``options`` are given, or the backend is unknown.
         ArgumentTypeError: ``model`` is not callable.
-        CompileError: With ``fullgraph``, by a call that cannot be captured.
+        CompileError: With ``fullgraph``, by a call that cannot be captured; with ``check``, by a graph that is wrong.
     """
     if isinstance(backend, str) and backend not in BACKENDS:
         raise ArgumentError("compile", f"backend={backend!r}", f"backends are {', '.join(BACKENDS)}",
@@ -126,12 +127,27 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                                  options=options, disable=disable)
+    disable = disable or bool(getattr(model, "_torchdynamo_disable", False))
     makes_graphs = isinstance(backend, str) and BACKENDS[backend] and not disable
     if not makes_graphs and not disable and not isinstance(backend, str):
         note("compile", EAGER)
+    check = _check_interval(options or {})
     if isinstance(model, Module):
-        return OptimizedModule(
-            model, CompiledFunction(model, fullgraph=fullgraph, dynamic=dynamic) if makes_graphs else None)
+        made = CompiledFunction(model, fullgraph=fullgraph, dynamic=dynamic, check=check) if makes_graphs else None
+        return OptimizedModule(model, made)
     if not makes_graphs or not callable(model) or isinstance(model, type):
         return eager(model)
-    return wrapped(model, CompiledFunction(model, fullgraph=fullgraph, dynamic=dynamic))
+    return wrapped(model, CompiledFunction(model, fullgraph=fullgraph, dynamic=dynamic, check=check))
+
+
+def _check_interval(options: dict[str, Any]) -> int | None:
+    """Return the option ``check``; None if it is not given.
+
+    Raises:
+        ArgumentError: It is not a number, or negative.
+    """
+    interval = options.get("check")
+    if interval is not None and (type(interval) is not int or interval < 0):
+        raise ArgumentError("compile", f"options['check']={interval!r}", "it is the number of graph calls after which "
+                            "one is checked, or 0", "pass a positive integer, or leave it out")
+    return interval

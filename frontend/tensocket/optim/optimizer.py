@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
@@ -13,6 +14,7 @@ from typing import Any, Final
 from tensocket.errors import ArgumentError, ArgumentTypeError, StateDictError
 from tensocket.nn.modules.module import clear_grads
 from tensocket.utils.hooks import RemovableHandle
+from tensocket_compiler.calls.intercept import INTERCEPTED, THREAD
 from tensocket_operators import Tensor, enable_grad, float32, float64, get_default_dtype, set_grad_enabled
 
 ParamGroup = dict[str, Any]
@@ -150,6 +152,10 @@ class Optimizer:
             The result of ``closure``.
         """
         raise NotImplementedError
+
+    def _members(self) -> list[Any]:
+        """Return all parameters."""
+        return [x for group in self.param_groups for x in group["params"]]
 
     # ---- hooks
 
@@ -289,9 +295,19 @@ def _get_scalar_dtype(is_fused: bool | None = None) -> Any:
 
 
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap ``step`` with its hooks and a mark that it was called."""
+    """Wrap ``step`` with its hooks and a mark that it was called; a compiled function may take it over."""
 
     @functools.wraps(step)
+    def taken(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        take = THREAD.take if INTERCEPTED else None
+        if take is None or args or kwargs:
+            return hooked(self, *args, **kwargs)
+        gradients = [x._grad for x in self._members()]
+        return take(self, types.MethodType(with_gradients, self), (gradients,), {}, self._members)
+
+    def with_gradients(self: Optimizer, gradients: list[Any]) -> Any:
+        return hooked(self)
+
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         self._opt_called = True
         if not (_before_every_step or _after_every_step or self._before_step or self._after_step):
@@ -312,8 +328,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         return outcome
 
     # Schedules check the mark: a step that a program substituted cannot say whether it was called.
-    hooked.hooked = hooked._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
-    return hooked
+    taken.hooked = taken._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+    return taken
 
 
 def _register(hooks: Hooks, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:

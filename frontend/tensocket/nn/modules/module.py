@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from tensocket.errors import ArgumentError, ArgumentTypeError, UnsupportedOperator
 from tensocket.namespace import foreach
 from tensocket.utils.hooks import RemovableHandle
+from tensocket_compiler.calls.intercept import INTERCEPTED, THREAD
 from tensocket_operators import Tensor, zeros_like
 
 from .base.conversion import Convertible
@@ -92,6 +93,16 @@ class Module(ModuleState, Convertible):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the hooks, if there are any, around ``forward``."""
+        if (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
+                or INTERCEPTED):
+            take = THREAD.take
+            if take is None:
+                return self._call_directly(*args, **kwargs)
+            return take(self, self._call_directly, args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    def _call_directly(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the hooks, if there are any, around ``forward``; no compiled function takes this call over."""
         if (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
                 or GLOBAL_CALLS):
             return Call(self, args, kwargs).run()

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tensocket.errors import ArgumentError, ArgumentTypeError, AutogradError
 from tensocket.utils.hooks import BackwardHook, RemovableHandle
+from tensocket_compiler.calls.intercept import INTERCEPTED
+from tensocket_compiler.capture.listed import register_state
 from tensocket_operators import Tensor
 
 if TYPE_CHECKING:
@@ -25,8 +27,9 @@ class CallHook(NamedTuple):
     always_call: bool = False
 
 
-#: Hooks of all modules. ``GLOBAL_CALLS`` also holds the numbers of the hooks in the first four tables, so a call of a
-#: module looks for hooks in only one table.
+#: Hooks of all modules. ``GLOBAL_CALLS`` also holds the numbers of the hooks in the first four tables, and
+#: ``INTERCEPTED`` these and the threads in which a compiled function takes over calls, so a call of a module looks at
+#: only one table.
 GLOBAL_CALLS: Final[OrderedDict[int, None]] = OrderedDict()
 GLOBAL_FORWARD_PRE: Final[OrderedDict[int, CallHook]] = OrderedDict()
 GLOBAL_FORWARD: Final[OrderedDict[int, CallHook]] = OrderedDict()
@@ -36,6 +39,8 @@ GLOBAL_REGISTRATION: Final[dict[str, OrderedDict[int, Hook]]] = {
     "_parameters": OrderedDict(), "_buffers": OrderedDict(), "_modules": OrderedDict()}
 #: Whether the hooks in ``GLOBAL_BACKWARD`` are full ones; None while none was registered.
 _GLOBAL_KIND: Final[list[bool | None]] = [None]
+# Graphs stand for calls with these hooks; that a compiled function takes over calls must not change their guards.
+register_state("hooks_of_all_modules", GLOBAL_CALLS)
 
 
 def add_hook(
@@ -64,9 +69,9 @@ def check_backward_hook_kind(known: bool | None, wanted: bool) -> bool:
 
 
 def _add_global(hooks: OrderedDict[int, Any], hook: Any) -> RemovableHandle:
-    handle = RemovableHandle(hooks, GLOBAL_CALLS)
+    handle = RemovableHandle(hooks, GLOBAL_CALLS, INTERCEPTED)
     hooks[handle.id] = hook
-    GLOBAL_CALLS[handle.id] = None
+    GLOBAL_CALLS[handle.id] = INTERCEPTED[handle.id] = None
     return handle
 
 

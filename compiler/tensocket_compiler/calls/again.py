@@ -1,0 +1,70 @@
+"""Gradients of gradients behind a compiled call: the function runs again, with a graph of all its operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tensocket_core.autograd.differentiate import partial_gradients
+from tensocket_core.autograd.engine import outside_of_passes
+from tensocket_core.autograd.record import version_of
+from tensocket_core.pytree import tree_flatten
+from tensocket_core.tensor import Tensor
+from tensocket_operators.random.positions import fork_rng_states, rng_states
+from tensocket_plugins.contract.errors import AutogradError
+
+from ..autograd.joint import is_live
+from .check import World
+from .intercept import alone
+from .variant import Variant
+
+
+class Again:
+    """All that it takes to repeat a call with its graph; it keeps the arguments alive until the graph is freed.
+
+    Args:
+        variant: The graph that serves the call.
+        function: The function.
+        args: The arguments of the call.
+        kwargs: Its arguments by name.
+        tensors: The tensors among them.
+    """
+
+    __slots__ = ("_call", "_positions", "_tensors", "_variant", "_versions")
+
+    def __init__(self, variant: Variant, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+                 tensors: Sequence[Any]) -> None:
+        self._variant, self._call, self._tensors = variant, (function, args, kwargs), tensors
+        self._versions = [version_of(x) for x in tensors]
+        self._positions = rng_states() if variant.draws else {}
+
+    def __call__(self, given: Sequence[Any]) -> list[Any]:
+        """Return the gradients of the leaves as functions of those of the outputs and of the leaves.
+
+        Raises:
+            AutogradError: The call cannot be repeated, because something that it read has changed.
+        """
+        variant, tensors, (function, args, kwargs) = self._variant, self._tensors, self._call
+        assert variant.backward is not None
+        with alone(), outside_of_passes(), fork_rng_states(self._positions):
+            if not self._is_unchanged():
+                raise AutogradError("backward", "create_graph=True behind a compiled function, and a change of what it "
+                                    "read", "gradients of gradients call the function again, as it was",
+                                    "change it after the backward pass, or call the function without compile")
+            world = World(variant, tensors)
+            before = world.save()
+            try:
+                leaves, _ = tree_flatten(function(*args, **kwargs))
+            finally:
+                world.restore(before)
+        outputs = [x for x in leaves if isinstance(x, Tensor) and id(x) not in world.named
+                   and is_live(x, world.borders)]
+        pairs = [(x, gradient) for x, gradient in zip(outputs, given, strict=True) if gradient is not None]
+        return partial_gradients([x for x, _ in pairs], variant.backward.leaves(tensors), [x for _, x in pairs],
+                                 create_graph=True)
+
+    def _is_unchanged(self) -> bool:
+        """Whether the function would do the same again."""
+        guards = self._variant.guards
+        return [version_of(x) for x in self._tensors] == self._versions and (
+            guards.check() or guards.changed() is None)
