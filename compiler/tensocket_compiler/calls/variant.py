@@ -26,6 +26,7 @@ from .backward import Backward
 from .effects import Slot, captured_reads, find_slots
 from .results import Results
 from .signature import Signature
+from .unrecorded import check_states, states_of
 
 _BUILTINS: Final = (len, zip, sorted, min, max, isinstance, getattr, iter, next, type)
 
@@ -90,7 +91,7 @@ class Variant:
         self.hits += 1
         memory: dict[int, Any] = {}
         for slot in self._slots:
-            held = slot.memory()
+            held = slot.memory() if self.runner.is_whole(slot.position) else None
             if held is not None:
                 memory[slot.position] = held
         arrays = self.runner([x._array for x in tensors], memory)
@@ -100,10 +101,10 @@ class Variant:
             slot.assign(arrays, slot.position in memory)
         for assign in self._assigns:
             assign()
-        live: list[Any] = []
-        result = self._results(tensors, arrays, live)
+        made: list[Any] = []
+        result = self._results(tensors, arrays, made)
         if self.backward is not None:
-            self.backward.attach(live, tensors, arrays)
+            self.backward.attach(made, tensors, arrays)
         return result
 
 
@@ -166,12 +167,12 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
     for tensor in captured:
         recorder.region(tensor)
     known = len(recorder.recording.memory.buffers)
-    before = guards.snapshot()
+    before, states = guards.snapshot(), states_of([*tensors, *captured])
     with recorder:
         result = function(*args, **kwargs)
     try:
         return result, _variant(guards, arguments, recorder, (args, kwargs), result, (tensors, captured, inputs),
-                                (before, known))
+                                (before, known, states))
     except CannotRecord as error:
         return result, error
     except Exception as error:
@@ -181,10 +182,11 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
 
 
 def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call: tuple[Any, Any], result: Any,
-             given: tuple[list[Any], list[Any], list[Region]], start: tuple[Any, int]) -> Variant:
-    recording, (tensors, captured, inputs), (before, known) = recorder.recording, given, start
+             given: tuple[list[Any], list[Any], list[Region]], start: tuple[Any, int, Any]) -> Variant:
+    recording, (tensors, captured, inputs), (before, known, states) = recorder.recording, given, start
     for reason in (*recording.reasons, *recording.notes.reasons):
         raise CannotRecord(reason)
+    check_states(states, recording)
     if any(buffer.kind == "input" for buffer in recording.memory.buffers[known:]):
         raise CannotRecord("it uses memory that came from neither its arguments nor what it captured")
     if len({x.buffer for x in inputs}) != len(inputs):
@@ -210,7 +212,7 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call:
         for reason in recording.reasons:
             raise CannotRecord(reason)
         forward = replace(recording, operations=recording.operations[:joint.begin])
-        backward = Backward(joint, recording, (tensors, inputs), captured, results.regions)
+        backward = Backward(joint, recording, (tensors, inputs), captured, results)
         saved = backward.saved
     runner = Runner(forward, inputs, [*results.regions, *saved])
     runner.assemble([x._array for x in tensors])

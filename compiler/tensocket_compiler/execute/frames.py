@@ -124,6 +124,13 @@ def allocate(state: Any, region: Region) -> Array:
     return empty_strided_array(state, region.shape, region.dtype, region.strides)
 
 
+def make_writable(array: Array) -> None:
+    """Let NumPy write to an array that was made while launches were recorded."""
+    if type(array) is np.ndarray and not array.flags.writeable:
+        make_writable(array.base)
+        array.flags.writeable = True
+
+
 def arena(state: Any, nbytes: int) -> Array:
     """Allocate a block of bytes."""
     return state.runtime.empty((nbytes,), uint8, state.stream)

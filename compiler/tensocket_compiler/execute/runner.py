@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from ..passes.unused import remove_unused
 from ..schedule.dependencies import Dependencies, find_dependencies
 from ..schedule.groups import Group, plan_groups
 from ..schedule.kernels import FusedKernel, KernelBuilder
-from .frames import Frame, Layout, allocate, arena, block
+from .frames import Frame, Layout, allocate, arena, block, make_writable
 from .steps import Step, call_step, kernel_step, tensor
 from .tapes import TapeBuilder, explain_call, is_mapped, launches_of, only_launches
 
@@ -63,7 +64,7 @@ class Runner:
 
     def __init__(self, recording: Recording, arguments: Sequence[Region], results: Sequence[Region]) -> None:
         self.recording = recording
-        operations = numbers_first(remove_copies(remove_unused(recording.operations, results)))
+        operations = numbers_first(remove_copies(remove_unused(recording.operations, results), results))
         dependencies = dict(zip(operations, find_dependencies(operations), strict=True))
         self.groups = plan_groups(operations)
         self._results = list(results)
@@ -75,7 +76,8 @@ class Runner:
         self.layout = self._place(arguments, operations)
         self._arguments = [region.buffer.number for region in arguments]
         self._returned = [self.layout.number(region) for region in results]
-        self._fresh = [(region.buffer.number, region, makers_of(operations)[region.buffer.number].device)
+        makers = makers_of(operations)
+        self._fresh = [(region.buffer.number, home_of(region, makers), makers[region.buffer.number].device)
                        for region in results]
         self._steps: list[Step] = [
             call_step(self.layout, group.operations[0]) if kernel is None
@@ -84,7 +86,9 @@ class Runner:
 
     def _place(self, arguments: Sequence[Region], operations: Sequence[Operation]) -> Layout:
         """Decide where each buffer lies."""
-        homes = {region.buffer.number: region for region in (*arguments, *self._results)}
+        makers = makers_of(operations)
+        homes = {region.buffer.number: region for region in arguments}
+        homes |= {region.buffer.number: home_of(region, makers) for region in self._results}
         for group in self.groups:
             if group.call and not group.operations[0].operator.schema.is_mutable:
                 for region in group.operations[0].results:
@@ -97,7 +101,6 @@ class Runner:
         lifetimes, buffers = last_uses(spans), self.recording.memory.buffers
         offsets, total = plan_memory(lifetimes, {k: buffers[k].nbytes for k in lifetimes})
         self.statistics.arena, self.statistics.temporaries = total, sum(buffers[k].nbytes for k in lifetimes)
-        makers = makers_of(operations)
         states = {makers[number].device for number in offsets}
         arenas = {state: arena(state, total) for state in states}
         staying = {number: block(arenas[makers[number].device], offset, buffers[number].nbytes)
@@ -107,6 +110,10 @@ class Runner:
         return Layout(buffers, homes, staying)
 
     # ------------------------------------------------------------------------------------------------ calls
+
+    def is_whole(self, position: int) -> bool:
+        """Whether a result is all of its memory, so that a call may get the memory from its caller."""
+        return self._fresh[position][1] == self._results[position]
 
     def _frame(self, arguments: Sequence[Array], given: Mapping[int, Array] = NOTHING) -> Frame:
         frame = self.layout.frame()
@@ -167,6 +174,8 @@ class Runner:
         if recorder is None:
             step(frame)
             return None
+        for region in operation.results:
+            make_writable(frame.memory[region.buffer.number])
         if kernel is None:
             if not explain_call(self.layout, operation, recorder, frame):
                 return None
@@ -197,6 +206,14 @@ def whole_tensor(memory: Array, state: Any) -> Any:
         return tensor(memory, state.key | dtype_bit(memory.dtype) | (0 if memory.shape else DIM0))
     flat = np.ndarray((memory.nbytes,), np.uint8, row_major(memory))
     return tensor(flat, state.key | dtype_bit(uint8))
+
+
+def home_of(result: Region, makers: Mapping[int, Operation]) -> Region:
+    """Return the region that the memory of a result is allocated as: all that its maker writes, if this is more."""
+    if result.dense and math.prod(result.shape) * result.dtype.itemsize == result.buffer.nbytes:
+        return result
+    made = makers[result.buffer.number].results
+    return next(x for x in made if x.buffer is result.buffer)
 
 
 def makers_of(operations: Sequence[Operation]) -> dict[int, Operation]:
