@@ -13,8 +13,10 @@ from .numerics import Metric
 if TYPE_CHECKING:
     from .subject import Subject
 
-#: Tiers in the order in which a backend is brought up: loading, memory, operators, gradients.
-TIERS: Final = ("T0", "T1", "T2", "T4")
+#: Tiers in the order in which a backend is brought up: loading, memory, operators, gradients, programs.
+TIERS: Final = ("T0", "T1", "T2", "T4", "T5")
+#: The highest tier of a run that names none; a quick run takes a sample of all tiers.
+DEFAULT_TIER: Final = "T4"
 
 _ID: Final = re.compile(r"T[0-9]\.[a-z0-9_.]+(/[a-z0-9_]+)*(#[0-9]+)?", re.ASCII)
 
@@ -38,6 +40,10 @@ class Outcome(enum.Enum):
 
 class Excluded(Exception):
     """Error that a case raises if it does not apply to the device; the message is the reason."""
+
+
+class NotRun(Exception):
+    """Error that a case raises if something that it needs is not installed; the message says what."""
 
 
 @dataclass(frozen=True)

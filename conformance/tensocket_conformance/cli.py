@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from . import report
-from .case import TIERS, Outcome, Result
+from .case import DEFAULT_TIER, TIERS, Outcome, Result
 from .runner import Run, open_run
 from .suite import BadProfile, Selection, UnknownSubject, all_cases, subject
 
@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="tensocket conformance", description="Validate the backend of a device.",
         epilog="'tensocket conformance repro CASE_ID --device NAME --seed N' repeats one case.")
     parser.add_argument("device", metavar="NAME", help="the device: opencl, or opencl:1")
-    parser.add_argument("--tier", choices=TIERS, default=TIERS[-1], help="highest tier to run (default: %(default)s)")
+    parser.add_argument("--tier", choices=TIERS, help=f"highest tier to run (default: {DEFAULT_TIER})")
     parser.add_argument("--quick", action="store_true", help="a sample that takes less than a minute")
     parser.add_argument("--select", metavar="GLOB", help="only cases whose id matches, and what they need")
     parser.add_argument("--seed", type=int, default=0, help="changes the random values (default: %(default)s)")

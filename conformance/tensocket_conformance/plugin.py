@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the suite."""
     group = parser.getgroup("tensocket conformance")
     group.addoption("--device", metavar="NAME", help="the device to validate: opencl, or opencl:1")
-    group.addoption("--tier", default="T4", choices=("T0", "T1", "T2", "T4"), help="highest tier to run")
+    group.addoption("--tier", choices=("T0", "T1", "T2", "T4", "T5"), help="highest tier to run")
     group.addoption("--quick", action="store_true", help="a sample that takes less than a minute")
     group.addoption("--conformance-select", metavar="GLOB", help="only cases whose id matches")
     group.addoption("--conformance-seed", type=int, default=0, help="changes the random values")

@@ -142,17 +142,21 @@ class Operator:
         sample = self.samples[label](Draw(subject.rng(case_id), FORMATS[short]))
         tensors = [subject.place(a.array, a.short, a.layout) if isinstance(a, Given) else a for a in sample.args]
         got = self.call(*tensors, **sample.kwargs)
-        arrays = [_exact(a) if isinstance(a, Given) else a for a in sample.args]
-        with np.errstate(all="ignore"):
-            reference = self.reference(*arrays, **sample.kwargs)
-            condition = self.condition(*arrays, **sample.kwargs) if self.condition else 0.0
-        metric = self._compare(subject, got, reference, condition, self.result(short))
+        metric = self.check_result(subject, sample, got, short)
         if self.mutates:
             if got is not tensors[0]:
                 raise Failure("the in-place operator did not return its first argument")
         else:
             _unchanged(subject, sample, tensors)
         return metric
+
+    def check_result(self, subject: Subject, sample: Sample, got: Any, short: str) -> Metric | None:
+        """Compare the result of a call with the reference."""
+        arrays = [_exact(a) if isinstance(a, Given) else a for a in sample.args]
+        with np.errstate(all="ignore"):
+            reference = self.reference(*arrays, **sample.kwargs)
+            condition = self.condition(*arrays, **sample.kwargs) if self.condition else 0.0
+        return self._compare(subject, got, reference, condition, self.result(short))
 
     def _compare(self, subject: Subject, got: Any, reference: Any, condition: Any,
                  result: str | tuple[str, ...]) -> Metric | None:

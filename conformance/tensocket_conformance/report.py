@@ -62,7 +62,7 @@ def as_dict(run: Run, results: Sequence[Result], selection: Selection, available
         "schema": SCHEMA,
         "identity": {
             "suite": __version__, "core": str(ts.__version__), **_backend(subject), "device": subject.device,
-            "seed": subject.seed, "tier": selection.tier, "pattern": selection.pattern,
+            "seed": subject.seed, "tier": selection.highest, "pattern": selection.pattern,
             "mode": "quick" if selection.quick else "full", "command": sys.argv,
         },
         "environment": _environment(subject),
@@ -72,11 +72,21 @@ def as_dict(run: Run, results: Sequence[Result], selection: Selection, available
                    **_count(results), "by_tier": {tier: _count([r for r in results if r.case.tier == tier])
                                                   for tier in TIERS}},
         "cases": [_case(result, subject) for result in results],
+        "graphs": {"served": sum(not reason for reason in subject.graphs.values()), "eager": _reasons(subject)},
         "failures": [{"message": message, "cases": ids} for message, ids in grouped(results)],
         "fallback_ledger": [{"operator": operator, "dtype": dtype, "kind": kind, "count": count, "bytes": size}
                             for (operator, dtype, kind), (count, size) in sorted(run.ledger.items())],
         "build_stats": _plain(ts.build_stats(subject.device)) if subject.usable else {},
     }
+
+
+def _reasons(subject: Subject) -> dict[str, list[str]]:
+    """Return the cases that no graph served, by reason, most frequent first."""
+    found: dict[str, list[str]] = {}
+    for case_id, reason in subject.graphs.items():
+        if reason:
+            found.setdefault(reason, []).append(case_id)
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
 def write(path: Path, report: dict[str, Any]) -> None:
@@ -164,5 +174,11 @@ def show(console: Console, run: Run, results: Sequence[Result], selection: Selec
     kernels, calls = sum(result.kernels for result in results), sum(count for count, _ in run.ledger.values())
     console.print(f"{len(results)} of {available} cases in {seconds:.1f} s, {kernels} kernels built, "
                   f"{calls} calls of host kernels")
+    if run.subject.graphs:
+        reasons = _reasons(run.subject)
+        eager = sum(map(len, reasons.values()))
+        console.print(f"graphs served {len(run.subject.graphs) - eager} of {len(run.subject.graphs)} compiled cases")
+        for reason, ids in [*reasons.items()][:5]:
+            console.print(Text(f"  {len(ids)} × {reason}"[:200], style="dim"))
     if selection.quick:
         console.print(Text("quick run: NOT A CERTIFICATION RUN", style="bold yellow"))

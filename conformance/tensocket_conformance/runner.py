@@ -11,7 +11,7 @@ from typing import Any
 
 import tensocket as ts
 
-from .case import Case, Excluded, Outcome, Result
+from .case import Case, Excluded, NotRun, Outcome, Result
 from .numerics import Failure, Metric
 from .subject import Subject
 
@@ -73,6 +73,8 @@ class Run:
             raise
         except Excluded as reason:
             outcome, message = Outcome.EXCLUDED, str(reason)
+        except NotRun as reason:
+            outcome, message = Outcome.NOT_RUN, str(reason)
         except Failure as failure:
             outcome, message, metric = Outcome.FAIL, str(failure), failure.metric
         except BaseException as error:

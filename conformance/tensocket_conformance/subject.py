@@ -30,6 +30,7 @@ class Subject:
         features: Declared features.
         host_kernels: Operators that the profile declares to run on the host.
         host_resident: Whether its memory is the host's.
+        graphs: By case of compiled programs, why no graph served its calls; empty if one did.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Subject:
     host_kernels: frozenset[str] = frozenset()
     host_resident: bool = False
     notes: list[str] = field(default_factory=list)
+    graphs: dict[str, str] = field(default_factory=dict)
 
     @property
     def device(self) -> str:

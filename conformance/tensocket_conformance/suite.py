@@ -11,11 +11,11 @@ from typing import Final
 import tensocket as ts
 
 from . import ops
-from .case import TIERS, Case
+from .case import DEFAULT_TIER, TIERS, Case
 from .numerics import FORMATS
 from .record import KINDS
 from .subject import Subject
-from .tiers import bad, gradients, loading, memory
+from .tiers import bad, compiled, gradients, loading, memory
 
 #: The quick run takes one of this many operators of a family.
 _EACH: Final = 6
@@ -77,7 +77,7 @@ def subject(device: str, seed: int = 0) -> Subject:
 def all_cases(declared: tuple[str, ...]) -> list[Case]:
     """Return every case for a device that declares the element types ``declared``, prerequisites first."""
     cases = [*loading.cases(), *memory.cases(declared), *ops.cases(declared), *bad.cases(),
-             *gradients.cases(declared)]
+             *gradients.cases(declared), *compiled.cases(declared)]
     seen: set[str] = set()
     for case in cases:
         if case.id in seen:
@@ -91,18 +91,23 @@ class Selection:
     """Selection of the cases to run.
 
     Attributes:
-        tier: The highest tier; lower tiers are included.
+        tier: The highest tier; lower tiers are included. None: the default, or all for a quick run.
         quick: Whether to take a sample that runs in less than a minute.
         pattern: Shell pattern that ids must match; their prerequisites are included.
     """
 
-    tier: str = TIERS[-1]
+    tier: str | None = None
     quick: bool = False
     pattern: str | None = None
 
+    @property
+    def highest(self) -> str:
+        """The highest tier."""
+        return self.tier or (TIERS[-1] if self.quick or self.pattern else DEFAULT_TIER)
+
     def apply(self, cases: list[Case]) -> list[Case]:
         """Return the selected cases, in order; empty if none matches."""
-        chosen = [case for case in cases if case.tier <= self.tier]
+        chosen = [case for case in cases if case.tier <= self.highest]
         if self.quick:
             chosen = quick_sample(chosen)
         if self.pattern is not None:

@@ -186,7 +186,8 @@ def _get_current_function_mode_stack() -> list[Any]:
 @contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
     """Enable the recording of gradients within ``__torch_dispatch__``, as in the caller."""
-    with thread_state(exclude=STATE.exclude & ~AUTOGRAD | STATE.before_dispatch & AUTOGRAD):
+    before = STATE.exclude if STATE.before_dispatch is None else STATE.before_dispatch
+    with thread_state(exclude=STATE.exclude & ~AUTOGRAD | before & AUTOGRAD):
         yield
 
 

@@ -12,6 +12,7 @@ from tensocket_core.autograd.node import MultiNode, Node, Output
 from tensocket_core.formats import contiguous_format
 from tensocket_core.keys import AUTOGRAD
 from tensocket_operators.differentiation.function_node import FunctionNode
+from tensocket_plugins.contract.errors import AutogradError
 
 from ..capture.recorder import CannotRecord, Recorder
 from ..memory.regions import Region
@@ -111,11 +112,14 @@ def record_backward(recorder: Recorder, outputs: Sequence[Any], known: Sequence[
         raise CannotRecord("gradients flow to a tensor that it neither got nor captured")
     if any(x._extras is not None and x._extras.hooks for x in leaves if getattr(x, "_extras", None) is not None):
         raise CannotRecord("a tensor that gradients flow to has hooks")
-    begin = len(recorder.recording.operations)
+    begin = recorder.fixed = len(recorder.recording.operations)
     starts = [x.detach().new_ones(tuple(x.shape)) for x in outputs]
     cotangents = tuple([recorder.region(x) for x in starts])
     with recorder:
-        found = partial_gradients(list(outputs), leaves, starts)
+        try:
+            found = partial_gradients(list(outputs), leaves, starts)
+        except AutogradError as error:  # a part is freed, or a saved tensor was modified
+            raise CannotRecord(f"its backward pass fails: {error}") from None
         taken: set[Any] = set()
         results: list[Region | None] = []
         for x in found:

@@ -14,6 +14,7 @@ from ..autograd.node import attach_node
 from ..capture.recorder import Recording
 from ..execute.runner import Runner, makers_of
 from ..memory.regions import Array, Region
+from .results import Results
 
 
 class Backward:
@@ -24,7 +25,7 @@ class Backward:
         recording: The operations of both passes.
         given: The tensor arguments of the captured call, and their regions.
         captured: The tensors that it captured.
-        returned: Regions that the forward graph returns to the program.
+        results: The results of the forward graph.
 
     Attributes:
         saved: Further regions that the forward graph returns, for this one.
@@ -32,8 +33,9 @@ class Backward:
     """
 
     def __init__(self, joint: Joint, recording: Recording, given: tuple[Sequence[Any], Sequence[Region]],
-                 captured: Sequence[Any], returned: Sequence[Region]) -> None:
+                 captured: Sequence[Any], results: Results) -> None:
         tensors, inputs = given
+        returned, self._live = results.regions, list(results.live_numbers)
         operations = recording.operations[joint.begin:]
         makers = makers_of(recording.operations[:joint.begin])
         own = set(makers_of(operations))
@@ -69,12 +71,12 @@ class Backward:
         """Return the tensors that gradients flow to, from the tensor arguments of a call."""
         return [x if position < 0 else tensors[position] for x, position in self._leaves]
 
-    def attach(self, live: Sequence[Any], tensors: Sequence[Any], arrays: Sequence[Array],
+    def attach(self, made: Sequence[Any], tensors: Sequence[Any], arrays: Sequence[Array],
                again: Callable[[Sequence[Any]], list[Any]] | None = None) -> None:
         """Make results of a call the outputs of a node that runs this graph.
 
         Args:
-            live: The results.
+            made: The new tensors among the results.
             tensors: The tensor arguments of the call.
             arrays: All that the forward graph returned.
             again: See ``CompiledNode``.
@@ -82,7 +84,8 @@ class Backward:
         leaves = self.leaves(tensors)
         read = [tensors[k] for k in self._read_inputs]
         held = [*[arrays[k] for k in self._from_results], *arrays[self._count:], *[x._array for x in read]]
-        attach_node(live, leaves, [*self._captured, *read], held, self._run, again)
+        saved = [*self._captured, *read, *[made[k] for k in self._from_results]]
+        attach_node([made[k] for k in self._live], leaves, saved, held, self._run, again)
 
     def _run(self, gradients: Sequence[Any], held: Sequence[Array]) -> list[Any]:
         """Return the gradients of the leaves from those of the outputs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tensocket_core.autograd.record import version_of
 from tensocket_core.keys import AUTOGRAD
 from tensocket_core.pytree import TreeSpec, tree_flatten, tree_unflatten
 from tensocket_core.tensor import Tensor
@@ -33,6 +34,7 @@ class Results:
         regions: Regions that the graph returns.
         live: Tensors with a graph that a later backward pass may go through.
         borders: Where graphs of this call end.
+        live_numbers: Their places among ``regions``.
 
     Raises:
         CannotRecord: A part of the result cannot be made again.
@@ -47,41 +49,43 @@ class Results:
         self.regions: list[Region] = []
         self.live: list[Any] = []
         self.borders = borders_of([*arguments, *captured])
+        self.live_numbers: list[int] = []
         self._makers = [self._maker(leaf) for leaf in leaves]
 
     def _maker(self, leaf: Any) -> Maker:
-        """Return ``make(arguments, arrays, live)``, which returns this part of the result."""
+        """Return ``make(arguments, arrays, made)``, which returns this part of the result."""
         if not hasattr(leaf, "_key"):
             if type(leaf) not in _FIXED:
                 raise CannotRecord(f"it returns a {type(leaf).__name__}")
-            return lambda arguments, arrays, live: leaf
+            return lambda arguments, arrays, made: leaf
         position = self._arguments.get(id(leaf))
         if position is not None:
-            return lambda arguments, arrays, live: arguments[position]
+            return lambda arguments, arrays, made: arguments[position]
         if id(leaf) in self._captured:
-            return lambda arguments, arrays, live: leaf
+            return lambda arguments, arrays, made: leaf
         return self.new_tensor(leaf)
 
     def new_tensor(self, tensor: Any) -> Maker:
-        """Return ``make(arguments, arrays, live)`` for a tensor that the call made; it adds live ones to a list."""
+        """Return ``make(arguments, arrays, made)`` for a tensor that the call made; it adds the tensor to a list."""
         number = len(self.regions)
         assert self._recorder is not None, "all results are known before the graph is built"
         self.regions.append(result_region(tensor, self._recorder, self.regions))
-        key, node = tensor._key, tensor._grad_fn
+        key, node, version = tensor._key, tensor._grad_fn, version_of(tensor)
         is_live_one = is_live(tensor, self.borders)
         if key & AUTOGRAD and not (is_live_one or is_consumed(node, self.borders)):
             raise CannotRecord("it returns a new tensor that requires a gradient")
         if is_live_one:
             self.live.append(tensor)
+            self.live_numbers.append(number)
             key, node = key & ~AUTOGRAD, None
 
-        def make(arguments: Sequence[Any], arrays: Sequence[Any], live: list[Any]) -> Any:
-            made = _new(Tensor)
-            made._array, made._key, made._grad_fn = arrays[number], key, node
-            made._grad = made._version_counter = made._base = None
-            if is_live_one:
-                live.append(made)
-            return made
+        def make(arguments: Sequence[Any], arrays: Sequence[Any], made: list[Any]) -> Any:
+            result = _new(Tensor)
+            result._array, result._key, result._grad_fn = arrays[number], key, node
+            result._grad = result._base = None
+            result._version_counter = [version] if version else None
+            made.append(result)
+            return result
 
         return make
 
@@ -89,17 +93,17 @@ class Results:
         """Let go of the captured call."""
         self._recorder, self.live = None, []
 
-    def __call__(self, arguments: Sequence[Any], arrays: Sequence[Any], live: list[Any]) -> Any:
+    def __call__(self, arguments: Sequence[Any], arrays: Sequence[Any], made: list[Any]) -> Any:
         """Return the result of a call from its tensor arguments and the arrays that the graph made.
 
         Args:
             arguments: The tensor arguments.
             arrays: An array for each of ``regions``.
-            live: Gets the tensors that need a node.
+            made: Gets the new tensors, in the order of ``regions``.
         """
         if self._single:
-            return self._makers[0](arguments, arrays, live)
-        return tree_unflatten([make(arguments, arrays, live) for make in self._makers], self._structure)
+            return self._makers[0](arguments, arrays, made)
+        return tree_unflatten([make(arguments, arrays, made) for make in self._makers], self._structure)
 
     @property
     def structure(self) -> TreeSpec:

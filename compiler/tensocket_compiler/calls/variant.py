@@ -27,6 +27,7 @@ from .backward import Backward
 from .effects import Place, Slot, captured_reads, find_slots
 from .results import Results
 from .signature import Signature
+from .unrecorded import check_states, states_of
 
 _BUILTINS: Final = (len, zip, sorted, min, max, isinstance, getattr, iter, next, type)
 
@@ -111,8 +112,9 @@ class Variant:
         """
         self.hits += 1
         memory: dict[int, Any] = {}
+        whole = self.runner.whole
         for slot in self._slots:
-            held = slot.memory()
+            held = slot.memory() if whole[slot.position] else None
             if held is not None:
                 memory[slot.position] = held
         arrays = self.runner([x._array for x in tensors], memory)
@@ -122,10 +124,10 @@ class Variant:
             slot.assign(arrays, slot.position in memory)
         for place in self._cleared:
             place.assign(None)
-        live: list[Any] = []
-        result = self._results(tensors, arrays, live)
+        made: list[Any] = []
+        result = self._results(tensors, arrays, made)
         if self.backward is not None:
-            self.backward.attach(live, tensors, arrays, again)
+            self.backward.attach(made, tensors, arrays, again)
         return result
 
 
@@ -189,7 +191,7 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
     for tensor in captured:
         recorder.region(tensor)
     buffers = len(recorder.recording.memory.buffers)
-    before, positions = guards.snapshot(), rng_states()
+    before, positions, states = guards.snapshot(), rng_states(), states_of([*tensors, *captured])
     gradients = [x._grad for x in captured]
     with recorder:
         result = function(*args, **kwargs)
@@ -199,7 +201,7 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
         return result, CannotRecord("it assigns gradients that nothing watches")
     try:
         made = _variant(guards, arguments, recorder, (args, kwargs), result, (tensors, captured, inputs),
-                        (before, buffers), known)
+                        (before, buffers, states), known)
         made.draws = draws
         return result, made
     except CannotRecord as error:
@@ -211,10 +213,12 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
 
 
 def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call: tuple[Any, Any], result: Any,
-             given: tuple[list[Any], list[Any], list[Region]], start: tuple[Any, int], known: Guards | None) -> Variant:
-    recording, (tensors, captured, inputs), (before, buffers) = recorder.recording, given, start
+             given: tuple[list[Any], list[Any], list[Region]], start: tuple[Any, int, Any],
+             known: Guards | None) -> Variant:
+    recording, (tensors, captured, inputs), (before, buffers, states) = recorder.recording, given, start
     for reason in (*recording.reasons, *recording.notes.reasons):
         raise CannotRecord(reason)
+    check_states(states, recording)
     if any(buffer.kind == "input" for buffer in recording.memory.buffers[buffers:]):
         raise CannotRecord("it uses memory that came from neither its arguments nor what it captured")
     if len({x.buffer for x in inputs}) != len(inputs):
@@ -240,7 +244,7 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call:
         for reason in recording.reasons:
             raise CannotRecord(reason)
         forward = replace(recording, operations=recording.operations[:joint.begin])
-        backward = Backward(joint, recording, (tensors, inputs), captured, results.regions)
+        backward = Backward(joint, recording, (tensors, inputs), captured, results)
         saved = backward.saved
     runner = Runner(forward, inputs, [*results.regions, *saved])
     runner.assemble([x._array for x in tensors])

@@ -143,6 +143,8 @@ class Recorder(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.recording = Recording()
+        #: Number of operations at the beginning that none may come between.
+        self.fixed = 0
         self._alive: list[Any] = []
         self._written: set[int] = set()
         #: States of the random streams when the run began, and before and after each call.
@@ -224,7 +226,7 @@ class Recorder(TorchDispatchMode):
             try:
                 self._record(func, (args, kwargs), (given, named), result)
                 self._note_versions(before)
-            except CannotRecord as error:
+            except (CannotRecord, TensocketError) as error:
                 reasons.append(f"{error}{_caller()}")
         return result
 
@@ -297,14 +299,21 @@ class Recorder(TorchDispatchMode):
             raise CannotRecord(f"the shape of the result of {func.name} depends on values")
 
     def make_writable(self, region: Region) -> None:
-        """Record the factory of a constant that is about to be written: each call needs a new one."""
-        factory = self._factories.pop(region.buffer.number, None)
+        """Record the factory of a constant that is about to be written, before its readers: each call needs a new one.
+
+        Raises:
+            CannotRecord: An operation before ``fixed`` reads it.
+        """
+        factory, operations = self._factories.pop(region.buffer.number, None), self.recording.operations
         if factory is not None:
-            if any(x.buffer is region.buffer for one in self.recording.operations for x in one.reads):
-                raise CannotRecord(f"the result of {factory.name} is written after it was read")
+            at = next((one.number for one in operations if any(
+                x.buffer is region.buffer for x in (*one.reads, *one.number_reads))), len(operations))
+            if at < self.fixed:
+                raise CannotRecord(f"its backward pass writes the result of {factory.name}")
             region.buffer.kind = "temporary"
-            factory.number = len(self.recording.operations)
-            self.recording.operations.append(factory)
+            operations.insert(at, factory)
+            for number in range(at, len(operations)):
+                operations[number].number = number
 
     def _made(self, func: Any, tensor: Any, args: tuple[Any, ...]) -> Region:
         self._alive.append(tensor._array)

@@ -145,6 +145,13 @@ def allocator(state: Any, region: Region) -> Callable[[], Array]:
     return lambda: empty_strided_array(state, shape, dtype, region.strides)
 
 
+def make_writable(array: Array) -> None:
+    """Let NumPy write to an array that was made while launches were recorded."""
+    if type(array) is np.ndarray and not array.flags.writeable:
+        make_writable(array.base)
+        array.flags.writeable = True
+
+
 def arena(state: Any, nbytes: int) -> Array:
     """Allocate a block of bytes."""
     return state.runtime.empty((nbytes,), uint8, state.stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from ..passes.unused import remove_unused
 from ..schedule.dependencies import Dependencies, find_dependencies
 from ..schedule.groups import Group, plan_groups
 from ..schedule.kernels import FusedKernel, KernelBuilder
-from .frames import Frame, Layout, allocator, arena, block
+from .frames import Frame, Layout, allocator, arena, block, make_writable
 from .steps import Step, call_step, kernel_step, tensor
 from .tapes import TapeBuilder, explain_call, is_mapped, launches_of, only_launches
 
@@ -83,7 +84,8 @@ class Runner:
 
     def __init__(self, recording: Recording, arguments: Sequence[Region], results: Sequence[Region]) -> None:
         self.recording = recording
-        self._operations = operations = numbers_first(remove_copies(remove_unused(recording.operations, results)))
+        self._operations = operations = numbers_first(
+            remove_copies(remove_unused(recording.operations, results), results))
         dependencies = dict(zip(operations, find_dependencies(operations), strict=True))
         self.groups = plan_groups(dependencies)
         self._results = list(results)
@@ -95,8 +97,11 @@ class Runner:
         self._given = list(arguments)
         self._arguments = [region.buffer.number for region in arguments]
         makers = makers_of(operations)
+        homes = [home_of(region, makers) for region in results]
+        #: Whether each result is all of its memory, so that a call may get the memory from its caller.
+        self.whole = [home == region for home, region in zip(homes, results, strict=True)]
         self._fresh = [(region.buffer.number, allocator(makers[region.buffer.number].device, region))
-                       for region in results]
+                       for region in homes]
         self._first = self._instance()
         #: Instances that no run has taken, at most as many as there ever were runs at the same time.
         self._idle = [self._first]
@@ -111,7 +116,9 @@ class Runner:
 
     def _place(self, arguments: Sequence[Region], operations: Sequence[Operation]) -> Layout:
         """Decide where each buffer lies."""
-        homes = {region.buffer.number: region for region in (*arguments, *self._results)}
+        makers = makers_of(operations)
+        homes = {region.buffer.number: region for region in arguments}
+        homes |= {region.buffer.number: home_of(region, makers) for region in self._results}
         for group in self.groups:
             if group.call and not group.operations[0].operator.schema.is_mutable:
                 for region in group.operations[0].results:
@@ -124,7 +131,6 @@ class Runner:
         lifetimes, buffers = last_uses(spans), self.recording.memory.buffers
         offsets, total = plan_memory(lifetimes, {k: buffers[k].nbytes for k in lifetimes})
         self.statistics.arena, self.statistics.temporaries = total, sum(buffers[k].nbytes for k in lifetimes)
-        makers = makers_of(operations)
         states = {makers[number].device for number in offsets}
         arenas = {state: arena(state, total) for state in states}
         staying = {number: block(arenas[makers[number].device], offset, buffers[number].nbytes)
@@ -206,6 +212,8 @@ class Runner:
         if recorder is None:
             step(frame)
             return None
+        for region in operation.results:
+            make_writable(frame.memory[region.buffer.number])
         if kernel is None:
             if not explain_call(layout, operation, recorder, frame):
                 return None
@@ -237,6 +245,14 @@ def whole_tensor(memory: Array, state: Any) -> Any:
         return tensor(memory, state.key | dtype_bit(memory.dtype) | (0 if memory.shape else DIM0))
     flat = np.ndarray((memory.nbytes,), np.uint8, row_major(memory))
     return tensor(flat, state.key | dtype_bit(uint8))
+
+
+def home_of(result: Region, makers: Mapping[int, Operation]) -> Region:
+    """Return the region that the memory of a result is allocated as: all that its maker writes, if this is more."""
+    if result.dense and math.prod(result.shape) * result.dtype.itemsize == result.buffer.nbytes:
+        return result
+    made = makers[result.buffer.number].results
+    return next(x for x in made if x.buffer is result.buffer)
 
 
 def makers_of(operations: Sequence[Operation]) -> dict[int, Operation]:

@@ -11,6 +11,7 @@ import numpy as np
 from tensocket_core.device import BY_KEY
 from tensocket_core.dispatch.call import key_of
 from tensocket_core.dispatch.modes import thread_state
+from tensocket_core.geometry import element_strides
 from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, DIM0, LAZY, dtype_bit
 from tensocket_core.launch.kernel_handles import kernel_handle
 from tensocket_core.launch.path import HostKernel, LadderOperator, Planned
@@ -24,7 +25,7 @@ from ..capture.recorder import Operation
 from ..capture.whole import WHOLE
 from ..memory.regions import Region
 from ..schedule.kernels import FusedKernel
-from .frames import Frame, Layout
+from .frames import Frame, Layout, allocator
 
 _new = object.__new__
 Step = Callable[[Frame], None]
@@ -83,9 +84,18 @@ def call_step(layout: Layout, operation: Operation, *, composes: bool = False) -
             found = _reference(operator, args, keywords) if composes else operator(*args, **keywords)
         if results:
             for region, x in zip(results, found if isinstance(found, (tuple, list)) else (found,), strict=True):
-                layout.keep(frame, region, x._array)
+                layout.keep(frame, region, _arranged(x, region, state))
 
     return step
+
+
+def _arranged(result: Any, region: Region, state: Any) -> Any:
+    """Return the array of a result in the layout of its region: paths of an operator may choose different ones."""
+    strides, wanted = element_strides(result._array), region.strides
+    if 0 in region.shape or all(n == 1 or s == t for n, s, t in zip(region.shape, strides, wanted, strict=True)):
+        return result._array
+    made = tensor(allocator(state, region)(), tensor_key(state, region))
+    return made.copy_(result)._array
 
 
 def _reference(operator: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

@@ -16,9 +16,16 @@ from ..memory.regions import Buffer, Region
 _COPIES: Final = frozenset({"clone", "contiguous_copy"})
 
 
-def remove_copies(operations: Sequence[Operation]) -> list[Operation]:
-    """Return the operations without copies whose source has no other reader."""
+def remove_copies(operations: Sequence[Operation], results: Sequence[Region]) -> list[Operation]:
+    """Return the operations without copies whose source has no other reader.
+
+    Args:
+        operations: The operations.
+        results: Regions that the program reads afterwards.
+    """
     uses: dict[Buffer, int] = {}
+    for region in results:
+        uses[region.buffer] = uses.get(region.buffer, 0) + 1
     makers: dict[Buffer, Operation] = {}
     for operation in operations:
         for region in (*operation.reads, *operation.number_reads, *operation.writes):

@@ -127,8 +127,10 @@ def _fold(operation: Operation, record: Reduction) -> Form | None:
     source = operation.reads[0]
     dim = operation.args[1] if len(operation.args) > 1 else None
     rank = len(source.shape)
+    if not rank:
+        return None
     last = dim in (-1, rank - 1) or (isinstance(dim, (list, tuple)) and [d % rank for d in dim] == [rank - 1])
-    if not rank or record.numbers or record.fold.relative or record.fold.positions or not (
+    if record.numbers or record.fold.relative or record.fold.positions or not (
             last or (dim in (None, []) and rank == 1)):
         return None
     if len(operation.results) != 1 or source.shape[-1] > _LONGEST or operation.compute is None:

@@ -156,7 +156,10 @@ class _Planner:
             if source is None or source.operation not in inside:
                 continue
             if form.gathers is not None and region is form.gathers:
-                if source.operation in group.rows or group.last is None:
+                # A value at another place of the row; ``last`` may be new, and then all values are those of rows.
+                if source.operation in group.rows or group.last is None or (
+                        operation.args[1] != len(region.shape) - 1) or (
+                        not _same((region, region.shape), (source.region, source.region.shape), outer, last)):
                     return False
                 continue
             if not _same((region, form.domain), (source.region, source.region.shape), outer, last):

@@ -336,6 +336,9 @@ class KernelBuilder:
             made = self._values[inside]
             self._keep(operation, 0, lambda j: made(cast(at(j), self._index)), per_row)
             return
+        if source.buffer.everywhere is not None:
+            self._keep(operation, 0, self.value(source, operation), per_row)
+            return
         number = self._places[self._key(source, self._forms[operation].domain, axis)]
         access, step = list(self._access.values())[number], self._step(source.strides[axis])
 
@@ -359,9 +362,8 @@ class KernelBuilder:
         at, value = self.value(index, operation), self.value(source, operation)
 
         def element(j: Expr | None) -> Expr:
-            assert j is not None
-            given = value(j)
-            return select(call("eq", cast(j, index.dtype), at(j)), given, const(0, given.dtype))
+            given, place = value(j), const(0, self._index) if j is None else j  # rows of one element have one place
+            return select(call("eq", cast(place, index.dtype), at(j)), given, const(0, given.dtype))
 
         self._keep(operation, 0, element, False)
 
@@ -372,14 +374,16 @@ class KernelBuilder:
         self._declare()
         for operation in self.group.operations:
             self._add(operation)
-        made = {region: (operation, number) for operation in self.group.operations
+        # The last value of each place in memory, which may have several regions.
+        made = {self._key(region, region.shape): (operation, number) for operation in self.group.operations
                 for number, region in enumerate(operation.results)}
         j = Var("j", self._index)
         rows: list[Stmt] = []
         lets: list[Stmt] = []
         stores: list[Stmt] = []
-        for region in self._stored:
-            number, (operation, result) = self._places[self._key(region, region.shape)], made[region]
+        for key in dict.fromkeys(self._key(region, region.shape) for region in self._stored):
+            number, (operation, result) = self._places[key], made[key]
+            region = operation.results[result]
             access = list(self._access.values())[number]
             single = self.by_rows and (operation in self.group.rows or operation.results[result].shape[-1:] == (1,))
             value = self._values[operation, result](None if single or not self.by_rows else j)

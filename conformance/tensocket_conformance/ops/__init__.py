@@ -32,18 +32,19 @@ from . import (
     statistics,
 )
 
-_FAMILIES = (pointwise, inplace, reduction, matmul, movement, indexing, nn, casts, complexes, elementary, arrays,
+#: The modules of the records, one for each family.
+FAMILIES = (pointwise, inplace, reduction, matmul, movement, indexing, nn, casts, complexes, elementary, arrays,
              linalg, numeric, activations, images, statistics, losses, networks, special, sparse)
 
 
 def operators() -> list[Operator]:
     """Return every record."""
-    return [operator for family in _FAMILIES for operator in family.OPERATORS]
+    return [operator for family in FAMILIES for operator in family.OPERATORS]
 
 
 def cases(declared: tuple[str, ...]) -> Iterator[Case]:
     """Yield the operator cases of tier T2 for a device that declares the element types ``declared``."""
-    for family in _FAMILIES:
+    for family in FAMILIES:
         area = family.__name__.rpartition(".")[2]
         for operator in family.OPERATORS:
             yield from (replace(case, area=area) for case in operator.cases(declared))

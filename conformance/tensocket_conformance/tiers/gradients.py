@@ -58,20 +58,23 @@ def _case(record: Operator, short: str, label: str) -> Case:
 
     def check(subject: Subject) -> Metric | None:
         rng = subject.rng(case_id)
-        sample = _in_domain(record, record.samples[label](Draw(rng, FORMATS[short])))
-        return _check(subject, record, sample, short, rng)
+        sample = in_domain(record, record.samples[label](Draw(rng, FORMATS[short])))
+        return check_sample(subject, record, sample, short, rng)
 
     return Case(case_id, check, (f"T2.op.{record.name}/{short}/{label}",), short)
 
 
-def _in_domain(record: Operator, sample: Sample) -> Sample:
+def in_domain(record: Operator, sample: Sample) -> Sample:
+    """Return a sample whose values the operator is smooth at."""
     if record.name not in _POSITIVE:
         return sample
     return Sample(tuple(Given((np.abs(a.array) + a.array.dtype.type(0.5)).astype(a.array.dtype), a.short, a.layout)
                         if isinstance(a, Given) else a for a in sample.args), sample.kwargs)
 
 
-def _check(subject: Subject, record: Operator, sample: Sample, short: str, rng: np.random.Generator) -> Metric | None:
+def check_sample(subject: Subject, record: Operator, sample: Sample, short: str,
+                 rng: np.random.Generator) -> Metric | None:
+    """Compare the gradients of a weighted sum of a result with differences of the reference."""
     leaves = [subject.place(a.array, a.short, a.layout).detach().requires_grad_(_is_float(a)) if isinstance(a, Given)
               else a for a in sample.args]
     result = record.call(*leaves, **sample.kwargs)

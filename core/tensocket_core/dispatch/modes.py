@@ -54,7 +54,7 @@ class _ThreadState(threading.local):
         exclude: Key bits removed from every call.
         function_modes: Active ``__torch_function__`` modes, innermost last.
         dispatch_modes: Active ``__torch_dispatch__`` modes, innermost last.
-        before_dispatch: Value of ``exclude`` when the innermost ``__torch_dispatch__`` was called.
+        before_dispatch: Value of ``exclude`` when the innermost ``__torch_dispatch__`` was called; None outside of one.
         overrides_off: Whether ``__torch_function__`` of subclasses is disabled.
         transforms: Running transforms, innermost last; while there are any, ``include`` has ``WRAPPER``.
         inference: Inference mode's function for results; None outside of it.
@@ -65,7 +65,7 @@ class _ThreadState(threading.local):
     exclude = 0
     function_modes: tuple[Any, ...] = ()
     dispatch_modes: tuple[Any, ...] = ()
-    before_dispatch = 0
+    before_dispatch: int | None = None
     overrides_off = False
     transforms: tuple[Any, ...] = ()
     inference: Callable[[Any], Any] | None = None
@@ -137,6 +137,9 @@ def run_with_modes(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
 
 def _settle_unrecorded(operator: Any, result: Any, args: tuple[Any, ...]) -> None:
     """Mark views that were made without recording; results of other operators are never views."""
+    before = STATE.before_dispatch
+    if before is not None and not before & AUTOGRAD:
+        return  # autograd is above this call, and records it if there is anything to record
     if operator.makes_views:
         _note_unrecorded(result, args)
     elif getattr(result, "_base", result) is not None:

@@ -17,7 +17,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 from ..keys import AUTOGRAD, WRAPPER
 from .autocast import applied
 from .call import call, key_of
-from .modes import MADE_WITHOUT_GRAD, STATE, thread_state
+from .modes import STATE, thread_state
 from .overrides import (
     MAX_NESTING,
     PushedMode,
@@ -157,8 +157,6 @@ def run_dispatch(operator: Operator, args: tuple[Any, ...]) -> Any:
                             "Unable to cast the result to Tensor, which the operator returns", "return a tensor")
     if result is NOT_HANDLED:
         return operator.invoke(operator.below(_key(operator, args) & ~(WRAPPER | AUTOGRAD)), args)
-    if operator.makes_views and STATE.grad_enabled:
-        _unmark_views(result)
     target: Any = args[0] if args else None
     if STATE.dispatch_modes or not getattr(target, "_dispatches", False):
         return target if operator.kind == "inplace" else result
@@ -170,13 +168,6 @@ def run_dispatch(operator: Operator, args: tuple[Any, ...]) -> Any:
         result._version_counter = version_counter(target)
         result._base = target if target._base is None else target._base
     return result
-
-
-def _unmark_views(result: Any) -> None:
-    """Remove the mark of views that were made without recording: what made them runs below autograd, its caller not."""
-    for view in result if type(result) in (tuple, list) else (result,):
-        if getattr(view, "_fixed_view", None) is MADE_WITHOUT_GRAD:
-            view._fixed_view = None
 
 
 def ask_dispatch(function: Any, name: str, args: tuple[Any, ...],

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 from tensocket.nn import Module
 from tensocket_compiler.calls.function import reset
 from tensocket_compiler.calls.intercept import run_disabled
+from tensocket_compiler.calls.report import Report
+from tensocket_compiler.calls.report import report as compiled_report
 
 from .compiling import BACKENDS, OptimizedModule, compile, eager, wrapped
 
@@ -92,6 +94,16 @@ def cudagraph_mark_step_begin() -> None:
 def list_backends(exclude_tags: tuple[str, ...] = ("debug", "experimental")) -> list[str]:
     """Return the names of backends; those that call eagerly are for debugging."""
     return [name for name, makes_graphs in BACKENDS.items() if makes_graphs or "debug" not in exclude_tags]
+
+
+def report(compiled: Callable[..., Any]) -> Report | None:
+    """Return what became of the calls of a function that ``compile`` returned; None if none of them could be a graph.
+
+    Args:
+        compiled: The function, or the module.
+    """
+    run = vars(compiled).get("_compiled")
+    return None if run is None else compiled_report(run)
 
 
 class set_stance:

@@ -1,0 +1,50 @@
+"""Changes of tensors that no recorded operator makes, such as another geometry or another memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensocket_core.autograd.record import version_of
+
+from ..capture.recorder import CannotRecord, Recording
+from ..memory.regions import Array
+
+
+@dataclass(frozen=True, slots=True)
+class TensorState:
+    """The state of a tensor before a call.
+
+    Attributes:
+        tensor: The tensor.
+        array: The handle of its memory.
+        key: Its key, which tells whether it requires a gradient.
+        node: Its node.
+        version: The number of its changes in place.
+    """
+
+    tensor: Any
+    array: Array
+    key: int
+    node: Any
+    version: int
+
+
+def states_of(tensors: Iterable[Any]) -> list[TensorState]:
+    """Return the states of tensors."""
+    return [TensorState(x, x._array, x._key, x._grad_fn, version_of(x)) for x in tensors]
+
+
+def check_states(states: Sequence[TensorState], recording: Recording) -> None:
+    """Check that a call changed tensors by its recorded operators alone.
+
+    Raises:
+        CannotRecord: A tensor has another geometry, memory or node, or changed without an operator.
+    """
+    for state in states:
+        x = state.tensor
+        _, increase = recording.versions.get(id(x._version_counter), (None, 0))
+        if x._array is not state.array or x._key != state.key or x._grad_fn is not state.node or (
+                version_of(x) != state.version + increase):
+            raise CannotRecord("it changes the geometry, the memory or the graph of a tensor that was there before")
