@@ -82,7 +82,7 @@ def find_slots(effects: Sequence[Effect], results: Results, recorder: Recorder, 
     """
     found: list[Any] = []
     for effect in effects:
-        read, assign = _place(effect)
+        read, assign = place_of(effect)
         old, new = effect.old, effect.new
         if isinstance(old, Tensor) and recorder.recording.memory.find(old._array) is not None and (
                 recorder.region(old).buffer.number in reads):
@@ -99,7 +99,7 @@ def find_slots(effects: Sequence[Effect], results: Results, recorder: Recorder, 
     return found
 
 
-def _place(effect: Effect) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+def place_of(effect: Effect) -> tuple[Callable[[], Any], Callable[[Any], None]]:
     """Return functions that read and assign the place of an effect."""
     owner, label = effect.owner, effect.label
     if isinstance(owner, Tensor) and label == ".grad":

@@ -11,7 +11,6 @@ from typing import Any, Final
 from tensocket_core.device import open_device
 from tensocket_core.dispatch.modes import ACTIVE, STATE
 from tensocket_operators.random.positions import rng_states
-from tensocket_plugins.contract.errors import CompileError
 
 from ..capture.arguments import ArgumentGuard
 from ..capture.closure import find_guards
@@ -19,10 +18,10 @@ from ..capture.guards import Guards
 from ..capture.object_words import TensorPart
 from ..capture.recorder import CannotRecord
 from ..capture.watch import observe
+from ..errors import FailOnRecompileLimitHit, RecompileError, Unsupported
+from .settings import RUNNING, SETTINGS, SWITCHES, runs_plain
 from .variant import Variant, capture, has_own_builtins
 
-#: Most variants of a function; calls that no variant fits run eagerly after that.
-VARIANTS: Final = 8
 #: Calls before the first observation, in which lazy state appears.
 WARM: Final = 1
 
@@ -66,12 +65,15 @@ class CompiledFunction:
         fullgraph: Whether a call that cannot be captured raises.
         variants: Its graphs, the most recently used first.
         reasons: Why calls could not be captured.
+        warm: Calls before the first observation, in which lazy state appears.
     """
+
+    warm = WARM
 
     def __init__(self, function: Callable[..., Any], *, fullgraph: bool = False) -> None:
         self.function = function
         self.fullgraph = fullgraph
-        self.variants: list[Variant] = []
+        self.variants: list[Any] = []
         self.reasons: list[str] = []
         self._calls = 0
         self._attempts = 0
@@ -82,6 +84,8 @@ class CompiledFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, or run a graph in its place."""
+        if SWITCHES and runs_plain():
+            return self.function(*args, **kwargs)
         if not (ACTIVE and STATE.mask is None):
             for number, variant in enumerate(self.variants):
                 tensors = variant.fits(args, kwargs)
@@ -89,7 +93,11 @@ class CompiledFunction:
                     if number:
                         self.variants.insert(0, self.variants.pop(number))
                     return variant(tensors)
-        return self._eager(args, kwargs)
+        RUNNING.compiled += 1
+        try:
+            return self._eager(args, kwargs)
+        finally:
+            RUNNING.compiled -= 1
 
     def reset(self) -> None:
         """Drop all graphs, and forget why calls could not be captured."""
@@ -107,7 +115,7 @@ class CompiledFunction:
         self._calls += 1
         if not has_own_builtins():
             return self.function(*args, **kwargs)  # a program replaced what the compiler itself calls
-        if self._calls <= WARM or self._attempts >= VARIANTS or not self._lock.acquire(blocking=False):
+        if self._calls <= self.warm or self._is_full() or not self._lock.acquire(blocking=False):
             return self.function(*args, **kwargs)
         try:
             if ACTIVE and STATE.mask is None:
@@ -120,6 +128,26 @@ class CompiledFunction:
             return self.function(*args, **kwargs)
         finally:
             self._lock.release()
+
+    def _is_full(self) -> bool:
+        """Whether no further variant is allowed.
+
+        Raises:
+            FailOnRecompileLimitHit: The settings do not allow to go on without one.
+            RecompileError: They allow one variant only.
+        """
+        if not self._attempts:
+            return False
+        name = getattr(self.function, "__qualname__", self.function)
+        if self.variants and (SETTINGS.fails_on_recompile or SETTINGS.stance == "fail_on_recompile"):
+            raise RecompileError("compile", f"a call of {name!s:.60} that its graphs do not fit",
+                                 "the settings allow no further graph", "see torch._dynamo.config.error_on_recompile "
+                                 "and torch.compiler.set_stance")
+        if self._attempts >= SETTINGS.variants and SETTINGS.fails_at_limit:
+            raise FailOnRecompileLimitHit("compile", f"a call of {name!s:.60} that needs graph {self._attempts + 1}",
+                                          f"recompile_limit is {SETTINGS.variants}",
+                                          "raise torch._dynamo.config.recompile_limit")
+        return self._attempts >= SETTINGS.variants or SETTINGS.stance == "eager_on_recompile"
 
     def _observed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._observed_calls += 1
@@ -156,10 +184,10 @@ class CompiledFunction:
         """Note why a call could not be captured.
 
         Raises:
-            CompileError: The function must be one graph.
+            Unsupported: The function must be one graph.
         """
         if self.fullgraph:
-            raise CompileError("compile", f"a call of {getattr(self.function, '__qualname__', self.function)!s:.60}: "
+            raise Unsupported("compile", f"a call of {getattr(self.function, '__qualname__', self.function)!s:.60}: "
                                f"{reason}", "fullgraph=True allows no call that cannot be captured",
                                "change the function, or leave fullgraph out")
         self._attempts += 1

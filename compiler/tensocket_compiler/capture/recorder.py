@@ -32,7 +32,7 @@ from .numbers import NumberNotes, SymFloat, regions_in, symbolic_numbers
 from .whole import stays_whole
 
 #: Packages whose frames are not those of the program.
-_RUNTIME: Final = ("tensocket_core", "tensocket_operators", "tensocket_plugins", "tensocket_compiler", "tensocket")
+RUNTIME: Final = ("tensocket_core", "tensocket_operators", "tensocket_plugins", "tensocket_compiler", "tensocket")
 #: Factories whose result is one number everywhere: the number, by name.
 FILLS: Final = {"new_ones": 1, "new_zeros": 0, "ones": 1, "zeros": 0, "ones_like": 1, "zeros_like": 0}
 #: Factories whose result follows from their arguments alone.
@@ -175,17 +175,17 @@ class Recorder(TorchDispatchMode):
 
     def note_read(self, source: Any) -> None:
         """Note that code outside of operators reads elements."""
-        self.recording.reasons.append(f"elements of a tensor are read{_caller()}")
+        self.recording.reasons.append(f"elements of a tensor are read{caller()}")
 
     def note_range(self, array: Any, low: int, high: int, other: int) -> None:
         """Note that code outside of operators needs elements in a range."""
         if array.dtype not in (np.int64, int64):
-            self.recording.reasons.append(f"indices that are not int64 are checked{_caller()}")
+            self.recording.reasons.append(f"indices that are not int64 are checked{caller()}")
             return
         region = self.recording.memory.region(array, int64)
         self._alive.append(array)
         if region.buffer.number in self._written:
-            self.recording.reasons.append(f"computed elements are checked{_caller()}")
+            self.recording.reasons.append(f"computed elements are checked{caller()}")
         else:
             self.recording.ranges.append(Range(region, low, high, other))
 
@@ -259,7 +259,7 @@ class Recorder(TorchDispatchMode):
         operation = Operation(len(self.recording.operations), func, tuple(given), named, results, writes, device,
                               _computed_dtype(func, _plain(args), kwargs))
         if not mutated:
-            self._check_shapes(func, args, kwargs, made)
+            self.check_shapes(func, args, kwargs, made)
         if not mutated and all(region.buffer.kind == "constant" for region in results):
             self._factories.update({region.buffer.number: operation for region in results})
             return
@@ -270,7 +270,7 @@ class Recorder(TorchDispatchMode):
         self.recording.operations.append(operation)
 
     @staticmethod
-    def _check_shapes(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: list[Any]) -> None:
+    def check_shapes(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: list[Any]) -> None:
         """Check that shapes of results follow from those of arguments, by a call without data.
 
         Raises:
@@ -318,10 +318,10 @@ class Recorder(TorchDispatchMode):
         return value
 
 
-def _caller() -> str:
+def caller() -> str:
     """Return the place of the innermost frame outside of the runtime, as `` at file:line``."""
     for frame in reversed(traceback.extract_stack()):
-        if not any(f"{name}/" in frame.filename for name in _RUNTIME):
+        if not any(f"{name}/" in frame.filename for name in RUNTIME):
             return f" at {frame.filename}:{frame.lineno}"
     return ""
 

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from tensocket_compiler.calls.function import reset
 
-from .compiling import BACKENDS, compile, eager
+from .backends import list_backends
+from .compiling import compile, eager
 
 _Value = TypeVar("_Value")
 
@@ -65,11 +66,6 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def cudagraph_mark_step_begin() -> None:
     """Do nothing: no graphs of kernels are cached."""
-
-
-def list_backends(exclude_tags: tuple[str, ...] = ("debug", "experimental")) -> list[str]:
-    """Return the names of backends; those that call eagerly are for debugging."""
-    return [name for name, makes_graphs in BACKENDS.items() if makes_graphs or "debug" not in exclude_tags]
 
 
 class set_stance:

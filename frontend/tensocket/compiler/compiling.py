@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from tensocket.nn import Module
-from tensocket.notices import EAGER, note
+from tensocket_compiler.backends.function import LoweredFunction
 from tensocket_compiler.calls.function import CompiledFunction
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
+
+from .backends import BackendSurface, find_backend
 
 
 class OptimizedModule(Module):
@@ -59,10 +61,6 @@ class OptimizedModule(Module):
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *dir(self._orig_mod)})
-
-
-#: Compilers by name, with whether they make graphs; the others call eagerly.
-BACKENDS: Final = {"inductor": True, "tensocket": True, "eager": False, "aot_eager": False}
 
 
 def wrapped(function: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:
@@ -116,20 +114,27 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
         ArgumentTypeError: ``model`` is not callable.
         CompileError: With ``fullgraph``, by a call that cannot be captured.
     """
-    if isinstance(backend, str) and backend not in BACKENDS:
-        raise ArgumentError("compile", f"backend={backend!r}", f"backends are {', '.join(BACKENDS)}",
-                            "pass one of them, or a function")
     if mode is not None and options is not None:
         raise ArgumentError("compile", f"mode={mode!r} and options", "a mode is a set of options",
                             "pass mode or options, not both")
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                                  options=options, disable=disable)
-    makes_graphs = isinstance(backend, str) and BACKENDS[backend] and not disable
-    if not makes_graphs and not disable and not isinstance(backend, str):
-        note("compile", EAGER)
+    if disable or isinstance(model, type):
+        return OptimizedModule(model) if isinstance(model, Module) else eager(model)
+    make = _maker(find_backend(backend), fullgraph, mode, options)
     if isinstance(model, Module):
-        return OptimizedModule(model, CompiledFunction(model, fullgraph=fullgraph) if makes_graphs else None)
-    if not makes_graphs or not callable(model) or isinstance(model, type):
+        return OptimizedModule(model, make(model))
+    if not callable(model):
         return eager(model)
-    return wrapped(model, CompiledFunction(model, fullgraph=fullgraph))
+    return wrapped(model, make(model))
+
+
+def _maker(backend: Any, fullgraph: bool, mode: str | None, options: dict[str, Any] | None
+           ) -> Callable[[Callable[..., Any]], CompiledFunction]:
+    """Return a function that compiles by a backend; None is the compiler itself."""
+    if backend is None:
+        return lambda function: CompiledFunction(function, fullgraph=fullgraph)
+    given = {"mode": mode} if mode not in (None, "default") else {} if options is None else {"options": options}
+    surface = BackendSurface(backend, given)
+    return lambda function: LoweredFunction(function, surface, fullgraph=fullgraph)

@@ -1,0 +1,48 @@
+"""Compiled functions whose graphs a backend of the program compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..calls.function import CompiledFunction
+from ..capture.recorder import CannotRecord
+from .variant import Surface, lower
+
+
+class LoweredFunction(CompiledFunction):
+    """A function that runs what a backend made of its graph, where this is sure to do the same.
+
+    The first call already makes a graph: it runs as it is and is observed, and a second run, which is undone, is
+    recorded.
+
+    Attributes:
+        surface: The front end's part.
+    """
+
+    warm = 0
+
+    def __init__(self, function: Callable[..., Any], surface: Surface, *, fullgraph: bool = False) -> None:
+        super().__init__(function, fullgraph=fullgraph)
+        self.surface = surface
+
+    def __reduce__(self) -> Any:
+        """Return a function without graphs for copies."""
+        return _make, (self.function, self.surface, self.fullgraph)
+
+    def _observed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = super()._observed(args, kwargs)
+        guards, self._guards = self._guards, None
+        if guards is not None:
+            self._attempts += 1
+            try:
+                made = lower(self.function, guards, args, kwargs, self.surface)
+            except CannotRecord as error:
+                self._refuse(str(error))
+            else:
+                self.variants.insert(0, made)
+        return result
+
+
+def _make(function: Callable[..., Any], surface: Surface, fullgraph: bool) -> LoweredFunction:
+    return LoweredFunction(function, surface, fullgraph=fullgraph)
