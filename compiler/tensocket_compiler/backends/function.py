@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..calls.function import CompiledFunction
+from ..calls.settings import SETTINGS
 from ..capture.recorder import CannotRecord
+from ..errors import BackendCompilerFailed
 from .variant import Surface, lower
 
 
@@ -39,8 +41,12 @@ class LoweredFunction(CompiledFunction):
                 made = lower(self.function, guards, args, kwargs, self.surface)
             except CannotRecord as error:
                 self._refuse(str(error))
+            except BackendCompilerFailed as error:
+                if not SETTINGS.suppresses_errors:
+                    raise
+                self._refuse(str(error))
             else:
-                self.variants.insert(0, made)
+                self.add(made)
         return result
 
 

@@ -70,6 +70,11 @@ class LoweredVariant:
             return None
         return tensors
 
+    @property
+    def operators(self) -> int:
+        """Number of calls in its graph."""
+        return 0 if self.module is None else sum(node.op.startswith("call") for node in self.module.graph.nodes)
+
     def why(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Change | None:
         """Return the first difference between a call and the captured one."""
         return self.arguments.why(args, kwargs) or self.guards.changed()

@@ -19,6 +19,7 @@ from ..capture.object_words import TensorPart
 from ..capture.recorder import CannotRecord
 from ..capture.watch import observe
 from ..errors import FailOnRecompileLimitHit, RecompileError, Unsupported
+from .events import note_recompile, note_refusal, note_variant
 from .settings import RUNNING, SETTINGS, SWITCHES, runs_plain
 from .variant import Variant, capture, has_own_builtins
 
@@ -26,8 +27,8 @@ from .variant import Variant, capture, has_own_builtins
 WARM: Final = 1
 
 
-#: Calls that are observed at most: each costs some milliseconds.
-OBSERVATIONS: Final = 4 * VARIANTS
+#: Calls that are observed at most for each variant that is allowed: each costs some milliseconds.
+OBSERVATIONS: Final = 4
 
 
 @dataclass(eq=False, slots=True)
@@ -65,6 +66,7 @@ class CompiledFunction:
         fullgraph: Whether a call that cannot be captured raises.
         variants: Its graphs, the most recently used first.
         reasons: Why calls could not be captured.
+        limit: Most variants; None for that of the settings.
         warm: Calls before the first observation, in which lazy state appears.
     """
 
@@ -73,6 +75,7 @@ class CompiledFunction:
     def __init__(self, function: Callable[..., Any], *, fullgraph: bool = False) -> None:
         self.function = function
         self.fullgraph = fullgraph
+        self.limit: int | None = None
         self.variants: list[Any] = []
         self.reasons: list[str] = []
         self._calls = 0
@@ -120,14 +123,20 @@ class CompiledFunction:
         try:
             if ACTIVE and STATE.mask is None:
                 return self.function(*args, **kwargs)
-            observed = next((x for x in self._observations if x.holds(args, kwargs)), None)
+observed = next((x for x in self._observations if x.holds(args, kwargs)), None)
             if observed is not None:
                 return self._captured(observed, args, kwargs)
-            if self._observed_calls < OBSERVATIONS:
+            if self._observed_calls < OBSERVATIONS * self._most():
+                if self.variants:
+                    note_recompile(self.function, self.variants[0].why(args, kwargs))
                 return self._observed(args, kwargs)
             return self.function(*args, **kwargs)
         finally:
             self._lock.release()
+
+    def _most(self) -> int:
+        """Return the largest number of variants that is allowed."""
+        return SETTINGS.variants if self.limit is None else self.limit
 
     def _is_full(self) -> bool:
         """Whether no further variant is allowed.
@@ -136,22 +145,21 @@ class CompiledFunction:
             FailOnRecompileLimitHit: The settings do not allow to go on without one.
             RecompileError: They allow one variant only.
         """
-        if not self._attempts:
-            return False
         name = getattr(self.function, "__qualname__", self.function)
-        if self.variants and (SETTINGS.fails_on_recompile or SETTINGS.stance == "fail_on_recompile"):
+        limit = self._most()
+        if SETTINGS.stance == "fail_on_recompile" or (self.variants and SETTINGS.fails_on_recompile):
             raise RecompileError("compile", f"a call of {name!s:.60} that its graphs do not fit",
                                  "the settings allow no further graph", "see torch._dynamo.config.error_on_recompile "
                                  "and torch.compiler.set_stance")
-        if self._attempts >= SETTINGS.variants and SETTINGS.fails_at_limit:
+        if self._attempts >= limit and SETTINGS.fails_at_limit:
             raise FailOnRecompileLimitHit("compile", f"a call of {name!s:.60} that needs graph {self._attempts + 1}",
-                                          f"recompile_limit is {SETTINGS.variants}",
+                                          f"recompile_limit is {limit}",
                                           "raise torch._dynamo.config.recompile_limit")
-        return self._attempts >= SETTINGS.variants or SETTINGS.stance == "eager_on_recompile"
+        return self._attempts >= limit or SETTINGS.stance == "eager_on_recompile"
 
     def _observed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._observed_calls += 1
-        if self._observed_calls == OBSERVATIONS and self._observations:
+        if self._observed_calls == OBSERVATIONS * self._most() and self._observations:
             change = self._observations[0].guards.changed()
             if change is not None:
                 self.reasons.append(f"calls differ in what they may have read, such as {change.path}")
@@ -167,7 +175,7 @@ class CompiledFunction:
         else:
             captured = [part.owner for part in guards.parts if isinstance(part, TensorPart)]
             observed = Observed(guards, ArgumentGuard(args, kwargs, captured, guards.exact))
-            self._observations = [observed, *self._observations][:VARIANTS]
+            self._observations = [observed, *self._observations][:self._most()]
         return seen.result
 
     def _captured(self, observed: Observed, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -177,8 +185,13 @@ class CompiledFunction:
         if isinstance(made, CannotRecord):
             self._refuse(str(made))
         else:
-            self.variants.insert(0, made)
+            self.add(made)
         return result
+
+    def add(self, variant: Any) -> None:
+        """Add a variant in front of the others."""
+        self.variants.insert(0, variant)
+        note_variant(self.function, variant)
 
     def _refuse(self, reason: str) -> None:
         """Note why a call could not be captured.
@@ -191,6 +204,7 @@ class CompiledFunction:
                                f"{reason}", "fullgraph=True allows no call that cannot be captured",
                                "change the function, or leave fullgraph out")
         self._attempts += 1
+        note_refusal(self.function, reason)
         if reason not in self.reasons:
             self.reasons.append(reason)
 

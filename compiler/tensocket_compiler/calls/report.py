@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..execute.runner import Runner
+from .describe import describe_runner, runners_of
 from .function import WARM, CompiledFunction
 
 
@@ -39,26 +39,14 @@ class Report:
         return "\n".join([*lines, *self.graphs])
 
 
-def describe(runner: Runner) -> str:
-    """Return the steps of a graph as text."""
-    figures = runner.statistics
-    lines = [f"{figures.operations} operators: {figures.kernels} kernels and {figures.calls} calls, {figures.tapes} "
-             f"tapes and {figures.python} steps in Python, {figures.arena} bytes for {figures.temporaries} of "
-             "temporaries"]
-    for group in runner.groups:
-        kind = "call" if group.call else f"kernel over {list(group.shape)}"
-        lines.append(f"  {kind}: {', '.join(operation.name for operation in group.operations)}")
-    return "\n".join(lines)
-
-
 def report(compiled: CompiledFunction) -> Report:
     """Return a report on a compiled function."""
-    runners = [x for variant in compiled.variants for x in (
-        variant.runner, *([] if variant.backward is None else [variant.backward.runner]))]
+    runners = [x for variant in compiled.variants for _, x in runners_of(variant)]
+    modules = [x.module for x in compiled.variants if getattr(x, "module", None) is not None]
     guards = dict.fromkeys(path for variant in compiled.variants for path in variant.guards.paths)
-    return Report(len(runners), len(compiled.reasons), sum(x.statistics.operations for x in runners),
-                  list(compiled.reasons), list(guards), [describe(x) for x in runners],
-                  sum(variant.hits for variant in compiled.variants))
+    texts = [*[describe_runner(x) for x in runners], *[str(module.graph) for module in modules]]
+    return Report(len(texts), len(compiled.reasons), sum(variant.operators for variant in compiled.variants),
+                  list(compiled.reasons), list(guards), texts, sum(variant.hits for variant in compiled.variants))
 
 
 def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 from ..capture.listed import register_unreplayable
@@ -28,7 +27,6 @@ class Settings:
         suppresses_errors: Whether a call runs eagerly if its backend fails.
         enabled: Whether functions are compiled at all.
         stance: See ``Stance``.
-        backend: The backend of ``set_stance(force_backend=...)``; None for that of each function.
     """
 
     variants: int = 8

@@ -81,6 +81,12 @@ class Variant:
                 return None
         return tensors
 
+    @property
+    def operators(self) -> int:
+        """Number of recorded operators of its graphs."""
+        backward = 0 if self.backward is None else self.backward.runner.statistics.operations
+        return self.runner.statistics.operations + backward
+
     def why(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Change | None:
         """Return the first difference between a call and the captured one."""
         return self.arguments.why(args, kwargs) or self.guards.changed()

@@ -6,32 +6,44 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from tensocket.nn import Module
 from tensocket_compiler.calls.function import reset
+from tensocket_compiler.calls.settings import Disabled, is_compiling
 
-from .backends import list_backends
-from .compiling import compile, eager
+from . import config
+from .backends import get_default_backend, list_backends, set_default_backend
+from .compiling import OptimizedModule, compile, eager, wrapped
+from .stance import set_stance
 
 _Value = TypeVar("_Value")
+is_dynamo_compiling = is_compiling
 
 
-def is_compiling() -> bool:
-    """Return False: nothing is being compiled."""
+def is_exporting() -> bool:
+    """Return False: nothing is being exported."""
     return False
 
 
-is_dynamo_compiling = is_compiling
-is_exporting = is_compiling
-
-
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Return the function itself, which is not compiled; without a function, return a decorator.
+    """Return the function, kept out of graphs: a compiled function that calls it runs eagerly; or a decorator.
 
     Args:
-        fn: A function.
-        recursive: Accepted as in PyTorch.
-        reason: The reason.
+        fn: A function or a module.
+        recursive: Whether compiled functions that it calls run eagerly, too.
+        reason: The reason, for readers of the program.
+
+    Raises:
+        ArgumentTypeError: ``fn`` is not callable.
     """
-    return (lambda function: function) if fn is None else fn
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+    if isinstance(fn, Module):
+        return OptimizedModule(fn, Disabled(fn, recursive, reason))
+    call = wrapped(fn, Disabled(fn, recursive, reason) if callable(fn) else fn)
+    if call is not fn:
+        call._torchdynamo_disable = True  # type: ignore[attr-defined]
+        call._torchdynamo_disable_recursive = recursive  # type: ignore[attr-defined]
+    return call
 
 
 def allow_in_graph(fn: _Value) -> _Value:
@@ -68,24 +80,6 @@ def cudagraph_mark_step_begin() -> None:
     """Do nothing: no graphs of kernels are cached."""
 
 
-class set_stance:
-    """Accept a setting of how functions are compiled, permanently or for a block; they run eagerly."""
-
-    def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False,
-                 force_backend: Any = None) -> None:
-        self.stance = stance
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Use it as a decorator."""
-        return eager(function)
-
-
 __all__ = ["allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",
-           "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset", "set_stance",
-           "substitute_in_graph", "wrap_numpy"]
+           "config", "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset",
+           "set_default_backend", "set_stance", "substitute_in_graph", "wrap_numpy"]

@@ -77,13 +77,38 @@ def register_backend(compiler_fn: Backend | None = None, name: str | None = None
     return compiler_fn
 
 
+#: The backend of ``compile`` without one.
+_DEFAULT: Final[list[Any]] = ["inductor"]
+
+
+def get_default_backend() -> str | Backend:
+    """Return the backend of ``compile`` without one."""
+    found: str | Backend = _DEFAULT[0]
+    return found
+
+
+def set_default_backend(backend: str | Backend | None) -> None:
+    """Set the backend of ``compile`` without one; None stands for ``inductor``.
+
+    Raises:
+        InvalidBackend: No backend has the name.
+    """
+    find_backend("inductor" if backend is None else backend)
+    _DEFAULT[0] = "inductor" if backend is None else backend
+
+
 def find_backend(backend: Any) -> Backend | None:
-    """Return the function of a backend, given or by name; None for the compiler itself.
+    """Return the function of a backend, given or by name; the function of the compiler itself is None.
+
+    Args:
+        backend: A name or a function; None stands for the default backend.
 
     Raises:
         InvalidBackend: No backend has the name.
         ArgumentTypeError: It is neither a name nor a function.
     """
+    if backend is None:
+        backend = get_default_backend()
     if isinstance(backend, str):
         known = _KNOWN.get(backend)
         if known is None:

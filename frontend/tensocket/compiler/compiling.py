@@ -9,9 +9,11 @@ from typing import Any
 from tensocket.nn import Module
 from tensocket_compiler.backends.function import LoweredFunction
 from tensocket_compiler.calls.function import CompiledFunction
-from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
+from tensocket_compiler.errors import OptionError
+from tensocket_plugins.contract.errors import ArgumentTypeError
 
 from .backends import BackendSurface, find_backend
+from .options import check_mode, check_options
 
 
 class OptimizedModule(Module):
@@ -93,41 +95,55 @@ def eager(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped(function, function)
 
 
-def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = "inductor",
-            mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False) -> Any:
+def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = None,
+            mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False,
+            recompile_limit: int | None = None) -> Any:
     """Return a function or module that runs as graphs in place of Python; without ``model``, a decorator.
 
-    First calls run eagerly. One is observed; from then on, a graph of fused kernels serves calls for which nothing has
-    changed that Python may have read. All other calls run eagerly.
+    One call is observed; from then on, a graph serves calls for which nothing has changed that Python may have read. All
+    other calls run eagerly.
 
     Args:
         model: A function or a module.
         fullgraph: Whether a call that cannot be captured as a graph raises.
         dynamic: Accepted as in PyTorch: each combination of sizes has a graph of its own.
-        backend: ``inductor`` or ``tensocket`` make graphs; ``eager``, ``aot_eager`` and functions leave calls eager.
-        mode: Accepted as in PyTorch.
-        options: Accepted as in PyTorch.
+        backend: ``inductor`` or ``tensocket``, the compiler itself; another name of ``list_backends``; or a function. It
+            gets a graph module of public functions and a list of the tensors of its placeholders, and returns the
+            function that computes the outputs. None stands for ``torch.compiler.get_default_backend()``.
+        mode: One of ``default``, ``reduce-overhead``, ``max-autotune`` and others. The compiler does the same in all;
+            a backend of the program gets it as ``mode``.
+        options: Options by name, as in ``torch._inductor.list_options()``; a backend of the program gets them as
+            ``options``, whatever they are.
         disable: Whether to leave the function alone.
+        recompile_limit: Most graphs of this function; by default ``torch._dynamo.config.recompile_limit``.
 
     Raises:
-        ArgumentError: Both ``mode`` and ``options`` are given, or the backend is unknown.
         ArgumentTypeError: ``model`` is not callable.
-        CompileError: With ``fullgraph``, by a call that cannot be captured.
+        InvalidBackend: The backend is unknown.
+        OptionError: Both ``mode`` and ``options`` are given, or one of them is unknown.
+        Unsupported: With ``fullgraph``, by a call that cannot be captured.
+        BackendCompilerFailed: By a call whose graph the backend cannot compile.
     """
     if mode is not None and options is not None:
-        raise ArgumentError("compile", f"mode={mode!r} and options", "a mode is a set of options",
-                            "pass mode or options, not both")
+        raise OptionError("compile", f"mode={mode!r} and options", "Either mode or options can be specified, but both "
+                          "can't be specified at the same time: a mode is a set of options",
+                          "pass mode or options, not both")
+    function = find_backend(backend)
+    if function is None:
+        check_mode(mode or "default")
+        check_options(options or {})
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
-                                 options=options, disable=disable)
-    if disable or isinstance(model, type):
+                                 options=options, disable=disable, recompile_limit=recompile_limit)
+    if isinstance(model, (staticmethod, classmethod)):
+        return type(model)(compile(model.__func__, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
+                                   options=options, disable=disable, recompile_limit=recompile_limit))
+    if disable or isinstance(model, type) or not callable(model):
         return OptimizedModule(model) if isinstance(model, Module) else eager(model)
-    make = _maker(find_backend(backend), fullgraph, mode, options)
-    if isinstance(model, Module):
-        return OptimizedModule(model, make(model))
-    if not callable(model):
-        return eager(model)
-    return wrapped(model, make(model))
+    make = _maker(function, fullgraph, mode, options)
+    compiled = make(model)
+    compiled.limit = recompile_limit
+    return OptimizedModule(model, compiled) if isinstance(model, Module) else wrapped(model, compiled)
 
 
 def _maker(backend: Any, fullgraph: bool, mode: str | None, options: dict[str, Any] | None
