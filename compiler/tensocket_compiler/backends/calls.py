@@ -70,6 +70,7 @@ class CallRecorder(TorchFunctionMode):
         self._nodes: dict[int, Node] = {}
         #: Tensors in containers that nodes return, with their places there.
         self._items: dict[int, tuple[Node, tuple[int, ...]]] = {}
+        self._called: dict[Node, tuple[Any, str]] = {}
         self._below = _Operators(self)
         self._reason: str | None = None
         self._last_input: Node | None = None
@@ -107,6 +108,18 @@ class CallRecorder(TorchFunctionMode):
             raise CannotRecord(self._reason)
         self._check_hooks()
         return result
+
+    def name_calls(self) -> None:
+        """Give nodes their targets. It is not a part of the run, because the search for names may import modules.
+
+        Raises:
+            CannotRecord: A function must not be in graphs.
+        """
+        for node, (function, place) in self._called.items():
+            try:
+                node.op, node.target = self._name_call(function)
+            except CannotRecord as error:
+                raise CannotRecord(f"{error}{place}") from None
 
     def stop(self, reason: str) -> None:
         """End the run.
@@ -160,9 +173,9 @@ class CallRecorder(TorchFunctionMode):
                 self.stop(f"{name}() returns a {type(result).__name__}{caller()}")
             return result
         self._set_grad(STATE.grad_enabled)
-        op, target = self._name_call(func)
-        node = self.graph.create_node(op, target, given, named)
+        node = self.graph.create_node("call_function", func, given, named, name=name.removeprefix("method_") or "call")
         node.meta["stack_trace"] = _program_frames()
+        self._called[node] = func, caller()
         self._know(node, result)
         return result
 
@@ -240,8 +253,10 @@ class CallRecorder(TorchFunctionMode):
             return self.node_of(value)
         if isinstance(value, dict):
             return {key: self._node_arguments(x) for key, x in value.items()}
-        if type(value) in (list, tuple):
-            return type(value)([self._node_arguments(x) for x in value])
+        if isinstance(value, (list, tuple)):
+            items = [self._node_arguments(x) for x in value]
+            return items if isinstance(value, list) else (
+                type(value)(*items) if hasattr(value, "_fields") else tuple(items))  # sizes become plain tuples
         if isinstance(value, slice):
             return slice(*[self._node_arguments(x) for x in (value.start, value.stop, value.step)])
         return self._create_argument(value)

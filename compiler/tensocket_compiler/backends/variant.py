@@ -176,6 +176,7 @@ def lower(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...], k
         result = outputs.maker(value)
         effects = rollback.effects()
         assigns = [_assign(effect, outputs, recorder) for effect in effects]
+    recorder.name_calls()
     recorder.graph.output(tuple(outputs.nodes))
     positions = {id(x): k for k, x in enumerate(tensors)}
     inputs = [(positions.get(id(x), -1), x) for x in recorder.inputs]

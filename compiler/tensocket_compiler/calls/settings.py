@@ -25,7 +25,7 @@ class Settings:
         fails_at_limit: Whether such a call raises instead.
         fails_on_recompile: Whether a call that needs a second variant raises.
         suppresses_errors: Whether a call runs eagerly if its backend fails.
-        enabled: Whether functions are compiled at all.
+        is_disabled: Whether no function is compiled.
         stance: See ``Stance``.
     """
 
@@ -33,7 +33,7 @@ class Settings:
     fails_at_limit: bool = False
     fails_on_recompile: bool = False
     suppresses_errors: bool = False
-    enabled: bool = True
+    is_disabled: bool = False
     stance: Stance = "default"
 
 
@@ -74,7 +74,7 @@ def compiling() -> Iterator[None]:
 
 def runs_plain() -> bool:
     """Whether compiled functions of this thread call their functions as they are."""
-    return RUNNING.disabled > 0 or not SETTINGS.enabled or SETTINGS.stance == "force_eager"
+    return RUNNING.disabled > 0 or SETTINGS.is_disabled or SETTINGS.stance == "force_eager"
 
 
 class Disabled:

@@ -219,8 +219,7 @@ class _Profile:
                 self.seen.codes[code] = frame.f_globals
                 self.seen.functions[code] = function_of(frame, LAYOUT)
             elif code in UNREPLAYABLE and stack[-2] and frame.f_back is not None:
-                where = f"{frame.f_back.f_code.co_filename}:{frame.f_back.f_lineno}"
-                self.seen.refusals.append(Refusal(UNREPLAYABLE[code], where))
+                self.seen.refusals.append(Refusal(UNREPLAYABLE[code], _place_of_caller(frame.f_back)))
         elif event == "return":
             stack.pop()
         elif event == "c_call" and function is not sys.setprofile:
@@ -245,6 +244,15 @@ class _Profile:
         elif any(function is each for each in IDENTITY_READERS) and not is_library(frame.f_globals):
             seen.identity = True
         seen.calls.setdefault(name_of(function), where)
+
+
+def _place_of_caller(frame: types.FrameType) -> str:
+    """Return file and line of the program in or above a frame; of the frame itself if only libraries run."""
+    outer: types.FrameType | None = frame
+    while outer is not None and is_library(outer.f_globals):
+        outer = outer.f_back
+    found = frame if outer is None else outer
+    return f"{found.f_code.co_filename}:{found.f_lineno}"
 
 
 @contextmanager

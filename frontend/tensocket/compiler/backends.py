@@ -12,10 +12,11 @@ from typing import Any, Final
 from tensocket._C import _set_grad_enabled
 from tensocket._subclasses.fake_tensor import FakeTensorMode
 from tensocket.fx.graph_module import GraphModule
-from tensocket.fx.node import public_equivalent
+from tensocket.fx.node import NAMESPACES, public_equivalent
 from tensocket.fx.proxy import GraphAppendingTracer
 from tensocket.nn import Module
 from tensocket.overrides import is_tensor_method_or_property, resolve_name
+from tensocket_compiler.capture.recorder import CannotRecord
 from tensocket_compiler.errors import BackendCompilerFailed, InvalidBackend
 from tensocket_compiler.graph.graph import Graph
 from tensocket_compiler.graph.node import Node
@@ -77,6 +78,8 @@ def register_backend(compiler_fn: Backend | None = None, name: str | None = None
     return compiler_fn
 
 
+#: Public functions that ``torch._dynamo.disallow_in_graph`` keeps out of graphs.
+DISALLOWED: Final[set[Any]] = set()
 #: The backend of ``compile`` without one.
 _DEFAULT: Final[list[Any]] = ["inductor"]
 
@@ -156,11 +159,26 @@ class BackendSurface:
 
     def __init__(self, backend: Backend, options: dict[str, Any]) -> None:
         self.backend, self.options = backend, options
+        for space in NAMESPACES:  # the search for names imports them; guards must not see that
+            import_module("tensocket" + space.removeprefix("torch"))
+        resolve_name(Tensor.add)
         self._arguments = _Arguments()
         self.set_grad_enabled: Callable[..., Any] = _set_grad_enabled
 
     def name_call(self, function: Any) -> tuple[str, Any]:
-        """Return the op and the target of the node that calls a function."""
+        """Return the op and the target of the node that calls a function.
+
+        Raises:
+            CannotRecord: The program keeps the function out of graphs.
+        """
+        op, target = self._name(function)
+        if DISALLOWED and any(x in DISALLOWED for x in (function, target, getattr(Tensor, str(target), None))):
+            raise CannotRecord(f"it calls {getattr(function, '__name__', function)}(), which disallow_in_graph() "
+                               "keeps out of graphs")
+        return op, target
+
+    @staticmethod
+    def _name(function: Any) -> tuple[str, Any]:
         name = str(getattr(function, "__name__", "")).removeprefix("method_")
         method = str(resolve_name(function) or name).rpartition(".")[2]
         if method in _OPERATORS:

@@ -1,0 +1,17 @@
+"""The errors of compiled functions under PyTorch's names."""
+
+from __future__ import annotations
+
+from tensocket_compiler.errors import (
+    BackendCompilerFailed,
+    FailOnRecompileLimitHit,
+    InternalTorchDynamoError,
+    InvalidBackend,
+    RecompileError,
+    TorchDynamoException,
+    Unsupported,
+    UserError,
+)
+
+__all__ = ["BackendCompilerFailed", "FailOnRecompileLimitHit", "InternalTorchDynamoError", "InvalidBackend",
+           "RecompileError", "TorchDynamoException", "Unsupported", "UserError"]
