@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+import numpy as np
+
 from tensocket_core.dispatch.overrides import version_counter
 from tensocket_core.geometry import memory_of
 from tensocket_core.tensor import Tensor
 from tensocket_operators.random.positions import fork_rng_states, rng_states
 
 from ..capture.guards import MISSING, Effect, Guards
-from ..capture.object_words import TENSOR_SLOTS
+from ..capture.object_words import TENSOR_SLOTS, ArrayPart
 from ..capture.words import ItemsPart, ListPart, QueuePart, SetPart
 from ..execute.runner import whole_tensor
 
@@ -36,6 +38,8 @@ class Rollback:
         self.before = guards.snapshot()
         self._containers = {id(part.owner): (part.owner, _copy(part.owner)) for part in guards.parts
                             if isinstance(part, _WHOLE)}
+        self._arrays = [(part.owner, part.owner.copy()) for part in guards.parts
+                        if isinstance(part, ArrayPart) and part.owner.flags.writeable]
         known = [*tensors, *[part.owner for part in guards.parts if isinstance(part.owner, Tensor)]]
         self._slots = [(x, {name: getattr(x, name) for name in TENSOR_SLOTS}) for x in known]
         self._contents: dict[int, tuple[Any, Any]] = {}
@@ -65,6 +69,9 @@ class Rollback:
             for name, value in slots.items():
                 if getattr(tensor, name) is not value:
                     setattr(tensor, name, value)
+        for array, elements in self._arrays:
+            if array.tobytes() != elements.tobytes():
+                array[...] = elements
         for effect in reversed(self.effects()):
             self._undo(effect)
         left = self._guards.changed()
@@ -86,7 +93,7 @@ class Rollback:
                 owner.pop(label[1:], None)
             else:
                 owner[label[1:]] = old
-        elif not isinstance(owner, Tensor) and label.startswith(".") and label[1:3] != "__":
+        elif not isinstance(owner, (Tensor, np.ndarray)) and label.startswith(".") and label[1:3] != "__":
             if old is MISSING:
                 delattr(owner, label[1:])
             else:

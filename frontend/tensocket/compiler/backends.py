@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from tensocket._C import _set_grad_enabled
-from tensocket._subclasses.fake_tensor import FakeTensorMode
+from tensocket._subclasses.fake_tensor import FakeTensorMode, UnsupportedFakeTensorException
 from tensocket.fx.graph_module import GraphModule
 from tensocket.fx.node import NAMESPACES, public_equivalent
 from tensocket.fx.proxy import GraphAppendingTracer
@@ -203,6 +203,7 @@ class BackendSurface:
         """Return the graph as a module, and the function that the backend makes of it.
 
         Raises:
+            CannotRecord: A tensor's class has no form without elements.
             BackendCompilerFailed: The backend raised, or its result cannot be called.
         """
         fake = FakeTensorMode(allow_non_fake_inputs=True)
@@ -231,7 +232,12 @@ def _is_only_method(name: str) -> bool:
 
 def _without_values(fake: FakeTensorMode, value: Any) -> Any:
     if hasattr(value, "_key"):
-        return fake.from_tensor(value)
+        try:
+            found = fake.from_tensor(value.detach())  # the mode keeps weak references to what it gets
+        except UnsupportedFakeTensorException:
+            raise CannotRecord(f"it computes with a {type(value).__name__}, whose results have no shape without "
+                               "elements") from None
+        return found.requires_grad_() if value.requires_grad else found
     if isinstance(value, (tuple, list)):
         items = [_without_values(fake, item) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
