@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensocket_plugins.contract.errors import ArgumentError, CompileError, TensocketError
 
 
-class TorchDynamoException(RuntimeError):  # noqa: N818  PyTorch's name
+class TorchDynamoException(RuntimeError):
     """Base of the errors of ``tensocket.compile``."""
 
 

@@ -1,4 +1,4 @@
-"""Backends of programs: the graphs that they get compute what the plain function does, effects and gradients included."""
+"""Backends of programs: the graphs that they get compute what plain functions do, effects and gradients included."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ class CallRecorder(TorchFunctionMode):
                 self._note_items(node, (*place, k), item)
 
     def find_node(self, tensor: Any) -> Node | None:
-        """Return the node of a tensor of the run; None for others. Items of containers get theirs when they are used."""
+        """Return the node of a tensor of the run; None for others. Items of containers get one at their first use."""
         known = self._items.pop(id(tensor), None)
         if known is not None:
             node, place = known

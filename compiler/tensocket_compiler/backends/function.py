@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..calls.function import CompiledFunction
+from ..calls.progress import shown
 from ..calls.settings import SETTINGS
 from ..capture.recorder import CannotRecord
 from ..errors import BackendCompilerFailed
@@ -38,7 +39,8 @@ class LoweredFunction(CompiledFunction):
         if guards is not None:
             self._attempts += 1
             try:
-                made = lower(self.function, guards, args, kwargs, self.surface)
+                with shown(self.function):
+                    made = lower(self.function, guards, args, kwargs, self.surface)
             except CannotRecord as error:
                 self._refuse(str(error))
             except BackendCompilerFailed as error:

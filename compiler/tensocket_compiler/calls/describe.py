@@ -89,5 +89,8 @@ def describe_memory(variant: Any) -> str:
     for title, runner in runners_of(variant):
         figures = runner.statistics
         lines.append(f"{title}: an arena of {figures.arena} bytes for {figures.temporaries} of temporaries")
-        lines += [f"  {buffer!r}: {buffer.kind}, {buffer.nbytes} bytes" for buffer in runner.recording.memory.buffers]
+        used = {region.buffer for group in runner.groups for operation in group.operations
+                for region in (*operation.reads, *operation.writes, *operation.results)}
+        lines += [f"  {buffer!r}: {buffer.kind}, {buffer.nbytes} bytes"
+                  for buffer in sorted(used, key=lambda x: x.number)]
     return "\n".join(lines)

@@ -62,7 +62,9 @@ def note_variant(function: Any, variant: Any) -> None:
     COUNTERS["stats"]["calls_captured"] += variant.operators
     for topic, describe in TOPICS.items():
         if describe is not None and is_logged(topic):
-            _LOGS[topic].info("%s\n%s", name_of(function), describe(variant))
+            text = describe(variant)
+            if text:
+                _LOGS[topic].info("%s\n%s", name_of(function), text)
 
 
 def note_refusal(function: Any, reason: str) -> None:

@@ -21,7 +21,7 @@ from ..capture.watch import observe
 from ..errors import FailOnRecompileLimitHit, RecompileError, Unsupported
 from .events import note_recompile, note_refusal, note_variant
 from .settings import RUNNING, SETTINGS, SWITCHES, runs_plain
-from .variant import Variant, capture, has_own_builtins
+from .variant import capture, has_own_builtins
 
 #: Calls before the first observation, in which lazy state appears.
 WARM: Final = 1

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .describe import describe_runner, runners_of
+from .describe import describe_memory, describe_runner, runners_of
 from .function import WARM, CompiledFunction
 
 
@@ -20,8 +20,11 @@ class Report:
         op_count: Operators of all graphs.
         break_reasons: The reasons.
         out_guards: Paths of everything that Python may have read.
-        graphs: A text for each graph: its steps in order, with the operators of each kernel.
+        graphs: A text for each graph: its steps in order, with the operators of each kernel and the bytes they move.
         hits: Calls that the graphs served.
+        tier: ``graph`` if graphs serve calls, else ``eager``.
+        guards: Number of words of memory that each call compares.
+        memory: A text for each variant: its buffers.
     """
 
     graph_count: int
@@ -31,12 +34,21 @@ class Report:
     out_guards: list[str]
     graphs: list[str]
     hits: int
+    tier: str
+    guards: int
+    memory: list[str]
+
+    @property
+    def ops_per_graph(self) -> list[list[str]]:
+        """Names of the operators of each graph, by kernels and calls."""
+        return [[line.partition(": ")[2] for line in text.splitlines()[1:]] for text in self.graphs]
 
     def __str__(self) -> str:
-        lines = [f"{self.graph_count} graphs, {self.op_count} operators, {len(self.out_guards)} guards, "
-                 f"{self.hits} calls"]
-        lines += [f"eager: {reason}" for reason in self.break_reasons]
-        return "\n".join([*lines, *self.graphs])
+        lines = [f"tier: {self.tier}; {self.graph_count} graphs, {self.op_count} operators, {self.hits} calls",
+                 *[f"eager: {reason}" for reason in self.break_reasons], *self.graphs, *self.memory,
+                 f"guards: {self.guards} words of {len(self.out_guards)} objects"]
+        own = [path for path in self.out_guards if path and not path.startswith("state.")]
+        return "\n".join([*lines, *[f"  {path}" for path in own]])
 
 
 def report(compiled: CompiledFunction) -> Report:
@@ -46,7 +58,10 @@ def report(compiled: CompiledFunction) -> Report:
     guards = dict.fromkeys(path for variant in compiled.variants for path in variant.guards.paths)
     texts = [*[describe_runner(x) for x in runners], *[str(module.graph) for module in modules]]
     return Report(len(texts), len(compiled.reasons), sum(variant.operators for variant in compiled.variants),
-                  list(compiled.reasons), list(guards), texts, sum(variant.hits for variant in compiled.variants))
+                  list(compiled.reasons), list(guards), texts, sum(variant.hits for variant in compiled.variants),
+                  "graph" if compiled.variants else "eager",
+                  sum(len(variant.guards.addresses) for variant in compiled.variants),
+                  [describe_memory(variant) for variant in compiled.variants if runners_of(variant)])
 
 
 def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:

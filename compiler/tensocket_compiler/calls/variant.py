@@ -24,6 +24,7 @@ from ..execute.runner import Runner
 from ..memory.regions import Region
 from .backward import Backward
 from .effects import Slot, captured_reads, find_slots
+from .progress import shown
 from .results import Results
 from .signature import Signature
 
@@ -180,8 +181,9 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
             part.graded for part in guards.parts if isinstance(part, TensorPart)):
         return result, CannotRecord("it assigns gradients that nothing watches")
     try:
-        return result, _variant(guards, arguments, recorder, (args, kwargs), result, (tensors, captured, inputs),
-                                (before, known))
+        with shown(function):
+            return result, _variant(guards, arguments, recorder, (args, kwargs), result, (tensors, captured, inputs),
+                                    (before, known))
     except CannotRecord as error:
         return result, error
     except Exception as error:

@@ -27,7 +27,7 @@ def disallow_in_graph(fn: Any) -> Any:
 
 
 def allow_in_graph(fn: _Value) -> _Value:
-    """Take back ``disallow_in_graph`` of a function, or of several, and return them; graphs contain all others anyway."""
+    """Take back ``disallow_in_graph`` of a function, or of several; return them. Graphs contain all others anyway."""
     for each in fn if isinstance(fn, (list, tuple)) else (fn,):
         _check_callable("allow_in_graph", each)
         DISALLOWED.discard(each)

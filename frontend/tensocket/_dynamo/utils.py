@@ -48,7 +48,7 @@ def same(ref: Any, res: Any, fp64_ref: Any = None, cos_similarity: bool = False,
             same(ref[key], res[key], None, cos_similarity, tol, equal_nan, exact_dtype) for key in ref)
     if isinstance(ref, float):
         return isinstance(res, float) and (ref == res or abs(ref - res) <= tol + tol * abs(ref)
-                                           or (equal_nan and ref != ref and res != res))  # noqa: PLR0124  NaN
+                                           or (equal_nan and ref != ref and res != res))
     return type(ref) is type(res) and bool(ref == res)
 
 

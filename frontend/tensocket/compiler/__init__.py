@@ -12,7 +12,8 @@ from tensocket_compiler.calls.settings import Disabled, is_compiling
 
 from . import config
 from .backends import get_default_backend, list_backends, set_default_backend
-from .compiling import OptimizedModule, compile, eager, wrapped
+from .compiling import OptimizedModule, compile, wrapped
+from .handle import Handle, compiled
 from .stance import set_stance
 
 _Value = TypeVar("_Value")
@@ -80,6 +81,23 @@ def cudagraph_mark_step_begin() -> None:
     """Do nothing: no graphs of kernels are cached."""
 
 
-__all__ = ["allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",
-           "config", "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset",
-           "set_default_backend", "set_stance", "substitute_in_graph", "wrap_numpy"]
+__all__ = [
+    "Handle",
+    "allow_in_graph",
+    "assume_constant_result",
+    "compile",
+    "compiled",
+    "config",
+    "cudagraph_mark_step_begin",
+    "disable",
+    "get_default_backend",
+    "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
+    "list_backends",
+    "reset",
+    "set_default_backend",
+    "set_stance",
+    "substitute_in_graph",
+    "wrap_numpy",
+]

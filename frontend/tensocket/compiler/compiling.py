@@ -96,24 +96,25 @@ def eager(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = None,
-            mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False,
-            recompile_limit: int | None = None) -> Any:
+            mode: str | None = None, options: dict[str, Any] | None = None, name: str | None = None,
+            disable: bool = False, recompile_limit: int | None = None) -> Any:
     """Return a function or module that runs as graphs in place of Python; without ``model``, a decorator.
 
-    One call is observed; from then on, a graph serves calls for which nothing has changed that Python may have read. All
-    other calls run eagerly.
+    One call is observed; from then on, a graph serves calls for which nothing has changed that Python may have read.
+    All other calls run eagerly.
 
     Args:
         model: A function or a module.
         fullgraph: Whether a call that cannot be captured as a graph raises.
         dynamic: Accepted as in PyTorch: each combination of sizes has a graph of its own.
-        backend: ``inductor`` or ``tensocket``, the compiler itself; another name of ``list_backends``; or a function. It
-            gets a graph module of public functions and a list of the tensors of its placeholders, and returns the
+        backend: ``inductor`` or ``tensocket``, the compiler itself; another name of ``list_backends``; or a function.
+            It gets a graph module of public functions and a list of the tensors of its placeholders, and returns the
             function that computes the outputs. None stands for ``torch.compiler.get_default_backend()``.
         mode: One of ``default``, ``reduce-overhead``, ``max-autotune`` and others. The compiler does the same in all;
             a backend of the program gets it as ``mode``.
         options: Options by name, as in ``torch._inductor.list_options()``; a backend of the program gets them as
             ``options``, whatever they are.
+        name: Accepted as in PyTorch: reports name the function itself.
         disable: Whether to leave the function alone.
         recompile_limit: Most graphs of this function; by default ``torch._dynamo.config.recompile_limit``.
 

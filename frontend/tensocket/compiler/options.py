@@ -39,7 +39,7 @@ def _known() -> dict[str, Any]:
     for name, value in vars(config).items():
         if isinstance(value, SimpleNamespace):
             found.update({f"{name}.{inner}": each for inner, each in vars(value).items()})
-        elif name in config._switches:
+        elif name in vars(config)["_switches"]:
             found[name] = value
     return found
 
