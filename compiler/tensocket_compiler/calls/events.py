@@ -23,6 +23,7 @@ VARIABLE: Final = "TENSOCKET_COMPILE_LOG"
 #: Numbers of events, by kind and name, as PyTorch's ``torch._dynamo.utils.counters``; programs clear it.
 COUNTERS: Final[defaultdict[str, Counter[str]]] = defaultdict(Counter)
 _ROOT: Final = logging.getLogger("tensocket.compile")
+_ROOT.setLevel(logging.WARNING)  # texts of graphs are long: whoever wants them asks for a topic
 _LOGS: Final = {topic: _ROOT.getChild(topic) for topic in TOPICS}
 
 

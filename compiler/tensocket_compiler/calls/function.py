@@ -199,7 +199,7 @@ observed = next((x for x in self._observations if x.holds(args, kwargs)), None)
         Raises:
             Unsupported: The function must be one graph.
         """
-        if self.fullgraph:
+        if self.fullgraph or SETTINGS.fails_on_break:
             raise Unsupported("compile", f"a call of {getattr(self.function, '__qualname__', self.function)!s:.60}: "
                                f"{reason}", "fullgraph=True allows no call that cannot be captured",
                                "change the function, or leave fullgraph out")

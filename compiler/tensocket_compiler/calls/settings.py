@@ -24,6 +24,7 @@ class Settings:
         variants: Most variants of a function; calls that no variant fits run eagerly after that.
         fails_at_limit: Whether such a call raises instead.
         fails_on_recompile: Whether a call that needs a second variant raises.
+        fails_on_break: Whether a call that cannot be captured raises, for all functions.
         suppresses_errors: Whether a call runs eagerly if its backend fails.
         is_disabled: Whether no function is compiled.
         stance: See ``Stance``.
@@ -32,6 +33,7 @@ class Settings:
     variants: int = 8
     fails_at_limit: bool = False
     fails_on_recompile: bool = False
+    fails_on_break: bool = False
     suppresses_errors: bool = False
     is_disabled: bool = False
     stance: Stance = "default"

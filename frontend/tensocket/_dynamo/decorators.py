@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ContextDecorator
 from typing import Any, TypeVar
 
 from tensocket.compiler import allow_in_graph as _allow_in_graph
 from tensocket.compiler import disable, set_stance
 from tensocket.compiler.backends import DISALLOWED
+from tensocket_compiler.calls.settings import SETTINGS
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
@@ -44,6 +46,25 @@ def run(fn: Callable[..., Any] | None = None) -> Any:
     stance = set_stance("eager_on_recompile")
     stance.__exit__()
     return stance if fn is None else stance(fn)
+
+
+class error_on_graph_break(ContextDecorator):
+    """Let calls of compiled functions that cannot be captured raise ``exc.Unsupported``, in a block or a function.
+
+    Args:
+        error_on_graph_break: Whether they raise.
+    """
+
+    def __init__(self, error_on_graph_break: bool) -> None:
+        self._value = error_on_graph_break
+        self._before: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._before.append(SETTINGS.fails_on_break)
+        SETTINGS.fails_on_break = self._value
+
+    def __exit__(self, *error: object) -> None:
+        SETTINGS.fails_on_break = self._before.pop()
 
 
 def _check_callable(name: str, fn: Any) -> None:
@@ -96,5 +117,5 @@ def mark_static_address(t: Any, guard: bool = False) -> None:
     _check_dims("mark_static_address", t, None)
 
 
-__all__ = ["allow_in_graph", "disallow_in_graph", "forbid_in_graph", "mark_dynamic", "mark_static",
+__all__ = ["allow_in_graph", "disallow_in_graph", "error_on_graph_break", "forbid_in_graph", "mark_dynamic", "mark_static",
            "mark_static_address", "maybe_mark_dynamic", "run"]
