@@ -259,9 +259,11 @@ def test_backends_that_fail():
         raise KeyError("lost")
 
     f = torch.compile(lambda x: x + 1, backend=three)
-    with pytest.raises(_dynamo.exc.BackendCompilerFailed, match="backend='three' returned a int — compiler_fn did not"):
+    with pytest.raises(_dynamo.exc.BackendCompilerFailed, match="backend='three' returned a int — compiler_fn did "
+                       "not return callable: a backend returns a function that computes its graph"):
         f(torch.ones(1))
-    with pytest.raises(_dynamo.exc.BackendCompilerFailed, match="backend='fails' raised: KeyError: 'lost'") as caught:
+    with pytest.raises(_dynamo.exc.BackendCompilerFailed, match="backend='fails' raised: KeyError: 'lost' — a "
+                       "backend returns a function that computes its graph") as caught:
         torch.compile(lambda x: x + 1, backend=fails)(torch.ones(1))
     assert isinstance(caught.value.__cause__, KeyError)
     with _dynamo.config.patch(suppress_errors=True):
@@ -270,7 +272,7 @@ def test_backends_that_fail():
         assert "raised: KeyError" in f._compiled.reasons[0]
     f = torch.compile(lambda x: x + 1, backend=lambda gm, example_inputs: lambda *inputs: None)
     assert f(torch.ones(1)).item() == 2
-    with pytest.raises(torch.errors.CompileError, match="a backend's function that returned a NoneType"):
+    with pytest.raises(torch.errors.CompileError, match="returned a NoneType — it computes the 1 outputs of its graph"):
         f(torch.ones(1))
 
 
@@ -305,9 +307,10 @@ def test_registered_backends(monkeypatch):
     assert f._compiled.variants
     gm = torch.fx.symbolic_trace(lambda x: x * 3)
     assert _dynamo.lookup_backend("inductor")(gm, [torch.ones(1)])(torch.ones(1)).item() == 3
-    with pytest.raises(torch.errors.ArgumentError, match="duplicate name"):
+    with pytest.raises(torch.errors.ArgumentError, match="duplicate name: each backend has a name of its own"):
         _dynamo.register_backend(counting_one)
-    with pytest.raises(torch.errors.ArgumentTypeError, match="a backend is a function of a graph module"):
+    with pytest.raises(torch.errors.ArgumentTypeError, match="a backend is a function of a graph module and "
+                       "example inputs"):
         _dynamo.register_backend(3)
     with pytest.raises(torch.errors.ArgumentTypeError, match="a backend is a name or a function"):
         torch.compile(lambda x: x, backend=3)

@@ -10,7 +10,7 @@ from ..calls.progress import shown
 from ..calls.settings import SETTINGS
 from ..capture.recorder import CannotRecord
 from ..errors import BackendCompilerFailed
-from .variant import Surface, lower
+from .variant import Lowering, lower
 
 
 class LoweredFunction(CompiledFunction):
@@ -20,18 +20,18 @@ class LoweredFunction(CompiledFunction):
     recorded.
 
     Attributes:
-        surface: The front end's part.
+        lowering: The front end's part.
     """
 
     warm = 0
 
-    def __init__(self, function: Callable[..., Any], surface: Surface, *, fullgraph: bool = False) -> None:
+    def __init__(self, function: Callable[..., Any], lowering: Lowering, *, fullgraph: bool = False) -> None:
         super().__init__(function, fullgraph=fullgraph)
-        self.surface = surface
+        self.lowering = lowering
 
     def __reduce__(self) -> Any:
         """Return a function without graphs for copies."""
-        return _make, (self.function, self.surface, self.fullgraph)
+        return _make, (self.function, self.lowering, self.fullgraph)
 
     def _observed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = super()._observed(args, kwargs)
@@ -40,7 +40,7 @@ class LoweredFunction(CompiledFunction):
             self._attempts += 1
             try:
                 with shown(self.function):
-                    made = lower(self.function, guards, args, kwargs, self.surface)
+                    made = lower(self.function, guards, args, kwargs, self.lowering)
             except CannotRecord as error:
                 self._refuse(str(error))
             except BackendCompilerFailed as error:
@@ -52,5 +52,5 @@ class LoweredFunction(CompiledFunction):
         return result
 
 
-def _make(function: Callable[..., Any], surface: Surface, fullgraph: bool) -> LoweredFunction:
-    return LoweredFunction(function, surface, fullgraph=fullgraph)
+def _make(function: Callable[..., Any], lowering: Lowering, fullgraph: bool) -> LoweredFunction:
+    return LoweredFunction(function, lowering, fullgraph=fullgraph)

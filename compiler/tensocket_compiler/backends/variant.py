@@ -26,7 +26,7 @@ from .rollback import undone
 Maker = Callable[[Sequence[Any], Sequence[Any]], Any]
 
 
-class Surface(Protocol):
+class Lowering(Protocol):
     """The front end's part: names of functions, and the backend."""
 
     def name_call(self, function: Any) -> tuple[str, Any]:
@@ -143,7 +143,7 @@ class _Outputs:
 
 
 def lower(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...], kwargs: dict[str, Any],
-          surface: Surface) -> LoweredVariant:
+          lowering: Lowering) -> LoweredVariant:
     """Call a function once more, undo what this changes, and let a backend compile the public functions that it called.
 
     Args:
@@ -151,7 +151,7 @@ def lower(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...], k
         guards: Everything that it may have read in the observed call.
         args: Its arguments.
         kwargs: Its arguments by name.
-        surface: The front end.
+        lowering: The front end.
 
     Raises:
         CannotRecord: The call has no place in a graph.
@@ -162,8 +162,8 @@ def lower(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...], k
     tensors = arguments.matches(args, kwargs) or []
     for refusal in arguments.refusals:
         raise CannotRecord(str(refusal))
-    recorder = CallRecorder(_sources(function, guards, arguments, tensors, surface), surface.name_call,
-                            surface.create_argument, surface.set_grad_enabled)
+    recorder = CallRecorder(_sources(function, guards, arguments, tensors, lowering), lowering.name_call,
+                            lowering.create_argument, lowering.set_grad_enabled)
     outputs = _Outputs(recorder, tensors, captured)
     with undone(guards, tensors) as rollback:
         preserve_writes(recorder, rollback.preserve)
@@ -182,7 +182,7 @@ def lower(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...], k
     inputs = [(positions.get(id(x), -1), x) for x in recorder.inputs]
     module, compiled = None, _nothing
     if any(node.op.startswith("call") for node in recorder.graph.nodes):
-        module, compiled = surface.compile(recorder.graph, recorder.inputs, recorder.values)
+        module, compiled = lowering.compile(recorder.graph, recorder.inputs, recorder.values)
     if effects:
         guards = guards.without(effects)
     guards.state = unwatched_state()  # compiling may import modules, which register classes
@@ -197,9 +197,9 @@ def _nothing(*inputs: Any) -> tuple[()]:
 
 
 def _sources(function: Any, guards: Guards, arguments: ArgumentGuard, tensors: Sequence[Any],
-             surface: Surface) -> list[tuple[Any, str]]:
+             lowering: Lowering) -> list[tuple[Any, str]]:
     """Return the tensors that a run may use, with paths as in programs: parameters' names for arguments."""
-    names = surface.parameter_names(function)
+    names = lowering.parameter_names(function)
     root = f"{type(function).__name__}."
     captured = [(part.owner, f"self.{part.path.removeprefix(root)}" if part.path.startswith(root) else part.path)
                 for part in guards.parts if isinstance(part, TensorPart)]

@@ -117,5 +117,5 @@ def mark_static_address(t: Any, guard: bool = False) -> None:
     _check_dims("mark_static_address", t, None)
 
 
-__all__ = ["allow_in_graph", "disallow_in_graph", "error_on_graph_break", "forbid_in_graph", "mark_dynamic", "mark_static",
-           "mark_static_address", "maybe_mark_dynamic", "run"]
+__all__ = ["allow_in_graph", "disallow_in_graph", "error_on_graph_break", "forbid_in_graph", "mark_dynamic",
+           "mark_static", "mark_static_address", "maybe_mark_dynamic", "run"]

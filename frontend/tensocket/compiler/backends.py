@@ -115,9 +115,9 @@ def find_backend(backend: Any) -> Backend | None:
     if isinstance(backend, str):
         known = _KNOWN.get(backend)
         if known is None:
-            raise InvalidBackend("compile", f"backend={backend!r}", "Invalid backend: backends are "
-                                 + ", ".join(_KNOWN), "pass one of them, or a function; see "
-                                 "torch._dynamo.list_backends()")
+            raise InvalidBackend("compile", f"backend={backend!r}",
+                                 f"Invalid backend: backends are {', '.join(_KNOWN)}",
+                                 "pass one of them, or a function; see torch._dynamo.list_backends()")
         return known.function
     if not callable(backend):
         raise ArgumentTypeError("compile", f"backend of type {type(backend).__name__}",
@@ -149,7 +149,7 @@ class _Arguments(GraphAppendingTracer):
         super().__init__(Graph())
 
 
-class BackendSurface:
+class BackendLowering:
     """Names of functions in graphs, and one backend.
 
     Args:

@@ -12,7 +12,7 @@ from tensocket_compiler.calls.function import CompiledFunction
 from tensocket_compiler.errors import OptionError
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
-from .backends import BackendSurface, find_backend
+from .backends import BackendLowering, find_backend
 from .options import check_mode, check_options
 
 
@@ -127,7 +127,7 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
     """
     if mode is not None and options is not None:
         raise OptionError("compile", f"mode={mode!r} and options", "Either mode or options can be specified, but both "
-                          "can't be specified at the same time: a mode is a set of options",
+                          "can't be specified at the same time",
                           "pass mode or options, not both")
     function = find_backend(backend)
     if function is None:
@@ -153,5 +153,5 @@ def _maker(backend: Any, fullgraph: bool, mode: str | None, options: dict[str, A
     if backend is None:
         return lambda function: CompiledFunction(function, fullgraph=fullgraph)
     given = {"mode": mode} if mode not in (None, "default") else {} if options is None else {"options": options}
-    surface = BackendSurface(backend, given)
-    return lambda function: LoweredFunction(function, surface, fullgraph=fullgraph)
+    lowering = BackendLowering(backend, given)
+    return lambda function: LoweredFunction(function, lowering, fullgraph=fullgraph)
