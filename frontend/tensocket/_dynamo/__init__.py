@@ -62,6 +62,6 @@ def optimize_assert(backend: Any = "inductor", **options: Any) -> Callable[[Any]
 
 __all__ = ["OptimizedModule", "allow_in_graph", "assume_constant_result", "backends", "config", "disable",
            "disallow_in_graph", "error_on_graph_break", "exc", "explain", "forbid_in_graph", "graph_break",
-           "is_compiling", "list_backends", "lookup_backend", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic",
-           "nonstrict_trace", "optimize", "optimize_assert", "register_backend", "reset", "run", "set_stance", "skip",
-           "substitute_in_graph", "testing", "utils"]
+           "is_compiling", "list_backends", "lookup_backend", "mark_dynamic", "mark_static", "mark_static_address",
+           "maybe_mark_dynamic", "nonstrict_trace", "optimize", "optimize_assert", "register_backend", "reset", "run",
+           "set_stance", "skip", "substitute_in_graph", "testing", "utils"]
