@@ -35,12 +35,12 @@ class LoweredFunction(CompiledFunction):
 
     def _observed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = super()._observed(args, kwargs)
-        guards, self._guards = self._guards, None
-        if guards is not None:
+        if self._observations:
+            observed = self._observations.pop()
             self._attempts += 1
             try:
                 with shown(self.function):
-                    made = lower(self.function, guards, args, kwargs, self.lowering)
+                    made = lower(self.function, observed.guards, args, kwargs, self.lowering)
             except CannotRecord as error:
                 self._refuse(str(error))
             except BackendCompilerFailed as error:

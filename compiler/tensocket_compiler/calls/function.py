@@ -123,7 +123,7 @@ class CompiledFunction:
         try:
             if ACTIVE and STATE.mask is None:
                 return self.function(*args, **kwargs)
-observed = next((x for x in self._observations if x.holds(args, kwargs)), None)
+            observed = next((x for x in self._observations if x.holds(args, kwargs)), None)
             if observed is not None:
                 return self._captured(observed, args, kwargs)
             if self._observed_calls < OBSERVATIONS * self._most():
