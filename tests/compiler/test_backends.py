@@ -207,17 +207,62 @@ def test_graphs_see_changes():
     assert hits(f) == 4
 
 
+def test_errors_leave_the_mode_of_gradients():
+    def fn(x, index):
+        with torch.no_grad():
+            return x[index]
+
+    f = torch.compile(fn, backend="eager")
+    x = torch.arange(3.0)
+    for _ in range(2):
+        assert f(x, torch.tensor([1])).item() == 1
+    assert hits(f) == 1
+    with pytest.raises(IndexError):
+        f(x, torch.tensor([7]))
+    assert torch.is_grad_enabled()
+    assert hits(f) == 2
+
+
+def test_compiled_functions_in_compiled_functions():
+    factor = {"value": 2.0}
+    x = torch.ones(2)
+    for inside, outside in (("eager", "tensocket"), ("tensocket", "eager"), ("eager", "eager")):
+        factor["value"] = 2.0
+        inner = torch.compile(lambda x: x * factor["value"], backend=inside)
+        for _ in range(5):
+            inner(x)
+        outer = torch.compile(lambda x, inner=inner: inner(x) + 1, backend=outside)
+        for value in (2.0, 5.0):
+            factor["value"] = value
+            for _ in range(6):
+                assert outer(x).tolist() == [value + 1] * 2
+
+
 REFUSED = {
     "item": (lambda x: x * x.sum().item(), "elements of a tensor are read at"),
     "branch": (lambda x: x if x.sum() > 0 else -x, "elements of a tensor are read at"),
     "shape": (lambda x: x.nonzero(), "elements of a tensor are read at"),
-    "backward": (lambda x: (x.clone().requires_grad_() * 2).sum().backward(), "it runs a backward pass at"),
+    "backward": (lambda x: (x * _LEAF).sum().backward(), "it runs a backward pass at"),
     "autocast": (lambda x: _autocast(x), "it changes how operators behave, as autocast does at"),
     "print": (lambda x: print(end="") or x + 1, "it calls print()"),
     "break": (lambda x: (_dynamo.graph_break(), x + 1)[1], "it calls graph_break()"),
     "disabled": (lambda x: _disabled(x) + 1, "torch.compiler.disable() keeps out of graphs"),
+    "requires_grad": (lambda x: _sets(x, "requires_grad", True), "it assigns requires_grad or data of a tensor"),
+    "data": (lambda x: _sets(x, "data", x.detach() * 5), "it assigns requires_grad or data of a tensor"),
+    "grad": (lambda x: _sets(x, "grad", x.detach() * 5), "it assigns gradients"),
+    "property": (lambda x: _sets(_LEAF, "grad", x * 5), "it assigns gradients"),
+    "attribute": (lambda x: _sets(x, "label", 5), "it gives attributes to a tensor that it made"),
     "hook": (lambda x: _hooked(x), "it sets hooks in its graph of gradients"),
 }
+
+
+_LEAF = torch.ones(2, 2, requires_grad=True)
+
+
+def _sets(x, name, value):
+    y = x if x is _LEAF else x * 3
+    setattr(y, name, value)
+    return y * 2
 
 
 def _autocast(x):
@@ -232,7 +277,7 @@ def _disabled(x):
 
 
 def _hooked(x):
-    y = x.clone().requires_grad_() * 2
+    y = x * _LEAF
     y.register_hook(lambda grad: grad * 2)
     return y
 

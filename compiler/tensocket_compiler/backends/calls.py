@@ -71,6 +71,8 @@ class CallRecorder(TorchFunctionMode):
         #: Tensors in containers that nodes return, with their places there.
         self._items: dict[int, tuple[Node, tuple[int, ...]]] = {}
         self._called: dict[Node, tuple[Any, str]] = {}
+        #: Tensors of the run with key and memory as the last call left them: only calls may change these.
+        self._forms: dict[int, tuple[Any, int, Any]] = {}
         self._below = _Operators(self)
         self._reason: str | None = None
         self._last_input: Node | None = None
@@ -136,11 +138,15 @@ class CallRecorder(TorchFunctionMode):
         Raises:
             CannotRecord: Something does.
         """
+        if not all(self._is_as_left(x) for x, _, _ in self._forms.values()):
+            raise CannotRecord("it assigns requires_grad or data of a tensor that it made")
         for value in self.values.values():
             for x in tensors_of(value):
                 node = getattr(x._grad_fn, "node", x._grad_fn)
                 if id(x) not in self._sources and getattr(node, "extras", None) is not None:
                     raise CannotRecord("it sets hooks in its graph of gradients")
+                if id(x) not in self._sources and x._grad is not None:
+                    raise CannotRecord("it assigns gradients")
                 if id(x) not in self._sources and vars(x).keys() - OF_RUNTIME:
                     raise CannotRecord("it gives attributes to a tensor that it made")
 
@@ -177,6 +183,8 @@ class CallRecorder(TorchFunctionMode):
         node.meta["stack_trace"] = _program_frames()
         self._called[node] = func, caller()
         self._know(node, result)
+        for x in tensors_of([*args, *kwargs.values(), result]):
+            self._forms[id(x)] = x, x._key, x._array
         return result
 
     def _set_grad(self, enabled: bool) -> None:
@@ -201,6 +209,11 @@ class CallRecorder(TorchFunctionMode):
             else:
                 self._note_items(node, (*place, k), item)
 
+    def _is_as_left(self, tensor: Any) -> bool:
+        """Whether nothing but calls has changed whether a tensor requires a gradient, and its memory."""
+        known = self._forms.get(id(tensor))
+        return known is None or (tensor._key == known[1] and tensor._array is known[2])
+
     def find_node(self, tensor: Any) -> Node | None:
         """Return the node of a tensor of the run; None for others. Items of containers get one at their first use."""
         known = self._items.pop(id(tensor), None)
@@ -216,8 +229,10 @@ class CallRecorder(TorchFunctionMode):
         """Return the node of a tensor; the first use of one from before the run makes a placeholder.
 
         Raises:
-            StopRecording: No public function of the run made the tensor.
+            StopRecording: No public function of the run made the tensor, or it is not as these left it.
         """
+        if not self._is_as_left(tensor):
+            self.stop(f"it assigns requires_grad or data of a tensor{caller()}")
         node = self.find_node(tensor)
         if node is None:
             known = self._sources.get(id(tensor))

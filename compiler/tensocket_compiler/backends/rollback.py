@@ -55,6 +55,10 @@ class Rollback:
         counter = version_counter(tensor)
         self._versions.setdefault(id(counter), (counter, counter[0]))
 
+    def gradients_changed(self) -> bool:
+        """Whether the gradient of any known tensor is another one."""
+        return any(x._grad is not slots["_grad"] for x, slots in self._slots)
+
     def effects(self) -> list[Effect]:
         """Return the changes of the program's state since the beginning."""
         return self._guards.effects(self.before, self._guards.snapshot())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from tensocket_core.dispatch.modes import STATE, set_grad_enabled
 from tensocket_core.pytree import tree_flatten, tree_unflatten
 from tensocket_plugins.contract.errors import CompileError
 
@@ -86,7 +87,12 @@ class LoweredVariant:
             CompileError: It returned something else than its graph.
         """
         self.hits += 1
-        outputs = self._compiled(*[captured if k < 0 else tensors[k] for k, captured in self._inputs])
+        enabled = STATE.grad_enabled
+        try:
+            outputs = self._compiled(*[captured if k < 0 else tensors[k] for k, captured in self._inputs])
+        except BaseException:
+            set_grad_enabled(enabled)  # the graph may have been about to restore it
+            raise
         if not isinstance(outputs, (tuple, list)) or len(outputs) < self._count:
             raise CompileError("compile", f"a backend's function that returned a {type(outputs).__name__}",
                                f"it computes the {self._count} outputs of its graph",
@@ -173,6 +179,8 @@ def lower(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...], k
             if isinstance(error, CannotRecord):
                 raise
             raise CannotRecord(f"it raised {type(error).__name__} when it was called once more") from error
+        if rollback.gradients_changed():
+            raise CannotRecord("it assigns gradients")
         result = outputs.maker(value)
         effects = rollback.effects()
         assigns = [_assign(effect, outputs, recorder) for effect in effects]
