@@ -16,6 +16,11 @@ class Unsupported(CompileError, TorchDynamoException):
 class BackendCompilerFailed(TensocketError, TorchDynamoException):
     """A backend that raised, or returned something that cannot be called. The cause is the backend's error."""
 
+    @property
+    def inner_exception(self) -> BaseException | None:
+        """The backend's error."""
+        return self.__cause__
+
 
 class InvalidBackend(ArgumentError, TorchDynamoException):
     """A name that no backend has."""
@@ -37,9 +42,18 @@ class InternalTorchDynamoError(TorchDynamoException):
     """Never raised here: a failure of the compiler is a warning, and the call runs eagerly."""
 
 
+class TorchRuntimeError(TorchDynamoException):
+    """Never raised here: errors of operators are those of the plain function."""
+
+
+class ResetRequired(TorchDynamoException):
+    """Never raised here: functions may be compiled again at any time."""
+
+
 class UserError(TorchDynamoException):
     """Never raised here: errors of programs are those of the plain function."""
 
 
 __all__ = ["BackendCompilerFailed", "FailOnRecompileLimitHit", "InternalTorchDynamoError", "InvalidBackend",
-           "OptionError", "RecompileError", "TorchDynamoException", "Unsupported", "UserError"]
+           "OptionError", "RecompileError", "ResetRequired", "TorchDynamoException", "TorchRuntimeError", "Unsupported",
+           "UserError"]

@@ -310,7 +310,7 @@ def test_backends_that_fail():
     with pytest.raises(_dynamo.exc.BackendCompilerFailed, match="backend='fails' raised: KeyError: 'lost' — a "
                        "backend returns a function that computes its graph") as caught:
         torch.compile(lambda x: x + 1, backend=fails)(torch.ones(1))
-    assert isinstance(caught.value.__cause__, KeyError)
+    assert isinstance(caught.value.inner_exception, KeyError)
     with _dynamo.config.patch(suppress_errors=True):
         f = torch.compile(lambda x: x + 1, backend=fails)
         assert [f(torch.ones(1)).item() for _ in range(3)] == [2, 2, 2]

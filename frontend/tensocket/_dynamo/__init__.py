@@ -37,6 +37,13 @@ from .eval_frame import OptimizedModule
 #: A function that need not be captured as Python; graphs contain the operators that it calls.
 nonstrict_trace = allow_in_graph
 skip = disable
+#: Names of ``graph_break`` for smaller and larger parts of a function: it runs eagerly as a whole.
+skip_frame = step_unsupported = graph_break
+
+
+def patch_dynamo_config(*named: Any, **values: Any) -> Any:
+    """Return ``config.patch`` with these settings: a block or decorator in which they hold."""
+    return config.patch(*named, **values)
 
 
 def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
@@ -63,5 +70,6 @@ def optimize_assert(backend: Any = "inductor", **options: Any) -> Callable[[Any]
 __all__ = ["OptimizedModule", "allow_in_graph", "assume_constant_result", "backends", "config", "disable",
            "disallow_in_graph", "error_on_graph_break", "exc", "explain", "forbid_in_graph", "graph_break",
            "is_compiling", "list_backends", "lookup_backend", "mark_dynamic", "mark_static", "mark_static_address",
-           "maybe_mark_dynamic", "nonstrict_trace", "optimize", "optimize_assert", "register_backend", "reset", "run",
-           "set_stance", "skip", "substitute_in_graph", "testing", "utils"]
+           "maybe_mark_dynamic", "nonstrict_trace", "optimize", "optimize_assert", "patch_dynamo_config",
+           "register_backend", "reset", "run", "set_stance", "skip", "skip_frame", "step_unsupported",
+           "substitute_in_graph", "testing", "utils"]

@@ -7,7 +7,7 @@ Five of them have an effect: ``recompile_limit`` (or ``cache_size_limit``), ``fa
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -50,6 +50,8 @@ class _Config(Flags):
             for name, value in before.items():
                 setattr(self, name, value)
 
+
+patch: Callable[..., Any]  # the module's class has it
 
 _Config.module(
     sys.modules[__name__], accumulated_cache_size_limit=256, accumulated_recompile_limit=256, allow_rnn=False,

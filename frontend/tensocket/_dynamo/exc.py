@@ -8,10 +8,12 @@ from tensocket_compiler.errors import (
     InternalTorchDynamoError,
     InvalidBackend,
     RecompileError,
+    ResetRequired,
     TorchDynamoException,
+    TorchRuntimeError,
     Unsupported,
     UserError,
 )
 
 __all__ = ["BackendCompilerFailed", "FailOnRecompileLimitHit", "InternalTorchDynamoError", "InvalidBackend",
-           "RecompileError", "TorchDynamoException", "Unsupported", "UserError"]
+           "RecompileError", "ResetRequired", "TorchDynamoException", "TorchRuntimeError", "Unsupported", "UserError"]

@@ -25,13 +25,14 @@ def is_exporting() -> bool:
     return False
 
 
-def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True) -> Any:
     """Return the function, kept out of graphs: a compiled function that calls it runs eagerly; or a decorator.
 
     Args:
         fn: A function or a module.
         recursive: Whether compiled functions that it calls run eagerly, too.
         reason: The reason, for readers of the program.
+        wrapping: Accepted as in PyTorch.
 
     Raises:
         ArgumentTypeError: ``fn`` is not callable.
@@ -57,9 +58,16 @@ def assume_constant_result(fn: _Value) -> _Value:
     return fn
 
 
-def substitute_in_graph(original_fn: Any, **options: Any) -> Callable[[_Value], _Value]:
+def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = False,
+                        skip_signature_check: bool = False, is_embedded_type: bool = False
+                        ) -> Callable[[_Value], _Value]:
     """Return a decorator that leaves its function unchanged: functions are called, not captured."""
     return lambda function: function
+
+
+def nested_compile_region(fn: Any = None, **options: Any) -> Any:
+    """Return the function itself, or a decorator that does: calls of it are captured with those around."""
+    return (lambda function: function) if fn is None else fn
 
 
 def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -97,7 +97,7 @@ def eager(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = None,
             mode: str | None = None, options: dict[str, Any] | None = None, name: str | None = None,
-            disable: bool = False, recompile_limit: int | None = None) -> Any:
+            disable: bool = False, recompile_limit: int | None = None, isolate_recompiles: bool = False) -> Any:
     """Return a function or module that runs as graphs in place of Python; without ``model``, a decorator.
 
     One call is observed; from then on, a graph serves calls for which nothing has changed that Python may have read.
@@ -117,6 +117,7 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
         name: Accepted as in PyTorch: reports name the function itself.
         disable: Whether to leave the function alone.
         recompile_limit: Most graphs of this function; by default ``torch._dynamo.config.recompile_limit``.
+        isolate_recompiles: Accepted as in PyTorch: functions share no graphs.
 
     Raises:
         ArgumentTypeError: ``model`` is not callable.

@@ -157,6 +157,20 @@ def test_modes_and_options():
     assert _inductor.compile(torch.fx.symbolic_trace(lambda x: x + 1), [torch.ones(1)])(torch.ones(1)).item() == 2
 
 
+def test_names_without_effect_of_their_own():
+    assert torch.compiler.nested_compile_region(len) is len
+    assert torch.compiler.nested_compile_region()(len) is len
+    assert torch.compiler.substitute_in_graph(len, skip_signature_check=True)(len) is len
+    with _dynamo.patch_dynamo_config("recompile_limit", 3):
+        assert SETTINGS.variants == 3
+    f = torch.compile(lambda x: (_dynamo.skip_frame("why"), x + 1)[1], backend="eager")
+    f(torch.ones(1))
+    assert "it calls graph_break()" in f._compiled.reasons[0]
+    assert _dynamo.optimize("eager")(lambda x: x + 1)(torch.ones(1)).item() == 2
+    with pytest.raises(_dynamo.exc.Unsupported):
+        _dynamo.optimize_assert("eager")(lambda x: x.item())(torch.ones(1))
+
+
 def test_marks_of_sizes_are_checked():
     x = torch.ones(2, 3)
     _dynamo.mark_dynamic(x, [0, -1], min=1, max=8)
