@@ -7,6 +7,8 @@ import weakref
 from types import SimpleNamespace
 from typing import Any, Final
 
+from tensocket_compiler.graph.names import PUBLIC
+from tensocket_compiler.graph.purity import has_side_effect
 from tensocket_core.autograd.engine import current_pass
 from tensocket_core.autograd.inspection import SavedTensor
 from tensocket_core.autograd.node import AccumulateGrad
@@ -16,7 +18,7 @@ from tensocket_core.dispatch.overrides import DisableTorchFunction, DisableTorch
 from tensocket_core.dispatch.overrides import disabled_torch_dispatch as _disabled_torch_dispatch_impl
 from tensocket_core.dispatch.overrides import disabled_torch_function as _disabled_torch_function_impl
 from tensocket_core.keys import AUTOGRAD, WRAPPER
-from tensocket_operators import is_grad_enabled
+from tensocket_operators import is_grad_enabled, set_grad_enabled
 from tensocket_operators.differentiation.delayed import DelayedError, UndefinedGrad
 from tensocket_operators.differentiation.dual_levels import is_forward_grad_enabled as _is_fwd_grad_enabled
 from tensocket_operators.differentiation.dual_levels import set_forward_grad_enabled
@@ -55,6 +57,15 @@ class _EnableTorchFunction:
 def _is_torch_function_enabled() -> bool:
     """Whether ``__torch_function__`` of classes is enabled."""
     return not STATE.overrides_off
+
+
+@has_side_effect
+def _set_grad_enabled(enabled: bool) -> None:
+    """Turn the recording of gradients on or off in this thread."""
+    set_grad_enabled(enabled)
+
+
+PUBLIC.add_name("torch._C._set_grad_enabled", _set_grad_enabled)
 
 
 def _get_dispatch_modes() -> tuple[Any, ...]:

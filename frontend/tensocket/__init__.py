@@ -125,7 +125,7 @@ pi = math.pi
 _LATER = frozenset({
     "__future__", "_VF", "_jit_internal", "_tensor", "_vmap_internals", "futures",
     "__config__", "_custom_op", "_custom_ops", "_dynamo", "_functorch", "_library", "_ops", "_subclasses",
-    "_inductor", "_utils", "array_api", "as_torch", "backends", "compiler",
+    "_inductor", "_logging", "_utils", "array_api", "as_torch", "backends", "compiler",
     "distributed", "distributions", "export", "functional", "functorch", "fx", "hub", "jit", "mps", "multiprocessing",
     "nested", "onnx", "profiler", "quasirandom", "return_types", "storage", "testing", "torch_version", "types", "xpu",
 })

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tensocket.compiler import is_compiling as is_compiling  # by this name, programs of PyTorch ask, too
 from tensocket.nn.parameter import Parameter
+from tensocket_compiler.calls.settings import is_compiling as is_compiling  # by this name, programs of PyTorch ask, too
 from tensocket_core.dispatch.modes import as_leaf
 from tensocket_core.launch.fill import finish
 from tensocket_operators import (

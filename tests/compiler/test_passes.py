@@ -158,7 +158,7 @@ def test_gradients_of_a_layer_norm_are_one_operation():
 def test_attention_with_many_scores_stays_whole():
     few, many = (torch.randn(1, 2, n, 8) for n in (16, 1024))
     attend = torch.nn.functional.scaled_dot_product_attention
-    reports = [str(torch._dynamo.explain(lambda q: attend(q, q, q))(q)) for q in (few, many)]
+    reports = ["".join(torch._dynamo.explain(lambda q: attend(q, q, q))(q).graphs) for q in (few, many)]
     assert ["attend" in report for report in reports] == [False, True]
     compiled = torch.compile(lambda q: attend(q, q, q, is_causal=True))
     for _ in range(5):

@@ -41,13 +41,13 @@ def programs():
                 yield pytest.param(value, id=f"{module.__name__.rpartition('_')[2]}-{name}")
 
 
-def outcomes(program, compiled):
-    """The outcomes of all calls of a program."""
+def outcomes(program, backend):
+    """The outcomes of all calls of a program, compiled by a backend or plain."""
     torch.manual_seed(0)
     steps = program()
     function, change, *rest = next(steps)
     idle = rest[0] if rest else lambda: None
-    run = torch.compile(function) if compiled else function
+    run = torch.compile(function, backend=backend) if backend else function
     x = torch.arange(1.0, 5.0)
     found = []
     try:
@@ -59,17 +59,18 @@ def outcomes(program, compiled):
                 idle()
     finally:
         next(steps, None)
-    served = sum(v.hits for v in run._compiled.variants) if compiled else 0
+    served = sum(v.hits for v in run._compiled.variants) if backend else 0
     return found, served
 
 
+@pytest.mark.parametrize("backend", ["tensocket", "eager"])
 @pytest.mark.parametrize("program", [*programs()])
-def test_calls_are_equal(program):
-    plain, _ = outcomes(program, False)
-    again, _ = outcomes(program, False)
+def test_calls_are_equal(program, backend):
+    plain, _ = outcomes(program, None)
+    again, _ = outcomes(program, None)
     if plain != again:
         pytest.skip("plain runs differ from each other")
-    compiled, _ = outcomes(program, True)
+    compiled, _ = outcomes(program, backend)
     assert len(compiled) == len(plain)
     for found, wanted in zip(compiled, plain, strict=True):
         assert same(found, wanted), (found, wanted)

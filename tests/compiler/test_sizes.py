@@ -10,12 +10,14 @@ import pytest
 import tensocket as torch
 from tensocket import nn
 from tensocket_compiler.calls import table
-from tensocket_compiler.calls.function import VARIANTS, CompiledFunction
+from tensocket_compiler.calls.function import CompiledFunction
+from tensocket_compiler.calls.settings import SETTINGS
 from tensocket_compiler.capture.forms import DYNAMIC, MAYBE_DYNAMIC, STATIC
 from tensocket_compiler.capture.layout import LAYOUT
 from tensocket_core.device import open_device
 from tensocket_plugins.contract.errors import CompileError
 
+MOST = SETTINGS.variants
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is captured without a known layout")
 #: Batch sizes in the order of calls: a size comes back after another one was captured.
 SIZES = (3, 3, 3, 3, 5, 5, 5, 1, 1, 1, 0, 0, 0, 7, 7, 7, 5, 3, 1, 0, 7)
@@ -326,9 +328,9 @@ def test_a_size_whose_result_is_no_graph():
 
 def test_no_limit_on_sizes():
     run = compiled(lambda x: x * 2 + 1)
-    for n in range(2, 2 + 3 * VARIANTS):
+    for n in range(2, 2 + 3 * MOST):
         call(run, n, n, n, n)
-    assert len(run.variants) == 3 * VARIANTS
+    assert len(run.variants) == 3 * MOST
 
 
 def test_least_recently_used_graphs_go(monkeypatch):
@@ -373,15 +375,15 @@ def test_sizes_that_never_come_again_are_not_observed():
 
 def test_static_sizes_count():
     run = compiled(lambda x: x * 2 + 1, dynamic=False)
-    for n in range(2, 2 + 2 * VARIANTS):
+    for n in range(2, 2 + 2 * MOST):
         call(run, n, n, n, n)
-    assert len(run.variants) == VARIANTS
+    assert len(run.variants) == MOST
 
 
 @pytest.mark.parametrize(("dynamic", "name", "dims", "graphs"), [
-    (None, STATIC, {0}, VARIANTS), (None, STATIC, {1}, 2 * VARIANTS), (None, STATIC, {-2}, VARIANTS),
-    (False, DYNAMIC, {0}, 2 * VARIANTS),
-    (False, MAYBE_DYNAMIC, {0}, 2 * VARIANTS), (False, DYNAMIC, {1}, VARIANTS), (True, DYNAMIC, {0}, 2 * VARIANTS)])
+    (None, STATIC, {0}, MOST), (None, STATIC, {1}, 2 * MOST), (None, STATIC, {-2}, MOST),
+    (False, DYNAMIC, {0}, 2 * MOST),
+    (False, MAYBE_DYNAMIC, {0}, 2 * MOST), (False, DYNAMIC, {1}, MOST), (True, DYNAMIC, {0}, 2 * MOST)])
 def test_marks(dynamic, name, dims, graphs):
     def make(n):
         x = torch.randn(n, 4)
@@ -389,7 +391,7 @@ def test_marks(dynamic, name, dims, graphs):
         return x
 
     run = compiled(lambda x: x * 2 + 1, dynamic=dynamic)
-    for n in range(2, 2 + 2 * VARIANTS):
+    for n in range(2, 2 + 2 * MOST):
         call(run, n, n, n, n, make=make)
     assert len(run.variants) == graphs
 

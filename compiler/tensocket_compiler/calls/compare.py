@@ -74,8 +74,8 @@ def find_difference(graph: Values, eager: Values, tolerance: float, repeat: Call
         graph: The values that the graph computed.
         eager: Those that the function computed.
         tolerance: See ``tolerance_of``.
-        repeat: Runs the function on operands that differ by the tolerance. What changes there by as much as graph and
-            function differ says nothing about the graph: quotients of numbers that are zero but for rounding, say.
+        repeat: Runs the function on operands that differ by the tolerance. Values that change there by as much as graph
+            and function differ say nothing about the graph: quotients of numbers that are zero but for rounding, say.
     """
     found = []
     for name in {**eager, **graph}:

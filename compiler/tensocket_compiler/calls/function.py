@@ -22,17 +22,18 @@ from ..capture.guards import Guards
 from ..capture.object_words import TensorPart
 from ..capture.recorder import CannotRecord
 from ..capture.watch import observe, title_of
+from ..errors import FailOnRecompileLimitHit, RecompileError, Unsupported
 from .again import Again
 from .check import check_call, checked_bytes
 from .collection import paused_collection
+from .events import note_recompile, note_refusal, note_variant
 from .intercept import ALONE, alone, is_alone
 from .parts import Members, Parts
+from .settings import RUNNING, SETTINGS, SWITCHES, runs_plain
 from .sizes import Form, Waiting
 from .table import Table
 from .variant import Variant, capture, has_own_builtins
 
-#: Most attempts to capture a function for other reasons than sizes; calls that no graph fits run eagerly after that.
-VARIANTS: Final = 8
 #: Most observed calls that wait for the next one like them.
 WAITING: Final = 16
 #: Calls before the first observation, in which lazy state appears.
@@ -66,9 +67,15 @@ class CompiledFunction:
         fullgraph: Whether a call that cannot be captured raises.
         dynamic: Whether calls with other sizes get graphs without a limit; False counts them like all other reasons.
         reasons: Why calls could not be captured.
-        parts: What of it has graphs although it has none as a whole.
+        parts: Modules and steps inside of it, which have graphs if it has none as a whole.
         check: The n-th graph call of each variant, over and over, is checked against the function; None for the first.
+        limit: Most attempts to capture the function for other reasons than sizes; None for that of the settings.
+        warm: Calls before the first observation, in which lazy state appears.
+        resizes: Whether calls that differ in sizes only share guards.
     """
+
+    warm = WARM
+    resizes = True
 
     def __init__(self, function: Callable[..., Any], *, fullgraph: bool = False, dynamic: bool | None = None,
                  check: int | None = None, parts: Parts | None = None, members: Members | None = None) -> None:
@@ -76,6 +83,7 @@ class CompiledFunction:
         self.fullgraph = fullgraph
         self.dynamic = dynamic
         self.check = check_interval() if check is None else check or None
+        self.limit: int | None = None
         self._outer, self._members = parts, members or list
         self._lock = threading.RLock()
         self.reset()
@@ -88,6 +96,8 @@ class CompiledFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, or run a graph in its place."""
+        if SWITCHES and runs_plain():
+            return self.function(*args, **kwargs)
         if not ((ACTIVE and STATE.mask is None) or (ALONE and is_alone())):
             found = self._table.find(args, kwargs)
             if found is not None:
@@ -97,16 +107,19 @@ class CompiledFunction:
                 if variant.backward is not None:
                     return variant(tensors, Again(variant, self.function, args, kwargs, tensors))
                 return variant(tensors)
-        return self._eager(args, kwargs)
+        RUNNING.compiled += 1
+        try:
+            return self._eager(args, kwargs)
+        finally:
+            RUNNING.compiled -= 1
 
     def reset(self) -> None:
         """Drop all graphs, and forget why calls could not be captured."""
         with self._lock:
             self._table = Table()
             self.reasons: list[str] = []
-            self.parts = self._outer or Parts(self.function, functools.partial(
-                CompiledFunction, dynamic=self.dynamic, check=self.check or 0))
-            self._calls = 0 if self._outer is None else WARM  # parts have been called before
+            self.parts = self._outer or self._make_parts()
+            self._calls = 0 if self._outer is None else self.warm  # parts have been called before
             self._attempts = self._failures = self._observations = self._refusals = self._pause = 0
             self._waiting: list[Waiting] = []
 
@@ -114,9 +127,22 @@ class CompiledFunction:
         """Return a function without graphs for copies: graphs belong to the memory of the original."""
         return _make, (self.function, self.fullgraph, self.dynamic, self.check)
 
+    def _make_parts(self) -> Parts | None:
+        """Return what has graphs although the function has none; None if nothing is to have some."""
+        return Parts(self.function, functools.partial(CompiledFunction, dynamic=self.dynamic, check=self.check or 0))
+
     def is_exhausted(self) -> bool:
         """Whether no further call is captured."""
-        return self._attempts >= VARIANTS and not self._table.variants
+        return self._attempts >= self._most() and not self._table.variants
+
+    def _most(self) -> int:
+        """Return the largest number of attempts that is allowed."""
+        return SETTINGS.variants if self.limit is None else self.limit
+
+    def add(self, variant: Any, form: Form) -> None:
+        """Add the graph of calls with arguments of a form."""
+        self._table.add(variant, form)
+        note_variant(self.function, variant)
 
     # ------------------------------------------------------------------------------------------------ towards graphs
 
@@ -125,7 +151,9 @@ class CompiledFunction:
         self._calls += 1
         if not has_own_builtins() or is_alone() or (ACTIVE and STATE.mask is None):
             return self.function(*args, **kwargs)  # a program replaced what the compiler itself calls, or sees calls
-        if self._calls > max(WARM, self._pause) and not self.is_exhausted() and self._lock.acquire(blocking=False):
+        if self._calls > self.warm:
+            self._check_settings()
+        if self._calls > max(self.warm, self._pause) and self._may_capture() and self._lock.acquire(blocking=False):
             try:
                 step = self._next_step(args, kwargs)
                 if step is not None:
@@ -133,7 +161,28 @@ class CompiledFunction:
                         return step(args, kwargs)
             finally:
                 self._lock.release()
-        return self.parts.run(self.function, args, kwargs) if self.reasons else self.function(*args, **kwargs)
+        if self.parts is None or not self.reasons:
+            return self.function(*args, **kwargs)
+        return self.parts.run(self.function, args, kwargs)
+
+    def _may_capture(self) -> bool:
+        return not self.is_exhausted() and SETTINGS.stance != "eager_on_recompile"
+
+    def _check_settings(self) -> None:
+        """Check that a call without a graph is allowed.
+
+        Raises:
+            FailOnRecompileLimitHit: The settings do not allow to go on without one.
+            RecompileError: They allow one variant only.
+        """
+        if SETTINGS.stance == "fail_on_recompile" or (SETTINGS.fails_on_recompile and self._table.variants):
+            raise RecompileError("compile", f"a call of {title_of(self.function)} that its graphs do not fit",
+                                 "the settings allow no further graph", "see torch._dynamo.config.error_on_recompile "
+                                 "and torch.compiler.set_stance")
+        if SETTINGS.fails_at_limit and self._attempts >= self._most():
+            raise FailOnRecompileLimitHit("compile", f"a call of {title_of(self.function)} that needs graph "
+                                          f"{self._attempts + 1}", f"recompile_limit is {self._most()}",
+                                          "raise torch._dynamo.config.recompile_limit")
 
     def _next_step(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Step | None:
         """Return how to capture a call if one like it was observed, or to observe it; None if neither is worthwhile."""
@@ -142,10 +191,10 @@ class CompiledFunction:
             self._waiting.remove(waiting)
             return functools.partial(self._captured, waiting)
         form = Form(args, kwargs, self.dynamic)
-        known = self._table.guards_of_resized(form) if self._failures < VARIANTS else None
+        known = self._table.guards_of_resized(form) if self.resizes and self._failures < self._most() else None
         if known is not None:
             return functools.partial(self._observed, form, known) if self._table.admits(form) else None
-        if self._attempts >= VARIANTS:
+        if self._attempts >= self._most():
             return None
         self._observations += 1
         if self._observations > RENEWALS:
@@ -153,6 +202,8 @@ class CompiledFunction:
             if change is not None:
                 self._note(f"{change.path} changes from call to call")
                 return None
+        for variant in self.variants[:1]:
+            note_recompile(self.function, variant.why(args, kwargs))
         return functools.partial(self._observed, form, None)
 
     @paused_collection()
@@ -200,19 +251,19 @@ class CompiledFunction:
             self._table.refuse(waiting.form)
             self._refuse(str(made))
         else:
-            self._table.add(made, waiting.form)
+            self.add(made, waiting.form)
         return result
 
     def _refuse(self, reason: str) -> None:
         """Note why a call could not be captured.
 
         Raises:
-            CompileError: The function must be one graph.
+            Unsupported: The function must be one graph.
         """
-        if self.fullgraph:
-            raise CompileError("compile", f"a call of {title_of(self.function)}: {reason}",
-                               "fullgraph=True allows no call that cannot be captured",
-                               "change the function, or leave fullgraph out")
+        if self.fullgraph or SETTINGS.fails_on_break:
+            raise Unsupported("compile", f"a call of {title_of(self.function)}: {reason}",
+                              "fullgraph=True allows no call that cannot be captured",
+                              "change the function, or leave fullgraph out")
         self._note(reason)
 
     def _note(self, reason: str) -> None:
@@ -221,6 +272,7 @@ class CompiledFunction:
         self._pause = self._calls + (PAUSE << self._refusals)
         self._refusals += 1
         self._observations = 0
+        note_refusal(self.function, reason)
         if reason not in self.reasons:
             self.reasons.append(reason)
 

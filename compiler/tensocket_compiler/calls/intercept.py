@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from threading import get_ident
 from typing import Any, Final
 
-from ..capture.listed import register_unreplayable
-
 #: ``take(owner, call, args, kwargs)`` calls ``call(*args, **kwargs)`` of a module or an optimizer, or a graph of it. A
 #: last argument returns the tensors whose gradients are in ``args``, although the call reads them from the tensors.
 Take = Callable[..., Any]
@@ -76,12 +74,3 @@ def alone() -> Iterator[None]:
 def is_alone() -> bool:
     """Whether functions run as Python and nothing else in this thread."""
     return get_ident() in ALONE
-
-
-def run_disabled(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a function that is not to be compiled, and nothing that it calls either."""
-    with alone():
-        return function(*args, **kwargs)
-
-
-register_unreplayable(run_disabled, "it calls a function that is not to be compiled")

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..execute.runner import Runner
+from .describe import describe_memory, describe_runner, runners_of
 from .function import PAUSE, WARM, CompiledFunction
+from .parts import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,12 @@ class Report:
         op_count: Operators of all graphs.
         break_reasons: The reasons.
         out_guards: Paths of everything that Python may have read.
-        graphs: A text for each graph: its steps in order, with the operators of each kernel.
+        graphs: A text for each graph: its steps in order, with the operators of each kernel and the bytes they move.
         hits: Calls that the graphs served.
-        parts: What has graphs, or was tried, although the function is no graph as a whole.
+        parts: Modules and steps that were tried because the function is no graph as a whole.
+        tier: ``graph`` if graphs serve calls; ``parts`` if graphs of parts do; else ``eager``.
+        guards: Number of words of memory that each call compares.
+        memory: A text for each variant: its buffers.
     """
 
     graph_count: int
@@ -53,31 +57,32 @@ class Report:
     graphs: list[str]
     hits: int
     parts: list[PartReport]
+    tier: str
+    guards: int
+    memory: list[str]
+
+    @property
+    def ops_per_graph(self) -> list[list[str]]:
+        """Names of the operators of each graph, by kernels and calls."""
+        return [[line.partition(": ")[2] for line in text.splitlines()[1:]] for text in self.graphs]
 
     def __str__(self) -> str:
-        lines = [f"{self.graph_count} graphs, {self.op_count} operators, {len(self.out_guards)} guards, "
-                 f"{self.hits} calls"]
-        lines += [f"eager: {reason}" for reason in self.break_reasons]
-        lines += map(str, self.parts)
-        return "\n".join([*lines, *self.graphs])
+        lines = [f"tier: {self.tier}; {self.graph_count} graphs, {self.op_count} operators, {self.hits} calls",
+                 *[f"eager: {reason}" for reason in self.break_reasons], *map(str, self.parts), *self.graphs,
+                 *self.memory,
+                 f"guards: {self.guards} words of {len(self.out_guards)} objects"]
+        own = [path for path in self.out_guards if path and not path.startswith("state.")]
+        return "\n".join([*lines, *[f"  {path}" for path in own]])
 
 
-def describe(runner: Runner) -> str:
-    """Return the steps of a graph as text."""
-    figures = runner.statistics
-    lines = [f"{figures.operations} operators: {figures.kernels} kernels and {figures.calls} calls, {figures.tapes} "
-             f"tapes and {figures.python} steps in Python, {figures.arena} bytes for {figures.temporaries} of "
-             "temporaries"]
-    for group in runner.groups:
-        kind = "call" if group.call else f"kernel over {list(group.shape)}"
-        lines.append(f"  {kind}: {', '.join(operation.name for operation in group.operations)}")
-    return "\n".join(lines)
+def _found(compiled: CompiledFunction) -> list[tuple[str, Part]]:
+    return [] if compiled.parts is None else compiled.parts.found()
 
 
 def describe_parts(compiled: CompiledFunction) -> list[PartReport]:
     """Return reports on the parts of a compiled function that were tried."""
     found = []
-    for name, part in compiled.parts.found():
+    for name, part in _found(compiled):
         inner = part.compiled
         if inner is not None:
             tier = "eager" if part.plain else "graph" if inner.variants else "parts"
@@ -87,14 +92,17 @@ def describe_parts(compiled: CompiledFunction) -> list[PartReport]:
 
 def report(compiled: CompiledFunction) -> Report:
     """Return a report on a compiled function."""
-    parts = [part.compiled for _, part in compiled.parts.found() if part.compiled is not None and not part.plain]
-    variants = [variant for each in (compiled, *parts) for variant in each.variants]
-    runners = [x for variant in variants for x in (
-        variant.runner, *([] if variant.backward is None else [variant.backward.runner]))]
+    parts = [part.compiled for _, part in _found(compiled) if part.compiled is not None and not part.plain]
+    variants: list[Any] = [variant for each in (compiled, *parts) for variant in each.variants]
+    runners = [x for variant in variants for _, x in runners_of(variant)]
+    modules = [x.module for x in variants if getattr(x, "module", None) is not None]
     guards = dict.fromkeys(path for variant in variants for path in variant.guards.paths)
-    return Report(len(runners), len(compiled.reasons), sum(x.statistics.operations for x in runners),
-                  list(compiled.reasons), list(guards), [describe(x) for x in runners],
-                  sum(variant.hits for variant in variants), describe_parts(compiled))
+    texts = [*[describe_runner(x) for x in runners], *[str(module.graph) for module in modules]]
+    return Report(len(texts), len(compiled.reasons), sum(variant.operators for variant in variants),
+                  list(compiled.reasons), list(guards), texts, sum(variant.hits for variant in variants),
+                  describe_parts(compiled), "graph" if compiled.variants else "parts" if variants else "eager",
+                  sum(len(variant.guards.addresses) for variant in variants),
+                  [describe_memory(variant) for variant in variants if runners_of(variant)])
 
 
 def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:

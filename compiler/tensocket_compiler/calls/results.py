@@ -17,7 +17,7 @@ from ..memory.regions import Region
 
 _new = object.__new__
 #: Values that a function may return as the same objects in each call.
-_FIXED = (type(None), bool, int, float, complex, str, bytes)
+FIXED = (type(None), bool, int, float, complex, str, bytes)
 Maker = Callable[[Sequence[Any], Sequence[Any], list[Any]], Any]
 
 
@@ -55,7 +55,7 @@ class Results:
     def _maker(self, leaf: Any) -> Maker:
         """Return ``make(arguments, arrays, made)``, which returns this part of the result."""
         if not hasattr(leaf, "_key"):
-            if type(leaf) not in _FIXED:
+            if type(leaf) not in FIXED:
                 raise CannotRecord(f"it returns a {type(leaf).__name__}")
             return lambda arguments, arrays, made: leaf
         position = self._arguments.get(id(leaf))

@@ -25,6 +25,7 @@ from ..execute.runner import Runner
 from ..memory.regions import Region
 from .backward import Backward
 from .effects import Place, Slot, captured_reads, find_slots
+from .progress import shown
 from .results import Results
 from .signature import Signature
 from .unrecorded import check_states, states_of
@@ -98,6 +99,12 @@ class Variant:
     def places(self) -> list[Place]:
         """The places to which each call assigns."""
         return [*[slot.place for slot in self._slots], *self._cleared]
+
+    @property
+    def operators(self) -> int:
+        """Number of recorded operators of its graphs."""
+        backward = 0 if self.backward is None else self.backward.runner.statistics.operations
+        return self.runner.statistics.operations + backward
 
     def why(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Change | None:
         """Return the first difference between a call and the captured one."""
@@ -200,8 +207,9 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
             part.graded for part in guards.parts if isinstance(part, TensorPart)):
         return result, CannotRecord("it assigns gradients that nothing watches")
     try:
-        made = _variant(guards, arguments, recorder, (args, kwargs), result, (tensors, captured, inputs),
-                        (before, buffers, states), known)
+        with shown(function):
+            made = _variant(guards, arguments, recorder, (args, kwargs), result, (tensors, captured, inputs),
+                            (before, buffers, states), known)
         made.draws = draws
         return result, made
     except CannotRecord as error:

@@ -31,6 +31,7 @@ class ArgumentGuard:
 
     Attributes:
         refusals: Reasons why these arguments cannot be guarded.
+        tensor_paths: Where each tensor stands among the arguments.
     """
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], captured: Iterable[Tensor] = (),
@@ -42,6 +43,7 @@ class ArgumentGuard:
         self.items = list(flatten(args, kwargs, tensors))
         self.aliases = find_aliases(tensors, self.captured)
         self.count = len(tensors)
+        self.tensor_paths = [path for path, value in self.items if isinstance(value, TensorForm)]
         self.refusals = [Refusal("it is a NumPy array, whose elements are not watched", path)
                          for path, value in self.items if isinstance(value, np.ndarray)]
         self.refusals += [Refusal("it wraps other tensors", path) for path, value in self.items

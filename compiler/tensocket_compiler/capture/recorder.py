@@ -33,6 +33,8 @@ from .numbers import NumberNotes, SymFloat, regions_in, symbolic_numbers
 from .watch import place_of
 from .whole import stays_whole
 
+#: Packages whose frames are not those of the program.
+RUNTIME: Final = ("tensocket_core", "tensocket_operators", "tensocket_plugins", "tensocket_compiler", "tensocket")
 #: Factories whose result is one number everywhere: the number, by name.
 FILLS: Final = {"new_ones": 1, "new_zeros": 0, "ones": 1, "zeros": 0, "ones_like": 1, "zeros_like": 0}
 #: Factories whose result follows from their arguments alone.
@@ -186,17 +188,17 @@ class Recorder(TorchDispatchMode):
 
     def note_read(self, source: Any) -> None:
         """Note that code outside of operators reads elements."""
-        self.recording.reasons.append(f"elements of a tensor are read{_caller()}")
+        self.recording.reasons.append(f"elements of a tensor are read{caller()}")
 
     def note_range(self, array: Any, low: int, high: int, other: int) -> None:
         """Note that code outside of operators needs elements in a range."""
         if array.dtype not in (np.int64, int64):
-            self.recording.reasons.append(f"indices that are not int64 are checked{_caller()}")
+            self.recording.reasons.append(f"indices that are not int64 are checked{caller()}")
             return
         region = self.recording.memory.region(array, int64)
         self._alive.append(array)
         if region.buffer.number in self._written:
-            self.recording.reasons.append(f"computed elements are checked{_caller()}")
+            self.recording.reasons.append(f"computed elements are checked{caller()}")
         else:
             self.recording.ranges.append(Range(region, low, high, other))
 
@@ -217,7 +219,7 @@ class Recorder(TorchDispatchMode):
                 given, named = self._symbolic(args), self._symbolic(kwargs)
                 before = self._versions(func, args)
             except CannotRecord as error:
-                reasons.append(f"{error}{_caller()}")
+                reasons.append(f"{error}{caller()}")
         states = rng_states()
         with unobserved():  # a call reads again whatever it reads now
             result = func(*_plain(args), **_plain(kwargs))
@@ -227,7 +229,7 @@ class Recorder(TorchDispatchMode):
                 self._record(func, (args, kwargs), (given, named), result)
                 self._note_versions(before)
             except (CannotRecord, TensocketError) as error:
-                reasons.append(f"{error}{_caller()}")
+                reasons.append(f"{error}{caller()}")
         return result
 
     def _versions(self, func: Any, args: tuple[Any, ...]) -> list[Any]:
@@ -270,7 +272,7 @@ class Recorder(TorchDispatchMode):
         operation = Operation(len(self.recording.operations), func, tuple(given), named, results, writes, device,
                               _computed_dtype(func, _plain(args), kwargs))
         if not mutated:
-            self._check_shapes(func, args, kwargs, made)
+            self.check_shapes(func, args, kwargs, made)
         if not mutated and all(region.buffer.kind == "constant" for region in results):
             self._factories.update({region.buffer.number: operation for region in results})
             return
@@ -281,7 +283,7 @@ class Recorder(TorchDispatchMode):
         self.recording.operations.append(operation)
 
     @staticmethod
-    def _check_shapes(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: list[Any]) -> None:
+    def check_shapes(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: list[Any]) -> None:
         """Check that shapes of results follow from those of arguments, by a call without data.
 
         Raises:
@@ -336,7 +338,7 @@ class Recorder(TorchDispatchMode):
         return value
 
 
-def _caller() -> str:
+def caller() -> str:
     """Return the place of the innermost frame of a program, as `` at file:line``."""
     return f" at {place_of(sys._getframe())}"
 

@@ -112,6 +112,11 @@ def _reader_of(holder: Any) -> Callable[[], Any]:
     return lambda: [_content(getattr(holder, name, None)) for name in names]
 
 
+def holder_state(holder: Any) -> Any:
+    """Return the state of one listed holder."""
+    return _reader_of(holder)()
+
+
 def describe_state() -> dict[str, str]:
     """Return the listed state by names, for reports."""
     found = {part.path + label: repr(value) for part in state_parts() for label, value in part.visible()}

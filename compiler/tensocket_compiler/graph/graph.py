@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from tensocket_plugins.contract.errors import ArgumentError, MissingPackage
+from tensocket_plugins.contract.errors import ArgumentError
 
 from .codegen import CodeGen, PythonCode
 from .lint import lint
@@ -348,18 +348,13 @@ class Graph:
         return "\n    ".join(["graph():", *(node.format_node() for node in self.nodes)])
 
     def print_tabular(self) -> None:
-        """Print a table of the nodes; needs the package ``tabulate``.
-
-        Raises:
-            MissingPackage: It is not installed.
-        """
-        try:
-            from tabulate import tabulate  # type: ignore[import-untyped, import-not-found, unused-ignore]
-        except ImportError as error:
-            raise MissingPackage("print_tabular", "an environment without tabulate",
-                                 "`print_tabular` relies on the library `tabulate`", "pip install tabulate") from error
-        rows = [[node.op, node.name, node.target, node.args, node.kwargs] for node in self.nodes]
-        print(tabulate(rows, headers=["opcode", "name", "target", "args", "kwargs"]))
+        """Print a table of the nodes."""
+        rows = [["opcode", "name", "target", "args", "kwargs"],
+                *[[str(x) for x in (node.op, node.name, node.target, node.args, node.kwargs)] for node in self.nodes]]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        rows.insert(1, ["-" * width for width in widths])
+        print("\n".join("  ".join(x.ljust(width) for x, width in zip(row, widths, strict=True)).rstrip()
+                        for row in rows))
 
     # ---- checks and clean-up
 

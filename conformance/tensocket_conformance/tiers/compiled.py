@@ -198,8 +198,8 @@ def _finish(subject: Subject, case_id: str, run: Any, required: bool) -> None:
         Failure: None did, and the program must become a graph.
         NotRun: Nothing is captured in this process.
     """
-    report = ts.compiler.report(run)
-    if report is None or not (report.hits or report.break_reasons):
+    report = ts.compiler.compiled(run).report()
+    if not (report.hits or report.break_reasons):
         raise NotRun("the compiler makes no graphs in this process")
     reason = "" if report.hits else report.break_reasons[0]
     subject.graphs[case_id] = reason

@@ -1,4 +1,4 @@
-"""Names of PyTorch's tracer that programs use; settings are stored."""
+"""Names of PyTorch's tracer that programs use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tensocket.compiler import (
-    allow_in_graph,
     assume_constant_result,
     compile,
     disable,
@@ -18,13 +17,33 @@ from tensocket.compiler import (
     substitute_in_graph,
 )
 from tensocket_compiler.calls.report import explain as compiled_report
+from tensocket_compiler.calls.settings import graph_break
 
-from . import config
+from . import backends, config, exc, testing, utils
+from .backends.registry import lookup_backend, register_backend
+from .decorators import (
+    allow_in_graph,
+    disallow_in_graph,
+    error_on_graph_break,
+    forbid_in_graph,
+    mark_dynamic,
+    mark_static,
+    mark_static_address,
+    maybe_mark_dynamic,
+    run,
+)
 from .eval_frame import OptimizedModule
 
-#: Markers for functions that may, must not or need not be captured; they return the function.
-disallow_in_graph = forbid_in_graph = nonstrict_trace = allow_in_graph
-run = skip = disable
+#: A function that need not be captured as Python; graphs contain the operators that it calls.
+nonstrict_trace = allow_in_graph
+skip = disable
+#: Names of ``graph_break`` for smaller and larger parts of a function: it runs eagerly as a whole.
+skip_frame = step_unsupported = graph_break
+
+
+def patch_dynamo_config(*named: Any, **values: Any) -> Any:
+    """Return ``config.patch`` with these settings: a block or decorator in which they hold."""
+    return config.patch(*named, **values)
 
 
 def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
@@ -37,27 +56,20 @@ def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any
     return functools.partial(compiled_report, f)
 
 
-def optimize(backend: Any = "inductor", **options: Any) -> Callable[[Any], Any]:
-    """Return ``compile`` as a decorator."""
-    return lambda model: compile(model, backend=backend)
+def optimize(backend: Any = "inductor", *, nopython: bool = False, disable: bool = False, dynamic: bool | None = None,
+             **ignored: Any) -> Callable[[Any], Any]:
+    """Return ``compile`` as a decorator; ``nopython`` is its ``fullgraph``."""
+    return lambda model: compile(model, backend=backend, fullgraph=nopython, disable=disable, dynamic=dynamic)
 
 
-def graph_break(msg: str = "") -> None:
-    """Do nothing: no graph exists."""
+def optimize_assert(backend: Any = "inductor", **options: Any) -> Callable[[Any], Any]:
+    """Return ``compile`` with ``fullgraph`` as a decorator."""
+    return optimize(backend, nopython=True, **options)
 
 
-def mark_dynamic(t: Any, index: Any, **bounds: Any) -> None:
-    """Do nothing: all sizes may change."""
-
-
-def mark_static(t: Any, index: Any = None) -> None:
-    """Do nothing: no code depends on sizes."""
-
-
-maybe_mark_dynamic = mark_dynamic
-mark_static_address = mark_static
-
-__all__ = ["OptimizedModule", "allow_in_graph", "assume_constant_result", "config", "disable", "disallow_in_graph",
-           "explain", "forbid_in_graph", "graph_break", "is_compiling", "list_backends", "mark_dynamic", "mark_static",
-           "mark_static_address", "maybe_mark_dynamic", "nonstrict_trace", "optimize", "reset", "run", "set_stance",
-           "skip", "substitute_in_graph"]
+__all__ = ["OptimizedModule", "allow_in_graph", "assume_constant_result", "backends", "config", "disable",
+           "disallow_in_graph", "error_on_graph_break", "exc", "explain", "forbid_in_graph", "graph_break",
+           "is_compiling", "list_backends", "lookup_backend", "mark_dynamic", "mark_static", "mark_static_address",
+           "maybe_mark_dynamic", "nonstrict_trace", "optimize", "optimize_assert", "patch_dynamo_config",
+           "register_backend", "reset", "run", "set_stance", "skip", "skip_frame", "step_unsupported",
+           "substitute_in_graph", "testing", "utils"]

@@ -8,53 +8,44 @@ from typing import Any, TypeVar
 
 from tensocket.nn import Module
 from tensocket_compiler.calls.function import reset
-from tensocket_compiler.calls.intercept import run_disabled
-from tensocket_compiler.calls.report import Report
-from tensocket_compiler.calls.report import report as compiled_report
+from tensocket_compiler.calls.settings import Disabled, is_compiling
 
-from .compiling import BACKENDS, OptimizedModule, compile, eager, wrapped
+from . import config
+from .backends import get_default_backend, list_backends, set_default_backend
+from .compiling import OptimizedModule, compile, wrapped
+from .handle import Handle, compiled
+from .stance import set_stance
 
 _Value = TypeVar("_Value")
+is_dynamo_compiling = is_compiling
 
 
-def is_compiling() -> bool:
-    """Return False: nothing is being compiled."""
+def is_exporting() -> bool:
+    """Return False: nothing is being exported."""
     return False
 
 
-is_dynamo_compiling = is_compiling
-is_exporting = is_compiling
-
-
-class _Disabled:
-    """A function that runs as Python and nothing else."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function."""
-        return run_disabled(self.function, args, kwargs)
-
-
-def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Return a function or module that runs as Python, also inside of a compiled function; or return a decorator.
-
-    A compiled function that calls it is no graph as a whole; its modules and optimizers' steps are.
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True) -> Any:
+    """Return the function, kept out of graphs: a compiled function that calls it runs eagerly; or a decorator.
 
     Args:
-        fn: A function or a module; classes are returned unchanged.
-        recursive: Whether nothing that it calls is compiled either.
-        reason: The reason.
+        fn: A function or a module.
+        recursive: Whether compiled functions that it calls run eagerly, too.
+        reason: The reason, for readers of the program.
+        wrapping: Accepted as in PyTorch.
+
+    Raises:
+        ArgumentTypeError: ``fn`` is not callable.
     """
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason)
-    if isinstance(fn, type) or not callable(fn):
-        return fn
-    run = _Disabled(fn) if recursive else fn
-    made = OptimizedModule(fn, run) if isinstance(fn, Module) else eager(fn) if run is fn else wrapped(fn, run)
-    vars(made)["_torchdynamo_disable"] = True
-    return made
+    if isinstance(fn, Module):
+        return OptimizedModule(fn, Disabled(fn, recursive, reason))
+    call = wrapped(fn, Disabled(fn, recursive, reason) if callable(fn) else fn)
+    if call is not fn:
+        call._torchdynamo_disable = True  # type: ignore[attr-defined]
+        call._torchdynamo_disable_recursive = recursive  # type: ignore[attr-defined]
+    return call
 
 
 def allow_in_graph(fn: _Value) -> _Value:
@@ -67,9 +58,16 @@ def assume_constant_result(fn: _Value) -> _Value:
     return fn
 
 
-def substitute_in_graph(original_fn: Any, **options: Any) -> Callable[[_Value], _Value]:
+def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = False,
+                        skip_signature_check: bool = False, is_embedded_type: bool = False
+                        ) -> Callable[[_Value], _Value]:
     """Return a decorator that leaves its function unchanged: functions are called, not captured."""
     return lambda function: function
+
+
+def nested_compile_region(fn: Any = None, **options: Any) -> Any:
+    """Return the function itself, or a decorator that does: calls of it are captured with those around."""
+    return (lambda function: function) if fn is None else fn
 
 
 def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -91,39 +89,23 @@ def cudagraph_mark_step_begin() -> None:
     """Do nothing: no graphs of kernels are cached."""
 
 
-def list_backends(exclude_tags: tuple[str, ...] = ("debug", "experimental")) -> list[str]:
-    """Return the names of backends; those that call eagerly are for debugging."""
-    return [name for name, makes_graphs in BACKENDS.items() if makes_graphs or "debug" not in exclude_tags]
-
-
-def report(compiled: Callable[..., Any]) -> Report | None:
-    """Return what became of the calls of a function that ``compile`` returned; None if none of them could be a graph.
-
-    Args:
-        compiled: The function, or the module.
-    """
-    run = vars(compiled).get("_compiled")
-    return None if run is None else compiled_report(run)
-
-
-class set_stance:
-    """Accept a setting of how functions are compiled, permanently or for a block; they run eagerly."""
-
-    def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False,
-                 force_backend: Any = None) -> None:
-        self.stance = stance
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Use it as a decorator."""
-        return eager(function)
-
-
-__all__ = ["allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",
-           "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset", "set_stance",
-           "substitute_in_graph", "wrap_numpy"]
+__all__ = [
+    "Handle",
+    "allow_in_graph",
+    "assume_constant_result",
+    "compile",
+    "compiled",
+    "config",
+    "cudagraph_mark_step_begin",
+    "disable",
+    "get_default_backend",
+    "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
+    "list_backends",
+    "reset",
+    "set_default_backend",
+    "set_stance",
+    "substitute_in_graph",
+    "wrap_numpy",
+]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from tensocket.nn import Module
-from tensocket.notices import EAGER, note
+from tensocket_compiler.backends.function import LoweredFunction
 from tensocket_compiler.calls.function import CompiledFunction
+from tensocket_compiler.errors import OptionError
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
+
+from .backends import BackendLowering, find_backend
+from .options import check_mode, check_options
 
 
 class OptimizedModule(Module):
@@ -61,10 +65,6 @@ class OptimizedModule(Module):
         return sorted({*super().__dir__(), *dir(self._orig_mod)})
 
 
-#: Compilers by name, with whether they make graphs; the others call eagerly.
-BACKENDS: Final = {"inductor": True, "tensocket": True, "eager": False, "aot_eager": False}
-
-
 def wrapped(function: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that calls ``run`` and looks like ``function``, its ``_torchdynamo_orig_callable``.
 
@@ -95,49 +95,70 @@ def eager(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped(function, function)
 
 
-def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = "inductor",
-            mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False) -> Any:
+def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = None,
+            mode: str | None = None, options: dict[str, Any] | None = None, name: str | None = None,
+            disable: bool = False, recompile_limit: int | None = None, isolate_recompiles: bool = False) -> Any:
     """Return a function or module that runs as graphs in place of Python; without ``model``, a decorator.
 
-    First calls run eagerly. One is observed; from then on, a graph of fused kernels serves calls for which nothing has
-    changed that Python may have read. All other calls run eagerly.
+    One call is observed; from then on, a graph serves calls for which nothing has changed that Python may have read.
+    All other calls run eagerly.
 
     Args:
         model: A function or a module.
         fullgraph: Whether a call that cannot be captured as a graph raises.
         dynamic: Whether calls that differ in sizes only get a graph at once and without a limit; False counts other
             sizes among the eight reasons to capture a function anew.
-        backend: ``inductor`` or ``tensocket`` make graphs; ``eager``, ``aot_eager`` and functions leave calls eager.
-        mode: Accepted as in PyTorch.
-        options: ``check=n`` runs the function behind the first graph call and each n-th one after it, and raises if
-            results, gradients or effects differ; others are accepted as in PyTorch.
+        backend: ``inductor`` or ``tensocket``, the compiler itself; another name of ``list_backends``; or a function.
+            It gets a graph module of public functions and a list of the tensors of its placeholders, and returns the
+            function that computes the outputs. None stands for ``torch.compiler.get_default_backend()``.
+        mode: One of ``default``, ``reduce-overhead``, ``max-autotune`` and others. The compiler does the same in all;
+            a backend of the program gets it as ``mode``.
+        options: Options by name, as in ``torch._inductor.list_options()``; a backend of the program gets them as
+            ``options``, whatever they are. ``check=n`` runs the function behind the first graph call and each
+            n-th one after it, and raises if results, gradients or effects differ.
+        name: Accepted as in PyTorch: reports name the function itself.
         disable: Whether to leave the function alone.
+        recompile_limit: Most graphs of this function; by default ``torch._dynamo.config.recompile_limit``.
+        isolate_recompiles: Accepted as in PyTorch: functions share no graphs.
 
     Raises:
-        ArgumentError: Both ``mode`` and ``options`` are given, or the backend is unknown.
         ArgumentTypeError: ``model`` is not callable.
-        CompileError: With ``fullgraph``, by a call that cannot be captured; with ``check``, by a graph that is wrong.
+        InvalidBackend: The backend is unknown.
+        OptionError: Both ``mode`` and ``options`` are given, or one of them is unknown.
+        Unsupported: With ``fullgraph``, by a call that cannot be captured.
+        BackendCompilerFailed: By a call whose graph the backend cannot compile.
+        CompileError: With ``check``, by a graph that is wrong.
     """
-    if isinstance(backend, str) and backend not in BACKENDS:
-        raise ArgumentError("compile", f"backend={backend!r}", f"backends are {', '.join(BACKENDS)}",
-                            "pass one of them, or a function")
     if mode is not None and options is not None:
-        raise ArgumentError("compile", f"mode={mode!r} and options", "a mode is a set of options",
-                            "pass mode or options, not both")
+        raise OptionError("compile", f"mode={mode!r} and options", "Either mode or options can be specified, but both "
+                          "can't be specified at the same time",
+                          "pass mode or options, not both")
+    function = find_backend(backend)
+    if function is None:
+        check_mode(mode or "default")
+        check = _check_interval(options or {})
+        check_options({name: value for name, value in (options or {}).items() if name != "check"})
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
-                                 options=options, disable=disable)
+                                 options=options, disable=disable, recompile_limit=recompile_limit)
+    if isinstance(model, (staticmethod, classmethod)):
+        return type(model)(compile(model.__func__, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
+                                   options=options, disable=disable, recompile_limit=recompile_limit))
     disable = disable or bool(getattr(model, "_torchdynamo_disable", False))
-    makes_graphs = isinstance(backend, str) and BACKENDS[backend] and not disable
-    if not makes_graphs and not disable and not isinstance(backend, str):
-        note("compile", EAGER)
-    check = _check_interval(options or {})
-    if isinstance(model, Module):
-        made = CompiledFunction(model, fullgraph=fullgraph, dynamic=dynamic, check=check) if makes_graphs else None
-        return OptimizedModule(model, made)
-    if not makes_graphs or not callable(model) or isinstance(model, type):
-        return eager(model)
-    return wrapped(model, CompiledFunction(model, fullgraph=fullgraph, dynamic=dynamic, check=check))
+    if disable or isinstance(model, type) or not callable(model):
+        return OptimizedModule(model) if isinstance(model, Module) else eager(model)
+    if function is None:
+        compiled = CompiledFunction(model, fullgraph=fullgraph, dynamic=dynamic, check=check)
+    else:
+        lowering = BackendLowering(function, _backend_options(mode, options))
+        compiled = LoweredFunction(model, lowering, fullgraph=fullgraph, dynamic=dynamic)
+    compiled.limit = recompile_limit
+    return OptimizedModule(model, compiled) if isinstance(model, Module) else wrapped(model, compiled)
+
+
+def _backend_options(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the keyword arguments of a program's backend."""
+    return {"mode": mode} if mode not in (None, "default") else {} if options is None else {"options": options}
 
 
 def _check_interval(options: dict[str, Any]) -> int | None:

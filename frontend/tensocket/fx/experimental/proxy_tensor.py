@@ -136,7 +136,8 @@ def get_innermost_proxy_mode() -> ProxyTorchDispatchMode | None:
 def make_fx(f: Callable[..., Any], decomposition_table: Mapping[Any, Callable[..., Any]] | None = None,
             tracing_mode: str = "real", _allow_non_fake_inputs: bool = False, *, pre_dispatch: bool = False,
             record_module_stack: bool = False, _allow_fake_constant: bool = False,
-            _error_on_data_dependent_ops: bool = True) -> Callable[..., GraphModule]:
+            _error_on_data_dependent_ops: bool = True, record_stack_traces: bool = False,
+            proxy_module_inputs: bool = False) -> Callable[..., GraphModule]:
     """Return a function that records the operators which ``f`` runs on its arguments.
 
     Gradients are operators, too, so that ``make_fx(grad(f))(x)`` records how they are computed.
@@ -150,6 +151,8 @@ def make_fx(f: Callable[..., Any], decomposition_table: Mapping[Any, Callable[..
         record_module_stack: Accepted for programs.
         _allow_fake_constant: Accepted for programs.
         _error_on_data_dependent_ops: Accepted for programs.
+        record_stack_traces: Accepted for programs.
+        proxy_module_inputs: Accepted for programs.
 
     Raises:
         ArgumentError: ``tracing_mode`` is another word.

@@ -1,0 +1,1 @@
+"""Backends of compiled functions, under PyTorch's import paths."""
