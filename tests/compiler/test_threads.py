@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 
 import tensocket as torch
+from tensocket_compiler.calls.function import CompiledFunction
 from tensocket_compiler.capture.layout import LAYOUT
+from tensocket_compiler.execute import runner
+from tensocket_compiler.execute import steps as kernels
+from tensocket_plugins.contract.errors import KernelError
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is captured without a known layout")
 THREADS = 4
@@ -136,3 +140,54 @@ def test_threads_run_backward_passes_of_one_function():
             plain = x.detach().requires_grad_()
             chain(plain, w).sum().backward()
             close(x.grad.numpy(), plain.grad.double().numpy())
+
+
+def call_until_captured(compiled, x, wanted):
+    """Call a function until it has a graph."""
+    for _ in range(2000):
+        np.testing.assert_allclose(compiled(x).numpy(), wanted, 1e-5)
+        if compiled.variants:
+            return
+        time.sleep(0.002)
+    raise AssertionError("no call was captured")
+
+
+def test_a_thread_compiles_while_calls_stay_eager(monkeypatch):
+    threads = []
+
+    def compile_kernel(*args):
+        threads.append(threading.current_thread().name)
+        return kernels.compile_kernel(*args)
+    monkeypatch.setattr(runner, "compile_kernel", compile_kernel)
+    compiled = CompiledFunction(lambda x: ((x * 3).tanh().exp() - x.cos()).sum(-1), background=True)
+    x = torch.linspace(-1, 1, 60).reshape(6, 10)
+    numbers = x.double().numpy()
+    wanted = (np.exp(np.tanh(numbers * 3)) - np.cos(numbers)).sum(-1)
+    call_until_captured(compiled, x, wanted)
+    assert threads == ["tensocket-compile"]
+    assert not compiled.reasons
+    for _ in range(3):
+        np.testing.assert_allclose(compiled(x).numpy(), wanted, 1e-5)
+    assert compiled.variants[0].hits == 3
+
+
+def test_kernels_that_a_thread_cannot_compile_are_left_to_the_capture(monkeypatch):
+    def fail(*args):
+        raise KernelError("compile", "a program", "a device compiles it", "report this")
+    monkeypatch.setattr(runner, "compile_kernel", fail)
+    compiled = CompiledFunction(lambda x: (x.sin() * 5).exp() - x.cos(), background=True)
+    for _ in range(500):
+        assert compiled(torch.zeros(3)).tolist() == [0.0] * 3
+        if compiled._compilation is not None and not compiled._compilation.is_running:
+            break
+        time.sleep(0.002)
+    monkeypatch.undo()
+    compiled.background = False
+    call_until_captured(compiled, torch.zeros(3), np.zeros(3))
+    assert not compiled.reasons
+
+
+def test_the_option_for_a_thread_reaches_parts():
+    f = torch.compile(lambda x: x, options={"background": True})
+    assert f._compiled.background
+    assert f._compiled.parts._compile.keywords["background"]

@@ -23,6 +23,7 @@ from ..capture.object_words import TensorPart
 from ..capture.recorder import CannotRecord
 from ..capture.watch import observe, title_of
 from ..errors import FailOnRecompileLimitHit, RecompileError, Unsupported
+from ..execute.ahead import Compilation, KernelsMissing, without_waiting
 from .again import Again
 from .check import check_call, checked_bytes
 from .collection import paused_collection
@@ -69,6 +70,7 @@ class CompiledFunction:
         reasons: Why calls could not be captured.
         parts: Modules and steps inside of it, which have graphs if it has none as a whole.
         check: The n-th graph call of each variant, over and over, is checked against the function; None for the first.
+        background: Whether a thread compiles kernels, while calls stay eager.
         limit: Most attempts to capture the function for other reasons than sizes; None for that of the settings.
         warm: Calls before the first observation, in which lazy state appears.
         resizes: Whether calls that differ in sizes only share guards.
@@ -78,11 +80,13 @@ class CompiledFunction:
     resizes = True
 
     def __init__(self, function: Callable[..., Any], *, fullgraph: bool = False, dynamic: bool | None = None,
-                 check: int | None = None, parts: Parts | None = None, members: Members | None = None) -> None:
+                 check: int | None = None, background: bool = False, parts: Parts | None = None,
+                 members: Members | None = None) -> None:
         self.function = function
         self.fullgraph = fullgraph
         self.dynamic = dynamic
         self.check = check_interval() if check is None else check or None
+        self.background = background
         self.limit: int | None = None
         self._outer, self._members = parts, members or list
         self._lock = threading.RLock()
@@ -122,14 +126,16 @@ class CompiledFunction:
             self._calls = 0 if self._outer is None else self.warm  # parts have been called before
             self._attempts = self._failures = self._observations = self._refusals = self._pause = 0
             self._waiting: list[Waiting] = []
+            self._compilation: Compilation | None = None
 
     def __reduce__(self) -> Any:
         """Return a function without graphs for copies: graphs belong to the memory of the original."""
-        return _make, (self.function, self.fullgraph, self.dynamic, self.check)
+        return _make, (self.function, self.fullgraph, self.dynamic, self.check, self.background)
 
     def _make_parts(self) -> Parts | None:
         """Return what has graphs although the function has none; None if nothing is to have some."""
-        return Parts(self.function, functools.partial(CompiledFunction, dynamic=self.dynamic, check=self.check or 0))
+        return Parts(self.function, functools.partial(CompiledFunction, dynamic=self.dynamic, check=self.check or 0,
+                                                      background=self.background))
 
     def is_exhausted(self) -> bool:
         """Whether no further call is captured."""
@@ -186,6 +192,8 @@ class CompiledFunction:
 
     def _next_step(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Step | None:
         """Return how to capture a call if one like it was observed, or to observe it; None if neither is worthwhile."""
+        if self._compilation is not None and self._compilation.is_running:
+            return None
         waiting = next((x for x in self._waiting if x.holds(args, kwargs)), None)
         if waiting is not None:
             self._waiting.remove(waiting)
@@ -242,8 +250,14 @@ class CompiledFunction:
         self._attempts += known is None
         self._observations = 0
         gradients = [(x, x._grad) for x in self._members()]
-        result, made = capture(self.function, waiting.guards if known is None else known.everything(), args, kwargs,
-                               known)
+        with without_waiting(self.background):
+            result, made = capture(self.function, waiting.guards if known is None else known.everything(), args,
+                                   kwargs, known)
+        if isinstance(made, KernelsMissing):
+            self._compilation = made.compilation
+            self._attempts -= known is None
+            self._waiting.insert(0, waiting)
+            return result
         if any(x._grad is not gradient for x, gradient in gradients):
             made = CannotRecord("it replaces gradients")
         if isinstance(made, CannotRecord):
@@ -326,5 +340,6 @@ def check_interval() -> int | None:
     return int(text) or None
 
 
-def _make(function: Callable[..., Any], fullgraph: bool, dynamic: bool | None, check: int | None) -> CompiledFunction:
-    return CompiledFunction(function, fullgraph=fullgraph, dynamic=dynamic, check=check or 0)
+def _make(function: Callable[..., Any], fullgraph: bool, dynamic: bool | None, check: int | None,
+          background: bool) -> CompiledFunction:
+    return CompiledFunction(function, fullgraph=fullgraph, dynamic=dynamic, check=check or 0, background=background)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -23,8 +24,9 @@ from ..passes.unused import remove_unused
 from ..schedule.dependencies import Dependencies, find_dependencies
 from ..schedule.groups import Group, plan_groups
 from ..schedule.kernels import FusedKernel, KernelBuilder
+from .ahead import compile_ahead
 from .frames import Frame, Layout, allocator, arena, block, make_writable
-from .steps import Step, call_step, kernel_step, tensor
+from .steps import Step, call_step, compile_kernel, is_compiled, kernel_step, tensor
 from .tapes import TapeBuilder, explain_call, is_mapped, launches_of, only_launches
 
 NOTHING: Final[Mapping[int, Array]] = {}
@@ -80,6 +82,9 @@ class Runner:
         recording: The operations and their memory.
         arguments: Regions of the arguments, each the only one of its buffer.
         results: Regions that each call returns in memory of their own.
+
+    Raises:
+        KernelsMissing: A thread compiles its kernels, because nobody waits for them; see ``ahead``.
     """
 
     def __init__(self, recording: Recording, arguments: Sequence[Region], results: Sequence[Region]) -> None:
@@ -102,6 +107,9 @@ class Runner:
         self.whole = [home == region for home, region in zip(homes, results, strict=True)]
         self._fresh = [(region.buffer.number, allocator(makers[region.buffer.number].device, region))
                        for region in homes]
+        compile_ahead([partial(compile_kernel, group.device, kernel)
+                       for group, kernel in zip(self.groups, self.kernels, strict=True)
+                       if kernel is not None and not is_compiled(group.device, kernel)])
         self._first = self._instance()
         #: Instances that no run has taken, at most as many as there ever were runs at the same time.
         self._idle = [self._first]

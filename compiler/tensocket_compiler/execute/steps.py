@@ -31,9 +31,23 @@ _new = object.__new__
 Step = Callable[[Frame], None]
 
 
+def is_compiled(state: Any, kernel: FusedKernel) -> bool:
+    """Whether a device has the program of a fused kernel."""
+    return (_key(kernel), kernel.strategy) in state.programs
+
+
+def compile_kernel(state: Any, kernel: FusedKernel) -> Any:
+    """Return the program of a fused kernel, as ``run(buffers, scalars, stream)``."""
+    return program(state, _key(kernel), lambda: kernel.program, kernel.strategy)
+
+
+def _key(kernel: FusedKernel) -> tuple[str, str]:
+    return "graph", program_digest(kernel.program)
+
+
 def kernel_step(layout: Layout, state: Any, kernel: FusedKernel) -> Step:
     """Return the step that launches a fused kernel."""
-    run = program(state, ("graph", program_digest(kernel.program)), lambda: kernel.program, kernel.strategy)
+    run = compile_kernel(state, kernel)
     numbers = [(layout.number(region), region.dtype) for region in kernel.regions]
     scalars = kernel.scalars
     given = [number_reader(layout, x.expression) if type(x) is SymFloat else x for x in kernel.numbers]

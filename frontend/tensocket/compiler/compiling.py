@@ -115,7 +115,8 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
             a backend of the program gets it as ``mode``.
         options: Options by name, as in ``torch._inductor.list_options()``; a backend of the program gets them as
             ``options``, whatever they are. ``check=n`` runs the function behind the first graph call and each
-            n-th one after it, and raises if results, gradients or effects differ.
+            n-th one after it, and raises if results, gradients or effects differ; with ``background=True``, a thread
+            compiles kernels while calls stay eager.
         name: Accepted as in PyTorch: reports name the function itself.
         disable: Whether to leave the function alone.
         recompile_limit: Most graphs of this function; by default ``torch._dynamo.config.recompile_limit``.
@@ -137,7 +138,7 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
     if function is None:
         check_mode(mode or "default")
         check = _check_interval(options or {})
-        check_options({name: value for name, value in (options or {}).items() if name != "check"})
+        check_options({name: value for name, value in (options or {}).items() if name not in ("check", "background")})
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                                  options=options, disable=disable, recompile_limit=recompile_limit)
@@ -148,7 +149,8 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
     if disable or isinstance(model, type) or not callable(model):
         return OptimizedModule(model) if isinstance(model, Module) else eager(model)
     if function is None:
-        compiled = CompiledFunction(model, fullgraph=fullgraph, dynamic=dynamic, check=check)
+        compiled = CompiledFunction(model, fullgraph=fullgraph, dynamic=dynamic, check=check,
+                                    background=bool((options or {}).get("background")))
     else:
         lowering = BackendLowering(function, _backend_options(mode, options))
         compiled = LoweredFunction(model, lowering, fullgraph=fullgraph, dynamic=dynamic)
