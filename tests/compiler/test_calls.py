@@ -187,3 +187,22 @@ def test_results_of_frozen_tables_are_modified_in_place():
         compiled().backward()
         assert scale.grad.tolist() == [12.0] * 4
     assert hits(compiled)
+
+
+def test_parameters_that_are_assigned_through_data_stay_the_same():
+    marker, model = object(), nn.Linear(3, 2)
+    wanted = model.weight.detach().double().numpy().copy()
+
+    def f(x):
+        return model(x) if marker is not x else x  # identities matter
+    compiled, x = torch.compile(f), torch.ones(1, 3)
+    for k in range(30):
+        np.testing.assert_allclose(compiled(x).detach().numpy(), f(x).detach().numpy(), 1e-6)
+        model.zero_grad()
+        compiled(x).sum().backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.data -= 0.125 * parameter.grad
+        np.testing.assert_allclose(model.weight.detach().numpy(), wanted - 0.125 * (k + 1), 1e-5)
+    assert hits(compiled) > 50
+    assert not compiled._compiled.reasons

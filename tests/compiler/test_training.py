@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import types
 
 import numpy as np
 import pytest
@@ -230,3 +231,49 @@ def test_arguments_that_the_same_weights_made(calls):
     for found, wanted in zip(gradients(compiled), gradients(model), strict=True):
         np.testing.assert_allclose(found, wanted, 1e-5, 1e-6)
     assert hits(compiled)
+
+
+def test_tensors_with_a_graph_are_assigned():
+    class Normed(nn.Module):
+        """A linear layer whose weight follows from a direction and a length at each call."""
+
+        def __init__(self):
+            super().__init__()
+            self.v, self.g = nn.Parameter(torch.randn(2, 3)), nn.Parameter(torch.ones(2, 1))
+            self.weight = None
+
+        def forward(self, x):
+            self.weight = self.v * (self.g / self.v.norm(dim=1, keepdim=True))
+            return x @ self.weight.t()
+
+    layer = Normed()
+    compiled, x, kept = torch.compile(layer), torch.randn(5, 3), []
+    for k in range(8):
+        layer.zero_grad()
+        compiled(x * (k + 1)).sum().backward()
+        v, g = layer.v.detach().double().numpy(), layer.g.detach().double().numpy()
+        length = np.linalg.norm(v, axis=1, keepdims=True)
+        total = (x.double().numpy() * (k + 1)).sum(0)
+        np.testing.assert_allclose(layer.weight.detach().numpy(), v * g / length, 1e-5)
+        np.testing.assert_allclose(layer.g.grad.numpy(), (v / length) @ total[:, None], 1e-4, 1e-5)
+        wanted = g / length * (total - v * ((v @ total)[:, None] / length ** 2))
+        np.testing.assert_allclose(layer.v.grad.numpy(), wanted, 1e-4, 1e-4)
+        assert layer.weight.requires_grad
+        assert all(layer.weight is not each for each in kept)
+        kept.append(layer.weight)
+        with torch.no_grad():
+            layer.v.add_(0.25)
+    assert hits(compiled)
+
+
+def test_gradients_through_assigned_tensors():
+    scale, box = torch.tensor([2.0, 3.0], requires_grad=True), types.SimpleNamespace(square=None)
+
+    @torch.compile
+    def f():
+        box.square = scale * scale
+    for k in range(8):
+        f()
+        gradient, = torch.autograd.grad((box.square * (k + 1)).sum(), scale)
+        assert gradient.tolist() == [4.0 * (k + 1), 6.0 * (k + 1)]
+    assert hits(f)

@@ -117,6 +117,7 @@ class World:
         for place in self.variant.places:
             x = place.read()
             self._add(found, place.path, x) if isinstance(x, Tensor) else found.update({place.path: x})
+            live += [x] if isinstance(x, Tensor) and id(x) not in self.named and is_live(x, self.borders) else []
         versions = {id(counter): version for counter, version in before.versions}
         written = {id(array): saved for array, saved in zip(self.memory, before.copies, strict=True)}
         for name, x in self.named.values():

@@ -85,19 +85,20 @@ class Slot:
     Attributes:
         place: The place.
         position: Number of the result of the graph that goes there.
+        is_live: Whether the tensor has a graph; then each call makes a new one.
     """
 
-    __slots__ = ("_last", "_make", "place", "position")
+    __slots__ = ("_last", "_make", "is_live", "place", "position")
 
-    def __init__(self, position: int, make: Callable[..., Any], place: Place) -> None:
-        self.position, self.place = position, place
+    def __init__(self, position: int, make: Callable[..., Any], place: Place, is_live: bool) -> None:
+        self.position, self.place, self.is_live = position, place, is_live
         self._make = make
         self._last: Any = None
 
     def memory(self) -> Array | None:
         """Return the array of the last call's tensor, if only this place refers to both."""
         tensor = self.place.read()
-        if tensor is None or tensor is not self._last or type(tensor) is not Tensor:
+        if self.is_live or tensor is None or tensor is not self._last or type(tensor) is not Tensor:
             return None
         # This object and the place refer to the tensor, and the tensor alone to the array.
         if _references(tensor) != _HELD + 1 or tensor._version_counter is not None or (
@@ -106,11 +107,13 @@ class Slot:
         array = tensor._array
         return array if _references(array) == _HELD else None
 
-    def assign(self, arrays: Sequence[Array], reused: bool) -> None:
-        """Assign the tensor of this call."""
-        if not reused:
-            self._last = made = self._make((), arrays, [])
-            self.place.assign(made)
+    def assign(self, arrays: Sequence[Array], reused: bool, made: list[Any]) -> None:
+        """Assign the tensor of this call, and add it to ``made``."""
+        if reused:
+            made.append(self._last)
+        else:
+            self._last = self._make((), arrays, made)
+            self.place.assign(self._last)
 
 
 def find_slots(effects: Sequence[Effect], results: Results, recorder: Recorder, reads: set[int]
@@ -134,10 +137,8 @@ def find_slots(effects: Sequence[Effect], results: Results, recorder: Recorder, 
                 recorder.region(old).buffer.number in reads):
             raise CannotRecord(f"it reads {effect.path}, which it replaces")
         if isinstance(new, Tensor):
-            if is_live(new, results.borders):
-                raise CannotRecord(f"it assigns a tensor with a graph to {effect.path}")
             make = results.new_tensor(new)
-            found.append(Slot(len(results.regions) - 1, make, place))
+            found.append(Slot(len(results.regions) - 1, make, place, is_live(new, results.borders)))
         elif new is None and isinstance(old, Tensor):
             found.append(place)
         else:

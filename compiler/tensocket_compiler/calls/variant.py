@@ -127,12 +127,12 @@ class Variant:
         arrays = self.runner([x._array for x in tensors], memory)
         for counter, increase in self._versions:
             counter[0] += increase
-        for slot in self._slots:
-            slot.assign(arrays, slot.position in memory)
-        for place in self._cleared:
-            place.assign(None)
         made: list[Any] = []
         result = self._results(tensors, arrays, made)
+        for slot in self._slots:
+            slot.assign(arrays, slot.position in memory, made)
+        for place in self._cleared:
+            place.assign(None)
         if self.backward is not None:
             self.backward.attach(made, tensors, arrays, again)
         return result
@@ -246,8 +246,6 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call:
             raise CannotRecord("it depends on the value of a step count")
     backward, saved, forward = None, [], recording
     if results.live:
-        if slots:
-            raise CannotRecord("it assigns tensors and returns a graph")
         joint = record_backward(recorder, results.live, [*tensors, *captured])
         for reason in recording.reasons:
             raise CannotRecord(reason)

@@ -160,7 +160,8 @@ class TensorPart(InstancePart):
         tensor = self.owner
         place, array = dict_place(tensor), tensor._array
         facts: list[Fact] = [(".__class__", type(tensor)), (".__dict__", Raw(read_word(place) if place else 0))]
-        facts += [(TENSOR_SLOTS[name], getattr(tensor, name)) for name in self.slots]
+        facts += [(TENSOR_SLOTS[name], getattr(tensor, name)) for name in self.slots if name != "_key"]
+        facts.append((".dtype", Raw(tensor._key)))  # programs see the key's parts, never the number
         facts.append((".data_ptr()", Raw(read_word(id(array) + layout().data)) if is_array(array) else None))
         facts.append((".shape", tuple(map(Raw, array.shape))))  # each read of a shape makes new numbers
         if ".grad" in self.cut:

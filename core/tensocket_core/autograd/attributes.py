@@ -119,4 +119,6 @@ class AutogradAttributes:
             raise AutogradError("data", f"values of dtype {value.dtype.name} for a tensor that requires grad",
                                 "only floating-point and complex tensors have gradients", "convert them first")
         self._array = value._array
-        self._key = value._key & ~(AUTOGRAD | WRAPPER) | self._key & (AUTOGRAD | WRAPPER)
+        key = value._key & ~(AUTOGRAD | WRAPPER) | self._key & (AUTOGRAD | WRAPPER)
+        if key != self._key:  # an equal key stays the same object, so that guards see no change
+            self._key = key
