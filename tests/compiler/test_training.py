@@ -277,3 +277,21 @@ def test_gradients_through_assigned_tensors():
         gradient, = torch.autograd.grad((box.square * (k + 1)).sum(), scale)
         assert gradient.tolist() == [4.0 * (k + 1), 6.0 * (k + 1)]
     assert hits(f)
+
+
+def test_graphs_that_a_program_looks_at():
+    model, x = nn.Linear(3, 2), torch.randn(4, 3)
+
+    def f(x):
+        y = model(x) * 2
+        assert type(y.grad_fn).__name__ == "MulBackward0"
+        return y.tanh()
+    compiled = torch.compile(f)
+    for _ in range(6):
+        model.zero_grad()
+        compiled(x).sum().backward()
+        found = model.weight.grad
+        model.zero_grad()
+        f(x).sum().backward()
+        np.testing.assert_allclose(found.numpy(), model.weight.grad.numpy(), 1e-5, 1e-6)
+    assert hits(compiled)

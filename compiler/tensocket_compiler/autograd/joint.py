@@ -8,7 +8,7 @@ from typing import Any
 
 from tensocket_core.autograd.differentiate import partial_gradients
 from tensocket_core.autograd.edges import Target, target_of
-from tensocket_core.autograd.node import MultiNode, Node, Output
+from tensocket_core.autograd.node import AccumulateGrad, MultiNode, Node, Output
 from tensocket_core.formats import contiguous_format
 from tensocket_core.keys import AUTOGRAD
 from tensocket_operators.differentiation.function_node import FunctionNode
@@ -88,11 +88,18 @@ def find_leaves(outputs: Sequence[Any], borders: Borders) -> list[Any]:
     for node in _nodes([x._grad_fn for x in outputs], borders, found):
         if node.extras is not None or isinstance(node, FunctionNode):
             raise CannotRecord("its graph has hooks or functions of its own")
-        if type(node) not in (Node, MultiNode):
+        if not _is_recorded(node):
             raise CannotRecord(f"its graph has a node {node.name()}")
     if any(getattr(getattr(x._grad_fn, "node", x._grad_fn), "extras", None) is not None for x in found):
         raise CannotRecord("an argument with a graph has hooks")
     return found
+
+
+def _is_recorded(node: Any) -> bool:
+    """Whether an operator made a node; nodes that a program has looked at are of classes with names of operators."""
+    kind = type(node)
+    named = kind.__base__ in (Node, MultiNode) and kind.__module__ == Node.__module__ and kind is not AccumulateGrad
+    return kind in (Node, MultiNode) or named
 
 
 def record_backward(recorder: Recorder, outputs: Sequence[Any], known: Sequence[Any]) -> Joint:
