@@ -69,7 +69,7 @@ class DeviceState:
         """The stream that receives work now.
 
         A host-resident device always returns its default stream. Its other streams queue whole operators
-        (``launch.host_streams``), and other work on arrays runs once their queues are empty.
+        (the operators' ``host_streams``), and other work on arrays runs once their queues are empty.
         """
         streams = _THREAD.streams
         if not streams:
@@ -95,12 +95,12 @@ _LOCK: Final = held_over_forks(threading.RLock(), Rank.DEVICES)
 
 
 def _no_queues(used: bool) -> None:
-    """Do nothing; ``launch.host_streams`` replaces this function."""
+    """Do nothing; the operators' ``host_streams`` replaces this function."""
 
 
 #: Host queues that may hold pending functions, by identity. The references are weak: a stream ends with its last user.
 PENDING: Final[dict[int, weakref.ref[HostQueue]]] = {}
-#: Called with True if this thread uses a host queue, else False; ``launch.host_streams`` sets the function.
+#: Called with True if this thread uses a host queue, else False; the operators' ``host_streams`` sets the function.
 ON_HOST_QUEUES: Final[list[Callable[[bool], None]]] = [_no_queues]
 _ENTRIES: Final[list[DeviceState]] = []
 #: Entries by the values that users pass as ``device=``; filled on first use of each spelling.

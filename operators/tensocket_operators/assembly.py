@@ -13,9 +13,9 @@ from tensocket_core.autograd.attributes import AutogradAttributes
 from tensocket_core.autograd.graph_methods import AutogradMethods
 from tensocket_core.autograd.inference import detached
 from tensocket_core.dispatch.overrides import OverrideProtocol
-from tensocket_core.launch import host_streams as _queues  # noqa: F401  lets streams of the host queue operators
 from tensocket_core.launch.host_values import HostValues
 
+from . import host_streams as _host_streams  # noqa: F401  lets streams of the host queue operators
 from .kinds.view import Custom
 from .tensor_methods._methods import OperatorMethods
 from .tensor_methods.complex import ComplexAttributes

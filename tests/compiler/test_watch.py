@@ -11,9 +11,10 @@ import time
 import pytest
 
 import tensocket as torch
+from tensocket_compiler.capture.code_names import names_of
 from tensocket_compiler.capture.layout import LAYOUT
 from tensocket_compiler.capture.pure import is_pure, name_of
-from tensocket_compiler.capture.watch import Refusal, is_inside, is_library, names_of, observe
+from tensocket_compiler.capture.watch import Refusal, is_inside, is_library, observe
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is observed without a known layout")
 X = torch.ones(3)

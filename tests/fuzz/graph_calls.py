@@ -162,7 +162,8 @@ class World:
 
     @staticmethod
     def _note(seen: Seen, objects: dict[str, Any], known: dict[str, Any]) -> None:
-        spaces = {x.untyped_storage().data_ptr(): n for n, x in known.items() if isinstance(x, torch.Tensor) and x.numel()}
+        spaces = {x.untyped_storage().data_ptr(): name for name, x in known.items()
+                  if isinstance(x, torch.Tensor) and x.numel()}
         for name, x in objects.items():
             if not isinstance(x, torch.Tensor):
                 seen.facts[name] = repr(x)

@@ -8,10 +8,7 @@ attributes that users set.
 from __future__ import annotations
 
 import builtins
-import dis
-import functools
 import gc
-import re
 import sys
 import traceback
 import types
@@ -20,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from .code_names import CodeNames, names_of
 from .forms import flatten, same_forms
 from .layout import LAYOUT, function_of
 from .listed import UNREPLAYABLE
@@ -43,12 +41,7 @@ _OF_BACKENDS: Final = frozenset({"pyopencl", "pytools", "platformdirs"})
 FRONT_END: Final = "tensocket"
 #: The globals of the methods that ``collections.namedtuple`` makes.
 _NAMED_TUPLE: Final = {"_tuple_new", "__builtins__", "__name__"}
-_IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 _LAZY: Final = 0x20 | 0x80 | 0x200  # generators, coroutines and asynchronous generators, by their code's flags
-_GLOBAL: Final = frozenset(dis.opmap[name] for name in ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME")
-                           if name in dis.opmap)
-_WHOLE_NAMES: Final = frozenset({"__dict__", "__getattribute__", "attrgetter", "methodcaller"})
-_WHOLE_METHODS: Final = frozenset({"items", "values", "keys", "copy", "__getattribute__", "attrgetter", "methodcaller"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +58,6 @@ class Refusal:
 
     def __str__(self) -> str:
         return f"{self.where}: {self.reason}"
-
-
-@dataclass(frozen=True, slots=True)
-class CodeNames:
-    """Names in a code object.
-
-    Attributes:
-        globals: Globals and builtins.
-        attributes: All names and words of constant texts, hence all attributes that the code can name.
-        texts: Constant texts.
-        imports: Modules that statements inside of the function import.
-        compares_identity: Whether ``is`` compares anything with an object other than None, True, False or Ellipsis.
-        reads_whole: Whether the code reaches attributes by other ways than names.
-    """
-
-    globals: frozenset[str]
-    attributes: frozenset[str]
-    texts: frozenset[str]
-    imports: frozenset[str]
-    compares_identity: bool
-    reads_whole: bool
 
 
 def top_package(namespace: dict[str, Any]) -> str:
@@ -143,44 +115,6 @@ def place_of_error(error: BaseException) -> str:
     lines = {id(frame): line for frame, line in traceback.walk_tb(error.__traceback__)}
     own = [frame for frame in frames if not is_library(frame.f_globals)]
     return f"{own[-1].f_code.co_filename}:{lines[id(own[-1])]}" if own else "the call"
-
-
-def _texts(constant: Any) -> Iterator[str]:
-    if type(constant) is str:
-        yield constant
-    elif type(constant) in (tuple, frozenset):
-        for item in constant:
-            yield from _texts(item)
-
-
-@functools.lru_cache(maxsize=8192)  # by code; the least recently used entry goes
-def names_of(code: types.CodeType, trusted: bool = False) -> CodeNames:
-    """Return the names in a code object; ``trusted``: it reads ``__dict__`` by names unless it lists the items."""
-    found: set[str] = set()
-    imports: set[str] = set()
-    identity, extended, constant = False, 0, None
-    raw = code.co_code
-    for at in range(0, len(raw), 2):
-        operation, argument = raw[at], raw[at + 1] | extended
-        extended = 0
-        if operation == dis.EXTENDED_ARG:
-            extended = argument << 8
-        elif operation in _GLOBAL:
-            shift = operation == dis.opmap["LOAD_GLOBAL"] and sys.version_info >= (3, 11)
-            found.add(code.co_names[argument >> 1 if shift else argument])
-        elif operation == dis.opmap["IMPORT_NAME"]:
-            imports.add(code.co_names[argument])
-        elif operation == dis.opmap["IS_OP"]:
-            identity = identity or constant is None
-        if operation and operation != dis.EXTENDED_ARG:
-            single = operation == dis.opmap["LOAD_CONST"] and any(
-                code.co_consts[argument] is each for each in (None, True, False, ...))
-            constant = True if single else None
-    texts = frozenset(text for each in code.co_consts for text in _texts(each))
-    attributes = {*code.co_names, *(word for text in texts if len(text) < 200 for word in _IDENTIFIER.findall(text))}
-    names = frozenset(code.co_names)
-    whole = bool(names & _WHOLE_NAMES) and (not trusted or bool(names & _WHOLE_METHODS))
-    return CodeNames(frozenset(found), frozenset(attributes), texts, frozenset(imports), identity, whole)
 
 
 @dataclass

@@ -12,22 +12,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tensocket_core.geometry import Shape, coalesce
-from tensocket_core.launch.programs import index_dtype
-from tensocket_core.strides import memory_order
 from tensocket_operators.kinds.inplace import InPlace
 from tensocket_operators.kinds.pointwise import Pointwise
 from tensocket_operators.kinds.reduction import Reduction, accumulation_dtype
 from tensocket_plugins.contract.dtypes import DType, bool_
 from tensocket_plugins.ir.build.elements import load
 from tensocket_plugins.ir.build.math import Computed, ExprMath, arithmetic_dtype
-from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, parallel
+from tensocket_plugins.ir.build.nest import parallel
 from tensocket_plugins.ir.nodes import Combine, Expr, Let, Program, Reduce, Stmt, Store, Var, call, cast, const, select
 from tensocket_plugins.ir.schedule import Strategy, pick_strategy
 
 from ..capture.numbers import SymFloat
 from ..capture.recorder import Operation
 from ..memory.regions import Region
+from .accesses import Accesses
 from .dependencies import Dependencies
 from .forms import Form, extras_of, form_of
 from .groups import Group
@@ -62,15 +60,6 @@ class FusedKernel:
     numbers: tuple[SymFloat | float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Access:
-    """An array of the kernel: its name, and its strides along the domain."""
-
-    name: str
-    region: Region
-    strides: Shape
-
-
 class KernelBuilder:
     """Builder of one group's kernel."""
 
@@ -87,15 +76,17 @@ class KernelBuilder:
         self._state: Any = group.device
         self.statements: list[Stmt] = []
         self._numbers: dict[tuple[Any, ...], tuple[SymFloat | float, Expr]] = {}
-        self._access: dict[tuple[Any, ...], _Access] = {}
-        self._collect()
+        self._arrays = self._collect()
+        self.nest = self._arrays.nest
+        self._index, self._length = self.nest.index, self._arrays.length
 
-    # ------------------------------------------------------------------------------------------------ geometry
-
-    def _collect(self) -> None:
-        """Find all arrays, and the fewest dimensions that visit them."""
+    def _collect(self) -> Accesses:
+        """Find and declare all arrays."""
+        reduces = any(form.reduces for form in self._forms.values())
+        self.by_rows = self.group.last is not None and bool(self.group.rows or reduces)
+        arrays = Accesses(self.group, self.by_rows)
         for region in self._stored:
-            self._note(region, region.shape, writes=True)
+            arrays.note(region, region.shape, writes=True)
         for operation in self.group.operations:
             form = self._forms[operation]
             if form.kind == "fill":
@@ -104,75 +95,13 @@ class KernelBuilder:
                 inside = source is not None and source.operation in self._inside
                 if inside or region.buffer.everywhere is not None:
                     continue
-                self._note(region, form.domain, axis=operation.args[1] if form.gathers is region else None)
-        outer, last = self.group.outer, self.group.last
-        reduces = any(form.reduces for form in self._forms.values())
-        self.by_rows = last is not None and bool(self.group.rows or reduces)
-        self.sizes: Shape = ()
-        accesses = list(self._access.values())
-        steps = [x.strides for x in accesses]
-        if self.by_rows:
-            rank = len(outer)
-            across: Sequence[Shape] = [() for _ in steps]
-            if outer:
-                self.sizes, across = coalesce(outer, [s[:rank] for s in steps])
-            self._along = [s[rank] for s in steps]
-            self._across = list(across)
-        else:
-            shape = self.group.shape
-            order = memory_order(shape, [steps[0]]) if steps and len(shape) > 1 else list(range(len(shape)))
-            self.sizes, found = coalesce(tuple([shape[k] for k in order]),
-                                         [tuple([s[k] for k in order]) for s in steps])
-            self._across = list(found)
-        reach = [sum((n - 1) * abs(s) for n, s in zip(self.group.shape, x.strides, strict=True)) for x in accesses]
-        gathered = [x.region.span[1] // x.region.dtype.itemsize for x in accesses]
-        self.nest = ProgramBuilder(self._title(), index_dtype(self._state, [*self.group.shape, *reach, *gathered]))
-        self._index = self.nest.index
-
-    def _note(self, region: Region, domain: Shape, *, writes: bool = False, axis: int | None = None) -> None:
-        strides = self.group.strides(region if axis is None else _without(region, axis), domain)
-        key = self._key(region, domain, axis)
-        if key in self._access:
-            return
-        assert strides is not None, "operands of fused operations broadcast to the domain"
-        number = sum(x.name.startswith("out" if writes else "in") for x in self._access.values())
-        self._access[key] = _Access(f"{'out' if writes else 'in'}{number}", region, strides)
-
-    def _key(self, region: Region, domain: Shape, axis: int | None = None) -> tuple[Any, ...]:
-        """Return the name of an access: memory, and strides along the domain."""
-        strides = self.group.strides(region if axis is None else _without(region, axis), domain)
-        return region.buffer.number, region.offset, region.dtype.name, strides, axis
+                arrays.note(region, form.domain, axis=operation.args[1] if form.gathers is region else None)
+        arrays.declare(self._title())
+        return arrays
 
     def _title(self) -> str:
         names = dict.fromkeys(operation.name.rstrip("_") for operation in self.group.operations)
         return "_".join(names)[:48]
-
-    def _address(self, number: int, j: Expr | None) -> Expr:
-        """Return the position of an array's element in the current iteration."""
-        strides = self._strides[number]
-        if not self.by_rows:
-            return dot(self._variables, strides)
-        terms = [*self._variables] if j is None else [*self._variables, j]
-        return dot(terms, strides[:len(terms)]) if terms else const(0, self._index)
-
-    def _declare(self) -> None:
-        """Declare buffers, sizes and strides; strides of 0 and 1 along the last dimension are known."""
-        accesses = list(self._access.values())
-        for access in accesses:
-            self.nest.buffer(access.name, access.region.dtype, writable=access.name.startswith("out"))
-        sizes: list[Var] = self.nest.sizes("n", len(self.sizes))
-        self._sizes, self._variables = sizes, self.nest.variables("i", len(self.sizes))
-        self._length: Any = self.nest.sizes("m", 1)[0] if self.by_rows else None
-        self._strides: list[list[Expr]] = []
-        self.scalars: list[int] = [*self.sizes, *([self.group.last] if self.by_rows else [])]  # type: ignore[list-item]
-        for number, access in enumerate(accesses):
-            steps = [*self._across[number], *([self._along[number]] if self.by_rows else [])]
-            given: list[Expr] = [*self.nest.strides(access.name, len(steps))]
-            self.scalars += steps
-            if steps and steps[-1] in (0, 1):
-                given[-1] = const(steps[-1], self._index)
-            self._strides.append(given)
-        self._places = {key: number for number, key in enumerate(self._access)}
 
     # ------------------------------------------------------------------------------------------------ values
 
@@ -182,14 +111,15 @@ class KernelBuilder:
         if source is not None:
             return self._values[source]
         if region.buffer.everywhere is not None:
-            number = const(region.buffer.everywhere, arithmetic_dtype(region.dtype))
-            return lambda j: number
-        number_of = self._places[self._key(region, self._forms[operation].domain)]
-        access = list(self._access.values())[number_of]
-        if self.by_rows and self._along[number_of] == 0:
-            once = self._once(load(access.name, self._address(number_of, None), region.dtype))
+            everywhere = const(region.buffer.everywhere, arithmetic_dtype(region.dtype))
+            return lambda j: everywhere
+        arrays = self._arrays
+        number = arrays.number(region, self._forms[operation].domain)
+        name = arrays[number].name
+        if arrays.is_per_row(number):
+            once = self._once(load(name, arrays.address(number, None), region.dtype))
             return lambda j: once
-        return lambda j: load(access.name, self._address(number_of, j), region.dtype)
+        return lambda j: load(name, arrays.address(number, j), region.dtype)
 
     def _source(self, region: Region, operation: Operation) -> tuple[Operation, int] | None:
         found = self._dependencies[operation].sources[operation.reads.index(region)]
@@ -304,13 +234,12 @@ class KernelBuilder:
 
     def _place_of(self, operation: Operation) -> tuple[str, Callable[[Expr], Expr]] | None:
         """Return the array of a result and its addresses, if the kernel uses this memory for nothing else."""
-        region = operation.results[0]
-        number = self._places.get(self._key(region, region.shape))
-        accesses = list(self._access.values())
+        region, arrays = operation.results[0], self._arrays
+        number = arrays.find(arrays.key(region, region.shape))
         if number is None or region not in self._stored or any(
-                x.region.buffer is region.buffer for k, x in enumerate(accesses) if k != number):
+                x.buffer is region.buffer for k, x in enumerate(arrays.regions) if k != number):
             return None
-        return accesses[number].name, lambda j: self._address(number, j)
+        return arrays[number].name, lambda j: arrays.address(number, j)
 
     def _add_row(self, operation: Operation, per_row: bool) -> None:
         record = operation.operator
@@ -339,23 +268,16 @@ class KernelBuilder:
         if source.buffer.everywhere is not None:
             self._keep(operation, 0, self.value(source, operation), per_row)
             return
-        number = self._places[self._key(source, self._forms[operation].domain, axis)]
-        access, step = list(self._access.values())[number], self._step(source.strides[axis])
+        arrays = self._arrays
+        number = arrays.number(source, self._forms[operation].domain, axis)
+        name, step = arrays[number].name, arrays.step(source.strides[axis])
 
         def element(j: Expr | None) -> Expr:
-            place = self._address(number, j) + cast(at(j), self._index) * step
-            found: Expr = load(access.name, place, source.dtype)
+            place = arrays.address(number, j) + cast(at(j), self._index) * step
+            found: Expr = load(name, place, source.dtype)
             return found
 
         self._keep(operation, 0, element, per_row)
-
-    def _step(self, stride: int) -> Expr:
-        """Return the stride along which indices move, a scalar of the kernel unless it is 0 or 1."""
-        if stride in (0, 1):
-            return const(stride, self._index)
-        (step,) = self.nest.strides(f"step{len(self.scalars)}", 1)
-        self.scalars.append(stride)
-        return step
 
     def _add_scatter(self, operation: Operation, per_row: bool) -> None:
         _, _, index, source, _ = operation.args
@@ -371,52 +293,44 @@ class KernelBuilder:
 
     def build(self) -> FusedKernel:
         """Return the kernel."""
-        self._declare()
+        arrays = self._arrays
         for operation in self.group.operations:
             self._add(operation)
         # The last value of each place in memory, which may have several regions.
-        made = {self._key(region, region.shape): (operation, number) for operation in self.group.operations
+        made = {arrays.key(region, region.shape): (operation, number) for operation in self.group.operations
                 for number, region in enumerate(operation.results)}
         j = Var("j", self._index)
         rows: list[Stmt] = []
         lets: list[Stmt] = []
         stores: list[Stmt] = []
-        for key in dict.fromkeys(self._key(region, region.shape) for region in self._stored):
-            number, (operation, result) = self._places[key], made[key]
+        for key in dict.fromkeys(arrays.key(region, region.shape) for region in self._stored):
+            number, (operation, result) = arrays.find(key), made[key]
+            assert number is not None, "stored regions were noted"
             region = operation.results[result]
-            access = list(self._access.values())[number]
             single = self.by_rows and (operation in self.group.rows or operation.results[result].shape[-1:] == (1,))
             value = self._values[operation, result](None if single or not self.by_rows else j)
             named = Var(f"v{number}", region.dtype)
             (rows if single else lets).append(Let(named, cast(value, region.dtype)))
-            target = self._address(number, None if single or not self.by_rows else j)
-            (rows if single else stores).append(Store(access.name, target, named))
+            target = arrays.address(number, None if single or not self.by_rows else j)
+            (rows if single else stores).append(Store(arrays[number].name, target, named))
         body: list[Stmt] = [*self.statements]
         if self.by_rows:
             inner = parallel([j], [self._length], [*lets, *stores]) if stores else ()
             body += [*inner, *rows]
         else:
             body += [*lets, *stores]
-        program = self.nest.program(parallel(self._variables, self._sizes, body))
-        regions = tuple([access.region for access in self._access.values()])
-        return FusedKernel(program, self._strategy(), regions, len(self._stored), tuple(self.scalars),
+        program = self.nest.program(parallel(arrays.variables, arrays.bounds, body))
+        return FusedKernel(program, self._strategy(), arrays.regions, len(self._stored), tuple(arrays.scalars),
                            tuple([x for x, _ in self._numbers.values()]))
 
     def _strategy(self) -> Strategy:
         if not self.by_rows or not any(isinstance(s, Reduce) for s in self.statements):
             return Strategy.SERIAL
         rows = 1
-        for size in self.sizes:
+        for size in self._arrays.sizes:
             rows *= size
         assert self.group.last is not None
         return pick_strategy(rows, self.group.last, self._state.runtime.target, self.group.last)
-
-
-def _without(region: Region, axis: int) -> Region:
-    """Return a region along whose axis nothing moves, because indices replace it."""
-    sizes, strides = list(region.shape), list(region.strides)
-    sizes[axis], strides[axis] = 1, 0
-    return Region(region.buffer, region.offset, tuple(sizes), tuple(strides), region.dtype)
 
 
 def _rounded(value: Expr, dtype: DType) -> Expr:

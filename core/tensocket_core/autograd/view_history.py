@@ -21,6 +21,7 @@ from ..dispatch.modes import NOTE_VIEW
 from ..dispatch.schema import parse_schema
 from ..geometry import Shape, element_strides, memory_offset
 from ..keys import AUTOGRAD, DIFFERENTIABLE, LAZY
+from ..strides import reach
 from .node import gradient_place
 from .record import attach, edge_of, retained_by, transfer_retained_grad
 
@@ -39,26 +40,21 @@ def positions(like: Any, shape: Shape, strides: Shape, offset: int) -> Any:
     return place.expand(shape).reshape(-1)
 
 
-def extent(shape: Shape, strides: Shape) -> int:
-    """Return the number of elements from the first to the last one in memory, gaps included."""
-    return 0 if 0 in shape else sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1
-
-
 def overlaps(shape: Shape, strides: Shape) -> bool:
     """Whether several elements may share a position in memory."""
-    reach = 0
+    end = 0
     for stride, size in sorted((s, n) for n, s in zip(shape, strides, strict=True) if n != 1):
-        if stride <= reach:
+        if stride <= end:
             return 0 not in shape
-        reach += stride * (size - 1)
+        end += stride * (size - 1)
     return False
 
 
 def added_up(grad: Any, strides: Shape, offset: int, base: tuple[Shape, Shape]) -> Any:
     """Scatter a view's gradient to a base's layout, and add up elements at the same position."""
-    size = extent(*base)
+    size = reach(*base)
     # The view may extend beyond its base on both sides.
-    low, high = min(0, offset), max(size, offset + extent(tuple(grad.shape), strides))
+    low, high = min(0, offset), max(size, offset + reach(tuple(grad.shape), strides))
     memory = grad.new_zeros(high - low).scatter_add(
         0, positions(grad, tuple(grad.shape), strides, offset - low), grad.reshape(-1)
     )
@@ -77,7 +73,7 @@ def _region(grad: Any, base: tuple[Shape, Shape], view: tuple[Shape, Shape, int]
         memory = grad.contiguous().reshape(-1)
         first = memory.storage_offset()
         return memory.as_strided(view[0], view[1], view[2] + first)
-    memory = grad.new_zeros(extent(shape, strides)).scatter_add(
+    memory = grad.new_zeros(reach(shape, strides)).scatter_add(
         0, positions(grad, shape, strides, 0), grad.reshape(-1)
     )
     return memory.as_strided(*view)
@@ -85,7 +81,7 @@ def _region(grad: Any, base: tuple[Shape, Shape], view: tuple[Shape, Shape, int]
 
 def _remainder(grad: Any, base: tuple[Shape, Shape], view: tuple[Shape, Shape, int]) -> Any:
     """Return a base's gradient with zeros at the elements that the view overwrote."""
-    marks = (grad.detach() != grad.detach()).new_zeros(extent(*base))
+    marks = (grad.detach() != grad.detach()).new_zeros(reach(*base))
     marks.as_strided(*view).fill_(True)
     return grad.masked_fill(marks.as_strided(*base), 0)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -87,15 +86,6 @@ class HostValues:
             raise ArgumentTypeError("index", f"a tensor of shape {list(self.shape)} and dtype {self.dtype.name}",
                                     "only one integer converts to an index", "convert it with int(...)")
         return int(self.item())
-
-
-def step_count(tensor: Any) -> Any:
-    """Return the only element of a step count: a number, or a symbolic number while a run of this thread is captured.
-
-    Callers do nothing but arithmetic and comparisons with it, and pass the outcome to operators.
-    """
-    observer = VALUE_OBSERVERS.get(get_ident()) if VALUE_OBSERVERS else None
-    return tensor.item() if observer is None else observer.number(tensor)
 
 
 def real_number(operator: str, value: Any) -> Any:

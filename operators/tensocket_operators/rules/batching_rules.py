@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tensocket_core import functions
-from tensocket_core.autograd.view_history import extent
 from tensocket_core.dispatch.call import call
 from tensocket_core.formats import contiguous_format
 from tensocket_core.geometry import element_strides, normalize_axes, normalize_axis, normalize_shape
 from tensocket_core.promotion import result_type
+from tensocket_core.strides import reach
 from tensocket_core.transforms.batching import KINDS, Info, aligned, batching_rule, logical, rank, spread
 from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.dtypes import DType
@@ -78,10 +78,10 @@ def view(info: Info, in_dims: Any, input: Any, *args: Any) -> Any:
 
 
 def _check_within(name: str, example: DeviceArray, seen: DeviceArray) -> None:
-    first, reach = seen.offset - example.offset, extent(example.shape, example.strides)
-    if 0 not in seen.shape and (first < 0 or first + extent(seen.shape, seen.strides) > reach):
+    first, held = seen.offset - example.offset, reach(example.shape, example.strides)
+    if 0 not in seen.shape and (first < 0 or first + reach(seen.shape, seen.strides) > held):
         raise ShapeError(name, f"size {list(seen.shape)}, stride {list(seen.strides)} and offset {seen.offset} for an "
-                         f"example that spans {reach} elements: {name} can access memory outside of `tensor`",
+                         f"example that spans {held} elements: {name} can access memory outside of `tensor`",
                          "views in vmap stay within the elements of their example",
                          "choose a smaller size, stride or offset")
 

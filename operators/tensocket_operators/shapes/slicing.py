@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from tensocket_core.autograd.inplace import fix_views
-from tensocket_core.autograd.view_history import extent
 from tensocket_core.dispatch.call import call
 from tensocket_core.formats import check_format, contiguous_format, preserve_format
 from tensocket_core.geometry import (
@@ -21,7 +20,7 @@ from tensocket_core.geometry import (
     normalize_axis,
     normalize_shape,
 )
-from tensocket_core.strides import in_format
+from tensocket_core.strides import in_format, reach
 from tensocket_plugins.contract.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -71,7 +70,7 @@ def checked_geometry(operator: str, input: Any, size: Any, stride: Any, storage_
     offset = memory_offset(input._array) if storage_offset is None else sizes((storage_offset,))[0]
     held = memory_nbytes(input._array) // input.dtype.itemsize
     valid = len(shape) == len(strides) and offset >= 0 and all(n >= 0 for n in (*shape, *strides))
-    if not valid or (0 not in shape and offset + extent(shape, strides) > held):
+    if not valid or (0 not in shape and offset + reach(shape, strides) > held):
         raise ShapeError(
             operator,
             f"size {list(shape)}, stride {list(strides)}, offset {offset} on {held} elements",

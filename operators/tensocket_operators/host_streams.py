@@ -14,11 +14,7 @@ import threading
 import weakref
 from typing import Any, Final
 
-from tensocket_plugins.contract.backend import HostQueue
-from tensocket_plugins.contract.errors import TensocketError
-from tensocket_plugins.contract.forks import Rank, held_over_forks
-
-from ..device import (
+from tensocket_core.device import (
     ON_HOST_QUEUES,
     PENDING,
     DeviceState,
@@ -28,15 +24,18 @@ from ..device import (
     runs_host_queue,
     wait_for_queue,
 )
-from ..dispatch.modes import STATE, thread_state, update_state
-from ..dispatch.operator import Operator
-from ..dispatch.protocol import TorchDispatchMode, tensors_in
-from ..dispatch.versions import bump
-from ..geometry import as_strided, contiguous_strides, element_strides, memory_of
-from ..keys import AUTOGRAD, WRAPPER, dtype_bit
-from ..meta import META
-from ..strides import reach
-from ..tensor import wrap
+from tensocket_core.dispatch.modes import STATE, thread_state, update_state
+from tensocket_core.dispatch.operator import Operator
+from tensocket_core.dispatch.protocol import TorchDispatchMode, tensors_in
+from tensocket_core.dispatch.versions import bump
+from tensocket_core.geometry import as_strided, contiguous_strides, element_strides, memory_of
+from tensocket_core.keys import AUTOGRAD, WRAPPER, dtype_bit
+from tensocket_core.meta import META
+from tensocket_core.strides import reach
+from tensocket_core.tensor import wrap
+from tensocket_plugins.contract.backend import HostQueue
+from tensocket_plugins.contract.errors import TensocketError
+from tensocket_plugins.contract.forks import Rank, held_over_forks
 
 #: Kinds of operators that are queued; views are made at once, and external functions run in the calling thread.
 _QUEUED: Final = frozenset({"pointwise", "reduction", "row", "host", "matmul", "sequence", "custom", "inplace"})
@@ -89,7 +88,7 @@ class _Call:
         return mutated == [k == 0 and func.kind == "inplace" for k in range(len(mutated))] and self._infer()
 
     def _infer(self) -> bool:
-        meta = {id(x): _without_data(x) for x in self.given}
+        meta = {id(x): _empty_like(open_device(META), x) for x in self.given}
         try:
             made = self.func(*_replaced(self.args, meta), **_replaced(self.kwargs, meta))
         except TensocketError:  # refused, or it needs values: the device itself raises the right error
@@ -162,16 +161,8 @@ def _empty(state: DeviceState, shape: tuple[int, ...], strides: tuple[int, ...],
     return as_strided(runtime.empty((reach(shape, strides),), dtype, runtime.default_stream), shape, strides, 0)
 
 
-def _without_data(tensor: Any) -> Any:
-    """Return a tensor on ``meta`` with the same geometry."""
-    state = open_device(META)
-    array = tensor._array
-    made = _empty(state, tuple(array.shape), tuple(element_strides(array)), tensor.dtype)
-    return wrap(made, state.key | dtype_bit(tensor.dtype))
-
-
 def _empty_like(state: DeviceState, tensor: Any) -> Any:
-    """Return a new tensor on a device with a meta tensor's geometry."""
+    """Return a new tensor on a device with a tensor's geometry."""
     array = tensor._array
     made = _empty(state, tuple(array.shape), tuple(element_strides(array)), tensor.dtype)
     return wrap(made, state.key | dtype_bit(tensor.dtype))
