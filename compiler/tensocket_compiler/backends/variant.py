@@ -55,7 +55,7 @@ class LoweredVariant:
         arguments: The form of the arguments.
         module: The graph as a module.
         hits: The calls that it served.
-        used, memory, next_check, backward: As those of ``calls.variant.Variant``.
+        used, memory, next_check, warned, backward: As those of ``calls.variant.Variant``.
     """
 
     def __init__(self, guards: Guards, arguments: ArgumentGuard, signature: Signature, module: Any,
@@ -64,6 +64,7 @@ class LoweredVariant:
         self.guards, self.arguments, self.module = guards, arguments, module
         self.hits = self.used = self.memory = 0
         self.next_check = sys.maxsize  # backends may compute other values on purpose
+        self.warned = ()
         self.backward = None  # gradients go through the calls of the graph
         self._matches, self._compiled = signature.matches, compiled
         self._inputs, self._count, self._result, self._assigns = inputs, count, result, assigns
@@ -172,6 +173,8 @@ def lower(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...], k
     tensors = arguments.matches(args, kwargs) or []
     for refusal in arguments.refusals:
         raise CannotRecord(str(refusal))
+    if guards.seen is not None and guards.seen.warned:
+        raise CannotRecord(f"it warns: {guards.seen.warned[0].text:.60}")
     recorder = CallRecorder(_sources(function, guards, arguments, tensors, lowering), lowering.name_call,
                             lowering.create_argument, lowering.set_grad_enabled)
     outputs = _Outputs(recorder, tensors, captured)

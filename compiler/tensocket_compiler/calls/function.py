@@ -21,6 +21,7 @@ from ..capture.closure import find_guards
 from ..capture.guards import Guards
 from ..capture.object_words import TensorPart
 from ..capture.recorder import CannotRecord
+from ..capture.warned import Warned
 from ..capture.watch import observe, title_of
 from ..errors import FailOnRecompileLimitHit, RecompileError, Unsupported
 from ..execute.ahead import Compilation, KernelsMissing, without_waiting
@@ -108,6 +109,8 @@ class CompiledFunction:
                 variant, tensors = found
                 if variant.hits >= variant.next_check:
                     return self._checked(variant, tensors, args, kwargs)
+                if variant.warned and not _give(variant.warned):
+                    return self.function(*args, **kwargs)
                 if variant.backward is not None:
                     return variant(tensors, Again(variant, self.function, args, kwargs, tensors))
                 return variant(tensors)
@@ -325,6 +328,16 @@ class CompiledFunction:
             warnings.warn(f"a graph of {name} was wrong: {difference}; it is dropped, and such calls run eagerly",
                           RuntimeWarning, stacklevel=4)
         self.reasons.append(f"its graph was wrong: {difference}")
+
+
+def _give(warned: Sequence[Warned]) -> bool:
+    """Give the warnings of a call; return False if one is an error now, which the function then raises."""
+    try:
+        for each in warned:
+            each.again()
+    except Warning:
+        return False
+    return True
 
 
 def check_interval() -> int | None:

@@ -21,6 +21,7 @@ from ..capture.guards import Change, Effect, Guards, places_of
 from ..capture.object_words import TensorPart
 from ..capture.recorder import CannotRecord, Range, Recorder, Recording
 from ..capture.state import quick_test, unwatched_state
+from ..capture.warned import Warned
 from ..execute.runner import Runner
 from ..memory.regions import Region
 from .backward import Backward
@@ -47,6 +48,7 @@ class Variant:
         hits: The calls that it served.
         used: When it was last chosen among others; ``table.Table`` counts.
         draws: Whether a call draws random numbers.
+        warned: The warnings that a call gives.
         next_check: The number of calls after which the next one is checked against the function.
     """
 
@@ -56,6 +58,7 @@ class Variant:
         self.guards, self.arguments, self.runner, self.recording = guards, arguments, runner, recording
         self.hits = self.used = self.next_check = 0
         self.draws = False
+        self.warned: Sequence[Warned] = () if guards.seen is None else tuple(guards.seen.warned)
         self._matches = signature.matches
         self._results, self._versions, self.backward = results, versions, backward
         self._slots = [x for x in effects if isinstance(x, Slot)]

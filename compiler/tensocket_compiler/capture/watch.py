@@ -15,6 +15,7 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import Any, Final
 
 from .code_names import CodeNames, names_of
@@ -32,6 +33,7 @@ from .pure import (
     name_of,
     reads_whole_objects,
 )
+from .warned import WARN, Warned, recorded_warnings
 
 #: Packages whose frames are not looked at; all packages ``tensocket_…`` as well.
 INSIDE: Final = frozenset({"numpy", "llvmlite"})
@@ -132,6 +134,7 @@ class Observation:
         names: Names of attributes that ``getattr`` and its like asked for.
         whole: Whether attributes were read in other ways than by names.
         identity: Whether the identity of equal numbers and texts may matter.
+        warned: The warnings that it gave.
         refusals: Reasons against the capture.
     """
 
@@ -147,12 +150,13 @@ class Observation:
     names: set[str] = field(default_factory=set)
     whole: bool = False
     identity: bool = False
+    warned: list[Warned] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
 
     def covers(self, other: Observation) -> bool:
         """Whether another call of the function ran no code that this one did not, and read nothing in other ways."""
         return (not other.refusals and other.names <= self.names and other.whole <= self.whole
-                and other.identity <= self.identity
+                and other.identity <= self.identity and other.warned == self.warned
                 and all(self.codes.get(code) is space for code, space in other.codes.items())
                 and all(self.functions.get(code, self) is each for code, each in other.functions.items()))
 
@@ -173,6 +177,7 @@ class _Profile:
     def __init__(self, seen: Observation) -> None:
         self.seen = seen
         self.stack: list[bool | None] = [True]
+        self.thread = get_ident()
         self.kinds: dict[types.CodeType, bool | None] = {}
 
     def __call__(self, frame: types.FrameType, event: str, function: Any) -> None:
@@ -197,8 +202,20 @@ class _Profile:
         elif event == "c_call" and function is not sys.setprofile:
             if stack[-1]:
                 self.note(frame, function)
-            elif isinstance(getattr(function, "__self__", None), types.ModuleType):
+            elif isinstance(getattr(function, "__self__", None), types.ModuleType) and function is not WARN:
                 self.seen.inside_calls.add(function)
+
+    def is_called(self) -> bool:
+        """Whether the function that calls this, which stands in for another, was called by the observed call."""
+        return get_ident() == self.thread and len(self.stack) > 2 and self.stack[-3] is not None
+
+    def note_warning(self, warned: Warned | None) -> None:
+        """Note a warning; None is one that no later call can give again."""
+        if warned is None:
+            self.seen.refusals.append(Refusal("it gives a warning that names a place outside of it, or an object",
+                                              place_of(sys._getframe(2))))
+        else:
+            self.seen.warned.append(warned)
 
     def note(self, frame: types.FrameType, function: Any) -> None:
         """Note a call of a C function from a watched frame."""
@@ -272,7 +289,7 @@ def observe(function: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: di
     collecting = gc.isenabled()
     gc.disable()
     try:
-        with _recorded_names(profile):
+        with _recorded_names(profile), recorded_warnings(profile.note_warning, profile.is_called):
             _call(seen, profile)
     finally:
         if collecting:
@@ -302,7 +319,8 @@ def _functions_of(namespace: dict[str, Any], names: CodeNames) -> list[Any]:
     for name in names.globals:
         value = namespace.get(name, builtins_of(namespace).get(name))
         space = vars(value) if isinstance(value, types.ModuleType) else {}
-        found += [value, *(space[attribute] for attribute in names.attributes if attribute in space)]
+        found += [value, *(space[attribute] for attribute in names.attributes
+                           if attribute in space and space[attribute] is not WARN)]
     return [each for each in found if isinstance(each, types.BuiltinFunctionType)]
 
 
