@@ -65,7 +65,7 @@ ORDERS: dict[str, tuple[str, Callable[[], Any]]] = {
 
 
 def _records() -> Iterator[Any]:
-    for family in ops._FAMILIES:
+    for family in ops.FAMILIES:
         area = family.__name__.rpartition(".")[2]
         for record in family.OPERATORS[EACH > 1::EACH]:
             if not FULL and record.name in SLOW:
