@@ -93,9 +93,13 @@ class Operation:
     def number_reads(self) -> list[Region]:
         """Elements from which symbolic numbers among the arguments follow."""
         if self._number_reads is None:
-            self._number_reads = [x for value in _flat([*self.args, *self.keywords.values()])
-                                  if type(value) is SymFloat for x in regions_in(value.expression)]
+            self._number_reads = [x for value in self.symbolic for x in regions_in(value.expression)]
         return self._number_reads
+
+    @property
+    def symbolic(self) -> list[SymFloat]:
+        """Symbolic numbers among the arguments, in order."""
+        return [x for x in _flat([*self.args, *self.keywords.values()]) if type(x) is SymFloat]
 
     def __repr__(self) -> str:
         given = ", ".join([*map(repr, self.args), *[f"{name}={value!r}" for name, value in self.keywords.items()]])

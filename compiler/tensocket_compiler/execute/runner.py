@@ -217,7 +217,8 @@ class Runner:
         operation, layout = group.operations[0], self._first.layout
         # Numbers are read before the launches are noted; each run of a tape reads them again.
         trial = step.launcher(frame) if isinstance(step, KernelStep) else call_step(layout, operation, composes=True)
-        recorder = launches_of(trial, frame) if kernel is not None or only_launches(operation.operator) else None
+        launches = kernel is not None or (only_launches(operation.operator) and not operation.symbolic)
+        recorder = launches_of(trial, frame) if launches else None
         if recorder is None:
             step(frame)
             return None

@@ -108,10 +108,12 @@ def call_step(layout: Layout, operation: Operation, *, composes: bool = False) -
     results = () if operator.schema.is_mutable else operation.results
     for region in results:
         layout.number(region)
-    positional, named = operation.args, operation.keywords
+    positional, named, symbolic = operation.args, operation.keywords, operation.symbolic
+    read = numbers_reader(layout, [x.expression for x in symbolic])
 
     def step(frame: Frame) -> None:
         made = {id(region): tensor(frame.handle(number), key) for region, number, key in given}
+        made |= {id(x): value for x, value in zip(symbolic, read(frame), strict=True)}
         with thread_state(exclude=AUTOGRAD):
             args, keywords = _filled(positional, made), _filled(named, made)
             found = _reference(operator, args, keywords) if composes else operator(*args, **keywords)
@@ -150,8 +152,8 @@ def _reference(operator: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -
 
 
 def _filled(value: Any, made: Mapping[int, Any]) -> Any:
-    """Return arguments with tensors in place of regions."""
-    if isinstance(value, Region):
+    """Return arguments with tensors in place of regions, and values in place of symbolic numbers."""
+    if isinstance(value, (Region, SymFloat)):
         return made[id(value)]
     if isinstance(value, dict):
         return {name: _filled(x, made) for name, x in value.items()}
