@@ -23,7 +23,7 @@ from tensocket_plugins.contract.dtypes import float64
 from tensocket_plugins.contract.errors import TensocketError
 
 from ..autograd.joint import borders_of, is_live
-from ..execute.steps import tensor
+from ..execute.tensors import tensor
 from .compare import Difference, Values, find_difference, tolerance_of
 from .intercept import alone
 from .variant import Variant

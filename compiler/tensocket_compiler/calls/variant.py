@@ -18,10 +18,12 @@ from tensocket_plugins.contract.plans import WordsPlan
 from ..autograd.joint import record_backward
 from ..capture.arguments import ArgumentGuard
 from ..capture.guards import Change, Effect, Guards, places_of
+from ..capture.numbers import Relation
 from ..capture.object_words import TensorPart
 from ..capture.recorder import CannotRecord, Range, Recorder, Recording
 from ..capture.state import quick_test, unwatched_state
 from ..capture.warned import Warned
+from ..execute.elements import elements_reader
 from ..execute.runner import Runner
 from ..memory.regions import Region
 from .backward import Backward
@@ -65,8 +67,7 @@ class Variant:
         self._cleared = [x for x in effects if isinstance(x, Place)]
         self._ranges = [self._range(x, inputs, captured) for x in recording.ranges
                         if x.region.buffer.kind != "constant"]
-        #: Elements that must be equal, or must not.
-        self._relations = [(_elements(x.left), _elements(x.right), x.held) for x in recording.notes.relations]
+        self._related = related_holds(recording.notes.relations, inputs)
 
     @staticmethod
     def _range(known: Range, inputs: Sequence[Region], captured: Sequence[Any]) -> tuple[Range, int, Any]:
@@ -76,7 +77,7 @@ class Variant:
             return known, position, None
         array = known.region.array(known.region.buffer.array)
         if not isinstance(array, np.ndarray):
-            array = next(x for x in captured if x._array.storage is array.storage)
+            array = next(x for x in captured if getattr(x._array, "storage", None) is array.storage)
         return known, position, array
 
     def fits(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any] | None:
@@ -87,10 +88,7 @@ class Variant:
         for known, position, array in self._ranges:
             if not _inside(_readable(tensors[position]) if array is None else array, known):
                 return None
-        for left, right, held in self._relations:
-            if (left.item() == right.item()) is not held:
-                return None
-        return tensors
+        return tensors if self._related(tensors) else None
 
     @property
     def memory(self) -> int:
@@ -141,8 +139,27 @@ class Variant:
         return result
 
 
-def _elements(region: Region) -> Any:
-    return region.array(region.buffer.array)
+def related_holds(relations: Sequence[Relation], inputs: Sequence[Region]) -> Callable[[Sequence[Any]], bool]:
+    """Return whether elements that the captured run compared are equal where they were, for the arguments of a call.
+
+    Args:
+        relations: Comparisons of elements.
+        inputs: Regions of the arguments.
+    """
+    if not relations:
+        return lambda tensors: True
+    regions = list(dict.fromkeys(x for relation in relations for x in (relation.left, relation.right)))
+    position = {x.buffer: k for k, x in enumerate(inputs)}
+    # Arguments are the only regions of their buffers.
+    given = [(None, position[x.buffer]) if x.buffer in position else (x.array(x.buffer.array), -1) for x in regions]
+    places = [(regions.index(x.left), regions.index(x.right), x.held) for x in relations]
+    read = elements_reader(regions)
+
+    def holds(tensors: Sequence[Any]) -> bool:
+        values = read([tensors[k]._array if array is None else array for array, k in given])
+        return all((values[left] == values[right]) is held for left, right, held in places)
+
+    return holds
 
 
 def _readable(tensor: Any) -> Any:
@@ -245,7 +262,8 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call:
     if len(versions) != len(recording.versions):
         raise CannotRecord("it modifies an argument")
     for relation in recording.notes.relations:
-        if relation.name != "eq" or not isinstance(relation.left, Region) or not isinstance(relation.right, Region):
+        if relation.name != "eq" or not all(
+                isinstance(x, Region) and x.buffer.kind == "input" for x in (relation.left, relation.right)):
             raise CannotRecord("it depends on the value of a step count")
     backward, saved, forward = None, [], recording
     if results.live:

@@ -22,6 +22,7 @@ from tensocket_operators.kinds.pointwise import Pointwise
 from tensocket_operators.kinds.reduction import Reduction
 from tensocket_operators.kinds.row import SoftmaxLike
 from tensocket_operators.linalg.kind import MatMul
+from tensocket_operators.random.generator import Generator, generator_of
 from tensocket_operators.random.positions import fork_rng_states, rng_states
 from tensocket_plugins.contract.drafts import drafting
 from tensocket_plugins.contract.dtypes import DType, int64
@@ -92,9 +93,13 @@ class Operation:
     def number_reads(self) -> list[Region]:
         """Elements from which symbolic numbers among the arguments follow."""
         if self._number_reads is None:
-            self._number_reads = [x for value in _flat([*self.args, *self.keywords.values()])
-                                  if type(value) is SymFloat for x in regions_in(value.expression)]
+            self._number_reads = [x for value in self.symbolic for x in regions_in(value.expression)]
         return self._number_reads
+
+    @property
+    def symbolic(self) -> list[SymFloat]:
+        """Symbolic numbers among the arguments, in order."""
+        return [x for x in _flat([*self.args, *self.keywords.values()]) if type(x) is SymFloat]
 
     def __repr__(self) -> str:
         given = ", ".join([*map(repr, self.args), *[f"{name}={value!r}" for name, value in self.keywords.items()]])
@@ -157,7 +162,7 @@ class Recorder(TorchDispatchMode):
     def region(self, tensor: Any) -> Region:
         """Return the region of a tensor."""
         self._alive.append(tensor._array)
-        return self.recording.memory.region(tensor._array, tensor.dtype)
+        return self.recording.memory.region(tensor._array, tensor.dtype, device=tensor._device_state)
 
     def __enter__(self) -> Any:
         self._start, self._drawn = rng_states(), []
@@ -320,7 +325,8 @@ class Recorder(TorchDispatchMode):
     def _made(self, func: Any, tensor: Any, args: tuple[Any, ...]) -> Region:
         self._alive.append(tensor._array)
         constant = func.name in _CONSTANT
-        region = self.recording.memory.region(tensor._array, tensor.dtype, "constant" if constant else "temporary")
+        region = self.recording.memory.region(tensor._array, tensor.dtype, "constant" if constant else "temporary",
+                                              tensor._device_state)
         if func.name in FILLS:
             region.buffer.fill = FILLS[func.name]
         return region
@@ -331,6 +337,8 @@ class Recorder(TorchDispatchMode):
             if value._key & WRAPPER:
                 raise CannotRecord(f"a {type(value).__name__} wraps other tensors")
             return self.region(value)
+        if isinstance(value, Generator) and value is not generator_of(value._device_state):
+            raise CannotRecord("it draws from a generator of its own")  # nothing restores its position
         if isinstance(value, dict):
             return {name: self._symbolic(x) for name, x in value.items()}
         if type(value) in (list, tuple):

@@ -137,9 +137,10 @@ class Layout:
         return moved.array(held)
 
 
-def allocator(state: Any, region: Region) -> Callable[[], Array]:
+def allocator(region: Region) -> Callable[[], Array]:
     """Return a function that allocates an array with the layout of a region."""
-    shape, dtype, empty = region.shape, region.dtype, state.runtime.empty
+    state, shape, dtype = region.buffer.device, region.shape, region.dtype
+    empty = state.runtime.empty
     if region.strides == contiguous_strides(shape):
         return lambda: empty(shape, dtype, state.stream)
     return lambda: empty_strided_array(state, shape, dtype, region.strides)

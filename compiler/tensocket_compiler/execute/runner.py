@@ -26,8 +26,9 @@ from ..schedule.groups import Group, plan_groups
 from ..schedule.kernels import FusedKernel, KernelBuilder
 from .ahead import compile_ahead
 from .frames import Frame, Layout, allocator, arena, block, make_writable
-from .steps import Step, call_step, compile_kernel, is_compiled, kernel_step, tensor
+from .steps import KernelStep, Step, call_step, compile_kernel, is_compiled
 from .tapes import TapeBuilder, explain_call, is_mapped, launches_of, only_launches
+from .tensors import tensor
 
 NOTHING: Final[Mapping[int, Array]] = {}
 
@@ -105,8 +106,7 @@ class Runner:
         homes = [home_of(region, makers) for region in results]
         #: Whether each result is all of its memory, so that a call may get the memory from its caller.
         self.whole = [home == region for home, region in zip(homes, results, strict=True)]
-        self._fresh = [(region.buffer.number, allocator(makers[region.buffer.number].device, region))
-                       for region in homes]
+        self._fresh = [(region.buffer.number, allocator(region)) for region in homes]
         compile_ahead([partial(compile_kernel, group.device, kernel)
                        for group, kernel in zip(self.groups, self.kernels, strict=True)
                        if kernel is not None and not is_compiled(group.device, kernel)])
@@ -119,7 +119,7 @@ class Runner:
         layout = self._place(self._given, self._operations)
         returned = layout.reader([layout.number(region) for region in self._results])
         return Instance(layout, [
-            call_step(layout, group.operations[0]) if kernel is None else kernel_step(layout, group.device, kernel)
+            call_step(layout, group.operations[0]) if kernel is None else KernelStep(layout, group.device, kernel)
             for group, kernel in zip(self.groups, self.kernels, strict=True)], returned)
 
     def _place(self, arguments: Sequence[Region], operations: Sequence[Operation]) -> Layout:
@@ -139,9 +139,9 @@ class Runner:
         lifetimes, buffers = last_uses(spans), self.recording.memory.buffers
         offsets, total = plan_memory(lifetimes, {k: buffers[k].nbytes for k in lifetimes})
         self.statistics.arena, self.statistics.temporaries = total, sum(buffers[k].nbytes for k in lifetimes)
-        states = {makers[number].device for number in offsets}
+        states = {buffers[number].device for number in offsets}
         arenas = {state: arena(state, total) for state in states}
-        staying = {number: block(arenas[makers[number].device], offset, buffers[number].nbytes)
+        staying = {number: block(arenas[buffers[number].device], offset, buffers[number].nbytes)
                    for number, offset in offsets.items()}
         staying |= {buffer.number: buffer.array for buffer in buffers
                     if buffer.kind != "temporary" and buffer.number not in homes}
@@ -215,8 +215,10 @@ class Runner:
     def _record(self, group: Group, kernel: FusedKernel | None, step: Step, frame: Frame) -> Any:
         """Run a step and return its launches; None if it did more than launch kernels."""
         operation, layout = group.operations[0], self._first.layout
-        trial = step if kernel is not None else call_step(layout, operation, composes=True)
-        recorder = launches_of(trial, frame) if kernel is not None or only_launches(operation.operator) else None
+        # Numbers are read before the launches are noted; each run of a tape reads them again.
+        trial = step.launcher(frame) if isinstance(step, KernelStep) else call_step(layout, operation, composes=True)
+        launches = kernel is not None or (only_launches(operation.operator) and not operation.symbolic)
+        recorder = launches_of(trial, frame) if launches else None
         if recorder is None:
             step(frame)
             return None
@@ -235,10 +237,9 @@ class Runner:
     @contextmanager
     def _restored(self) -> Iterator[None]:
         """Restore the contents of captured memory that the graph writes."""
-        buffers = {region.buffer.number: (region.buffer.array, operation.device)
-                   for operation in self.recording.operations for region in operation.writes
-                   if region.buffer.kind == "input"}
-        whole = [whole_tensor(array, state) for array, state in buffers.values()]
+        buffers = {region.buffer.number: region.buffer for operation in self.recording.operations
+                   for region in operation.writes if region.buffer.kind == "input"}
+        whole = [whole_tensor(buffer.array, buffer.device) for buffer in buffers.values()]
         saved = [x.clone() for x in whole]
         try:
             yield

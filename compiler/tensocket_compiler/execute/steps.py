@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from tensocket_core.device import BY_KEY
 from tensocket_core.dispatch.call import key_of
 from tensocket_core.dispatch.modes import thread_state
 from tensocket_core.geometry import element_strides
-from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, DIM0, LAZY, dtype_bit
+from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, LAZY
 from tensocket_core.launch.kernel_handles import kernel_handle
 from tensocket_core.launch.path import HostKernel, LadderOperator, Planned
 from tensocket_core.launch.programs import program
 from tensocket_core.launch.stream_use import note_use
-from tensocket_core.tensor import Tensor
 from tensocket_plugins.ir.digest import program_digest
 
 from ..capture.numbers import SymFloat, compiled, regions_in
@@ -25,9 +22,10 @@ from ..capture.recorder import Operation
 from ..capture.whole import WHOLE
 from ..memory.regions import Region
 from ..schedule.kernels import FusedKernel
+from .elements import elements_reader
 from .frames import Frame, Layout, allocator
+from .tensors import tensor, tensor_key
 
-_new = object.__new__
 Step = Callable[[Frame], None]
 
 
@@ -45,35 +43,56 @@ def _key(kernel: FusedKernel) -> tuple[str, str]:
     return "graph", program_digest(kernel.program)
 
 
-def kernel_step(layout: Layout, state: Any, kernel: FusedKernel) -> Step:
-    """Return the step that launches a fused kernel."""
-    run = compile_kernel(state, kernel)
-    numbers = [(layout.number(region), region.dtype) for region in kernel.regions]
-    scalars = kernel.scalars
-    given = [number_reader(layout, x.expression) if type(x) is SymFloat else x for x in kernel.numbers]
+class KernelStep:
+    """The step that launches a fused kernel.
 
-    def step(frame: Frame) -> None:
-        buffers = [kernel_handle(frame.handle(number), dtype) for number, dtype in numbers]
-        stream = state.stream
-        if not state.runtime.profile.host_resident:
+    Args:
+        layout: The memory.
+        state: The device.
+        kernel: The kernel.
+    """
+
+    __slots__ = ("_given", "_read", "_regions", "_run", "_scalars", "_state")
+
+    def __init__(self, layout: Layout, state: Any, kernel: FusedKernel) -> None:
+        self._run, self._state, self._scalars = compile_kernel(state, kernel), state, kernel.scalars
+        self._regions = [(layout.number(region), region.dtype) for region in kernel.regions]
+        symbolic = [x.expression for x in kernel.numbers if type(x) is SymFloat]
+        places = iter(range(len(symbolic)))
+        #: The kernel's numbers, and None and the place of those that each call reads.
+        self._given = [(None, next(places)) if type(x) is SymFloat else (x, 0) for x in kernel.numbers]
+        self._read = numbers_reader(layout, symbolic)
+
+    def __call__(self, frame: Frame) -> None:
+        """Launch the kernel."""
+        self._launch(frame, self._read(frame))
+
+    def launcher(self, frame: Frame) -> Step:
+        """Return a step that launches the kernel with the numbers of a frame, which this reads."""
+        found = self._read(frame)
+        return lambda frame: self._launch(frame, found)
+
+    def _launch(self, frame: Frame, found: Sequence[float]) -> None:
+        buffers = [kernel_handle(frame.handle(number), dtype) for number, dtype in self._regions]
+        stream = self._state.stream
+        if not self._state.runtime.profile.host_resident:
             note_use(buffers, stream)
-        run(buffers, (*scalars, *[x(frame) if callable(x) else x for x in given]), stream)
+        numbers = [found[place] if x is None else x for x, place in self._given]
+        self._run(buffers, (*self._scalars, *numbers), stream)
 
-    return step
 
+def numbers_reader(layout: Layout, expressions: Iterable[Any]) -> Callable[[Frame], list[float]]:
+    """Return a function from a call's memory to the values of expressions of symbolic numbers."""
+    given = list(expressions)
+    regions = list(dict.fromkeys(x for expression in given for x in regions_in(expression)))
+    computes = [compiled(expression, regions) for expression in given]
+    numbers, read = [layout.number(region) for region in regions], elements_reader(regions)
 
-def number_reader(layout: Layout, expression: Any) -> Callable[[Frame], float]:
-    """Return a function from a call's memory to the value of an expression of a symbolic number."""
-    regions = list(dict.fromkeys(regions_in(expression)))
-    compute = compiled(expression, regions)
-    numbers = [layout.number(region) for region in regions]
+    def values(frame: Frame) -> list[float]:
+        elements = read([frame.handle(number) for number in numbers])
+        return [compute(*elements) for compute in computes]
 
-    def element(array: Any) -> float:
-        if type(array) is not np.ndarray:
-            raise NotImplementedError("numbers that follow from memory of a device")
-        return float(array)
-
-    return lambda frame: compute(*[element(frame.handle(number)) for number in numbers])
+    return values if given else lambda frame: []
 
 
 def call_step(layout: Layout, operation: Operation, *, composes: bool = False) -> Step:
@@ -84,31 +103,33 @@ def call_step(layout: Layout, operation: Operation, *, composes: bool = False) -
         operation: The call.
         composes: Whether the operator's reference path runs, which launches kernels.
     """
-    operator, state = operation.operator, operation.device
-    given = [(region, layout.number(region), tensor_key(state, region)) for region in operation.reads]
+    operator = operation.operator
+    given = [(region, layout.number(region), tensor_key(region)) for region in operation.reads]
     results = () if operator.schema.is_mutable else operation.results
     for region in results:
         layout.number(region)
-    positional, named = operation.args, operation.keywords
+    positional, named, symbolic = operation.args, operation.keywords, operation.symbolic
+    read = numbers_reader(layout, [x.expression for x in symbolic])
 
     def step(frame: Frame) -> None:
         made = {id(region): tensor(frame.handle(number), key) for region, number, key in given}
+        made |= {id(x): value for x, value in zip(symbolic, read(frame), strict=True)}
         with thread_state(exclude=AUTOGRAD):
             args, keywords = _filled(positional, made), _filled(named, made)
             found = _reference(operator, args, keywords) if composes else operator(*args, **keywords)
         if results:
             for region, x in zip(results, found if isinstance(found, (tuple, list)) else (found,), strict=True):
-                layout.keep(frame, region, _arranged(x, region, state))
+                layout.keep(frame, region, _arranged(x, region))
 
     return step
 
 
-def _arranged(result: Any, region: Region, state: Any) -> Any:
+def _arranged(result: Any, region: Region) -> Any:
     """Return the array of a result in the layout of its region: paths of an operator may choose different ones."""
     strides, wanted = element_strides(result._array), region.strides
     if 0 in region.shape or all(n == 1 or s == t for n, s, t in zip(region.shape, strides, wanted, strict=True)):
         return result._array
-    made = tensor(allocator(state, region)(), tensor_key(state, region))
+    made = tensor(allocator(region)(), tensor_key(region))
     return made.copy_(result)._array
 
 
@@ -131,24 +152,11 @@ def _reference(operator: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -
 
 
 def _filled(value: Any, made: Mapping[int, Any]) -> Any:
-    """Return arguments with tensors in place of regions."""
-    if isinstance(value, Region):
+    """Return arguments with tensors in place of regions, and values in place of symbolic numbers."""
+    if isinstance(value, (Region, SymFloat)):
         return made[id(value)]
     if isinstance(value, dict):
         return {name: _filled(x, made) for name, x in value.items()}
     if type(value) in (list, tuple):
         return type(value)([_filled(x, made) for x in value])
     return value
-
-
-def tensor_key(state: Any, region: Region) -> int:
-    """Return the key of a tensor that is a region."""
-    return int(state.key | dtype_bit(region.dtype) | (0 if region.shape else DIM0))
-
-
-def tensor(array: Any, key: int) -> Any:
-    """Return a new tensor around a handle."""
-    made = _new(Tensor)
-    made._array, made._key = array, key
-    made._grad = made._grad_fn = made._version_counter = made._base = None
-    return made

@@ -26,7 +26,7 @@ from ..capture.numbers import SymFloat
 from ..capture.recorder import Operation
 from ..memory.regions import Array, Region
 from .frames import Frame, Layout
-from .steps import Step, number_reader
+from .steps import Step, numbers_reader
 
 
 def launches_of(step: Step, frame: Frame) -> LaunchRecorder | None:
@@ -160,7 +160,7 @@ class TapeBuilder:
         if not self._calls:
             return []
         layout, state = self._layout, self._state
-        readers = [number_reader(layout, expression) for expression in self._numbers]
+        read_numbers = numbers_reader(layout, self._numbers)
         used = {id(array) for call in self._calls for array in call.arrays}
         known = [*enumerate(frame.handles), *[(number, array) for array, number in frame.aliases.values()]]
         moving = [(number, handle) for number, handle in known
@@ -176,6 +176,6 @@ class TapeBuilder:
             stream = state.stream
             if not resident:
                 note_use(arrays, stream)
-            run(arrays, [read(frame) for read in readers], stream)
+            run(arrays, read_numbers(frame), stream)
 
         return [step]

@@ -33,6 +33,7 @@ class Buffer:
         array: A handle of its memory; it keeps the memory alive.
         begin: Address of its first byte, or 0 for memory of a device.
         nbytes: Its size.
+        device: State of the device that it is memory of; None while only its address is known.
         fill: The number that its factory gives to all elements, if it is such a factory.
     """
 
@@ -41,6 +42,7 @@ class Buffer:
     array: Array
     begin: int
     nbytes: int
+    device: Any = None
     fill: float | int | bool | None = None
 
     @property
@@ -170,20 +172,22 @@ class Memory:
             if buffer.kind == "temporary":
                 buffer.array = None
 
-    def add(self, array: Array, kind: Kind) -> Buffer:
+    def add(self, array: Array, kind: Kind, device: Any = None) -> Buffer:
         """Add the whole memory of an array as a buffer."""
         space, _, begin, nbytes = _extent(array)
-        buffer = Buffer(len(self.buffers), kind, memory_of(array) if space == _HOST else array, begin, nbytes)
+        buffer = Buffer(len(self.buffers), kind, memory_of(array) if space == _HOST else array, begin, nbytes,
+                        device)
         self.buffers.append(buffer)
         bisect.insort(self._starts.setdefault(space, []), (begin, buffer.number))
         return buffer
 
-    def region(self, array: Array, dtype: DType, kind: Kind = "input") -> Region:
+    def region(self, array: Array, dtype: DType, kind: Kind = "input", device: Any = None) -> Region:
         """Return the region of an array; memory that is not known yet becomes a buffer.
 
-        Several dtypes have one NumPy dtype, so that an array does not tell its own.
+        Several dtypes have one NumPy dtype, so that an array does not tell its own; nor does it tell its device.
         """
-        buffer = self.find(array) or self.add(array, kind)
+        buffer = self.find(array) or self.add(array, kind, device)
+        buffer.device = buffer.device or device
         return Region(buffer, _extent(array)[1] - buffer.begin, tuple(array.shape), element_strides(array), dtype)
 
 

@@ -51,6 +51,8 @@ def form_of(operation: Operation) -> Form | None:
     if operation.device.runtime.target is None or any(0 in x.shape for x in every) or any(
             _is_complex(x.dtype) for x in every):
         return None
+    if any(x.buffer.device is not operation.device for x in every):
+        return None  # it copies between devices, or takes a number of the host
     record = operation.operator
     if isinstance(record, InPlace):
         record = record.origin
