@@ -110,8 +110,9 @@ CHANGES: Final = (
     "{f}.scatter_(-1, {index}[:, None], {c})", "{f}.index_copy_(0, {index}, {f}[{index}])", "{f}.data.mul_({c})",
     "torch.add({f}, {f2}, out={f}.detach())", "{f}.lerp_({f2}, 0.5)", "{f}.bernoulli_(0.5)", "{f}.requires_grad_()",
     "{f}.requires_grad_(False)")
-_SLICES: Final = ("[1:]", "[:-1]", "[::2]", "[..., 1:]", "[..., ::2]", "[0]", "[-1]", "[:, :1]", "[:, None]", "[..., None]",
-                  "[:2, -2:]", "[..., 0]", "[1::2]", "[:0]", "[..., -1:]", "[None, ..., 0]", "[:1]", "[0:1, ..., 1:]")
+_SLICES: Final = (
+    "[1:]", "[:-1]", "[::2]", "[..., 1:]", "[..., ::2]", "[0]", "[-1]", "[:, :1]", "[:, None]", "[..., None]",
+    "[:2, -2:]", "[..., 0]", "[1::2]", "[:0]", "[..., -1:]", "[None, ..., 0]", "[:1]", "[0:1, ..., 1:]")
 _NUMBERS: Final = ("2", "-1", "3", "1", "0", "0.5", "-2.0", "True")
 DTYPES: Final = ("torch.float32", "torch.float64", "torch.int64", "torch.bool", "torch.float32", "torch.int32",
                  "torch.uint8", "torch.float16", "torch.bfloat16")
