@@ -60,7 +60,7 @@ class Form:
     Attributes:
         wrap: Makes the program from a record's call.
         calls: Labels of the samples of its calls, in order, from those of the record.
-        reduced: Whether its results are summed along the last dimension.
+        reduced: Whether its results, or their squares, are summed along the last dimension.
         shared: Whether the first two tensors are the same one in the last calls.
     """
 
@@ -98,8 +98,14 @@ def _before(call: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args, **kwargs: _over(_unchanged, call(*args, **kwargs))
 
 
+def _sum(x: Any) -> Any:
+    """Return the sums of the rows of a tensor; of squares, as sums of some results do not tell anything."""
+    terms = x * x if x.is_floating_point() else x
+    return terms.sum(-1) if x.dim() else terms.sum()
+
+
 def _reduced(call: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *args, **kwargs: _over(lambda x: x.sum(-1) if x.dim() else x.sum(), call(*args, **kwargs))
+    return lambda *args, **kwargs: _over(_sum, call(*args, **kwargs))
 
 
 def _mutated(call: Callable[..., Any]) -> Callable[..., Any]:
