@@ -7,6 +7,7 @@ import pytest
 from fuzz import graph_calls, graphs
 from fuzz.campaign import Campaign
 from fuzz.graph_programs import Leaf, Program
+from tensocket_compiler.autograd.node import CompiledNode
 from tensocket_compiler.calls.variant import Variant
 from tensocket_compiler.capture.layout import LAYOUT
 
@@ -61,3 +62,21 @@ def test_shrinking_keeps_the_lines_that_differ(monkeypatch):
     monkeypatch.setattr(Variant, "__call__", wrong)
     small = graph_calls.shrink(PROGRAM)
     assert (small.lines, small.returned) == (["x0 = a * P"], "x0")
+
+
+#: Its plain backward pass needs the result, that of its graph does not.
+ATTENTION = Program([Leaf("a", ("A", "B"), "float64", grad=True)], [], ({"A": 2, "B": 3}, {"A": 2, "B": 3}),
+                    "tame", "cpu",
+                    ["x0 = torch.nn.functional.scaled_dot_product_attention(a[None], a[None], a[None])"], "x0")
+EARLY = [*[graph_calls.Call(backward=False)] * 4, graph_calls.Call(early=0)]
+
+
+def test_graphs_may_need_less_for_the_backward_pass(monkeypatch):
+    assert graph_calls.World(ATTENTION).run(0, EARLY[-1]).facts["backward raised"] == "AutogradError"
+    assert graph_calls.difference_of(ATTENTION, EARLY).found == ""
+    run = CompiledNode.apply_plain
+
+    def wrong(node, gradient):
+        return [2 * x for x in run(node, gradient)]
+    monkeypatch.setattr(CompiledNode, "apply_plain", wrong)
+    assert "or the plain pass's error" in graph_calls.difference_of(ATTENTION, EARLY).found
