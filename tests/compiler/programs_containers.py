@@ -501,6 +501,16 @@ def numpy_array_of_objects():
     yield (lambda x: x * values[0, 0]), lambda: values.__setitem__((0, 0), 7.0)
 
 
+def numpy_masked_array():
+    values = np.ma.array([2.0, 3.0], mask=[False, True])
+    yield (lambda x: x * float(values[0] if values[1] is np.ma.masked else 5.0)), lambda: values.mask.fill(False)
+
+
+def numpy_masked_constant():
+    values = [np.ma.masked]
+    yield (lambda x: x * (values[0] is np.ma.masked)), lambda: values.__setitem__(0, 7.0)
+
+
 def numpy_view():
     values = np.arange(10.0)[::2]
     yield (lambda x: x * float(values[1])), lambda: values.__setitem__(1, 7.0)

@@ -206,3 +206,21 @@ def test_parameters_that_are_assigned_through_data_stay_the_same():
         np.testing.assert_allclose(model.weight.detach().numpy(), wanted - 0.125 * (k + 1), 1e-5)
     assert hits(compiled) > 50
     assert not compiled._compiled.reasons
+
+
+@pytest.mark.parametrize("device", ["cpu", "ref"])
+@pytest.mark.parametrize(("function", "dtype", "reference"), [
+    (lambda x: torch.view_as_real(x * 2), np.complex64, lambda x: np.stack([2 * x.real, 2 * x.imag], -1)),
+    (lambda x: torch.view_as_real((x * 2).t()), np.complex64, lambda x: np.stack([2 * x.T.real, 2 * x.T.imag], -1)),
+    (lambda x: (x.cumsum(0) + 1, x.cumsum(0).view(torch.int32)), np.float32,
+     lambda x: (x.cumsum(0) + 1, x.cumsum(0).view(np.int32))),
+    (lambda x: torch.cumsum(x, 0).view(torch.int16)[:, :2], np.float32, lambda x: x.cumsum(0).view(np.int16)[:, :2]),
+])
+def test_results_of_another_dtype_on_the_memory_of_an_operator(function, dtype, reference, device):
+    compiled = torch.compile(function)
+    for k in range(5):
+        x = np.arange(k, k + 6).reshape(2, 3).astype(dtype) * (1 + 1j if dtype is np.complex64 else 1)
+        found, wanted = compiled(torch.tensor(x, device=device)), reference(x)
+        for a, b in zip(*((y if isinstance(y, tuple) else (y,)) for y in (found, wanted)), strict=True):
+            np.testing.assert_array_equal(a.cpu().numpy(), b)
+    assert hits(compiled)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 from dataclasses import dataclass, field, replace
@@ -110,6 +111,13 @@ def original():
     return compute
 
 
+@functools.cache
+def _all_cases(dtypes):
+    from tensocket_conformance import suite
+
+    return suite.all_cases(dtypes)
+
+
 @pytest.fixture
 def run_cases():
     """Runs the cases of a device whose id matches, and returns id to result."""
@@ -117,7 +125,7 @@ def run_cases():
 
     def run(name, pattern, quick=False, seed=0):
         tested = suite.subject(name, seed)
-        available = suite.all_cases(tested.dtypes)
+        available = _all_cases(tested.dtypes)
         chosen = suite.Selection(pattern=pattern, quick=quick).apply(available)
         assert chosen, f"no case matches {pattern}"
         return {result.case.id: result for result in runner.open_run(tested, available).all(chosen)}

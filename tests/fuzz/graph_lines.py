@@ -1,7 +1,7 @@
 """Lines of random functions for ``compile``: templates, and the names and numbers that fill them.
 
-A template has places such as ``{f}``; its letter says what goes there: a tensor of floats ``f``, integers ``i``, bools
-``b``, numbers ``n``, or any tensor ``x``; a letter with ``2`` is one that broadcasts with the first. ``{d}`` is a
+A template has places such as ``{f}``; its letter says what goes there: a tensor of floats ``f``, integers ``i``,
+bools ``b``, numbers ``n``, or any tensor ``x``; a letter with ``2`` is one that broadcasts with the first. ``{d}`` is a
 dimension of the first tensor, ``{s}`` an index with slices for it, ``{c}`` a number, ``{j}`` a small count, ``{t}`` a
 dtype. ``{index}`` is an argument of indices.
 """
@@ -110,9 +110,9 @@ CHANGES: Final = (
     "{f}.scatter_(-1, {index}[:, None], {c})", "{f}.index_copy_(0, {index}, {f}[{index}])", "{f}.data.mul_({c})",
     "torch.add({f}, {f2}, out={f}.detach())", "{f}.lerp_({f2}, 0.5)", "{f}.bernoulli_(0.5)", "{f}.requires_grad_()",
     "{f}.requires_grad_(False)")
-_SLICES: Final = ("[1:]", "[:-1]", "[::2]", "[..., 1:]", "[..., ::2]", "[0]", "[-1]", "[:, :1]", "[:, None]",
-                  "[..., None]",
-                  "[:2, -2:]", "[..., 0]", "[1::2]", "[:0]", "[..., -1:]", "[None, ..., 0]", "[:1]", "[0:1, ..., 1:]")
+_SLICES: Final = (
+    "[1:]", "[:-1]", "[::2]", "[..., 1:]", "[..., ::2]", "[0]", "[-1]", "[:, :1]", "[:, None]", "[..., None]",
+    "[:2, -2:]", "[..., 0]", "[1::2]", "[:0]", "[..., -1:]", "[None, ..., 0]", "[:1]", "[0:1, ..., 1:]")
 _NUMBERS: Final = ("2", "-1", "3", "1", "0", "0.5", "-2.0", "True")
 DTYPES: Final = ("torch.float32", "torch.float64", "torch.int64", "torch.bool", "torch.float32", "torch.int32",
                  "torch.uint8", "torch.float16", "torch.bfloat16")

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tensocket_core.keys import dtype_bit
+from tensocket_core.keys import LAZY, dtype_bit
 from tensocket_core.tensor import wrap
 
 from ..autograd.joint import Joint
 from ..autograd.node import attach_node
-from ..capture.recorder import Recording
+from ..capture.recorder import Recording, plain_array
 from ..execute.runner import Runner, makers_of
 from ..memory.regions import Array, Region
 from .results import Results
@@ -95,7 +95,7 @@ class Backward:
 
 
 def _buffer_of(tensor: Any, recording: Recording) -> int:
-    buffer = recording.memory.find(tensor._array)
+    buffer = recording.memory.find(plain_array(tensor))
     return -1 if buffer is None else buffer.number
 
 
@@ -104,4 +104,6 @@ def _dense(gradient: Any, region: Region, state: Any) -> Array:
     if gradient is None:
         return wrap(state.runtime.empty(region.shape, region.dtype, state.stream),
                     state.key | dtype_bit(region.dtype)).zero_()._array
-    return gradient.detach().contiguous()._array
+    detached = gradient.detach()
+    plain = detached.resolve_conj().resolve_neg() if detached._key & LAZY else detached
+    return plain.contiguous()._array

@@ -11,7 +11,7 @@ from tensocket_core.tensor import Tensor
 
 from ..autograd.joint import is_live
 from ..capture.guards import Effect
-from ..capture.recorder import CannotRecord, Recorder
+from ..capture.recorder import CannotRecord, Recorder, plain_array
 from ..memory.regions import Array, Region
 from .results import Results
 
@@ -133,7 +133,7 @@ def find_slots(effects: Sequence[Effect], results: Results, recorder: Recorder, 
     for effect in effects:
         place = Place(effect)
         old, new = effect.old, effect.new
-        if isinstance(old, Tensor) and recorder.recording.memory.find(old._array) is not None and (
+        if isinstance(old, Tensor) and recorder.recording.memory.find(plain_array(old)) is not None and (
                 recorder.region(old).buffer.number in reads):
             raise CannotRecord(f"it reads {effect.path}, which it replaces")
         if isinstance(new, Tensor):

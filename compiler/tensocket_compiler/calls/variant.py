@@ -214,9 +214,12 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
     if arguments.refusals:
         return function(*args, **kwargs), CannotRecord(str(arguments.refusals[0]))
     recorder = Recorder()
-    inputs = [recorder.region(x) for x in tensors]
-    for tensor in captured:
-        recorder.region(tensor)
+    try:
+        inputs = [recorder.region(x) for x in tensors]
+        for tensor in captured:
+            recorder.region(tensor)
+    except CannotRecord as error:
+        return function(*args, **kwargs), error
     buffers = len(recorder.recording.memory.buffers)
     before, positions, states = guards.snapshot(), rng_states(), states_of([*tensors, *captured])
     gradients = [x._grad for x in captured]

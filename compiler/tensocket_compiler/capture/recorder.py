@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_core.device import DeviceState, open_device
+from tensocket_core.dispatch.lazy import Lazy
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.protocol import TorchDispatchMode
 from tensocket_core.keys import WRAPPER
@@ -160,9 +161,14 @@ class Recorder(TorchDispatchMode):
         self._factories: dict[int, Operation] = {}
 
     def region(self, tensor: Any) -> Region:
-        """Return the region of a tensor."""
-        self._alive.append(tensor._array)
-        return self.recording.memory.region(tensor._array, tensor.dtype, device=tensor._device_state)
+        """Return the region of a tensor.
+
+        Raises:
+            CannotRecord: It is lazily conjugated or negated.
+        """
+        array = plain_array(tensor)
+        self._alive.append(array)
+        return self.recording.memory.region(array, tensor.dtype, device=tensor._device_state)
 
     def __enter__(self) -> Any:
         self._start, self._drawn = rng_states(), []
@@ -266,7 +272,7 @@ class Recorder(TorchDispatchMode):
         if mutated:
             results = writes = tuple(regions_of(mutated))
         else:
-            fresh = [x for x in made if self.recording.memory.find(x._array) is None]
+            fresh = [x for x in made if self.recording.memory.find(plain_array(x)) is None]
             if not fresh:
                 return  # only views
             if len(fresh) != len(made):
@@ -344,6 +350,17 @@ class Recorder(TorchDispatchMode):
         if type(value) in (list, tuple):
             return type(value)([self._symbolic(x) for x in value])
         return value
+
+
+def plain_array(tensor: Any) -> Any:
+    """Return the handle of a tensor's memory.
+
+    Raises:
+        CannotRecord: The memory holds the conjugates or negatives of the elements.
+    """
+    if isinstance(tensor._array, Lazy):
+        raise CannotRecord("graphs have no lazily conjugated or negated views")
+    return tensor._array
 
 
 def caller() -> str:

@@ -123,7 +123,7 @@ class Walk:
             getattr(self, kinds.VISITORS[kind])(value, path)
         elif kind is Extras or (kinds.is_transparent(kind) and not kinds.is_of_runtime(kind)):
             self.visit_instance(value, path)
-        elif issubclass(kind, np.ndarray):
+        elif kind is np.ndarray:  # subclasses have state of their own, such as masks and files
             self.visit_array(value, path)
         elif not kinds.is_atom(value):
             self.refuse(f"an object of type {kind.__module__}.{kind.__qualname__}, whose state cannot be watched", path)

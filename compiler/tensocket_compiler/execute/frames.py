@@ -97,11 +97,7 @@ class Layout:
     def keep(self, frame: Frame, region: Region, array: Array) -> None:
         """Let an array be a region in the memory of a call, in place of what was there."""
         number, home = region.buffer.number, self._homes.get(region.buffer.number, region)
-        if home == region:
-            frame.memory[number] = array
-        else:
-            frame.memory[number] = as_strided(array, home.shape, home.strides,
-                                              (home.offset - region.offset) // region.dtype.itemsize)
+        frame.memory[number] = array if home == region else _moved(home, region, array)
         for k, known in enumerate(self._regions):
             if known.buffer is region.buffer:
                 frame.handles[k] = None
@@ -130,11 +126,15 @@ class Layout:
             return region.array(held)
         if home == region:
             return held
-        size = home.dtype.itemsize
-        if region.dtype is home.dtype:
-            return as_strided(held, region.shape, region.strides, (region.offset - home.offset) // size)
-        moved = Region(region.buffer, region.offset - home.offset, region.shape, region.strides, region.dtype)
-        return moved.array(held)
+        return _moved(region, home, held)
+
+
+def _moved(region: Region, home: Region, held: Array) -> Array:
+    """Return the handle of a region, from that of another region of its buffer."""
+    offset = region.offset - home.offset
+    if region.dtype is home.dtype:
+        return as_strided(held, region.shape, region.strides, offset // home.dtype.itemsize)
+    return Region(region.buffer, offset, region.shape, region.strides, region.dtype).array(held)
 
 
 def allocator(region: Region) -> Callable[[], Array]:

@@ -20,9 +20,9 @@ def is_checked(record: Operator) -> bool:
 
 
 def check_gradient(subject: Subject, record: Operator, short: str, case_id: str,
-                   finish: Callable[[Subject, str, Any, bool], None]) -> Metric | None:
+                   options: dict[str, Any], finish: Callable[[Subject, str, Any, bool], None]) -> Metric | None:
     """Check gradients of a compiled operator call by call; ``finish`` notes whether a graph served calls."""
-    run = ts.compile(lambda *args, **kwargs: record.call(*args, **kwargs))
+    run = ts.compile(lambda *args, **kwargs: record.call(*args, **kwargs), options=options)
     compiled, worst = replace(record, call=run), None
     label = CHECKED[record.name][0]
     for number in range(5):
