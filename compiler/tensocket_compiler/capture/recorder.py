@@ -322,7 +322,7 @@ class Recorder(TorchDispatchMode):
         constant = func.name in _CONSTANT
         region = self.recording.memory.region(tensor._array, tensor.dtype, "constant" if constant else "temporary")
         if func.name in FILLS:
-            region.buffer.fill = FILLS[func.name]
+            region.buffer.fill, region.buffer.filled = FILLS[func.name], region.dtype
         return region
 
     def _symbolic(self, value: Any) -> Any:

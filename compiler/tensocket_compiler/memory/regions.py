@@ -33,7 +33,8 @@ class Buffer:
         array: A handle of its memory; it keeps the memory alive.
         begin: Address of its first byte, or 0 for memory of a device.
         nbytes: Its size.
-        fill: The number that its factory gives to all elements, if it is such a factory.
+        fill: The number that all elements are when it is made, if they are one and the same and of one dtype.
+        filled: The dtype of these elements.
     """
 
     number: int
@@ -42,6 +43,7 @@ class Buffer:
     begin: int
     nbytes: int
     fill: float | int | bool | None = None
+    filled: DType | None = None
 
     @property
     def everywhere(self) -> float | int | bool | None:
@@ -184,6 +186,8 @@ class Memory:
         Several dtypes have one NumPy dtype, so that an array does not tell its own.
         """
         buffer = self.find(array) or self.add(array, kind)
+        if dtype is not buffer.filled:
+            buffer.fill = None  # its bytes are other numbers in this dtype
         return Region(buffer, _extent(array)[1] - buffer.begin, tuple(array.shape), element_strides(array), dtype)
 
 
