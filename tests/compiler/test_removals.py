@@ -113,7 +113,7 @@ REPEATED = {
     "both returned": (lambda x: (x.exp(), x.exp()), 0),
     "the first returned": (lambda x: (x.exp(), x.exp().neg()), 1),
     "the second returned": (lambda x: (x.exp().neg(), x.exp()), 0),
-    "integer quotients": (lambda x: (x.to(torch.int32) | 1) // (x.to(torch.int32) | 1) + (x.to(torch.int32) | 1) // 3, 4),
+    "integer quotients": (lambda x: (x.to(torch.int32) | 1) // 3 + ((x.to(torch.int32) | 1) // 3).neg(), 3),
 }
 
 
@@ -204,10 +204,15 @@ CONSTANT = {
     "integers": (lambda x: x + (torch.arange(8) // 3) % 2, ["add"]),
     "bits": (lambda x: x + (torch.ones(8) * 2).view(torch.int32), ["add"]),
     "complex": (lambda x: (x.nan_to_num() * (torch.ones(8) * 1j)).imag + x, None),
+    "numbers": (lambda x: torch.where(x > torch.tensor(1.0), torch.full((8,), -2.0).exp(), x), ["gt", "where"]),
+    "lists": (lambda x: x * torch.tensor([[0.5], [-0.0]]).expand(2, 4).reshape(8), ["mul"]),
+    "full like others": (lambda x: x * torch.full_like(x.exp(), 3) + x.new_full((8,), -0.0), ["exp", "mul", "add"]),
     "sums": (lambda x: x / torch.arange(1.0, 9.0).sum(), ["div"]),
     "a written table": (_table_written, None),
+    "a written number": (lambda x: torch.tensor([1.0, 2.0]).repeat(4) * x + torch.tensor(2.0).add_(x[2]), None),
     "written ones": (_ones_written, None),
     "a returned table": (lambda x: (torch.arange(8.0) * 2, x + torch.arange(8.0) * 2), ["mul", "add"]),
+    "a number of a tensor": (lambda x: torch.tensor(x).exp() + torch.tensor(2.0, device="cpu").exp(), None),
     "draws": (lambda x: torch.bernoulli(torch.ones(8) * 0.5) * x, None),
 }
 

@@ -51,19 +51,19 @@ def test_reads_of_memory_that_nothing_made(recorded):
 
 
 def test_memory_of_arguments_is_there(recorded):
-    (exp, add, *rest), results = recorded
+    (exp, _, *rest), results = recorded
     verify("a pass", rest, [exp.results[0]], results)
     assert_refused(rest, results, "reads t")
 
 
 def test_modified_memory_must_exist(recorded):
-    (exp, add, *rest), results = recorded
+    (_, add, *_), results = recorded
     written = replace(add, args=(2.0, 1))
     assert_refused([written], results, r"modifies t\d.* — an operation before makes what an operation modifies")
 
 
 def test_results_are_new_memory(recorded):
-    (exp, add, total, product), results = recorded
+    (exp, *_), results = recorded
     assert_refused([exp, exp], results, "again — results of an operation are new memory")
     made = exp.reads[0]
     assert_refused([replace(exp, results=(made,), writes=(made,))], results, "makes i0.* again")
@@ -81,7 +81,7 @@ def test_regions_lie_inside_of_their_buffers(recorded):
     (exp, add, *rest), results = recorded
     for region in (replace(exp.reads[0], offset=4), replace(exp.reads[0], strides=(-1,)),
                    replace(exp.reads[0], shape=(7,))):
-        assert_refused([replace(exp, args=(region,)), add, *rest], results, "at bytes .* — a region lies inside of its b")
+        assert_refused([replace(exp, args=(region,)), add, *rest], results, "at bytes .* — a region lies inside")
 
 
 def test_dtypes_are_those_that_operators_compute(recorded):
@@ -112,5 +112,5 @@ def test_a_wrong_pass_leaves_calls_eager(monkeypatch):
     monkeypatch.setitem(PASSES, "remove_copies", lambda operations, results: operations[:-1])
     x = torch.zeros(3)
     with pytest.warns(RuntimeWarning, match=r"CompileError: \[remove_copies\] a graph without an operation"):
-        for _ in range(4):
-            assert compiled(x).tolist() == [2.0] * 3
+        found = [compiled(x).tolist() for _ in range(4)]
+    assert found == [[2.0] * 3] * 4
