@@ -120,6 +120,18 @@ def _read_first(made, x):
     return (made * 2 + doubled).sum(0)
 
 
+def test_constants_that_are_viewed_with_another_dtype():
+    views = {"integers": lambda x: torch.ones(4).view(torch.int32) + x,
+             "an imaginary part": lambda x: torch.ones(4, dtype=torch.complex64).imag + x}
+    for name, function in views.items():
+        x = torch.zeros(4, dtype=torch.int32 if name == "integers" else torch.float32)
+        compiled = torch.compile(function)
+        for _ in range(5):
+            found = compiled(x)
+        assert sum(v.hits for v in compiled._compiled.variants), name
+        np.testing.assert_array_equal(found.numpy(), [0x3F800000 if name == "integers" else 0] * 4)
+
+
 @pytest.mark.parametrize("name", WRITTEN)
 def test_constants_that_are_written_in_part(name):
     compiled = torch.compile(WRITTEN[name])

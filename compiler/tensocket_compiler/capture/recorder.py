@@ -15,6 +15,7 @@ from tensocket_core.device import DeviceState, open_device
 from tensocket_core.dispatch.lazy import Lazy
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.protocol import TorchDispatchMode
+from tensocket_core.formats import memory_format
 from tensocket_core.keys import WRAPPER
 from tensocket_core.recording import OVERRIDDEN_KERNELS
 from tensocket_operators.kinds.inplace import InPlace
@@ -42,6 +43,9 @@ FILLS: Final = {"new_ones": 1, "new_zeros": 0, "ones": 1, "zeros": 0, "ones_like
 #: Factories whose result follows from their arguments alone.
 _CONSTANT: Final = frozenset({*FILLS, "arange", "linspace", "logspace", "eye", "scalar_tensor", "tril_indices",
                               "triu_indices"})
+#: Factories whose result follows from their arguments alone if these are plain numbers, neither symbolic ones nor data
+#: of other libraries, with the number of operands in front that only give dtype and device.
+_OF_NUMBERS: Final = {"full": 0, "tensor": 0, "full_like": 1, "new_full": 1}
 
 
 #: Kinds of operators whose shapes always follow.
@@ -277,7 +281,7 @@ class Recorder(TorchDispatchMode):
                 return  # only views
             if len(fresh) != len(made):
                 raise CannotRecord(f"{func.name} returned a view beside a new tensor")
-            results = writes = tuple([self._made(func, x, args) for x in made])
+            results = writes = tuple([self._made(func, x, args, kwargs) for x in made])
         device = made[0]._device_state if made else next(
             x for x in _flat(args) if hasattr(x, "_key"))._device_state
         operation = Operation(len(self.recording.operations), func, tuple(given), named, results, writes, device,
@@ -328,13 +332,13 @@ class Recorder(TorchDispatchMode):
             for number in range(at, len(operations)):
                 operations[number].number = number
 
-    def _made(self, func: Any, tensor: Any, args: tuple[Any, ...]) -> Region:
+    def _made(self, func: Any, tensor: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Region:
         self._alive.append(tensor._array)
-        constant = func.name in _CONSTANT
+        constant = func.name in _CONSTANT or _is_of_numbers(func, args, kwargs)
         region = self.recording.memory.region(tensor._array, tensor.dtype, "constant" if constant else "temporary",
                                               tensor._device_state)
         if func.name in FILLS:
-            region.buffer.fill = FILLS[func.name]
+            region.buffer.fill, region.buffer.filled = FILLS[func.name], region.dtype
         return region
 
     def _symbolic(self, value: Any) -> Any:
@@ -376,6 +380,14 @@ def _computed_dtype(operator: Operator, args: tuple[Any, ...], kwargs: dict[str,
     if isinstance(record, Reduction):
         return record.compute_dtype(args[0].dtype, kwargs.get("dtype"))
     return None
+
+
+def _is_of_numbers(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call is that of a factory whose result follows from plain numbers."""
+    operands = _OF_NUMBERS.get(func.name)
+    return operands is not None and all(
+        x is None or type(x) in (bool, int, float, str, DType, DeviceState, memory_format)
+        for x in _flat([*args[operands:], *kwargs.values()]))
 
 
 def _without_data(value: Any) -> Any:

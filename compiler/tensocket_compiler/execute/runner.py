@@ -18,9 +18,7 @@ from tensocket_plugins.contract.dtypes import uint8
 from ..capture.recorder import Operation, Recording
 from ..memory.plan import last_uses, plan_memory
 from ..memory.regions import Array, Region, row_major
-from ..passes.copies import remove_copies
-from ..passes.numbers_first import numbers_first
-from ..passes.unused import remove_unused
+from ..passes.pipeline import run_passes
 from ..schedule.dependencies import Dependencies, find_dependencies
 from ..schedule.groups import Group, plan_groups
 from ..schedule.kernels import FusedKernel, KernelBuilder
@@ -90,8 +88,7 @@ class Runner:
 
     def __init__(self, recording: Recording, arguments: Sequence[Region], results: Sequence[Region]) -> None:
         self.recording = recording
-        self._operations = operations = numbers_first(
-            remove_copies(remove_unused(recording.operations, results), results))
+        self._operations = operations = run_passes(recording.operations, arguments, results)
         dependencies = dict(zip(operations, find_dependencies(operations), strict=True))
         self.groups = plan_groups(dependencies)
         self._results = list(results)

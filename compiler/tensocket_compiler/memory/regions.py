@@ -34,7 +34,8 @@ class Buffer:
         begin: Address of its first byte, or 0 for memory of a device.
         nbytes: Its size.
         device: State of the device that it is memory of; None while only its address is known.
-        fill: The number that its factory gives to all elements, if it is such a factory.
+        fill: The number that all elements are when it is made, if they are one and the same and of one dtype.
+        filled: The dtype of these elements.
     """
 
     number: int
@@ -44,6 +45,7 @@ class Buffer:
     nbytes: int
     device: Any = None
     fill: float | int | bool | None = None
+    filled: DType | None = None
 
     @property
     def everywhere(self) -> float | int | bool | None:
@@ -188,6 +190,8 @@ class Memory:
         """
         buffer = self.find(array) or self.add(array, kind, device)
         buffer.device = buffer.device or device
+        if dtype is not buffer.filled:
+            buffer.fill = None  # its bytes are other numbers in this dtype
         return Region(buffer, _extent(array)[1] - buffer.begin, tuple(array.shape), element_strides(array), dtype)
 
 

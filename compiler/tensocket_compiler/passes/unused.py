@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
-
-from tensocket_operators.kinds.inplace import InPlace
-from tensocket_operators.kinds.normalized_row import RowOperator
-from tensocket_operators.kinds.pointwise import Pointwise
-from tensocket_operators.kinds.reduction import Reduction
-from tensocket_operators.kinds.row import SoftmaxLike
-from tensocket_operators.linalg.kind import MatMul
 
 from ..capture.recorder import Operation
 from ..memory.regions import Region
-from ..schedule.forms import COPIES
-
-#: Kinds of operators that do nothing but compute their results; others may draw random numbers or raise.
-_PURE: Final = (Pointwise, Reduction, RowOperator, SoftmaxLike, MatMul)
+from .purity import is_pure
 
 
 def remove_unused(operations: Sequence[Operation], results: Sequence[Region]) -> list[Operation]:
@@ -35,11 +24,3 @@ def remove_unused(operations: Sequence[Operation], results: Sequence[Region]) ->
         needed.update(x.buffer for x in (*operation.reads, *operation.number_reads))
         kept.append(operation)
     return kept[::-1]
-
-
-def is_pure(operation: Operation) -> bool:
-    """Whether an operation does nothing but compute its results from its operands."""
-    record = operation.operator.origin if isinstance(operation.operator, InPlace) else operation.operator
-    if isinstance(record, Pointwise):
-        return record.guard is None
-    return isinstance(record, _PURE) or operation.name in COPIES

@@ -1,0 +1,96 @@
+"""Invariants of the operations of a graph, which every pass keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tensocket_operators.kinds.inplace import InPlace
+from tensocket_operators.kinds.pointwise import Pointwise
+from tensocket_plugins.contract.errors import CompileError
+
+from ..capture.recorder import Operation
+from ..memory.regions import Buffer, Region
+
+
+@dataclass(slots=True)
+class Verification:
+    """How much is checked while a graph is made.
+
+    Attributes:
+        is_thorough: Whether operations are checked before and after each pass, which takes 2 % of the time of a
+            compilation; otherwise they are checked after the last one.
+    """
+
+    is_thorough: bool = False
+
+
+VERIFICATION: Final = Verification()
+
+
+def verify(name: str, operations: Sequence[Operation], arguments: Sequence[Region],
+           results: Sequence[Region]) -> None:
+    """Check operations.
+
+    Args:
+        name: The pass that returned them, for the error.
+        operations: The operations.
+        arguments: Regions of the arguments of the graph.
+        results: Regions that the graph returns.
+
+    Raises:
+        CompileError: They break an invariant.
+    """
+    for given, rule in _faults(operations, arguments, results):
+        raise CompileError(name, given, rule, "report the program; torch.compiler.disable keeps it eager")
+
+
+def _faults(operations: Sequence[Operation], arguments: Sequence[Region],
+            results: Sequence[Region]) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong, with the rule that it breaks."""
+    there = {x.buffer for x in arguments}
+    for operation in operations:
+        for region in (*operation.reads, *operation.number_reads):
+            if region.buffer.kind == "temporary" and region.buffer not in there:
+                yield f"{operation!r:.200} that reads {region}", "an operation before makes what an operation reads"
+        yield from _faults_of_writes(operation, there)
+        for region in (*operation.reads, *operation.number_reads, *operation.writes):
+            if not _is_inside(region):
+                yield (f"{operation!r:.200} with {region} at bytes {region.span} of {region.buffer.nbytes}",
+                       "a region lies inside of its buffer")
+        if not _has_right_dtypes(operation):
+            yield (f"{operation!r:.200} with results of {[x.dtype.name for x in operation.results]}",
+                   "dtypes of results are those that the operator computes")
+        there.update([x.buffer for x in operation.writes])
+    made = {x.buffer for operation in operations for x in operation.results}
+    for region in results:
+        if region.buffer not in made:
+            yield f"a graph without an operation that makes its result {region}", "operations make all results"
+
+
+def _faults_of_writes(operation: Operation, there: set[Buffer]) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the targets of an operation; ``there`` are the buffers that exist before it."""
+    mutates = operation.operator.schema.is_mutable
+    for region in operation.writes:
+        if region.buffer.kind == "constant":
+            yield f"{operation!r:.200} that writes {region}", "nothing writes to constants"
+        if not mutates and (region.buffer.kind != "temporary" or region.buffer in there):
+            yield f"{operation!r:.200} that makes {region} again", "results of an operation are new memory"
+        if mutates and region.buffer.kind == "temporary" and region.buffer not in there:
+            yield f"{operation!r:.200} that modifies {region}", "an operation before makes what an operation modifies"
+
+
+def _is_inside(region: Region) -> bool:
+    begin, end = region.span
+    return 0 <= begin <= end <= region.buffer.nbytes or begin == end
+
+
+def _has_right_dtypes(operation: Operation) -> bool:
+    """Whether the results of a pointwise operator have the dtype that it computes."""
+    record, made = operation.operator, operation.results[0].dtype
+    if isinstance(record, InPlace):
+        return made is operation.args[0].dtype
+    if not isinstance(record, Pointwise) or operation.compute is None:
+        return True
+    return made is record.result_dtype(operation.compute)
