@@ -16,7 +16,7 @@ import numpy as np
 
 from tensocket_core.geometry import Shape, element_strides, expanded_strides, memory_of
 from tensocket_plugins.contract.arrays import contiguous_strides
-from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.dtypes import DType, uint8
 
 Array = Any
 #: ``input``: was there before the run. ``temporary``: made by an operation. ``constant``: follows from shapes alone.
@@ -30,7 +30,7 @@ class Buffer:
     Attributes:
         number: Its number in the run.
         kind: Where it comes from.
-        array: A handle of its memory; it keeps the memory alive.
+        array: A handle of all of its memory; it keeps the memory alive.
         begin: Address of its first byte, or 0 for memory of a device.
         nbytes: Its size.
         device: State of the device that it is memory of; None while only its address is known.
@@ -151,6 +151,13 @@ def _extent(array: Array) -> tuple[int, int, int, int]:
     return _HOST, first, begin, high - low + memory.itemsize
 
 
+def _whole(array: Array) -> Array:
+    """Return the handle of all of a device's memory that an array lies in, from its first byte."""
+    nbytes = int(array.storage.nbytes)
+    dtype = uint8 if nbytes % array.dtype.itemsize else array.dtype
+    return type(array)(array.storage, dtype, (nbytes // dtype.itemsize,), (1,), 0)
+
+
 @dataclass(slots=True)
 class Memory:
     """All buffers of a run, found by address."""
@@ -177,8 +184,8 @@ class Memory:
     def add(self, array: Array, kind: Kind, device: Any = None) -> Buffer:
         """Add the whole memory of an array as a buffer."""
         space, _, begin, nbytes = _extent(array)
-        buffer = Buffer(len(self.buffers), kind, memory_of(array) if space == _HOST else array, begin, nbytes,
-                        device)
+        whole = memory_of(array) if space == _HOST else _whole(array)
+        buffer = Buffer(len(self.buffers), kind, whole, begin, nbytes, device)
         self.buffers.append(buffer)
         bisect.insort(self._starts.setdefault(space, []), (begin, buffer.number))
         return buffer
