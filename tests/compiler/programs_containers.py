@@ -591,4 +591,5 @@ REFUSED = frozenset({
     "default_dict_inserts", "dict_keys_view", "dict_written", "double_ended_queue_written", "generator",
     "iterator", "iterator_in_a_loop", "iterator_in_default", "iterator_of_function", "iterator_with_next_bound",
     "list_of_tensors_written", "list_written", "memory_view", "numpy_array_large", "numpy_array_of_objects",
+    "numpy_masked_array", "numpy_masked_constant",
     "numpy_array_written", "numpy_view", "set_written", "single_dispatch", "zipped"})

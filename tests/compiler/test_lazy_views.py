@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensocket as torch
-from tensocket.compiler import report
+from tensocket.compiler import compiled as handle_of
 
 REASON = "graphs have no lazily conjugated or negated views"
 VALUES = np.array([1 + 2j, 3 - 1j, -0.5 + 1j])
@@ -42,7 +42,7 @@ def test_such_calls_run_eagerly(name):
     run = torch.compile(function)
     for _ in range(5):
         np.testing.assert_allclose(run(argument).resolve_conj().resolve_neg().numpy(), wanted, rtol=1e-12)
-    found = report(run)
+    found = handle_of(run).report()
     assert found.hits == 0
     assert [reason.partition(" at ")[0] for reason in found.break_reasons] == [REASON]
 
@@ -53,7 +53,7 @@ def test_an_attribute_that_is_replaced():
         HELD.x = Z.conj()
         np.testing.assert_allclose(run().numpy(), VALUES + 1)
         np.testing.assert_allclose(HELD.x.numpy(), VALUES.conj() * 2)
-    assert report(run).hits == 0
+    assert handle_of(run).report().hits == 0
 
 
 def test_a_graph_serves_no_lazy_arguments():
@@ -61,11 +61,11 @@ def test_a_graph_serves_no_lazy_arguments():
     plain, real = Z.clone(), Z.imag.clone()
     for _ in range(5):
         run(plain), run(real)
-    served = report(run).hits
+    served = handle_of(run).report().hits
     assert served > 2
     np.testing.assert_allclose(run(CONJUGATE).numpy(), VALUES.conj() * 2)
     np.testing.assert_allclose(run(NEGATIVE).numpy(), -VALUES.imag * 2)
-    assert report(run).hits == served
+    assert handle_of(run).report().hits == served
 
 
 def test_lazy_gradients_reach_a_graph():
@@ -77,4 +77,4 @@ def test_lazy_gradients_reach_a_graph():
         y = torch.tensor(VALUES.real, requires_grad=True)
         gradient, = torch.autograd.grad(run(y), y, weight.conj().imag)
         np.testing.assert_allclose(gradient.resolve_neg().numpy(), -2 * VALUES.real * weight.numpy().imag)
-    assert report(run).hits > 3
+    assert handle_of(run).report().hits > 3
