@@ -19,8 +19,8 @@ class Verification:
     """How much is checked while a graph is made.
 
     Attributes:
-        is_thorough: Whether operations are checked before and after each pass, which takes 2 % of the time of a
-            compilation; otherwise they are checked after the last one.
+        is_thorough: Whether operations are checked before and after each pass, which takes up to 5 % of the time of a
+            compilation; otherwise they are checked after the last one only, which takes 0.6 %.
     """
 
     is_thorough: bool = False
