@@ -46,7 +46,8 @@ def test_recorded_operations_pass(recorded):
 
 def test_reads_of_memory_that_nothing_made(recorded):
     operations, results = recorded
-    assert_refused([operations[0], *operations[3:]], results, r"reads t\d.* — an operation before makes what an operat")
+    assert_refused([operations[0], *operations[3:]], results,
+                   r"reads t\d.* — an operation before makes what an operation reads")
     assert_refused([operations[0], operations[2], operations[1]][::-1], results, r"reads t\d")
 
 
@@ -81,7 +82,8 @@ def test_regions_lie_inside_of_their_buffers(recorded):
     (exp, add, *rest), results = recorded
     for region in (replace(exp.reads[0], offset=4), replace(exp.reads[0], strides=(-1,)),
                    replace(exp.reads[0], shape=(7,))):
-        assert_refused([replace(exp, args=(region,)), add, *rest], results, "at bytes .* — a region lies inside")
+        assert_refused([replace(exp, args=(region,)), add, *rest], results,
+                       "at bytes .* — a region lies inside of its buffer")
 
 
 def test_dtypes_are_those_that_operators_compute(recorded):
@@ -100,10 +102,10 @@ def test_results_of_the_graph_are_made(recorded):
 def test_a_wrong_pass_is_named(recorded, monkeypatch):
     operations, results = recorded
     monkeypatch.setitem(PASSES, "remove_copies", lambda operations, results: operations[:-1])
-    with pytest.raises(RuntimeError, match=r"^\[remove_copies\] a graph without an operation that makes its result"):
+    with pytest.raises(CompileError, match=r"^\[remove_copies\] a graph without an operation that makes its result"):
         run_passes(operations, [], results)
     monkeypatch.setattr(VERIFICATION, "is_thorough", False)
-    with pytest.raises(RuntimeError, match=r"^\[passes\] a graph without"):
+    with pytest.raises(CompileError, match=r"^\[passes\] a graph without"):
         run_passes(operations, [], results)
 
 
