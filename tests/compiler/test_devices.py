@@ -12,7 +12,7 @@ from tensocket import nn
 from tensocket_compiler.capture.layout import LAYOUT
 from tensocket_compiler.execute.elements import elements_reader
 from tensocket_compiler.memory.regions import Memory
-from tensocket_core.device import open_device
+from tensocket_core.device import open_device, set_stream
 from tensocket_plugins.contract.registry import registry
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is captured without a known layout")
@@ -353,3 +353,32 @@ def test_generators_of_a_program_draw_eagerly(device):
     generator.manual_seed(3)
     assert found == [torch.rand(4, generator=generator, device=device).tolist() for _ in range(CALLS)]
     assert "it draws from a generator of its own" in torch.compiler.compiled(function).report().break_reasons[0]
+
+
+@pytest.mark.parametrize("device", ["opencl", "toy"], indirect=True)
+def test_a_stream_waits_for_the_last_run_of_a_graph_on_another_stream(device, monkeypatch):
+    function = torch.compile(lambda x: (x @ x).relu() @ x)
+    x = on(device, 4, 4)
+    wanted = host(function.__wrapped__(x))[0]
+    runtime = open_device(device).runtime
+    first, second, waiting, found = runtime.create_stream(), runtime.create_stream(), [], []
+    wait = type(first).wait
+
+    def noted(stream, event):
+        waiting.append(stream)
+        wait(stream, event)
+
+    open_device(device).runtime.synchronize()  # the operand is there for all streams
+    try:
+        for stream in (first, first, first, first, second, second, first):
+            set_stream(device, stream)
+            if len(found) == 4:
+                monkeypatch.setattr(type(first), "wait", noted)
+            found.append(function(x))
+    finally:
+        set_stream(device, runtime.default_stream)
+    runtime.synchronize()
+    assert waiting == [second, first]
+    assert torch.compiler.compiled(function).report().hits == 4
+    for result in found:
+        assert host(result)[0].tobytes() == wanted.tobytes()

@@ -64,11 +64,23 @@ class Instance:
         layout: The memory.
         steps: The steps, in order.
         returned: Returns the handles of results.
+        streams: The stream of the last run on each device that has several.
     """
 
     layout: Layout
     steps: list[Step]
     returned: Callable[[Frame], list[Array]]
+    streams: dict[Any, Any]
+
+    def follow(self) -> None:
+        """Let this thread's streams wait for the last run, whose queued work may still use the memory."""
+        for state, last in self.streams.items():
+            stream = state.stream
+            if stream is not last:
+                event = state.runtime.create_event()
+                last.record(event)
+                stream.wait(event)
+                self.streams[state] = stream
 
 
 class Runner:
@@ -101,6 +113,10 @@ class Runner:
         self._arguments = [region.buffer.number for region in arguments]
         makers = makers_of(operations)
         homes = [home_of(region, makers) for region in results]
+        #: Devices that queue their work.
+        self._queueing = [state for state in dict.fromkeys(
+            [x.buffer.device for operation in operations for x in (*operation.reads, *operation.results)])
+            if not state.runtime.profile.host_resident]
         #: Whether each result is all of its memory, so that a call may get the memory from its caller.
         self.whole = [home == region for home, region in zip(homes, results, strict=True)]
         self._fresh = [(region.buffer.number, allocator(region)) for region in homes]
@@ -117,7 +133,8 @@ class Runner:
         returned = layout.reader([layout.number(region) for region in self._results])
         return Instance(layout, [
             call_step(layout, group.operations[0]) if kernel is None else KernelStep(layout, group.device, kernel)
-            for group, kernel in zip(self.groups, self.kernels, strict=True)], returned)
+            for group, kernel in zip(self.groups, self.kernels, strict=True)], returned,
+            {state: state.stream for state in self._queueing})
 
     def _place(self, arguments: Sequence[Region], operations: Sequence[Operation]) -> Layout:
         """Decide where each buffer lies."""
@@ -171,6 +188,7 @@ class Runner:
         except IndexError:  # other runs have taken all
             instance = self._instance()
         try:
+            instance.follow()
             frame = self._frame(instance.layout, arguments, memory)
             for step in instance.steps:
                 step(frame)
