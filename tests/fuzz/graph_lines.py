@@ -104,6 +104,7 @@ CHANGES: Final = (
     "{f}.index_add_(0, {index}, {f}[{index}])",
     "{f}.transpose(0, -1).add_({f2})", "{f}.view(-1)[:2] = {c}", "{f}[{index}] = {c}", "{f}[{f} > 0] = {c}", "{x}.t_()",
     "{x}.unsqueeze_({d})", "{x}.squeeze_()", "{f}.neg_()", "{f}.detach_()", "{f}.T.copy_({f2})", "{f}[1:] += {f}[:-1]",
+    "{f}[..., 1:].copy_({f}[..., :-1])", "{f}[..., 1:].lerp_({f}[..., :-1], 0.5)", "{f}.T.add_({f})",
     "{f}[..., 1:] = {f}[..., :-1].clone()", "{f}.diagonal().add_({c})", "{f}.addcmul_({f2}, {f2})", "{B}.add_({c})",
     "{B}.mul_(0.5).add_({f}.detach().sum())", "{B}.copy_({f2}.detach())", "{B}[0] = {c}", "{f}.random_(0, 3)",
     "{f}.swapaxes_(0, -1)",

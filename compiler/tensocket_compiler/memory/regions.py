@@ -102,6 +102,12 @@ class Region:
         (a, b), (c, d) = self.span, other.span
         return a < d and c < b
 
+    def overlaps_partially(self, other: Region) -> bool:
+        """Whether the bytes overlap, but the regions are not the same elements at the same places."""
+        same = self.offset == other.offset and self.shape == other.shape and self.dtype is other.dtype and all(
+            n == 1 or s == t for n, s, t in zip(self.shape, self.strides, other.strides, strict=True))
+        return not same and self.overlaps(other)
+
     def covers(self, other: Region) -> bool:
         """Whether all elements of another region are elements of this dense one."""
         (a, b), (c, d) = self.span, other.span
