@@ -205,8 +205,8 @@ def test_training_steps(device, name):
     compare(STEPS[name], device)
 
 
-def test_clipped_steps(other):
-    compare(training(lambda p: torch.optim.SGD(p, lr=0.1), clip=True), other)
+def test_clipped_steps(device):
+    compare(training(lambda p: torch.optim.SGD(p, lr=0.1), clip=True), device)
 
 
 def test_batch_norm_updates_its_statistics(device):

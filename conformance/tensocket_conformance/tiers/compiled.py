@@ -171,7 +171,7 @@ def _case(record: Operator, area: str, short: str, form: str) -> Case:
     case_id = f"T5.op.{record.name}/{short}/{form}"
 
     def check(subject: Subject) -> Metric | None:
-        if not hasattr(getattr(ts, "compiler", None), "report"):
+        if not hasattr(getattr(ts, "compiler", None), "compiled"):
             raise NotRun("the compiler is not installed")
         if form == "grad":
             return check_gradient(subject, record, short, case_id, OPTIONS, _finish)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from tensocket.errors import AutogradError
 from tensocket.linalg import vector_norm
 from tensocket.namespace import foreach as _foreach
+from tensocket_compiler.calls.settings import is_compiling
 from tensocket_operators import Tensor, functions, no_grad
 from tensocket_operators import tensor as make_tensor
 
@@ -61,9 +62,10 @@ def clip_grads_with_norm_(
     """
     gradients = [parameter.grad for parameter in _listed(parameters) if parameter.grad is not None]
     with no_grad():
-        # If the norm is small enough, the factor is one; waiting for a comparison on a device would cost more.
+        # If the norm is small enough, the factor is one; waiting for a comparison on a device would cost more. The host
+        # need not wait, and multiplies by a number, except in compiled functions: no graph contains it.
         factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
-        if all(gradient.device.type == "cpu" for gradient in gradients) and factor.device.type == "cpu":
+        if not is_compiling() and all(x.device.type == "cpu" for x in (factor, *gradients)):
             _foreach.mul_(gradients, factor.item())
         else:
             for gradient in gradients:
