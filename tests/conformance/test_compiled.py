@@ -137,9 +137,12 @@ def test_a_failure_of_the_compiler_fails(monkeypatch):
 
 
 def test_without_a_compiler_nothing_runs(monkeypatch):
-    monkeypatch.setattr(ts.compiler, "report", lambda run: None)
     with pytest.raises(NotRun, match="makes no graphs"):
-        compiled._check(SUBJECT, RECORDS["exp"], "arrays", "f32", "alone", "T5.op.exp/f32/alone")
+        compiled._finish(SUBJECT, "T5.op.exp/f32/alone", ts.compile(RECORDS["exp"].call), True)
+    monkeypatch.delattr(ts.compiler, "compiled")
+    case = next(case for case in all_cases(("f32",)) if case.id == "T5.op.exp/f32/alone")
+    with pytest.raises(NotRun, match="not installed"):
+        case.run(SUBJECT)
 
 
 def test_versions_of_arguments_count():
