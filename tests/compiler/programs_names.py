@@ -240,9 +240,9 @@ def global_hides_builtin():
 
 
 def builtin_replaced():
-    before = builtins.len
-    yield (lambda x: x * len([1, 2])), lambda: setattr(builtins, "len", lambda given: 7)
-    builtins.len = before
+    before = builtins.ord  # other threads hardly call it in the meantime
+    yield (lambda x: x * ord("a")), lambda: setattr(builtins, "ord", lambda given: 7)
+    builtins.ord = before
 
 
 def global_written():
