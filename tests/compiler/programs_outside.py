@@ -318,8 +318,8 @@ def globals_by_function():
 
 
 def builtins_by_name():
-    yield (lambda x: x * getattr(builtins, "l" + "en")([1])), lambda: setattr(builtins, "len", lambda given: 5)
-    builtins.len = _LENGTH
+    yield (lambda x: x * getattr(builtins, "o" + "rd")("a")), lambda: setattr(builtins, "ord", lambda given: 5)
+    builtins.ord = _ORD
 
 
 def locale_settings():
@@ -376,7 +376,7 @@ def _no_profile(*event):
     return None
 
 
-_LENGTH = len
+_ORD = ord
 
 
 #: Programs that write to what they read, or read what nothing can watch.
