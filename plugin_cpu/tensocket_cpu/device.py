@@ -91,9 +91,9 @@ class CpuDevice(OpenDevice):
         Attention(self)
         self.build_stats = BuildStats()
         moving = RunCopies(lambda: self.compiler, self.pool, self.build_stats)
-        self.kernels.register("copy", moving.copy, recorded=True)
-        self.kernels.register("cat", moving.join, recorded=True)
-        self.kernels.register("gather", moving.gather, recorded=True)
+        self.kernels.register("copy", moving.copy)
+        self.kernels.register("cat", moving.join)
+        self.kernels.register("gather", moving.gather)
         self._compiler: Compiler | None = None
         self._replays: ReplayCompiler | None = None
         self._lock = held_over_forks(threading.Lock(), Rank.COMPILERS)

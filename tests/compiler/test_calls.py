@@ -224,3 +224,24 @@ def test_results_of_another_dtype_on_the_memory_of_an_operator(function, dtype, 
         for a, b in zip(*((y if isinstance(y, tuple) else (y,)) for y in (found, wanted)), strict=True):
             np.testing.assert_array_equal(a.cpu().numpy(), b)
     assert hits(compiled)
+
+
+@pytest.mark.parametrize("sizes", [(8, 64, 4, 32), (2, 300, 5, 40)])
+def test_large_runs_are_copied_in_each_call(sizes):
+    batch, steps, heads, width = sizes
+    part = heads * width
+    x = torch.randn(batch, steps, 3 * part, requires_grad=True)
+
+    def f(x):
+        first, second, third = x.split(part, dim=2)
+        return torch.cat([first * second, third.tanh()], 0).view(2 * batch, steps, heads, width).transpose(1, 2)
+    compiled = torch.compile(f)
+    for k in range(6):
+        weight = torch.randn(2 * batch, heads, steps, width)
+        x.grad = None
+        (compiled(x) * weight).sum().backward()
+        a, b, c = np.split(x.detach().double().numpy(), 3, 2)
+        u, v = np.split(weight.double().numpy().transpose(0, 2, 1, 3).reshape(2 * batch, steps, part), 2)
+        wanted = np.concatenate([u * b, u * a, v * (1 - np.tanh(c) ** 2)], 2)
+        np.testing.assert_allclose(x.grad.numpy(), wanted, 1e-4, 1e-5, err_msg=str(k))
+    assert hits(compiled)

@@ -64,6 +64,7 @@ def explain_call(layout: Layout, operation: Operation, recorder: LaunchRecorder,
     operands = {_memory(x) for x in (*reads, *recorder.constants)}
     writable = {_memory(x) for x in writes}
     written: set[int] = set()
+    read: set[int] = set()
     for call in recorder.calls:
         for array, writes_it in zip(call.arrays, call.written, strict=True):
             place = _memory(array)
@@ -73,6 +74,10 @@ def explain_call(layout: Layout, operation: Operation, recorder: LaunchRecorder,
                 written.add(place)
             elif place not in operands and place not in written:
                 return False
+            else:
+                read.add(place)
+    if not {_memory(x) for x in reads} <= read | written:
+        return False  # something read an operand, and no launch says so
     if not all(_memory(x) in written for x in (*made, *writes)):
         return False
     regions = [*zip(operation.reads, reads, strict=True), *zip(operation.results, made, strict=False)]
