@@ -13,10 +13,9 @@ from tensocket._dynamo.testing import CompileCounter, CompileCounterWithBackend,
 from tensocket_compiler.capture.layout import LAYOUT
 
 from .test_modules_and_steps import MODULES
-from .test_training import compare, record
+from .test_training import STEPS, compare, hits, train_model
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is captured without a known layout")
-STEPS = 4
 
 
 @pytest.fixture(autouse=True)
@@ -25,33 +24,10 @@ def _fresh():
     _dynamo.utils.counters.clear()
 
 
-def hits(function):
-    return sum(variant.hits for variant in function._compiled.variants)
-
-
 @pytest.mark.parametrize("name", MODULES)
 def test_models(name):
-    def run(compiled):
-        torch.manual_seed(0)
-        model = MODULES[name][0]()
-        x = MODULES[name][1]
-        f = torch.compile(model, backend="eager") if compiled else model
-        found = []
-        for k in range(STEPS):
-            torch.manual_seed(k)
-            model.zero_grad()
-            y = f(x)
-            y = y[0] if isinstance(y, tuple) else y
-            loss = (y * y).sum() if y.requires_grad else y.sum()
-            if loss.requires_grad:
-                loss.backward()
-                with torch.no_grad():
-                    for parameter in model.parameters():
-                        parameter -= 0.01 * parameter.grad
-            found.append(record(model, loss))
-        return found, f
-    plain, _ = run(False)
-    compiled, f = run(True)
+    plain, _ = train_model(name, lambda model: model)
+    compiled, f = train_model(name, lambda model: torch.compile(model, backend="eager"))
     compare(plain, compiled, dict(f._orig_mod.named_parameters()))
     assert hits(f) >= STEPS - 2 or f._compiled.reasons
 

@@ -43,29 +43,31 @@ def hits(function):
     return sum(variant.hits for variant in function._compiled.variants)
 
 
+def train_model(name, compile):
+    """Records of some steps with a model that ``compile`` returned, and that model."""
+    torch.manual_seed(0)
+    make, x = MODULES[name][:2]
+    model, found = make(), []
+    f = compile(model)
+    for k in range(STEPS):
+        torch.manual_seed(k)
+        model.zero_grad()
+        y = f(x)
+        y = y[0] if isinstance(y, tuple) else y
+        loss = (y * y).sum() if y.requires_grad else y.sum()
+        if loss.requires_grad:
+            loss.backward()
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter -= 0.01 * parameter.grad
+        found.append(record(model, loss))
+    return found, f
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_models(name):
-    def run(compiled):
-        torch.manual_seed(0)
-        model = MODULES[name][0]()
-        x = MODULES[name][1]
-        f = torch.compile(model) if compiled else model
-        found = []
-        for k in range(STEPS):
-            torch.manual_seed(k)
-            model.zero_grad()
-            y = f(x)
-            y = y[0] if isinstance(y, tuple) else y
-            loss = (y * y).sum() if y.requires_grad else y.sum()
-            if loss.requires_grad:
-                loss.backward()
-                with torch.no_grad():
-                    for parameter in model.parameters():
-                        parameter -= 0.01 * parameter.grad
-            found.append(record(model, loss))
-        return found, f
-    plain, _ = run(False)
-    compiled, f = run(True)
+    plain, _ = train_model(name, lambda model: model)
+    compiled, f = train_model(name, torch.compile)
     compare(plain, compiled, dict(f._orig_mod.named_parameters() if hasattr(f, "_orig_mod") else ()))
     assert hits(f) or f._compiled.reasons
 
