@@ -112,6 +112,25 @@ class Guards:
 
     def _read(self, numbers: Iterable[int]) -> None:
         """Take the present facts and words of some parts as those that must not change."""
+        self._take(numbers)
+        self._assemble()
+
+    def _renew(self, numbers: Sequence[int]) -> None:
+        """Take the present words of parts whose facts are the same; most words stay where they are."""
+        before = [(self.parts[number].facts, self._words[number][0]) for number in numbers]  # alive until words change
+        self._take(numbers)
+        if self._unequal_owners or any(self._words[number][0] != words
+                                       for number, (_, words) in zip(numbers, before, strict=True)):
+            self._assemble()
+            if self.on_renewal is not None:
+                self.on_renewal()
+            return
+        for number in numbers:
+            for (_, address), value in zip(*self._words[number], strict=True):
+                self.values[self._rows[address]] = value
+
+    def _take(self, numbers: Iterable[int]) -> None:
+        """Take the present facts and words of some parts, but leave the arrays of words as they are."""
         for number in numbers:
             part = self.parts[number]
             for _ in range(_TRIES):
@@ -122,7 +141,6 @@ class Guards:
                     break
             else:
                 self.refusals.append(Refusal("another thread changes it while it is read", pretty(part.path)))
-        self._assemble()
 
     def _assemble(self) -> None:
         """Put the words of all parts into arrays. A word may belong to several parts."""
@@ -132,6 +150,7 @@ class Guards:
                 levels[level].setdefault(address, (value, []))[1].append(number)
         rows = [*levels[0].items(), *levels[1].items()]
         self.stable = len(levels[0])
+        self._rows = {address: row for row, (address, _) in enumerate(rows)}
         self.addresses: Words = np.array([address for address, _ in rows], np.uint64)
         self.values: Words = np.array([value for _, (value, _) in rows], np.uint64)
         self._owners = [owners for _, (_, owners) in rows]
@@ -188,9 +207,7 @@ class Guards:
                 return found
         for number in stale:
             self.parts[number].alarms += 1
-        self._read(stale)
-        if self.on_renewal is not None:
-            self.on_renewal()
+        self._renew(stale)
         return None
 
     def snapshot(self) -> list[tuple[Fact, ...]]:

@@ -26,6 +26,8 @@ MADE_IN_INFERENCE: Final = ("A view was created in inference mode and is being m
                             "create and modify it both inside of inference_mode or both outside, or use detach()")
 #: Adds a view to its base's list; set by autograd.
 NOTE_VIEW: Final[list[Callable[[Any], None]]] = []
+#: Masks by their values. Compiled functions watch the identity of a state's mask, which thus does not change in vain.
+_MASKS: Final[dict[int, int]] = {}
 #: One entry per thread whose state differs from the default.
 ACTIVE: Final[list[object]] = []
 
@@ -90,7 +92,7 @@ def update_state(**values: Any) -> dict[str, Any]:
     state = STATE
     before = {name: getattr(state, name) for name in values}
     for name, value in values.items():
-        setattr(state, name, value)
+        setattr(state, name, _MASKS.setdefault(value, value) if type(value) is int else value)
     more = state.include or state.function_modes or state.dispatch_modes or state.inference or state.tracer
     state.mask = None if more else ~state.exclude
     if not (more or state.exclude or state.overrides_off):
