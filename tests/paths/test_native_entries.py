@@ -61,3 +61,38 @@ def test_operands_by_name_and_wrong_ones(native_entries: dict[Any, Any]) -> None
         torch.exp()
     with pytest.raises(TypeError):
         torch.exp("a")
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "amax", "amin", "prod", "nansum"])
+@pytest.mark.parametrize("value", [2.5, -0.0, float("nan"), float("inf")])
+def test_reductions_of_one_number_have_an_entry(name: str, value: float, native_entries: dict[Any, Any]) -> None:
+    x, expected = torch.tensor(value), 0.0 if name == "nansum" and value != value else value
+    for _ in range(3):
+        for found in (getattr(x, name)(), getattr(x, name)(0), getattr(x, name)(-1)):
+            assert found.shape == ()
+            np.testing.assert_array_equal(found.numpy(), np.float32(expected))
+            assert found.data_ptr() != x.data_ptr()
+        assert (found + torch.ones(2)).dtype is torch.float32
+        assert (found + torch.ones(2, dtype=torch.float16)).dtype is torch.float16  # it has no dimensions
+    with pytest.raises(IndexError):
+        getattr(x, name)(1)
+
+
+def test_three_operands_have_an_entry(native_entries: dict[Any, Any]) -> None:
+    a, b, c = (np.random.default_rng(k).normal(size=(5, 7)).astype(np.float32) for k in range(3))
+    x, y, z = map(torch.tensor, (a, b, c))
+    for _ in range(3):
+        np.testing.assert_array_equal(torch.clamp(x, y, z).numpy(), np.minimum(np.maximum(a, b), c))
+        np.testing.assert_allclose(torch.addcmul(x, y, z).numpy(), a + b.astype(np.float64) * c, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(torch.lerp(x, y, 0.25).numpy(), a + 0.25 * (b.astype(np.float64) - a), rtol=1e-5,
+                                   atol=1e-6)
+        np.testing.assert_allclose(torch.lerp(x, y, z).numpy(), a + c.astype(np.float64) * (b - a), rtol=1e-5,
+                                   atol=1e-5)
+        # Shapes, layouts and numbers that the entry declines.
+        np.testing.assert_array_equal(torch.clamp(x, y[0], z).numpy(), np.minimum(np.maximum(a, b[0]), c))
+        np.testing.assert_array_equal(torch.clamp(x.T, y.T, z.T).numpy(), np.minimum(np.maximum(a, b), c).T)
+        np.testing.assert_array_equal(torch.clamp(x, 0.5, 1).numpy(), np.clip(a, 0.5, 1))
+        np.testing.assert_array_equal(torch.clamp(x, torch.tensor(0.5), z).numpy(),
+                                      np.minimum(np.maximum(a, np.float32(0.5)), c))
+    with pytest.raises(RuntimeError):
+        torch.lerp(x, y[:, :3], 0.25)

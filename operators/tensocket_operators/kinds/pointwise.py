@@ -237,7 +237,7 @@ class Pointwise(LadderOperator):
 
     def host_closure(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the closure over the host kernel."""
-        if call.kernel is None or not self._served_by_key(call):
+        if call.kernel is None or not self._served_by_key(call) or self.count > (3 if self.condition else 2):
             return None
         assert call.dtype is not None
         kernel, key, dtype = call.kernel, call.result_key, call.dtype
@@ -269,7 +269,7 @@ class Pointwise(LadderOperator):
         if self.condition:
             # The closure checks which operand is the mask, as the key does not tell; 0-d operands need promotion.
             return not (call.number or call.zero_dim or call.dtype is dtypes.bool_)
-        return self.count <= 2
+        return self.count <= 2 or not call.zero_dim
 
     def _native(self, compute: DType, result: DType, number: bool) -> bool:
         """Whether a native entry agrees with other paths: it takes numbers unchecked, and has no guard."""
@@ -279,13 +279,14 @@ class Pointwise(LadderOperator):
         return not (number and compute.kind == "complex") and entries.served(compute, result, pointwise=True)
 
     def entry_plan(self, compute: DType, result: DType, number: bool) -> EntryPlan:
-        """Return the plan for dense operands; with ``number``, the second operand is a Python number."""
+        """Return the plan for dense operands; with ``number``, the last operand is a Python number."""
+        last = self.count - 1
         kinds = tuple(dtypes.bool_ if self.condition and k == 0 else compute for k in range(self.count))
         formula, _, _ = self._bind(compute, ())
-        specs = [Operand("number" if number and k else "flat", dtype) for k, dtype in enumerate(kinds)]
+        specs = [Operand("number" if number and k == last else "flat", dtype) for k, dtype in enumerate(kinds)]
         nest = pointwise_nest(self.name, formula, specs, [Operand("flat", result)], 1, dtypes.int64)
-        numbers = frozenset({1}) if number else frozenset()
-        scalars = ("size", "number1") if number else ("size",)
+        numbers = frozenset({last}) if number else frozenset()
+        scalars = ("size", f"number{last}") if number else ("size",)
         return EntryPlan(nest, kinds, result, "same", scalars, numbers)
 
     def host_kernel(self, state: DeviceState, compute: DType, result: DType) -> Kernel | None:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.operator import check_dtype, missing_primitive
 from tensocket_core.geometry import Shape, coalesce, contiguous_strides, element_strides, normalize_axes
-from tensocket_core.keys import DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
+from tensocket_core.keys import DTYPE_MASK, DTYPE_OF, dtype_bit
 from tensocket_core.launch import entries, host_kernels
 from tensocket_core.launch.entries import EntrySpec
 from tensocket_core.launch.kernel_handles import kernel_handle
@@ -90,7 +90,7 @@ class Reduction(LadderOperator):
 
     def signature(self, key: int, state: DeviceState) -> Signature:
         """Return dtypes and host kernel, if the key settles them."""
-        if self.numbers or key & DIM0:
+        if self.numbers:
             return Signature(key, state)
         dtype = DTYPE_OF[key & DTYPE_MASK]
         try:
@@ -113,7 +113,7 @@ class Reduction(LadderOperator):
     def host_closure(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the closure over the host kernel; inside it, an entry folds the last dimension, if there is one."""
         kernel, state = call.kernel, call.state
-        if kernel is None or call.compute is None:
+        if kernel is None or call.compute is None or call.zero_dim:
             return None
         everything = state.runtime.kernels.find(f"{self.name}_all", call.compute.name, direct=True)
         positional = len(self.schema.names) == 3
@@ -130,7 +130,8 @@ class Reduction(LadderOperator):
         if call.kernel is None or call.compute is None or not self._has_entry(call):
             return None
         rest = (None, False, None)[:len(self.schema.names) - 1]
-        return EntrySpec((call.dtype,), call.result_key, partial(self._entry_plan, call.state, call.compute, rest))
+        return EntrySpec((call.dtype, call.zero_dim), call.result_key,
+                         partial(self._entry_plan, call.state, call.compute, rest))
 
     def _has_entry(self, call: Signature) -> bool:
         assert call.compute is not None
@@ -161,7 +162,7 @@ class Reduction(LadderOperator):
         (x,), dtype, state = arrays, call.dtype, call.state
         assert dtype is not None
         held: Any = dtype.numpy if state.runtime.profile.host_resident else dtype
-        least = 0 if call.kernel is None else call.kernel.limit or 0
+        least = 0 if call.kernel is None or call.zero_dim else call.kernel.limit or 0
         if given is not None or x.dtype is not held or not (dim is None or type(dim) is int) or (
                 type(keepdim) is not bool or x.size <= least):
             return None
@@ -174,7 +175,7 @@ class Reduction(LadderOperator):
         if dtype is None or state.runtime.target is None or dtype.kind in ("complex", "bool") or (
                 dtype is dtypes.uint8 or dtype.name not in state.runtime.profile.dtypes):
             return False
-        if call.kernel is not None and call.kernel.limit is None:
+        if call.kernel is not None and call.kernel.limit is None and not call.zero_dim:
             return False
         return call.compute is dtype and not self._must_decompose(state, dtype)
 

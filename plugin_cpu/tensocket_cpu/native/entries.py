@@ -205,7 +205,7 @@ def _check(w: Text, plan: EntryPlan, layout: Layout, arrays: dict[int, str], dim
         if k:
             wanted_rank = "0" if k in plan.numbers else ranks[0]
             conditions.append(w.op(f"icmp eq i32 {ranks[k]}, {wanted_rank}"))
-    if plan.shape in ("rows", "scalar") or plan.rows:
+    if plan.shape == "rows" or plan.rows:
         conditions.append(w.op(f"icmp sge i32 {ranks[0]}, 1"))
     conditions += [_is_last(w, ranks[0], dim) for dim in dims]
     w.branch(conditions, "dense")
