@@ -12,7 +12,7 @@ from tensocket_core.autograd.node import AccumulateGrad, MultiNode, Node, Output
 from tensocket_core.formats import contiguous_format
 from tensocket_core.keys import AUTOGRAD
 from tensocket_operators.differentiation.function_node import FunctionNode
-from tensocket_plugins.contract.errors import AutogradError
+from tensocket_plugins.contract.errors import TensocketError
 
 from ..capture.recorder import CannotRecord, Recorder
 from ..memory.regions import Region
@@ -125,7 +125,7 @@ def record_backward(recorder: Recorder, outputs: Sequence[Any], known: Sequence[
     with recorder:
         try:
             found = partial_gradients(list(outputs), leaves, starts)
-        except AutogradError as error:  # a part is freed, or a saved tensor was modified
+        except TensocketError as error:  # a part is freed, a saved tensor was modified, or a derivative raises
             raise CannotRecord(f"its backward pass fails: {error}") from None
         taken: set[Any] = set()
         results: list[Region | None] = []

@@ -29,6 +29,7 @@ from ..memory.regions import Region
 from .backward import Backward
 from .effects import Place, Slot, captured_reads, find_slots
 from .progress import shown
+from .raising import has_raising
 from .results import Results
 from .signature import Signature
 from .unrecorded import check_states, states_of
@@ -50,6 +51,7 @@ class Variant:
         hits: The calls that it served.
         used: When it was last chosen among others; ``table.Table`` counts.
         draws: Whether a call draws random numbers.
+        raises: Whether an operator of the graph raises an error for some elements.
         warned: The warnings that a call gives.
         next_check: The number of calls after which the next one is checked against the function.
     """
@@ -59,7 +61,7 @@ class Variant:
                  versions: Sequence[tuple[Any, int]], backward: Backward | None, captured: Sequence[Any]) -> None:
         self.guards, self.arguments, self.runner, self.recording = guards, arguments, runner, recording
         self.hits = self.used = self.next_check = 0
-        self.draws = False
+        self.draws = self.raises = False
         self.warned: Sequence[Warned] = () if guards.seen is None else tuple(guards.seen.warned)
         self._matches = signature.matches
         self._results, self._versions, self.backward = results, versions, backward
@@ -122,7 +124,7 @@ class Variant:
         memory: dict[int, Any] = {}
         whole = self.runner.whole
         for slot in self._slots:
-            held = slot.memory() if whole[slot.position] else None
+            held = slot.memory() if whole[slot.position] and not self.raises else None
             if held is not None:
                 memory[slot.position] = held
         arrays = self.runner([x._array for x in tensors], memory)
@@ -250,6 +252,7 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call:
     for reason in (*recording.reasons, *recording.notes.reasons):
         raise CannotRecord(reason)
     check_states(states, recording)
+    raises = has_raising(recording.operations)
     if any(buffer.kind == "input" for buffer in recording.memory.buffers[buffers:]):
         raise CannotRecord("it uses memory that came from neither its arguments nor what it captured")
     if len({x.buffer for x in inputs}) != len(inputs):
@@ -283,8 +286,10 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call:
     guards = _settled(guards, effects, known)
     results.finish()
     recording.memory.release()
-    return Variant(guards, arguments, Signature(arguments, *call), runner, results, slots, recording, inputs, versions,
+    made = Variant(guards, arguments, Signature(arguments, *call), runner, results, slots, recording, inputs, versions,
                    backward, captured)
+    made.raises = raises
+    return made
 
 
 def _settled(guards: Guards, effects: Sequence[Effect], known: Guards | None) -> Guards:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -24,8 +25,9 @@ from .kind import MatMul
 def _second_gradient(grad: Any, input: Any, other_shape: Any) -> Any:
     """Return the gradient of the second operand; one matrix for all batches gets that of all rows at once."""
     if len(other_shape) == 2 and input.ndim > 2:
-        rows = input.reshape(-1, input.shape[-1])
-        return call(product, rows.mT, grad.reshape(-1, grad.shape[-1]))
+        count = math.prod(input.shape[:-1])  # -1 cannot stand for it where a matrix has no columns
+        rows = input.reshape(count, input.shape[-1])
+        return call(product, rows.mT, grad.reshape(count, grad.shape[-1]))
     return call(product, input.mT, grad)
 
 

@@ -1,0 +1,764 @@
+"""Scripts over the calls themselves: arguments, memory that they share, changes in place, and errors at some call."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import typing
+from collections import OrderedDict, namedtuple
+from dataclasses import dataclass
+
+import numpy as np
+
+import tensocket as torch
+from tensocket import nn
+
+from .scripts import CALLS, calls, outcome, told, vector
+
+
+def argument_twice(compiled):
+    run = compiled(lambda x, y: (x * 2 + y, x is y))
+    yield from calls(run, vector(), vector() + 1)
+    x = vector()
+    yield from calls(run, x, x)
+
+
+def argument_written_that_is_also_read(compiled):
+    def f(x, y):
+        x.add_(1)
+        return x * y
+    run = compiled(f)
+    for _ in range(CALLS):
+        x, y = vector(), vector()
+        yield outcome(run, x, y), told(x), told(y), x._version
+    for _ in range(CALLS):
+        x = vector()
+        yield outcome(run, x, x), told(x), x._version
+
+
+def arguments_overlap(compiled):
+    run = compiled(lambda x, y: x.cumsum(0) + y)
+    base = torch.arange(8.0)
+    yield from calls(run, base[:4], base[4:])
+    for k in range(CALLS):
+        yield outcome(run, base[:4], base[k % 4: k % 4 + 4])
+
+
+def argument_is_what_is_captured(compiled):
+    w = vector()
+
+    def f(x):
+        w.mul_(2)
+        return x + w
+    run = compiled(f)
+    yield from calls(run, vector())
+    w.fill_(1.0)
+    yield from calls(run, w)
+    yield told(w)
+
+
+def argument_overlaps_what_is_captured(compiled):
+    base = torch.arange(8.0)
+    w = base[2:6]
+
+    def f(x):
+        w.add_(1)
+        return x * w
+    run = compiled(f)
+    yield from calls(run, vector())
+    for k in range(CALLS):
+        yield outcome(run, base[k % 3: k % 3 + 4]), told(base)
+
+
+def result_written_by_the_caller(compiled):
+    w = vector()
+    run = compiled(lambda x: (x * w, x + w))
+    held = []
+    for k in range(2 * CALLS):
+        first, second = run(vector() + k)
+        held.append((first, second))
+        yield told((first, second))
+        first.zero_()
+        second.add_(first)
+    yield told([list(pair) for pair in held])
+
+
+def result_is_the_argument(compiled):
+    run = compiled(lambda x, flag: x if flag else x * 2)
+    for k in range(2 * CALLS):
+        x = vector()
+        y = run(x, k < CALLS)
+        yield y is x, told(y)
+        y.zero_()
+        yield told(x)
+
+
+def result_views_the_argument(compiled):
+    run = compiled(lambda x: x[1:].t() if x.dim() > 1 else x[1:])
+    for k in range(2 * CALLS):
+        x = torch.arange(6.0).reshape((6,) if k < CALLS else (2, 3))
+        y = run(x)
+        y.mul_(3)
+        yield told(x), told(y), y._base is x
+
+
+def result_feeds_the_next_call(compiled):
+    run = compiled(lambda x, h: torch.tanh(x * h) + h.cumsum(0))
+    h = vector() / 10
+    for k in range(2 * CALLS):
+        h = run(vector() if k < CALLS else vector().double(), h)
+        yield told(h)
+
+
+def results_of_changing_structure(compiled):
+    keys = ["a"]
+    run = compiled(lambda x: {key: x * k for k, key in enumerate(keys, 2)})
+    yield from calls(run)
+    keys.append("b")
+    yield from calls(run)
+    keys[:] = ["b", "a"]
+    yield from calls(run)
+
+
+def shape_of_gradient(compiled):
+    run = compiled(lambda x: x.detach() * x.grad.dim())
+    for k in range(2 * CALLS):
+        x = torch.arange(1.0, 5.0).requires_grad_()
+        x.grad = torch.ones(4)
+        yield outcome(run, x)
+    for k in range(CALLS):
+        x = torch.arange(1.0, 5.0).reshape(2, 2).requires_grad_()
+        x.grad = torch.ones(2, 2)
+        yield outcome(run, x)
+
+
+def kind_of_gradient(compiled):
+    run = compiled(lambda x: x.detach() * 2 if x.grad.stride()[0] == 1 else x.detach())
+    for k in range(2 * CALLS):
+        x = torch.ones(2, 2, requires_grad=True)
+        x.grad = torch.ones(2, 2).t() if k >= CALLS else torch.ones(2, 2)
+        yield outcome(run, x)
+
+
+def gradient_of_an_argument_is_read(compiled):
+    run = compiled(lambda x: x.detach() * x.grad)
+    x = vector().requires_grad_()
+    x.grad = torch.ones(4)
+    yield from calls(run, x)
+    x.grad = torch.full((4,), 3.0)
+    yield from calls(run, x)
+    x.grad.mul_(2)
+    yield from calls(run, x)
+
+
+def node_of_an_argument(compiled):
+    w = torch.ones(4, requires_grad=True)
+    run = compiled(lambda x: x.detach() * (2 if x.grad_fn.name().startswith("Mul") else 3))
+    for _ in range(CALLS):
+        yield outcome(run, w * 2)
+    for _ in range(CALLS):
+        yield outcome(run, w.exp())
+
+
+def edges_of_the_node_of_an_argument(compiled):
+    w = torch.ones(4, requires_grad=True)
+    run = compiled(lambda x: x.detach() * len(x.grad_fn.next_functions))
+    for _ in range(CALLS):
+        yield outcome(run, w.exp())
+    for _ in range(CALLS):
+        yield outcome(run, torch.cat([w[:1], w[1:2], w[2:]]))
+
+
+def base_of_an_argument(compiled):
+    run = compiled(lambda x: x * x._base.numel())
+    for k in range(2 * CALLS):
+        base = torch.arange(8.0) if k < CALLS else torch.arange(16.0)
+        yield outcome(run, base[2:6])
+
+
+def number_of_output_of_an_argument(compiled):
+    w = torch.arange(8.0, requires_grad=True)
+    run = compiled(lambda x: x.detach() * (1 + x.output_nr))
+    for k in range(2 * CALLS):
+        yield outcome(run, (w * 1).chunk(2)[k >= CALLS])
+
+
+def hook_on_an_argument(compiled):
+    run = compiled(lambda x: (x * 3).relu())
+    for k in range(2 * CALLS):
+        x = vector().requires_grad_()
+        if k >= CALLS:
+            x.register_hook(lambda g: g * 10)
+        run(x).sum().backward()
+        yield told(x.grad)
+
+
+def retained_gradient_of_an_argument(compiled):
+    run = compiled(lambda x: (x * 3).relu())
+    for k in range(2 * CALLS):
+        leaf = vector().requires_grad_()
+        x = leaf * 2
+        if k >= CALLS:
+            x.retain_grad()
+        run(x).sum().backward()
+        yield told(leaf.grad), told(x.grad) if k >= CALLS else None
+
+
+def elements_through_dlpack(compiled):
+    run = compiled(lambda x: x * float(np.from_dlpack(x)[0]))
+    for k in range(2 * CALLS):
+        yield outcome(run, vector() + k)
+
+
+def elements_through_numpy(compiled):
+    run = compiled(lambda x: x * float(x.numpy().max()))
+    for k in range(2 * CALLS):
+        yield outcome(run, vector() + k)
+
+
+def elements_through_array_protocol(compiled):
+    run = compiled(lambda x: x * float(np.asarray(x)[1]))
+    for k in range(2 * CALLS):
+        yield outcome(run, vector() + k)
+
+
+def elements_through_the_storage(compiled):
+    run = compiled(lambda x: x * float(x.untyped_storage().tolist()[3]))
+    for k in range(2 * CALLS):
+        yield outcome(run, vector() + k)
+
+
+def elements_through_pickle(compiled):
+    run = compiled(lambda x: x * len(pickle.dumps(x).rstrip(b"\0x")) + pickle.loads(pickle.dumps(x)))
+    for k in range(2 * CALLS):
+        yield outcome(run, vector() + k)
+
+
+def elements_through_copy(compiled):
+    run = compiled(lambda x: copy.deepcopy(x) * 2 + copy.copy(x))
+    for k in range(2 * CALLS):
+        yield outcome(run, vector() + k)
+
+
+def elements_through_text(compiled):
+    run = compiled(lambda x: x * len(f"{x}"))
+    for k in range(2 * CALLS):
+        yield outcome(run, vector() * 10 ** (k % 5))
+
+
+def elements_through_equal(compiled):
+    w = vector()
+    run = compiled(lambda x: x * (2 if torch.equal(x, w) else 3))
+    yield from calls(run)
+    yield from calls(run, vector() + 1)
+
+
+def elements_through_membership(compiled):
+    w = [vector(), vector() + 1]
+    run = compiled(lambda x: x * (2 if x[0] in w[1] else 3))
+    yield from calls(run)
+    yield from calls(run, vector() + 1)
+
+
+def elements_as_a_range(compiled):
+    n = torch.tensor(2)
+    run = compiled(lambda x: x * len(range(n)))
+    yield from calls(run)
+    n.fill_(3)
+    yield from calls(run)
+
+
+def elements_as_an_index_of_a_list(compiled):
+    table, k = [2.0, 3.0], torch.tensor(0)
+    run = compiled(lambda x: x * table[k])
+    yield from calls(run)
+    k.fill_(1)
+    yield from calls(run)
+
+
+def elements_as_a_size(compiled):
+    n = torch.tensor(2)
+    run = compiled(lambda x: torch.zeros(n, 2) + x[:1])
+    yield from calls(run)
+    n.fill_(3)
+    yield from calls(run)
+
+
+def elements_as_a_slice(compiled):
+    n = torch.tensor(2)
+    run = compiled(lambda x: x[:n] * 2)
+    yield from calls(run)
+    n.fill_(3)
+    yield from calls(run)
+
+
+def elements_as_a_number(compiled):
+    n = torch.tensor(2.0)
+    run = compiled(lambda x: torch.add(x, x, alpha=n) + math.sqrt(n))
+    yield from calls(run)
+    n.fill_(3)
+    yield from calls(run)
+
+
+def shapes_that_follow_from_values(compiled):
+    run = compiled(lambda x: (x[x > 2] * 2, x.nonzero(), x.unique(), torch.where(x > 2)[0]))
+    yield from calls(run)
+    yield from calls(run, vector() * 2)
+
+
+def bins(compiled):
+    run = compiled(lambda x: torch.bincount(x) * 2)
+    yield from calls(run, torch.tensor([1, 2, 2]))
+    yield from calls(run, torch.tensor([1, 5, 2]))
+
+
+def classes_of_one_hot(compiled):
+    run = compiled(lambda x: nn.functional.one_hot(x) * 2)
+    yield from calls(run, torch.tensor([1, 2, 2]))
+    yield from calls(run, torch.tensor([1, 5, 2]))
+
+
+def index_out_of_range(compiled):
+    table, seen = vector(), torch.zeros(())
+
+    def f(index):
+        seen.add_(1)
+        y = table[index] * 2
+        seen.add_(10)
+        return y
+    run = compiled(f)
+    yield from calls(run, torch.tensor([0, 3]))
+    yield told(seen)
+    for k in range(CALLS):
+        yield outcome(run, torch.tensor([0, 3 + k % 2])), told(seen), seen._version
+
+
+def captured_index_out_of_range(compiled):
+    index = torch.tensor([0, 2])
+    table = nn.Embedding(3, 2)
+    run = compiled(lambda x: table(index) * x[:2])
+    with torch.no_grad():
+        table.weight.copy_(torch.arange(6.0).reshape(3, 2))
+    yield from calls(run)
+    index[1] = 7
+    yield from calls(run)
+    index[1] = 1
+    yield from calls(run)
+
+
+def division_of_integers_by_zero(compiled):
+    seen = torch.zeros(())
+
+    def f(x, y):
+        seen.add_(1)
+        z = x // y
+        seen.add_(10)
+        return z
+    run = compiled(f)
+    for k in range(2 * CALLS):
+        yield outcome(run, torch.tensor([4, 5]), torch.tensor([2, 1 if k < CALLS else k % 2])), told(seen)
+
+
+def matrix_that_is_not_positive(compiled):
+    seen, later = torch.zeros(3), torch.zeros(3)
+
+    def f(x):
+        seen.add_(x[0])
+        y = torch.linalg.cholesky(x)
+        later.add_(x[0])
+        seen.mul_(2)
+        return y * 2
+    run = compiled(f)
+    for k in range(2 * CALLS):
+        yield outcome(run, torch.eye(3) * (1 if k < CALLS or k % 2 else -1)), told(seen), told(later), later._version
+
+
+def singular_matrix(compiled):
+    seen = torch.zeros(3)
+
+    def f(x):
+        y = torch.linalg.inv(x)
+        seen.add_(x[0])
+        return y @ x
+    run = compiled(f)
+    for k in range(2 * CALLS):
+        yield outcome(run, torch.eye(3) * (2 if k < CALLS or k % 2 else 0)), told(seen)
+
+
+def probabilities_out_of_range(compiled):
+    seen = torch.zeros(4)
+
+    def f(x):
+        y = torch.bernoulli(x)
+        seen.add_(1)
+        return y
+    run = compiled(f)
+    for k in range(2 * CALLS):
+        torch.manual_seed(k)
+        yield outcome(run, torch.full((4,), 0.5 if k < CALLS or k % 2 else 1.5)), told(seen)
+        yield told(torch.rand(2))
+
+
+def no_probabilities(compiled):
+    seen = torch.zeros(4)
+
+    def f(x):
+        y = torch.multinomial(x, 2)
+        seen.add_(1)
+        return y
+    run = compiled(f)
+    for k in range(2 * CALLS):
+        torch.manual_seed(k)
+        yield outcome(run, torch.ones(4) * (1 if k < CALLS or k % 2 else -1)), told(seen)
+        yield told(torch.rand(2))
+
+
+def raises_at_the_nth_call(compiled):
+    count, seen = [0], torch.zeros(())
+
+    def f(x):
+        count[0] += 1
+        seen.add_(1)
+        if count[0] % 5 == 0:
+            raise ValueError(f"call {count[0]}")
+        return x * seen
+    run = compiled(f)
+    for _ in range(2 * CALLS):
+        yield outcome(run, vector()), told(seen)
+
+
+def raises_on_values(compiled):
+    def f(x):
+        y = x * 2
+        if not torch.isfinite(y).all():
+            raise ArithmeticError(f"{float(y[0])}")
+        return y
+    run = compiled(f)
+    for k in range(2 * CALLS):
+        yield outcome(run, vector() * (math.inf if k in (5, 15, 16) else k))
+
+
+def raises_for_a_shape(compiled):
+    run = compiled(lambda x, y: x @ y)
+    for k in range(2 * CALLS):
+        yield outcome(run, torch.ones(2, 3), torch.ones(4 if k in (7, 14) else 3, 2))
+
+
+def exception_caught_inside(compiled):
+    w = vector()
+
+    def f(x):
+        try:
+            return x @ w
+        except RuntimeError as error:
+            return x.sum() * len(str(error))
+    run = compiled(f)
+    yield from calls(run)
+    yield from calls(run, torch.ones(3))
+    yield from calls(run)
+
+
+def exception_with_partial_writes(compiled):
+    state, flag = torch.zeros(4), [False]
+
+    def f(x):
+        state.add_(x)
+        if flag[0]:
+            raise KeyError("late")
+        state.mul_(2)
+        return state + 1
+    run = compiled(f)
+    yield from calls(run)
+    flag[0] = True
+    yield from calls(run)
+    yield told(state), state._version
+    flag[0] = False
+    yield from calls(run)
+
+
+def number_changes_type(compiled):
+    run = compiled(lambda x, k: x * k)
+    for k in (2, 2.0, True, np.float64(2), np.float32(2), np.int64(2), 2 + 0j):
+        yield from calls(run, vector().int(), k)
+
+
+def negative_zero_as_argument(compiled):
+    run = compiled(lambda x, k: (x - x) * k)
+    for k in (0.0, -0.0, math.nan):
+        yield from calls(run, vector(), k)
+
+
+def text_argument(compiled):
+    run = compiled(lambda x, mode: getattr(torch, mode)(x))
+    for mode in ("sin", "cos", "".join(["s", "in"])):
+        yield from calls(run, vector(), mode)
+
+
+def list_argument_grows(compiled):
+    given = [vector()]
+    run = compiled(lambda values: sum(values) * len(values))
+    yield from calls(run, given)
+    given.append(vector())
+    yield from calls(run, given)
+    given[0] = torch.ones(4)
+    yield from calls(run, given)
+
+
+def list_argument_written(compiled):
+    def f(values, x):
+        values.append(x * 2)
+        return sum(values)
+    run = compiled(f)
+    given = []
+    for _ in range(2 * CALLS):
+        yield outcome(run, given, vector()), len(given)
+
+
+def dict_argument_in_another_order(compiled):
+    def f(given):
+        first, *_ = given
+        return given[first] * 2 + given["b"]
+    run = compiled(f)
+    yield from calls(run, {"a": vector(), "b": vector() + 1})
+    yield from calls(run, {"b": vector() + 1, "a": vector()})
+    yield from calls(run, OrderedDict(b=vector() + 1, a=vector()))
+
+
+def named_tuple_argument(compiled):
+    Pair = namedtuple("Pair", "a b")
+    run = compiled(lambda pair: pair.a * 2 - pair[1])
+    yield from calls(run, Pair(vector(), vector() + 1))
+    Pair.a, Pair.b = Pair.b, Pair.a
+    yield from calls(run, Pair(vector(), vector() + 1))
+
+
+def named_tuple_with_a_method(compiled):
+    class Pair(typing.NamedTuple):
+        a: torch.Tensor
+        k: float = 2.0
+
+        def scaled(self):
+            return self.a * self.k
+    run = compiled(lambda pair: pair.scaled())
+    yield from calls(run, Pair(vector()))
+    Pair.scaled = lambda self: self.a - self.k
+    yield from calls(run, Pair(vector()))
+    Pair.__new__.__defaults__ = (5.0,)
+    yield from calls(run, Pair(vector()))
+
+
+def data_class_argument(compiled):
+    @dataclass
+    class Batch:
+        x: torch.Tensor
+        scale: float = 2.0
+    run = compiled(lambda batch: batch.x * batch.scale)
+    batch = Batch(vector())
+    yield from calls(run, batch)
+    batch.scale = 3.0
+    yield from calls(run, batch)
+    batch.x = torch.ones(4)
+    yield from calls(run, batch)
+    for k in range(CALLS):
+        yield outcome(run, Batch(vector(), float(k)))
+
+
+def object_argument_of_another_instance(compiled):
+    class Local:
+        def __init__(self, k):
+            self.k = k
+    run = compiled(lambda x, thing: x * thing.k)
+    things = [Local(2.0), Local(3.0)]
+    for k in range(2 * CALLS):
+        yield outcome(run, vector(), things[k % 2])
+    things[0].k = 7.0
+    for k in range(CALLS):
+        yield outcome(run, vector(), things[k % 2])
+
+
+def callable_argument(compiled):
+    run = compiled(lambda x, g: g(x) * 2)
+    k = 2.0
+
+    def scaled(x):
+        return x * k
+    yield from calls(run, vector(), torch.sin)
+    yield from calls(run, vector(), scaled)
+    k = 3.0
+    yield from calls(run, vector(), scaled)
+    for k in range(CALLS):
+        yield outcome(run, vector(), lambda x, k=k: x + k)
+
+
+def array_argument(compiled):
+    run = compiled(lambda x, array: x * torch.from_numpy(array) + float(array[0]))
+    array = np.ones(4, np.float32)
+    yield from calls(run, vector(), array)
+    array[:] = 5
+    yield from calls(run, vector(), array)
+
+
+def arrays_inside_of_arguments(compiled):
+    run = compiled(lambda x, given: x * float(given["a"][0][0]))
+    array = np.ones(4)
+    yield from calls(run, vector(), {"a": [array]})
+    array[0] = 5
+    yield from calls(run, vector(), {"a": [array]})
+
+
+def tensor_over_an_array_that_changes(compiled):
+    array = np.ones(4, np.float32)
+    w = torch.from_numpy(array)
+    run = compiled(lambda x: x * w)
+    yield from calls(run)
+    array[:] = 3
+    yield from calls(run)
+    array += 1
+    yield from calls(run)
+
+
+def parameter_as_argument(compiled):
+    run = compiled(lambda w, x: (w * x).sum())
+    w = nn.Parameter(vector())
+    for k in range(2 * CALLS):
+        loss = run(w, vector())
+        loss.backward()
+        yield told(loss), told(w.grad)
+        if k == CALLS:
+            w = nn.Parameter(vector() * 2)
+
+
+def argument_changes_requires_grad(compiled):
+    run = compiled(lambda x: x * 2 if x.requires_grad else x * 3)
+    for k in range(2 * CALLS):
+        yield outcome(run, vector().requires_grad_(k >= CALLS))
+
+
+def argument_is_no_leaf(compiled):
+    run = compiled(lambda x: x.detach() * 2 if x.is_leaf else x.detach() * 3)
+    for k in range(2 * CALLS):
+        x = vector().requires_grad_()
+        yield outcome(run, x if k < CALLS else x * 1)
+
+
+def argument_in_inference_mode(compiled):
+    run = compiled(lambda x: x * 2 if x.is_inference() else x * 3)
+    for k in range(2 * CALLS):
+        with torch.inference_mode(k >= CALLS):
+            x = vector() * 1
+        yield outcome(run, x)
+
+
+def argument_with_an_attribute(compiled):
+    run = compiled(lambda x: x * getattr(x, "scale", 2.0))
+    for k in range(2 * CALLS):
+        x = vector()
+        if k >= CALLS:
+            x.scale = 5.0
+        yield outcome(run, x)
+
+
+def argument_of_a_subclass(compiled):
+    class Own(torch.Tensor):
+        scale = 2.0
+    run = compiled(lambda x: x.as_subclass(torch.Tensor) * getattr(type(x), "scale", 1.0))
+    yield from calls(run)
+    yield from calls(run, vector().as_subclass(Own))
+    Own.scale = 7.0
+    yield from calls(run, vector().as_subclass(Own))
+
+
+def lazily_negated_argument(compiled):
+    run = compiled(lambda x: x * 2 + x.sum())
+    z = torch.tensor([1 + 2j, 3 - 1j])
+    yield from calls(run, z.clone())
+    yield from calls(run, z.conj())
+    yield from calls(run, z.conj().imag)
+
+
+def layouts_by_turns(compiled):
+    run = compiled(lambda x: x.cumsum(0) if x.is_contiguous() else x * 2)
+    base = torch.arange(16.0).reshape(4, 4)
+    for k in range(2 * CALLS):
+        yield outcome(run, (base, base.t(), base[::2], base[:, 1:3])[k % 4 if k >= CALLS else 0])
+
+
+def expanded_argument(compiled):
+    run = compiled(lambda x: x * 2 + x.sum(0))
+    yield from calls(run, torch.ones(3, 4))
+    yield from calls(run, torch.ones(1, 4).expand(3, 4))
+    yield from calls(run, torch.ones(1).expand(3, 4))
+
+
+def empty_and_zero_dimensional_arguments(compiled):
+    run = compiled(lambda x: (x * 2).sum(-1) if x.dim() else x * 3)
+    for shape in ((4,), (), (0,), (2, 0), (0, 2), (1,), (4,)):
+        yield from calls(run, torch.ones(shape))
+
+
+def defaults_and_names_of_arguments(compiled):
+    def f(x, k=2.0, *rest, scale=1.0, **more):
+        return x * k * scale + len(rest) + len(more)
+    run = compiled(f)
+    yield from calls(run)
+    yield from calls(run, vector(), k=3.0)
+    yield from calls(run, vector(), 3.0, 4, 5)
+    yield from calls(run, x=vector(), scale=4.0, other=1)
+    f.__kwdefaults__ = {"scale": 9.0}
+    yield from calls(run)
+
+
+def gradient_mode_by_turns(compiled):
+    w = vector().requires_grad_()
+    run = compiled(lambda x: x * w)
+    for k in range(2 * CALLS):
+        with torch.set_grad_enabled(k % 3 != 2 if k >= CALLS else True):
+            yield outcome(run, vector())
+
+
+def backward_later_and_twice(compiled):
+    w = vector().requires_grad_()
+    run = compiled(lambda x: (x * w).tanh())
+    held = []
+    for _ in range(CALLS):
+        held.append(run(vector()))
+    for y in held:
+        y.sum().backward(retain_graph=True)
+        y.sum().backward()
+        yield told(w.grad)
+        yield outcome(lambda: y.sum().backward())[0]
+
+
+def backward_after_a_change(compiled):
+    w = vector().requires_grad_()
+    run = compiled(lambda x: (x * w).exp())
+    for k in range(2 * CALLS):
+        y = run(vector())
+        if k >= CALLS:
+            with torch.no_grad():
+                w.mul_(1.5)
+        yield outcome(lambda: y.sum().backward()), told(w.grad)
+        w.grad = None
+
+
+def second_derivatives(compiled):
+    run = compiled(lambda x: (x ** 3).sum())
+    for _ in range(2 * CALLS):
+        x = vector().requires_grad_()
+        first, = torch.autograd.grad(run(x), x, create_graph=True)
+        second, = torch.autograd.grad(first.sum(), x)
+        yield told(first), told(second)
+
+
+def hook_on_the_result(compiled):
+    w = vector().requires_grad_()
+    run = compiled(lambda x: x * w)
+    seen = []
+    for k in range(2 * CALLS):
+        y = run(vector())
+        if k >= CALLS:
+            y.register_hook(lambda g: seen.append(told(g)) or g * 2)
+        y.sum().backward()
+        yield told(w.grad), list(seen)
+        w.grad = None
