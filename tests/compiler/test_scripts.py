@@ -10,12 +10,12 @@ import pytest
 import tensocket as torch
 from tensocket_compiler.capture.layout import LAYOUT
 
-from . import scripts_calls
+from . import scripts_calls, scripts_objects
 from .scripts import scripts_of
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is captured without a known layout")
 
-MODULES = (scripts_calls,)
+MODULES = (scripts_calls, scripts_objects)
 
 
 def outcomes(script, backend):

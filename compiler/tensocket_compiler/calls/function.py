@@ -242,7 +242,9 @@ class CompiledFunction:
             self._table.refuse(form)  # it ran other code, whose guards are its own
         guards = known or find_guards(seen, frozenset((id(x), ".grad") for x in self._members()))
         if guards.refusals:
-            self._refuse(str(guards.refusals[0]))
+            reason = str(guards.refusals[0])
+            guards.release()
+            self._refuse(reason)
         else:
             captured = [part.owner for part in guards.parts if isinstance(part, TensorPart)]
             arguments = ArgumentGuard(args, kwargs, captured, guards.exact)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-
 from ..capture.recorder import CannotRecord, Recording
 from ..memory.regions import Array
 

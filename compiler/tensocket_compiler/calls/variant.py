@@ -171,6 +171,8 @@ def _readable(tensor: Any) -> Any:
 
 def _inside(values: Any, known: Range) -> bool:
     """Whether all integers, of an array of the host or of a tensor, lie in a range."""
+    if 0 in values.shape:
+        return True
     if not isinstance(values, np.ndarray):
         low, high = checked_range(values)
         return bool(known.low <= low and high < known.high)

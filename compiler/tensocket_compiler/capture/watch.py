@@ -75,6 +75,11 @@ def is_inside(namespace: dict[str, Any]) -> bool:
         "_tuple_new" in namespace and namespace.keys() == _NAMED_TUPLE)
 
 
+def makes_named_tuple(function: types.FunctionType) -> bool:
+    """Whether a function is the one by which ``collections.namedtuple`` fills in defaults."""
+    return function.__name__ == "__new__" and "_tuple_new" in function.__globals__
+
+
 def builtins_of(namespace: dict[str, Any]) -> dict[str, Any]:
     """Return the namespace of builtins for functions with these globals."""
     found = namespace.get("__builtins__", builtins)

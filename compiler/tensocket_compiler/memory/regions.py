@@ -36,6 +36,7 @@ class Buffer:
         device: State of the device that it is memory of; None while only its address is known.
         fill: The number that all elements are when it is made, if they are one and the same and of one dtype.
         filled: The dtype of these elements.
+        changed: Whether the run wrote to it after an operation made it, so that ``array`` does not have what was made.
     """
 
     number: int
@@ -46,6 +47,7 @@ class Buffer:
     device: Any = None
     fill: float | int | bool | None = None
     filled: DType | None = None
+    changed: bool = False
 
     @property
     def everywhere(self) -> float | int | bool | None:

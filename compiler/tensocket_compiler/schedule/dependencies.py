@@ -13,7 +13,6 @@ from tensocket_operators.kinds.pointwise import Pointwise
 from ..capture.recorder import Operation
 from ..memory.regions import Region
 
-
 #: Operators that NumPy computes and that raise no error for any elements.
 _TOTAL: Final = frozenset({"fft_c2c", "fft_r2c", "fft_c2r"})
 
