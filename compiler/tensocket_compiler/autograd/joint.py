@@ -117,7 +117,7 @@ def record_backward(recorder: Recorder, outputs: Sequence[Any], known: Sequence[
     names = {id(x) for x in known}
     if any(id(x) not in names for x in leaves):
         raise CannotRecord("gradients flow to a tensor that it neither got nor captured")
-    if any(x._extras is not None and x._extras.hooks for x in leaves if getattr(x, "_extras", None) is not None):
+    if any(_has_hooks(x) for x in leaves):
         raise CannotRecord("a tensor that gradients flow to has hooks")
     begin = recorder.fixed = len(recorder.recording.operations)
     starts = [x.detach().new_ones(tuple(x.shape)) for x in outputs]
@@ -132,6 +132,13 @@ def record_backward(recorder: Recorder, outputs: Sequence[Any], known: Sequence[
         for x in found:
             results.append(None if x is None else _own(recorder, x, taken))
     return Joint(begin, tuple(leaves), tuple(outputs), cotangents, tuple(results))
+
+
+def _has_hooks(leaf: Any) -> bool:
+    """Whether hooks see the gradient of a leaf."""
+    extras = getattr(leaf, "_extras", None)
+    return extras is not None and any(
+        hooks for hooks in (*(extras.gradient or {}).values(), extras.before, extras.after, extras.accumulated))
 
 
 def _own(recorder: Recorder, gradient: Any, taken: set[Any]) -> Region:

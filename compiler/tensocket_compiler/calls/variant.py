@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import operator
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -34,12 +36,21 @@ from .results import Results
 from .signature import Signature
 from .unrecorded import check_states, states_of
 
-_BUILTINS: Final = (len, zip, sorted, min, max, isinstance, getattr, iter, next, type)
+#: Reads the functions and types that the compiler itself, and what it calls, take from the interpreter.
+_READ_BUILTINS: Final = operator.itemgetter(
+    "abs", "all", "any", "bool", "bytes", "callable", "delattr", "dict", "divmod", "enumerate", "filter", "float",
+    "frozenset", "getattr", "hasattr", "hash", "id", "int", "isinstance", "issubclass", "iter", "len", "list", "map",
+    "max", "min", "next", "object", "pow", "property", "range", "repr", "reversed", "round", "set", "setattr", "slice",
+    "sorted", "str", "sum", "super", "tuple", "type", "vars", "zip")
+_BUILTINS: Final = _READ_BUILTINS(vars(builtins))
 
 
 def has_own_builtins() -> bool:
     """Whether the functions that the compiler itself calls are the interpreter's; a program may replace them."""
-    return (len, zip, sorted, min, max, isinstance, getattr, iter, next, type) == _BUILTINS
+    try:
+        return bool(_READ_BUILTINS(builtins.__dict__) == _BUILTINS)
+    except KeyError:
+        return False
 
 
 class Variant:

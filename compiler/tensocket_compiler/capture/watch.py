@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import gc
+import importlib
 import sys
 import traceback
 import types
@@ -43,6 +44,8 @@ _OF_BACKENDS: Final = frozenset({"pyopencl", "pytools", "platformdirs"})
 FRONT_END: Final = "tensocket"
 #: The globals of the methods that ``collections.namedtuple`` makes.
 _NAMED_TUPLE: Final = {"_tuple_new", "__builtins__", "__name__"}
+#: Imports a module by a name that its caller may have computed.
+_IMPORT: Final = importlib.import_module.__code__
 _LAZY: Final = 0x20 | 0x80 | 0x200  # generators, coroutines and asynchronous generators, by their code's flags
 
 
@@ -196,6 +199,8 @@ class _Profile:
             if not looked_at and frame.f_globals.get("__name__") == "importlib._bootstrap":
                 looked_at = None
             stack.append(looked_at)
+            if code is _IMPORT and looked_at:
+                self.seen.names.add(str(frame.f_locals.get("name")))
             if looked_at and code not in self.seen.codes:
                 assert LAYOUT is not None
                 self.seen.codes[code] = frame.f_globals
@@ -347,6 +352,11 @@ def _note_passed_functions(seen: Observation, code: types.CodeType, functions: l
                                              f"{code.co_filename}:{code.co_firstlineno}"))
 
 
+def _is_module_table(name: str, namespace: dict[str, Any], names: CodeNames) -> bool:
+    """Whether the attribute ``modules`` of a named value may be the table of modules."""
+    return namespace.get(name) is sys or (name not in names.globals and "sys" in names.imports)
+
+
 def _conclude(seen: Observation) -> None:
     """Derive from the code that ran what it can have read, and leave out functions that the call may have made."""
     inner = {const for code in seen.codes for const in code.co_consts if isinstance(const, types.CodeType)}
@@ -357,6 +367,9 @@ def _conclude(seen: Observation) -> None:
         names = seen.code_names(code)
         if not is_library(namespace):
             _note_passed_functions(seen, code, _functions_of(namespace, names), names)
+        if not is_library(namespace) and any(_is_module_table(name, namespace, names) for name in names.tables):
+            seen.refusals.append(Refusal("it looks up modules by computed names, or lists them",
+                                         f"{code.co_filename}:{code.co_firstlineno}"))
         seen.whole = seen.whole or names.reads_whole
         seen.identity = seen.identity or (names.compares_identity and not is_library(namespace))
         if code.co_flags & _LAZY and seen.functions.get(code) is seen.function:
