@@ -15,7 +15,8 @@ from .case import DEFAULT_TIER, TIERS, Case
 from .numerics import FORMATS
 from .record import KINDS
 from .subject import Subject
-from .tiers import bad, compiled, gradients, loading, memory
+from .tiers import bad, compiled, gradients, loading, memory, stateful
+from .tiers.stateful_programs import PROGRAMS
 
 #: The quick run takes one of this many operators of a family.
 _EACH: Final = 6
@@ -77,7 +78,7 @@ def subject(device: str, seed: int = 0) -> Subject:
 def all_cases(declared: tuple[str, ...]) -> list[Case]:
     """Return every case for a device that declares the element types ``declared``, prerequisites first."""
     cases = [*loading.cases(), *memory.cases(declared), *ops.cases(declared), *bad.cases(),
-             *gradients.cases(declared), *compiled.cases(declared)]
+             *gradients.cases(declared), *compiled.cases(declared), *stateful.cases(PROGRAMS, declared)]
     seen: set[str] = set()
     for case in cases:
         if case.id in seen:

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any, Final
 
+from tensocket_plugins.contract.registry import registry
+
 from .code_names import CodeNames, names_of
 from .forms import flatten, same_forms
 from .layout import LAYOUT, function_of
@@ -36,8 +38,11 @@ from .pure import (
 )
 from .warned import WARN, Warned, recorded_warnings
 
-#: Packages whose frames are not looked at; all packages ``tensocket_…`` as well.
-INSIDE: Final = frozenset({"numpy", "llvmlite"})
+#: Packages whose frames are not looked at, besides those of backends.
+INSIDE: Final = frozenset({"numpy", "llvmlite", "tensocket_plugins", "tensocket_core", "tensocket_operators",
+                           "tensocket_compiler"})
+#: Packages of backends that were asked for, by name.
+_BACKENDS: Final[set[str]] = set()
 #: Packages that backends call; their frames count if a program calls them.
 _OF_BACKENDS: Final = frozenset({"pyopencl", "pytools", "platformdirs"})
 #: The front end: its functions read attributes by names that occur in code.
@@ -71,10 +76,20 @@ def top_package(namespace: dict[str, Any]) -> str:
     return name.partition(".")[0] if isinstance(name, str) else ""
 
 
+def is_runtime_package(name: str) -> bool:
+    """Whether a package belongs to the runtime below the front end, or is that of a backend."""
+    if name in INSIDE or name in _BACKENDS:
+        return True
+    if name.startswith(FRONT_END + "_") and name in registry().packages():
+        _BACKENDS.add(name)
+        return True
+    return False
+
+
 def is_inside(namespace: dict[str, Any]) -> bool:
     """Whether functions with these globals belong to the runtime below the front end, or only make a named tuple."""
     top = top_package(namespace)
-    return top in INSIDE or top.startswith(FRONT_END + "_") or (
+    return is_runtime_package(top) or (
         "_tuple_new" in namespace and namespace.keys() == _NAMED_TUPLE)
 
 
