@@ -173,9 +173,11 @@ class World:
                 continue
             strides = tuple(s for s, n in zip(x.stride(), x.shape, strict=True) if n > 1 and x.numel())
             space = x.untyped_storage().data_ptr() if x.numel() else None
+            # How a path of an operator makes a new tensor shows in its version; only the CPU's paths agree in that.
+            counts = x.device.type == "cpu" or not name.startswith("result")
             seen.facts[name] = (
                 f"{x.dtype}{list(x.shape)} strides {strides} requires_grad={x.requires_grad} leaf={x.is_leaf} "
-                f"node={_has_node(x)} version={x._version} is={[n for n, y in known.items() if y is x]} "
+                f"node={_has_node(x)} version={x._version if counts else None} is={[n for n, y in known.items() if y is x]} "
                 f"memory={spaces.get(space, 'new')}")
             if space is not None:
                 spaces.setdefault(space, name)

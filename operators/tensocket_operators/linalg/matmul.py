@@ -171,11 +171,12 @@ def _affine_host_path(key: int, state: DeviceState, body: Any) -> Any:
 
 def _weight_gradient(grad: Any, input: Any, shape: Any) -> Any:
     if len(shape) == 1:
-        return grad.reshape(-1).matmul(input.reshape(-1, input.shape[-1]))
+        return grad.reshape(-1).matmul(input.reshape(grad.numel(), input.shape[-1]))
     if input.ndim == 2:
         return grad.t().mm(input)
-    rows = grad.reshape(-1, grad.shape[-1])
-    return rows.t().mm(input.reshape(-1, input.shape[-1]))
+    count = math.prod(input.shape[:-1])  # -1 cannot stand for it where a matrix has no columns
+    rows = grad.reshape(count, grad.shape[-1])
+    return rows.t().mm(input.reshape(count, input.shape[-1]))
 
 
 @composite(
@@ -205,7 +206,14 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
             "check the layer's in_features",
         )
     result = input.matmul(weight.t() if weight.ndim == 2 else weight)
-    return result if bias is None else result + bias
+    if bias is None:
+        return result
+    total = result + bias
+    if total.shape != result.shape:
+        raise ShapeError("linear", f"a bias of shape {list(bias.shape)} for outputs of shape {list(result.shape)}",
+                         "the bias has one element for each output, or broadcasts to them",
+                         "check the layer's out_features")
+    return total
 
 
 def _ranks(operator: str, first: Any, second: Any, rank: int) -> None:
