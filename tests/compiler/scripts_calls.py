@@ -123,11 +123,11 @@ def results_of_changing_structure(compiled):
 
 def shape_of_gradient(compiled):
     run = compiled(lambda x: x.detach() * x.grad.dim())
-    for k in range(2 * CALLS):
+    for _ in range(2 * CALLS):
         x = torch.arange(1.0, 5.0).requires_grad_()
         x.grad = torch.ones(4)
         yield outcome(run, x)
-    for k in range(CALLS):
+    for _ in range(CALLS):
         x = torch.arange(1.0, 5.0).reshape(2, 2).requires_grad_()
         x.grad = torch.ones(2, 2)
         yield outcome(run, x)
@@ -727,7 +727,7 @@ def backward_later_and_twice(compiled):
         y.sum().backward(retain_graph=True)
         y.sum().backward()
         yield told(w.grad)
-        yield outcome(lambda: y.sum().backward())[0]
+        yield outcome(y.sum().backward)[0]
 
 
 def backward_after_a_change(compiled):
@@ -738,7 +738,7 @@ def backward_after_a_change(compiled):
         if k >= CALLS:
             with torch.no_grad():
                 w.mul_(1.5)
-        yield outcome(lambda: y.sum().backward()), told(w.grad)
+        yield outcome(y.sum().backward), told(w.grad)
         w.grad = None
 
 

@@ -82,8 +82,9 @@ def default_that_collects(compiled):
 
 
 def default_tensor_replaced(compiled):
-    def f(x, w=vector()):
+    def f(x, w):
         return x * w
+    f.__defaults__ = (vector(),)
     run = compiled(f)
     yield from calls(run)
     f.__defaults__ = (torch.ones(4) * 3,)
@@ -220,7 +221,7 @@ def metaclass_with_getattr(compiled):
 
 def metaclass_with_length_and_items(compiled):
     class Meta(type):
-        table = [2.0]
+        table: typing.ClassVar = [2.0]
 
         def __len__(cls):
             return len(cls.table)
@@ -238,7 +239,7 @@ def metaclass_with_length_and_items(compiled):
 
 def class_with_getitem(compiled):
     class Local:
-        scale = {"a": 2.0}
+        scale: typing.ClassVar = {"a": 2.0}
 
         def __class_getitem__(cls, key):
             return cls.scale[key]
@@ -504,7 +505,7 @@ def single_dispatch_method_registered(compiled):
 
 
 def abstract_class_registers_later(compiled):
-    class Base(abc.ABC):
+    class Base(abc.ABC):  # noqa: B024
         pass
 
     class Local:

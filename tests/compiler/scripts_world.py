@@ -722,7 +722,8 @@ def mode_set_inside_and_left(compiled):
 
 
 def determinism_and_precision(compiled):
-    run = compiled(lambda x: (x * 2, torch.are_deterministic_algorithms_enabled(), torch.get_float32_matmul_precision()))
+    run = compiled(lambda x: (
+        x * 2, torch.are_deterministic_algorithms_enabled(), torch.get_float32_matmul_precision()))
     yield from calls(run)
     torch.use_deterministic_algorithms(True)
     torch.set_float32_matmul_precision("high")

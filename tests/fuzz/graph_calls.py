@@ -177,7 +177,8 @@ class World:
             counts = x.device.type == "cpu" or not name.startswith("result")
             seen.facts[name] = (
                 f"{x.dtype}{list(x.shape)} strides {strides} requires_grad={x.requires_grad} leaf={x.is_leaf} "
-                f"node={_has_node(x)} version={x._version if counts else None} is={[n for n, y in known.items() if y is x]} "
+                f"node={_has_node(x)} version={x._version if counts else None} "
+                f"is={[n for n, y in known.items() if y is x]} "
                 f"memory={spaces.get(space, 'new')}")
             if space is not None:
                 spaces.setdefault(space, name)

@@ -28,8 +28,8 @@ def has_raising(operations: Sequence[Operation]) -> bool:
     """
     last = max([k for k, operation in enumerate(operations) if may_raise(operation)], default=-1)
     if any(changes_inputs(operation) for operation in operations[:max(last, 0)]):
-        raise CannotRecord(f"it modifies a tensor that was there before, and calls {operations[last].name} later, which "
-                           "raises an error for some elements")
+        raise CannotRecord(f"it modifies a tensor that was there before, and calls {operations[last].name} later, "
+                           "which raises an error for some elements")
     return last >= 0
 
 

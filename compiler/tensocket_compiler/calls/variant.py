@@ -14,7 +14,7 @@ import numpy as np
 from tensocket_core.device import open_device
 from tensocket_operators.random.positions import rng_states
 from tensocket_operators.reductions.value_checks import checked_range
-from tensocket_plugins.contract.errors import TensocketError
+from tensocket_plugins.contract.errors import AutogradError, TensocketError
 from tensocket_plugins.contract.plans import WordsPlan
 
 from ..autograd.joint import record_backward
@@ -252,6 +252,8 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
         return result, made
     except CannotRecord as error:
         return result, error
+    except AutogradError as error:  # a view that its base left behind has no node
+        return result, CannotRecord(f"its graph has no derivative: {error}")
     except Exception as error:
         warnings.warn(f"the compiler failed on {function!r:.80}, which runs eagerly: {type(error).__name__}: {error}",
                       RuntimeWarning, stacklevel=2)

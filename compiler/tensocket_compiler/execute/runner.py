@@ -233,7 +233,8 @@ class Runner:
         # Numbers are read before the launches are noted; each run of a tape reads them again.
         trial = step.launcher(frame) if isinstance(step, KernelStep) else call_step(layout, operation, composes=True)
         launches = kernel is not None or (only_launches(operation.operator) and not operation.symbolic
-                                          and not may_raise(operation))
+                                          and not may_raise(operation)
+                                          and all(x.distinct for x in operation.writes))
         recorder = launches_of(trial, frame) if launches else None
         if recorder is None:
             step(frame)

@@ -88,6 +88,16 @@ class Region:
                                                        strict=True))
 
     @property
+    def distinct(self) -> bool:
+        """Whether all elements surely lie at different places, unlike those of windows that overlap."""
+        reach = 0
+        for step, size in sorted((abs(s), n) for n, s in zip(self.shape, self.strides, strict=True) if n > 1):
+            if step <= reach:
+                return False
+            reach += step * (size - 1)
+        return True
+
+    @property
     def span(self) -> tuple[int, int]:
         """First byte and end of the elements, relative to the buffer."""
         if 0 in self.shape:

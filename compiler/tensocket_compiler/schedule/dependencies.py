@@ -36,8 +36,8 @@ class Dependencies:
 
     Attributes:
         sources: For each region among its arguments, the value if one operation wrote all of it, or None.
-        reads: Operations that wrote memory which this one reads, and one that may raise an error instead of letting this
-            one change memory from before the run.
+        reads: Operations that wrote memory which this one reads, and one that may raise before this one changes
+            memory that was there before the run.
         overwrites: Operations that read or wrote memory which this one writes.
     """
 

@@ -27,7 +27,7 @@ def _arguments_share(world: World) -> Iterator[Any]:
 
     run, other, base = world.compile(f), world.compile(around), world.floats(8)
     for _ in range(CALLS):
-        yield run(world.floats(4), world.floats(4)), other(world.floats(4), world.floats(4)), state
+        yield run(world.floats(4), world.floats(4)), other(world.floats(8)[4:], world.floats(8)[:4]), state
     for k in range(3):
         yield other(state[k + 1: k + 5], base[:4]), state
         yield call(other, base[:4], state[k: k + 4]), state

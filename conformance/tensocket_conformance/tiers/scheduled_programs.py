@@ -116,7 +116,7 @@ def _shifts(world: World) -> Iterator[Any]:
         z = y.clone()
         z[1:] += z[:-1].clone()
         z[:3].mul_(2)
-        square = (x[:4] * 2).reshape(2, 2)
+        square = x[:4].reshape(2, 2) * 2
         turned = y.reshape(2, 3)
         turned = turned.t() + turned.t().flip(0)
         down = (z + 1).reshape(3, 2)

@@ -16,8 +16,8 @@ from .stateful import CALLS, Stateful, World, call
 
 
 def gradients(*tensors: Any) -> list[Any]:
-    """Return the gradients of tensors; whether one is a sum in place, which its version tells, does not matter."""
-    return [None if x.grad is None else x.grad.data for x in tensors]
+    """Return the gradients of tensors, copied: whether one is a sum in place, which its version tells, is no matter."""
+    return [None if x.grad is None else x.grad.clone() for x in tensors]
 
 
 def _values_read(world: World) -> Iterator[Any]:
@@ -260,6 +260,48 @@ def _gradients_cleared(world: World) -> Iterator[Any]:
         yield run(world.floats(4)), gradients(v, w), kept
 
 
+def _equal_gradients(world: World) -> Iterator[Any]:
+    """Tell of parameters that get one gradient, each in memory of its own."""
+    v, w = (world.floats(4).requires_grad_() for _ in range(2))
+    run = world.compile(lambda x: (v + w + x) * 2)
+    for k in range(2 * CALLS):
+        run(world.floats(4)).sum().backward()
+        yield gradients(v, w)
+        if k % 3 == 2:
+            v.grad.zero_()
+            yield gradients(v, w)
+
+
+def _gradients_of_gradients(world: World) -> Iterator[Any]:
+    """Tell of gradients of gradients behind a function that changes a captured tensor and draws random numbers."""
+    w, total = world.floats(4).requires_grad_(), world.floats(4)
+
+    def f(x: Any) -> Any:
+        total.add_(1)
+        return (x * w).exp() * ts.rand(4, device=world.device)
+
+    run = world.compile(f)
+    for _ in range(2 * CALLS):
+        x = world.floats(4).requires_grad_()
+        first, = ts.autograd.grad(run(x).sum(), x, create_graph=True)
+        first.sum().backward()
+        yield first.detach(), gradients(x, w), total
+        w.grad = None
+
+
+def _state_read_and_replaced(world: World) -> Iterator[Any]:
+    state = types.SimpleNamespace(last=world.floats(4))
+
+    def f(x: Any) -> Any:
+        result = x + state.last.sum()
+        state.last = x * 2
+        return result
+
+    run = world.compile(f)
+    for _ in range(2 * CALLS):
+        yield run(world.floats(4)), state.last
+
+
 def _views_captured(world: World) -> Iterator[Any]:
     base = world.floats(8)
     left, right, steps = base[:5], base[3:], base[::2]
@@ -445,7 +487,10 @@ PROGRAMS: Final[dict[str, Stateful]] = {
     "cell_assigned": Stateful(_cell_assigned, 8), "sgd": Stateful(_sgd, 15),
     "sgd_with_zeros": Stateful(_sgd_with_zeros, 15), "adam": Stateful(_adam, 15, quick=True),
     "adamw": Stateful(_adamw, 15), "gradients_add_up": Stateful(_gradients_add_up, 10),
-    "gradients_cleared": Stateful(_gradients_cleared, 0), "views_captured": Stateful(_views_captured, 8),
+    "gradients_cleared": Stateful(_gradients_cleared, 0),
+    "equal_gradients": Stateful(_equal_gradients, 8), "gradients_of_gradients": Stateful(_gradients_of_gradients, 8),
+    "state_read_and_replaced": Stateful(_state_read_and_replaced, 0),
+    "views_captured": Stateful(_views_captured, 8),
     "random": Stateful(_random, 12), "errors": Stateful(_errors, 20), "warnings": Stateful(_warnings, 8),
     "modes": Stateful(_modes, 8), "identity_of_tensors": Stateful(_identity_of_tensors, 5),
     "dtype_of_numbers": Stateful(_dtype_of_numbers, 10), "elements_read": Stateful(_elements_read, 0),
