@@ -10,12 +10,19 @@ import pytest
 import tensocket as torch
 from tensocket_compiler.capture.layout import LAYOUT
 
-from . import scripts_calls, scripts_objects, scripts_world
+from . import (
+    scripts_arguments,
+    scripts_calls,
+    scripts_containers,
+    scripts_objects,
+    scripts_runtime,
+    scripts_world,
+)
 from .scripts import scripts_of
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is captured without a known layout")
 
-MODULES = (scripts_calls, scripts_objects, scripts_world)
+MODULES = (scripts_arguments, scripts_calls, scripts_containers, scripts_objects, scripts_runtime, scripts_world)
 
 
 def outcomes(script, backend):

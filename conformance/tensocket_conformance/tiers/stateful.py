@@ -42,7 +42,7 @@ class Stateful:
 
 
 class World:
-    """What a program works with: the device, random numbers that are the same in both worlds, and ``compile``.
+    """The surroundings of a program: the device, random numbers that are the same in both worlds, and ``compile``.
 
     Args:
         subject: The device under test.
