@@ -15,7 +15,17 @@ from .case import DEFAULT_TIER, TIERS, Case
 from .numerics import FORMATS
 from .record import KINDS
 from .subject import Subject
-from .tiers import bad, compiled, gradients, loading, memory
+from .tiers import (
+    argument_programs,
+    bad,
+    compiled,
+    gradients,
+    loading,
+    memory,
+    scheduled_programs,
+    stateful,
+    stateful_programs,
+)
 
 #: The quick run takes one of this many operators of a family.
 _EACH: Final = 6
@@ -28,6 +38,9 @@ COSTLY: Final = frozenset({
     "linalg.matrix_exp", "log_softmax", "logsumexp", "masked_mean", "max.dim", "median", "mode", "multi_margin_loss",
     "multinomial", "nanmean", "nanquantile", "quantile", "sort", "sparse.coalesce", "sparse.mm.csr", "sparse.mul",
     "sparse.to_sparse_csr", "sparse.transpose", "std", "unique", "unique_groups", "unique_rows", "var"})
+
+#: Programs of tier T5 whose state changes, by name.
+PROGRAMS = {**stateful_programs.PROGRAMS, **argument_programs.PROGRAMS, **scheduled_programs.PROGRAMS}
 
 
 class BadProfile(Exception):
@@ -77,7 +90,8 @@ def subject(device: str, seed: int = 0) -> Subject:
 def all_cases(declared: tuple[str, ...]) -> list[Case]:
     """Return every case for a device that declares the element types ``declared``, prerequisites first."""
     cases = [*loading.cases(), *memory.cases(declared), *ops.cases(declared), *bad.cases(),
-             *gradients.cases(declared), *compiled.cases(declared)]
+             *gradients.cases(declared), *compiled.cases(declared),
+             *stateful.cases(PROGRAMS, declared)]
     seen: set[str] = set()
     for case in cases:
         if case.id in seen:

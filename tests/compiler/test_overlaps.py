@@ -85,3 +85,27 @@ def test_regions_that_overlap_in_part():
     assert not overlap(array, array)
     assert not overlap(array[:2], array[2:])
     assert not overlap(array[:1], np.lib.stride_tricks.as_strided(array, (1, 6), (4, 4)))
+
+
+def test_windows_that_overlap_are_written_once():
+    def f(x):
+        y = x * 1.5
+        windows = y.unfold(-1, 2, 1)
+        windows += windows
+        return y + 0, windows.T * 1
+
+    compiled = torch.compile(f)
+    for _ in range(6):
+        whole, windows = compiled(torch.arange(4.0))
+        assert whole.tolist() == [0, 3, 6, 9]
+        assert windows.tolist() == [[0, 3, 6], [3, 6, 9]]
+    assert sum(v.hits for v in compiled._compiled.variants)
+
+
+@pytest.mark.parametrize(("shape", "strides", "distinct"), [
+    ((3, 2), (1, 1), False), ((3, 2), (2, 1), True), ((3, 2), (0, 1), False), ((1, 2), (0, 1), True),
+    ((2, 3), (1, 2), True), ((3, 2), (-2, 1), True)])
+def test_elements_at_different_places(shape, strides, distinct):
+    array = np.lib.stride_tricks.as_strided(np.zeros(9, np.float32)[4:], shape, [4 * s for s in strides])
+    region = Memory().region(array, float32)
+    assert region.distinct is distinct

@@ -101,6 +101,7 @@ WRITTEN = {
     "an element": lambda x: _element(x.new_ones(4), x) * x,
     "integers": lambda x: _element(torch.zeros(4, dtype=torch.int64), 3) + x,
     "written after a read": lambda x: _read_first(x.new_ones(4, 4), x),
+    "written although nothing reads it again": lambda x: _read_last(torch.linspace(0, 3, 4).floor()) + x,
 }
 
 
@@ -118,6 +119,12 @@ def _read_first(made, x):
     doubled = made + 1
     made[1:3].mul_(x)
     return (made * 2 + doubled).sum(0)
+
+
+def _read_last(made):
+    product = made * made + made
+    made += product
+    return product
 
 
 def test_constants_that_are_viewed_with_another_dtype():

@@ -170,7 +170,7 @@ def test_other_forms_of_results_count():
 
 
 def test_every_record_is_compiled_in_every_form_that_it_has():
-    cases = [case for case in all_cases(("b8", "i64", "f32")) if case.tier == "T5"]
+    cases = [case for case in all_cases(("b8", "i64", "f32")) if case.id.startswith("T5.op.")]
     assert {case.family.partition(".")[2] for case in cases} >= {
         record.name for record in ops.operators() if {"f32", *record.also, record.result("f32")} <= {"b8", "i64", "f32"}
         and "f32" in record.dtypes and isinstance(record.result("f32"), str)}

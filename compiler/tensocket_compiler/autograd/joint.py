@@ -12,7 +12,7 @@ from tensocket_core.autograd.node import AccumulateGrad, MultiNode, Node, Output
 from tensocket_core.formats import contiguous_format
 from tensocket_core.keys import AUTOGRAD
 from tensocket_operators.differentiation.function_node import FunctionNode
-from tensocket_plugins.contract.errors import AutogradError
+from tensocket_plugins.contract.errors import TensocketError
 
 from ..capture.recorder import CannotRecord, Recorder
 from ..memory.regions import Region
@@ -117,7 +117,7 @@ def record_backward(recorder: Recorder, outputs: Sequence[Any], known: Sequence[
     names = {id(x) for x in known}
     if any(id(x) not in names for x in leaves):
         raise CannotRecord("gradients flow to a tensor that it neither got nor captured")
-    if any(x._extras is not None and x._extras.hooks for x in leaves if getattr(x, "_extras", None) is not None):
+    if any(_has_hooks(x) for x in leaves):
         raise CannotRecord("a tensor that gradients flow to has hooks")
     begin = recorder.fixed = len(recorder.recording.operations)
     starts = [x.detach().new_ones(tuple(x.shape)) for x in outputs]
@@ -125,13 +125,20 @@ def record_backward(recorder: Recorder, outputs: Sequence[Any], known: Sequence[
     with recorder:
         try:
             found = partial_gradients(list(outputs), leaves, starts)
-        except AutogradError as error:  # a part is freed, or a saved tensor was modified
+        except TensocketError as error:  # a part is freed, a saved tensor was modified, or a derivative raises
             raise CannotRecord(f"its backward pass fails: {error}") from None
         taken: set[Any] = set()
         results: list[Region | None] = []
         for x in found:
             results.append(None if x is None else _own(recorder, x, taken))
     return Joint(begin, tuple(leaves), tuple(outputs), cotangents, tuple(results))
+
+
+def _has_hooks(leaf: Any) -> bool:
+    """Whether hooks see the gradient of a leaf."""
+    extras = getattr(leaf, "_extras", None)
+    return extras is not None and any(
+        hooks for hooks in (*(extras.gradient or {}).values(), extras.before, extras.after, extras.accumulated))
 
 
 def _own(recorder: Recorder, gradient: Any, taken: set[Any]) -> Region:

@@ -55,7 +55,7 @@ class LoweredVariant:
         arguments: The form of the arguments.
         module: The graph as a module.
         hits: The calls that it served.
-        used, memory, next_check, warned, backward: As those of ``calls.variant.Variant``.
+        used, memory, next_check, warned, backward, raises: As those of ``calls.variant.Variant``.
     """
 
     def __init__(self, guards: Guards, arguments: ArgumentGuard, signature: Signature, module: Any,
@@ -66,6 +66,7 @@ class LoweredVariant:
         self.next_check = sys.maxsize  # backends may compute other values on purpose
         self.warned = ()
         self.backward = None  # gradients go through the calls of the graph
+        self.raises = False  # calls run in the function's order
         self._matches, self._compiled = signature.matches, compiled
         self._inputs, self._count, self._result, self._assigns = inputs, count, result, assigns
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from tensocket_core.autograd.differentiate import partial_gradients
 from tensocket_core.autograd.engine import outside_of_passes
-from tensocket_core.autograd.record import version_of
 from tensocket_core.pytree import tree_flatten
 from tensocket_core.tensor import Tensor
 from tensocket_operators.random.positions import fork_rng_states, rng_states
@@ -16,6 +15,7 @@ from tensocket_plugins.contract.errors import AutogradError
 from ..autograd.joint import is_live
 from .check import World
 from .intercept import alone
+from .unrecorded import count_of
 from .variant import Variant
 
 
@@ -35,7 +35,7 @@ class Again:
     def __init__(self, variant: Variant, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
                  tensors: Sequence[Any]) -> None:
         self._variant, self._call, self._tensors = variant, (function, args, kwargs), tensors
-        self._versions = [version_of(x) for x in tensors]
+        self._versions = [count_of(x) for x in tensors]
         self._positions = rng_states() if variant.draws else {}
 
     def __call__(self, given: Sequence[Any]) -> list[Any]:
@@ -66,5 +66,5 @@ class Again:
     def _is_unchanged(self) -> bool:
         """Whether the function would do the same again."""
         guards = self._variant.guards
-        return [version_of(x) for x in self._tensors] == self._versions and (
+        return [count_of(x) for x in self._tensors] == self._versions and (
             guards.check() or guards.changed() is None)

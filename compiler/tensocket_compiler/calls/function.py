@@ -31,6 +31,7 @@ from .collection import paused_collection
 from .events import note_recompile, note_refusal, note_variant
 from .intercept import ALONE, alone, is_alone
 from .parts import Members, Parts
+from .raising import run_or_repeat
 from .settings import RUNNING, SETTINGS, SWITCHES, runs_plain
 from .sizes import Form, Waiting
 from .table import Table
@@ -111,6 +112,8 @@ class CompiledFunction:
                     return self._checked(variant, tensors, args, kwargs)
                 if variant.warned and not _give(variant.warned):
                     return self.function(*args, **kwargs)
+                if variant.raises:
+                    return self._run(variant, tensors, args, kwargs)
                 if variant.backward is not None:
                     return variant(tensors, Again(variant, self.function, args, kwargs, tensors))
                 return variant(tensors)
@@ -239,7 +242,9 @@ class CompiledFunction:
             self._table.refuse(form)  # it ran other code, whose guards are its own
         guards = known or find_guards(seen, frozenset((id(x), ".grad") for x in self._members()))
         if guards.refusals:
-            self._refuse(str(guards.refusals[0]))
+            reason = str(guards.refusals[0])
+            guards.release()
+            self._refuse(reason)
         else:
             captured = [part.owner for part in guards.parts if isinstance(part, TensorPart)]
             arguments = ArgumentGuard(args, kwargs, captured, guards.exact)
@@ -304,13 +309,18 @@ class CompiledFunction:
         every = self.check
         variant.next_check = sys.maxsize if every is None else variant.hits + every
         if every is None and checked_bytes(variant, tensors) > CHECKED_BYTES:
-            return variant(tensors, Again(variant, self.function, args, kwargs, tensors))
+            return self._run(variant, tensors, args, kwargs)
         checked = check_call(variant, self.function, args, kwargs, tensors)
         if checked.difference is not None:
             self._drop(variant, str(checked.difference), checked.error)
         if checked.error is not None:
             raise checked.error
         return checked.result
+
+    def _run(self, variant: Variant, tensors: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a graph of which an operator may raise."""
+        again = Again(variant, self.function, args, kwargs, tensors)
+        return run_or_repeat(variant, tensors, again, lambda: self.function(*args, **kwargs))
 
     def _drop(self, variant: Variant, difference: str, error: Exception | None) -> None:
         """Drop a graph that differs from the function.

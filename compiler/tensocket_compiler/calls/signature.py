@@ -12,7 +12,7 @@ import numpy as np
 from tensocket_core.tensor import Tensor
 
 from ..capture.arguments import ArgumentGuard
-from ..capture.forms import OF_RUNTIME, memory_of
+from ..capture.forms import OF_RUNTIME, grad_form_of, memory_of
 
 #: An address behind all memory.
 _NOWHERE: Final = 1 << 64
@@ -78,8 +78,8 @@ def _form(x: Any) -> tuple[Any, ...]:
     """Return what must be equal of a plain tensor; ``capture.forms.TensorForm`` names the parts."""
     array = x._array
     counter = x._version_counter
-    return (x._key, array.dtype, array.shape, array.strides, x._grad_fn is None, x._base is None, x._grad is None,
-            counter is None or type(counter) is list)
+    return (x._key, array.dtype, array.shape, array.strides, x._grad_fn is None, x._base is None,
+            x._grad if x._grad is None else grad_form_of(x), counter is None or type(counter) is list)
 
 
 def _merged(spans: Sequence[tuple[int, ...]]) -> tuple[list[int], list[int]]:

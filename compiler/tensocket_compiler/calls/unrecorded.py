@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensocket_core.autograd.record import version_of
-
 from ..capture.recorder import CannotRecord, Recording
 from ..memory.regions import Array
 
@@ -31,9 +29,15 @@ class TensorState:
     version: int
 
 
+def count_of(tensor: Any) -> int:
+    """Return the number of in-place changes of a tensor; 0 for one of inference mode, which does not count them."""
+    counter = tensor._version_counter
+    return int(counter[0]) if type(counter) is list else 0
+
+
 def states_of(tensors: Iterable[Any]) -> list[TensorState]:
     """Return the states of tensors."""
-    return [TensorState(x, x._array, x._key, x._grad_fn, version_of(x)) for x in tensors]
+    return [TensorState(x, x._array, x._key, x._grad_fn, count_of(x)) for x in tensors]
 
 
 def check_states(states: Sequence[TensorState], recording: Recording) -> None:
@@ -46,5 +50,5 @@ def check_states(states: Sequence[TensorState], recording: Recording) -> None:
         x = state.tensor
         _, increase = recording.versions.get(id(x._version_counter), (None, 0))
         if x._array is not state.array or x._key != state.key or x._grad_fn is not state.node or (
-                version_of(x) != state.version + increase):
+                count_of(x) != state.version + increase):
             raise CannotRecord("it changes the geometry, the memory or the graph of a tensor that was there before")

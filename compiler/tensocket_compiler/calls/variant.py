@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import operator
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,7 +14,7 @@ import numpy as np
 from tensocket_core.device import open_device
 from tensocket_operators.random.positions import rng_states
 from tensocket_operators.reductions.value_checks import checked_range
-from tensocket_plugins.contract.errors import TensocketError
+from tensocket_plugins.contract.errors import AutogradError, TensocketError
 from tensocket_plugins.contract.plans import WordsPlan
 
 from ..autograd.joint import record_backward
@@ -29,16 +31,26 @@ from ..memory.regions import Region
 from .backward import Backward
 from .effects import Place, Slot, captured_reads, find_slots
 from .progress import shown
+from .raising import has_raising
 from .results import Results
 from .signature import Signature
 from .unrecorded import check_states, states_of
 
-_BUILTINS: Final = (len, zip, sorted, min, max, isinstance, getattr, iter, next, type)
+#: Reads the functions and types that the compiler itself, and what it calls, take from the interpreter.
+_READ_BUILTINS: Final = operator.itemgetter(
+    "abs", "all", "any", "bool", "bytes", "callable", "delattr", "dict", "divmod", "enumerate", "filter", "float",
+    "frozenset", "getattr", "hasattr", "hash", "id", "int", "isinstance", "issubclass", "iter", "len", "list", "map",
+    "max", "min", "next", "object", "pow", "property", "range", "repr", "reversed", "round", "set", "setattr", "slice",
+    "sorted", "str", "sum", "super", "tuple", "type", "vars", "zip")
+_BUILTINS: Final = _READ_BUILTINS(vars(builtins))
 
 
 def has_own_builtins() -> bool:
     """Whether the functions that the compiler itself calls are the interpreter's; a program may replace them."""
-    return (len, zip, sorted, min, max, isinstance, getattr, iter, next, type) == _BUILTINS
+    try:
+        return bool(_READ_BUILTINS(builtins.__dict__) == _BUILTINS)
+    except KeyError:
+        return False
 
 
 class Variant:
@@ -50,6 +62,7 @@ class Variant:
         hits: The calls that it served.
         used: When it was last chosen among others; ``table.Table`` counts.
         draws: Whether a call draws random numbers.
+        raises: Whether an operator of the graph raises an error for some elements.
         warned: The warnings that a call gives.
         next_check: The number of calls after which the next one is checked against the function.
     """
@@ -59,7 +72,7 @@ class Variant:
                  versions: Sequence[tuple[Any, int]], backward: Backward | None, captured: Sequence[Any]) -> None:
         self.guards, self.arguments, self.runner, self.recording = guards, arguments, runner, recording
         self.hits = self.used = self.next_check = 0
-        self.draws = False
+        self.draws = self.raises = False
         self.warned: Sequence[Warned] = () if guards.seen is None else tuple(guards.seen.warned)
         self._matches = signature.matches
         self._results, self._versions, self.backward = results, versions, backward
@@ -122,7 +135,7 @@ class Variant:
         memory: dict[int, Any] = {}
         whole = self.runner.whole
         for slot in self._slots:
-            held = slot.memory() if whole[slot.position] else None
+            held = slot.memory() if whole[slot.position] and not self.raises else None
             if held is not None:
                 memory[slot.position] = held
         arrays = self.runner([x._array for x in tensors], memory)
@@ -169,6 +182,8 @@ def _readable(tensor: Any) -> Any:
 
 def _inside(values: Any, known: Range) -> bool:
     """Whether all integers, of an array of the host or of a tensor, lie in a range."""
+    if 0 in values.shape:
+        return True
     if not isinstance(values, np.ndarray):
         low, high = checked_range(values)
         return bool(known.low <= low and high < known.high)
@@ -237,6 +252,8 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
         return result, made
     except CannotRecord as error:
         return result, error
+    except AutogradError as error:  # a view that its base left behind has no node
+        return result, CannotRecord(f"its graph has no derivative: {error}")
     except Exception as error:
         warnings.warn(f"the compiler failed on {function!r:.80}, which runs eagerly: {type(error).__name__}: {error}",
                       RuntimeWarning, stacklevel=2)
@@ -250,6 +267,7 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call:
     for reason in (*recording.reasons, *recording.notes.reasons):
         raise CannotRecord(reason)
     check_states(states, recording)
+    raises = has_raising(recording.operations)
     if any(buffer.kind == "input" for buffer in recording.memory.buffers[buffers:]):
         raise CannotRecord("it uses memory that came from neither its arguments nor what it captured")
     if len({x.buffer for x in inputs}) != len(inputs):
@@ -283,8 +301,10 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call:
     guards = _settled(guards, effects, known)
     results.finish()
     recording.memory.release()
-    return Variant(guards, arguments, Signature(arguments, *call), runner, results, slots, recording, inputs, versions,
+    made = Variant(guards, arguments, Signature(arguments, *call), runner, results, slots, recording, inputs, versions,
                    backward, captured)
+    made.raises = raises
+    return made
 
 
 def _settled(guards: Guards, effects: Sequence[Effect], known: Guards | None) -> Guards:

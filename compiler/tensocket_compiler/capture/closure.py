@@ -19,6 +19,8 @@ from .walk import Walk
 from .watch import Observation, Refusal, builtins_of, is_inside, is_library, title_of
 from .words import NamesPart, pretty
 
+#: Names by which code reads more of an argument with a node, or of a view, than its form tells.
+_BEHIND_TENSORS: Final = frozenset({"grad_fn", "_grad_fn", "output_nr", "retains_grad", "_base"})
 #: Facts of the largest closure; a training step of a small transformer has 4 300, a network of 100 convolutions 60 000.
 LIMIT: Final = 100_000
 
@@ -70,8 +72,17 @@ class Closure(Walk):
                 self.push_argument(item, f"{path}[{key!r}]")
         elif isinstance(value, Tensor):
             self.push(type(value), type(value).__qualname__)
+            if (value._grad_fn is not None or value._base is not None) and self._reads_behind_tensors():
+                self.refuse("the node or the base of an argument, which other calls do not have", path)
         else:
             self.push(value, path)
+
+    def _reads_behind_tensors(self) -> bool:
+        """Whether code of the program asks tensors for their node or their base."""
+        seen = self.seen
+        return not _BEHIND_TENSORS.isdisjoint(seen.names) or any(
+            not _BEHIND_TENSORS.isdisjoint(seen.code_names(code).attributes)
+            for code, space in seen.codes.items() if not is_library(space))
 
     def _push_globals(self) -> None:
         """Watch the globals that code names, and those builtins that no global hides."""

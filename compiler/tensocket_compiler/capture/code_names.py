@@ -29,6 +29,7 @@ class CodeNames:
         imports: Modules that statements inside of the function import.
         compares_identity: Whether ``is`` compares anything with an object other than None, True, False or Ellipsis.
         reads_whole: Whether the code reaches attributes by other ways than names.
+        tables: Names of values whose attribute ``modules`` it uses otherwise than to look up a constant text.
     """
 
     globals: frozenset[str]
@@ -37,6 +38,11 @@ class CodeNames:
     imports: frozenset[str]
     compares_identity: bool
     reads_whole: bool
+    tables: frozenset[str]
+
+
+#: Instructions that do nothing which matters to names.
+_EMPTY: Final = frozenset({"CACHE", "EXTENDED_ARG", "NOP", "PRECALL", "PUSH_NULL", "RESUME"})
 
 
 def _texts(constant: Any) -> Iterator[str]:
@@ -74,4 +80,28 @@ def names_of(code: types.CodeType, trusted: bool = False) -> CodeNames:
     attributes = {*code.co_names, *(word for text in texts if len(text) < 200 for word in _IDENTIFIER.findall(text))}
     names = frozenset(code.co_names)
     whole = bool(names & _WHOLE_NAMES) and (not trusted or bool(names & _WHOLE_METHODS))
-    return CodeNames(frozenset(found), frozenset(attributes), texts, frozenset(imports), identity, whole)
+    tables = _tables(code) if "modules" in names else frozenset()
+    return CodeNames(frozenset(found), frozenset(attributes), texts, frozenset(imports), identity, whole, tables)
+
+
+def _tables(code: types.CodeType) -> frozenset[str]:
+    """Return the names of values whose attribute ``modules`` code uses otherwise than to look up a constant text."""
+    found = set()
+    steps = [x for x in dis.get_instructions(code) if x.opname not in _EMPTY]
+    for k, step in enumerate(steps):
+        if step.argval == "modules" and step.opcode in dis.hasname and not _is_constant_lookup(
+                steps[max(k - 2, 0):k], steps[k + 1: k + 5]):
+            found.add(str(steps[k - 1].argval) if k else "")
+    return frozenset(found)
+
+
+def _is_constant_lookup(before: list[dis.Instruction], after: list[dis.Instruction]) -> bool:
+    """Whether instructions around a table look up a constant text: ``t["a"]``, ``t.get("a")``, ``"a" in t``."""
+    names = [x.opname for x in after] + [""] * 4
+    if names[0] == "CONTAINS_OP":
+        return len(before) == 2 and before[0].opname == "LOAD_CONST"
+    at = 1 if after and after[0].argval == "get" else 0
+    if names[at] != "LOAD_CONST" or type(after[at].argval) is not str:
+        return False
+    end = names[at + 1] if not at or names[at + 1] != "LOAD_CONST" else names[at + 2]
+    return end.startswith("CALL" if at else "BINARY_SUBSCR")

@@ -35,7 +35,7 @@ class TensorForm(NamedTuple):
         view: Whether it is a view.
         inference: Whether it belongs to inference mode.
         attributes: Names of attributes that a program, or a hook, has given it.
-        has_grad: Whether it has a gradient.
+        grad: Class, key and strides of its gradient; None without one.
     """
 
     kind: type
@@ -47,7 +47,7 @@ class TensorForm(NamedTuple):
     view: bool
     inference: bool
     attributes: tuple[str, ...]
-    has_grad: bool
+    grad: tuple[type, int, tuple[int, ...]] | None
 
 
 #: The fields of a form as programs write them.
@@ -71,7 +71,13 @@ def form_of(tensor: Tensor) -> TensorForm:
     handle = type(None) if is_wrapper(tensor) else type(array)
     return TensorForm(type(tensor), tensor._key, tuple(array.shape), tuple(array.strides), handle,
                       tensor._grad_fn is None, tensor._base is not None, bool(tensor.is_inference()),
-                      tuple(sorted(vars(tensor).keys() - OF_RUNTIME)), tensor._grad is not None)
+                      tuple(sorted(vars(tensor).keys() - OF_RUNTIME)), grad_form_of(tensor))
+
+
+def grad_form_of(tensor: Any) -> tuple[type, int, tuple[int, ...]] | None:
+    """Return the class, the key and the strides of a tensor's gradient; None without one."""
+    grad = tensor._grad
+    return None if grad is None else (type(grad), grad._key, tuple(grad._array.strides))
 
 
 def memory_of(tensor: Tensor) -> tuple[int, int, int]:
@@ -175,7 +181,7 @@ def same_forms(before: Sequence[tuple[str, Any]], after: Sequence[tuple[str, Any
 
 
 def _without_grad(value: Any) -> Any:
-    return value._replace(has_grad=False) if isinstance(value, TensorForm) else value
+    return value._replace(grad=None) if isinstance(value, TensorForm) else value
 
 
 def is_same_form(old: Any, new: Any, exact: bool = False) -> bool:

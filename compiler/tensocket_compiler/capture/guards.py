@@ -210,6 +210,12 @@ class Guards:
         self._renew(stale)
         return None
 
+    def release(self) -> None:
+        """Let go of all objects at once; cycles of references would keep them until a collection."""
+        self.parts, self.keep_alive = [], []
+        self._rebuild = self.seen = None
+        self.check = lambda: False
+
     def snapshot(self) -> list[tuple[Fact, ...]]:
         """Return the present facts of all parts, for ``effects``."""
         if self._held is None or not self._held.check():

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from .layout import LAYOUT, deallocator
-from .watch import FRONT_END, INSIDE
+from .watch import is_runtime_package
 from .words import ListPart, Part, QueuePart, SetPart
 
 #: Types of objects without state that changes.
@@ -59,7 +59,7 @@ def is_python(kind: type) -> bool:
 def is_of_runtime(kind: type) -> bool:
     """Whether a class belongs to the runtime below the front end, which lists its own state."""
     top = str(kind.__module__).partition(".")[0]
-    return top in INSIDE or top.startswith(FRONT_END + "_")
+    return is_runtime_package(top)
 
 
 def is_known_type(kind: type) -> bool:

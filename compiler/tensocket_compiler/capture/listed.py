@@ -7,8 +7,12 @@ holders with ``register_state``.
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import types
 from typing import Any, Final
+
+import numpy as np
 
 from tensocket_core.autograd.anomaly import _MODE
 from tensocket_core.device import _ANSWERING, _PROCESS_DEFAULT
@@ -55,6 +59,10 @@ def register_state(name: str, holder: Any) -> None:
     HOLDERS[name] = holder
 
 
+#: The module of NumPy's functions that ``str`` and ``repr`` of arrays call.
+_PRINTING: Final[Any] = importlib.import_module("numpy._core.arrayprint")
+
+
 def _code_of(member: Any) -> types.CodeType:
     function: Any = member.fget if isinstance(member, property) else member
     code: types.CodeType = function.__code__
@@ -71,6 +79,9 @@ UNREPLAYABLE: Final[dict[types.CodeType, str]] = {
     **{_code_of(vars(Tensor)[name]): "it reads where a tensor lies in its storage"
        for name in ("storage_offset", "untyped_storage", "storage")},
     _code_of(vars(Tensor)["_version"]): "it reads how often a tensor was modified",
+    **{_code_of(inspect.unwrap(function)): "it reads options of NumPy" for function in (
+        _PRINTING._array_str_implementation, _PRINTING._array_repr_implementation, np.array2string,
+        np.get_printoptions, np.geterr)},
 }
 
 

@@ -293,6 +293,7 @@ class Recorder(TorchDispatchMode):
             return
         for region in writes:
             self.make_writable(region)
+            region.buffer.changed |= bool(mutated)
             self._written.add(region.buffer.number)
         operation.number = len(self.recording.operations)
         self.recording.operations.append(operation)

@@ -27,7 +27,7 @@ from .layout import CLASS_DESCRIPTIONS, DESCRIPTIONS, cached_results, instance_d
 from .listed import HOLDERS
 from .object_words import ArrayPart, ClassPart, FieldsPart, FunctionPart, InstancePart, TensorPart
 from .pure import ATTRIBUTE_FUNCTIONS, IDENTITY_READERS, WHOLE_READERS, is_pure, name_of
-from .watch import Observation, Refusal, is_inside, is_library
+from .watch import Observation, Refusal, is_inside, is_library, makes_named_tuple
 from .words import CellPart, ItemsPart, NamesPart, Part, pretty
 
 #: Bytes of the largest array whose elements are watched.
@@ -183,6 +183,8 @@ class Walk:
         """Watch a function; of one that did not run, only its attributes."""
         space = value.__globals__
         if is_inside(space):
+            if makes_named_tuple(value):
+                self.push_all(self.watch(FunctionPart(value, path, True, frozenset())), path)
             return
         ran = value.__code__ in self.seen.codes
         has_attributes = read_word(id(value) + layout().attributes) != 0
@@ -274,6 +276,8 @@ class Walk:
     def visit_instance(self, value: Any, path: str) -> None:
         """Watch an object of a Python class: its class, the attributes that code names, and the items of containers."""
         kind = type(value)
+        if hasattr(kind, "__del__") and not is_library({"__name__": kind.__module__}):
+            self.refuse("an object with a finalizer, which would run later, as guards keep it alive", path)
         slots = kinds.slots_of(kind, self.whole if kind is not Extras else None)
         facts = self.watch(InstancePart(value, path, slots))
         self.push(kind, kind.__qualname__)

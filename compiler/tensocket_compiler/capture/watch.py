@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import gc
+import importlib
 import sys
 import traceback
 import types
@@ -17,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any, Final
+
+from tensocket_plugins.contract.registry import registry
 
 from .code_names import CodeNames, names_of
 from .forms import flatten, same_forms
@@ -35,14 +38,19 @@ from .pure import (
 )
 from .warned import WARN, Warned, recorded_warnings
 
-#: Packages whose frames are not looked at; all packages ``tensocket_…`` as well.
-INSIDE: Final = frozenset({"numpy", "llvmlite"})
+#: Packages whose frames are not looked at, besides those of backends.
+INSIDE: Final = frozenset({"numpy", "llvmlite", "tensocket_plugins", "tensocket_core", "tensocket_operators",
+                           "tensocket_compiler"})
+#: Packages of backends that were asked for, by name.
+_BACKENDS: Final[set[str]] = set()
 #: Packages that backends call; their frames count if a program calls them.
 _OF_BACKENDS: Final = frozenset({"pyopencl", "pytools", "platformdirs"})
 #: The front end: its functions read attributes by names that occur in code.
 FRONT_END: Final = "tensocket"
 #: The globals of the methods that ``collections.namedtuple`` makes.
 _NAMED_TUPLE: Final = {"_tuple_new", "__builtins__", "__name__"}
+#: Imports a module by a name that its caller may have computed.
+_IMPORT: Final = importlib.import_module.__code__
 _LAZY: Final = 0x20 | 0x80 | 0x200  # generators, coroutines and asynchronous generators, by their code's flags
 
 
@@ -68,11 +76,26 @@ def top_package(namespace: dict[str, Any]) -> str:
     return name.partition(".")[0] if isinstance(name, str) else ""
 
 
+def is_runtime_package(name: str) -> bool:
+    """Whether a package belongs to the runtime below the front end, or is that of a backend."""
+    if name in INSIDE or name in _BACKENDS:
+        return True
+    if name.startswith(FRONT_END + "_") and name in registry().packages():
+        _BACKENDS.add(name)
+        return True
+    return False
+
+
 def is_inside(namespace: dict[str, Any]) -> bool:
     """Whether functions with these globals belong to the runtime below the front end, or only make a named tuple."""
     top = top_package(namespace)
-    return top in INSIDE or top.startswith(FRONT_END + "_") or (
+    return is_runtime_package(top) or (
         "_tuple_new" in namespace and namespace.keys() == _NAMED_TUPLE)
+
+
+def makes_named_tuple(function: types.FunctionType) -> bool:
+    """Whether a function is the one by which ``collections.namedtuple`` fills in defaults."""
+    return function.__name__ == "__new__" and "_tuple_new" in function.__globals__
 
 
 def builtins_of(namespace: dict[str, Any]) -> dict[str, Any]:
@@ -191,6 +214,8 @@ class _Profile:
             if not looked_at and frame.f_globals.get("__name__") == "importlib._bootstrap":
                 looked_at = None
             stack.append(looked_at)
+            if code is _IMPORT and looked_at:
+                self.seen.names.add(str(frame.f_locals.get("name")))
             if looked_at and code not in self.seen.codes:
                 assert LAYOUT is not None
                 self.seen.codes[code] = frame.f_globals
@@ -342,6 +367,11 @@ def _note_passed_functions(seen: Observation, code: types.CodeType, functions: l
                                              f"{code.co_filename}:{code.co_firstlineno}"))
 
 
+def _is_module_table(name: str, namespace: dict[str, Any], names: CodeNames) -> bool:
+    """Whether the attribute ``modules`` of a named value may be the table of modules."""
+    return namespace.get(name) is sys or (name not in names.globals and "sys" in names.imports)
+
+
 def _conclude(seen: Observation) -> None:
     """Derive from the code that ran what it can have read, and leave out functions that the call may have made."""
     inner = {const for code in seen.codes for const in code.co_consts if isinstance(const, types.CodeType)}
@@ -352,6 +382,9 @@ def _conclude(seen: Observation) -> None:
         names = seen.code_names(code)
         if not is_library(namespace):
             _note_passed_functions(seen, code, _functions_of(namespace, names), names)
+        if not is_library(namespace) and any(_is_module_table(name, namespace, names) for name in names.tables):
+            seen.refusals.append(Refusal("it looks up modules by computed names, or lists them",
+                                         f"{code.co_filename}:{code.co_firstlineno}"))
         seen.whole = seen.whole or names.reads_whole
         seen.identity = seen.identity or (names.compares_identity and not is_library(namespace))
         if code.co_flags & _LAZY and seen.functions.get(code) is seen.function:

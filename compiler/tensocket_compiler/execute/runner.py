@@ -19,7 +19,7 @@ from ..capture.recorder import Operation, Recording
 from ..memory.plan import last_uses, plan_memory
 from ..memory.regions import Array, Region, row_major
 from ..passes.pipeline import run_passes
-from ..schedule.dependencies import Dependencies, find_dependencies
+from ..schedule.dependencies import Dependencies, find_dependencies, may_raise
 from ..schedule.groups import Group, plan_groups
 from ..schedule.kernels import FusedKernel, KernelBuilder
 from .ahead import compile_ahead
@@ -232,7 +232,9 @@ class Runner:
         operation, layout = group.operations[0], self._first.layout
         # Numbers are read before the launches are noted; each run of a tape reads them again.
         trial = step.launcher(frame) if isinstance(step, KernelStep) else call_step(layout, operation, composes=True)
-        launches = kernel is not None or (only_launches(operation.operator) and not operation.symbolic)
+        launches = kernel is not None or (only_launches(operation.operator) and not operation.symbolic
+                                          and not may_raise(operation)
+                                          and all(x.distinct for x in operation.writes))
         recorder = launches_of(trial, frame) if launches else None
         if recorder is None:
             step(frame)

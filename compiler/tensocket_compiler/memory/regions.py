@@ -36,6 +36,7 @@ class Buffer:
         device: State of the device that it is memory of; None while only its address is known.
         fill: The number that all elements are when it is made, if they are one and the same and of one dtype.
         filled: The dtype of these elements.
+        changed: Whether the run wrote to it after an operation made it, so that ``array`` does not have what was made.
     """
 
     number: int
@@ -46,6 +47,7 @@ class Buffer:
     device: Any = None
     fill: float | int | bool | None = None
     filled: DType | None = None
+    changed: bool = False
 
     @property
     def everywhere(self) -> float | int | bool | None:
@@ -84,6 +86,16 @@ class Region:
         """Whether elements are in row-major order without gaps."""
         return all(n == 1 or s == t for n, s, t in zip(self.shape, self.strides, contiguous_strides(self.shape),
                                                        strict=True))
+
+    @property
+    def distinct(self) -> bool:
+        """Whether all elements surely lie at different places, unlike those of windows that overlap."""
+        reach = 0
+        for step, size in sorted((abs(s), n) for n, s in zip(self.shape, self.strides, strict=True) if n > 1):
+            if step <= reach:
+                return False
+            reach += step * (size - 1)
+        return True
 
     @property
     def span(self) -> tuple[int, int]:

@@ -28,7 +28,8 @@ def fold_constants(operations: Sequence[Operation], results: Sequence[Region]) -
     """Return the operations without those over constants alone, whose results become constants.
 
     Args:
-        operations: The operations of a run, whose temporaries are still as it left them.
+        operations: The operations of a run, whose temporaries are still as it left them, changed ones with their last
+            contents.
         results: Regions that the program reads afterwards.
     """
     single, fixed = find_single_writes(operations), find_fixed(operations, results)
@@ -58,7 +59,7 @@ def fold_constants(operations: Sequence[Operation], results: Sequence[Region]) -
 
 def _can_keep(made: Region, readers: Sequence[Region]) -> bool:
     """Whether a result may be a constant."""
-    return made.buffer.array is not None and (
+    return made.buffer.array is not None and not made.buffer.changed and (
         made.buffer.nbytes <= _LARGEST or _number_of(made, readers) is not None)
 
 

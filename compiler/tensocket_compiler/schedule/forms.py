@@ -53,8 +53,9 @@ def form_of(operation: Operation) -> Form | None:
         return None
     if any(x.buffer.device is not operation.device for x in every):
         return None  # it copies between devices, or takes a number of the host
-    if operation.operator.schema.is_mutable and any(
-            x.overlaps_partially(y) for x in operation.reads for y in operation.writes):
+    if operation.operator.schema.is_mutable and (
+            any(x.overlaps_partially(y) for x in operation.reads for y in operation.writes)
+            or not all(x.distinct for x in operation.writes)):
         return None  # an eager call copies what it would read after it has written it
     record = operation.operator
     if isinstance(record, InPlace):

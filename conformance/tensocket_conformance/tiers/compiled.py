@@ -225,13 +225,22 @@ def _finish(subject: Subject, case_id: str, run: Any, required: bool) -> None:
     report = ts.compiler.compiled(run).report()
     if not (report.hits or report.break_reasons):
         raise NotRun("the compiler makes no graphs in this process")
-    for text in report.break_reasons:
-        if "the compiler failed" in text:
-            raise Failure(text)
+    require_no_failure(report)
     reason = "" if report.hits else report.break_reasons[0]
     subject.graphs[case_id] = reason
     if reason and required:
         raise Failure(f"the program must become a graph, yet calls run eagerly: {reason}")
+
+
+def require_no_failure(report: Any) -> None:
+    """Check that the compiler failed on no call.
+
+    Raises:
+        Failure: It did, and calls run eagerly therefore.
+    """
+    for text in report.break_reasons:
+        if "the compiler failed" in text or "graph was wrong" in text:
+            raise Failure(text)
 
 
 def _call(subject: Subject, record: Operator, sample: Sample, programs: tuple[Any, Any], kind: tuple[bool, bool, bool],
@@ -302,13 +311,13 @@ def _compare_results(subject: Subject, found: Any, wanted: Any, exact: bool) -> 
         raise Failure(f"{len(results)} results, {len(references)} of an eager call")
     for x, y in zip(results, references, strict=True):
         if isinstance(y, ts.Tensor) and y.layout == ts.strided:
-            got, expected = _form(x), _form(y)
+            got, expected = form_of(x), form_of(y)
             if got != expected:
                 raise Failure(f"the result is {got}; that of an eager call is {expected}")
             _same_bits(subject, x, y, "the result", exact)
 
 
-def _form(x: Any) -> str:
+def form_of(x: Any) -> str:
     """Return what must be equal of a result besides its values; strides of one element mean nothing."""
     strides = [s for s, n in zip(x.stride(), x.shape, strict=True) if n > 1 and x.numel()]
     return f"{x.dtype}{list(x.shape)}, strides {strides}, requires_grad={x.requires_grad}"
@@ -316,7 +325,15 @@ def _form(x: Any) -> str:
 
 def _same_bits(subject: Subject, x: Any, y: Any, name: str, exact: bool) -> None:
     """Compare with an eager result: all bits but those of NaN, or up to rounding in another order."""
-    a, b = subject.get(x), subject.get(y)
+    compare_values(subject.get(x), subject.get(y), name, exact)
+
+
+def compare_values(a: HostArray, b: HostArray, name: str, exact: bool) -> None:
+    """Compare values with those of an eager call: all bits but those of NaN, or up to rounding in another order.
+
+    Raises:
+        Failure: They differ.
+    """
     if a.dtype.kind not in "fc" or exact:
         same = a.tobytes() == b.tobytes() or np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
     else:

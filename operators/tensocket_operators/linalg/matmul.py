@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -24,8 +25,9 @@ from .kind import MatMul
 def _second_gradient(grad: Any, input: Any, other_shape: Any) -> Any:
     """Return the gradient of the second operand; one matrix for all batches gets that of all rows at once."""
     if len(other_shape) == 2 and input.ndim > 2:
-        rows = input.reshape(-1, input.shape[-1])
-        return call(product, rows.mT, grad.reshape(-1, grad.shape[-1]))
+        count = math.prod(input.shape[:-1])  # -1 cannot stand for it where a matrix has no columns
+        rows = input.reshape(count, input.shape[-1])
+        return call(product, rows.mT, grad.reshape(count, grad.shape[-1]))
     return call(product, input.mT, grad)
 
 
@@ -169,11 +171,12 @@ def _affine_host_path(key: int, state: DeviceState, body: Any) -> Any:
 
 def _weight_gradient(grad: Any, input: Any, shape: Any) -> Any:
     if len(shape) == 1:
-        return grad.reshape(-1).matmul(input.reshape(-1, input.shape[-1]))
+        return grad.reshape(-1).matmul(input.reshape(grad.numel(), input.shape[-1]))
     if input.ndim == 2:
         return grad.t().mm(input)
-    rows = grad.reshape(-1, grad.shape[-1])
-    return rows.t().mm(input.reshape(-1, input.shape[-1]))
+    count = math.prod(input.shape[:-1])  # -1 cannot stand for it where a matrix has no columns
+    rows = grad.reshape(count, grad.shape[-1])
+    return rows.t().mm(input.reshape(count, input.shape[-1]))
 
 
 @composite(
@@ -203,7 +206,14 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
             "check the layer's in_features",
         )
     result = input.matmul(weight.t() if weight.ndim == 2 else weight)
-    return result if bias is None else result + bias
+    if bias is None:
+        return result
+    total = result + bias
+    if total.shape != result.shape:
+        raise ShapeError("linear", f"a bias of shape {list(bias.shape)} for outputs of shape {list(result.shape)}",
+                         "the bias has one element for each output, or broadcasts to them",
+                         "check the layer's out_features")
+    return total
 
 
 def _ranks(operator: str, first: Any, second: Any, rank: int) -> None:

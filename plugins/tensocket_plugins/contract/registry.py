@@ -70,6 +70,13 @@ class Registry:
         """Return the names of all backends in any state, sorted. Imports nothing."""
         return sorted(self._table())
 
+    def packages(self) -> frozenset[str]:
+        """Return the names of the packages that backends come from, as far as they are known without loading any."""
+        entries = list(self._table().values())
+        kinds = [kind for entry in entries if entry.backend is not None for kind in type(entry.backend).__mro__]
+        modules = [*[entry.offer.target for entry in entries], *[kind.__module__ for kind in kinds]]
+        return frozenset([name.partition(":")[0].partition(".")[0] for name in modules])
+
     def switches(self) -> Switches:
         """Return the environment switches in force, as of the first query."""
         self._table()

@@ -176,3 +176,72 @@ def test_splits_and_shapes(program, name):
     split = split_module(traced, traced, lambda node: numbers[node.name])
     check(program, split, model, inputs)
     assert sum(node.op == "call_module" for node in split.graph.nodes) in (1, 2, 3)
+
+
+#: Classes whose forward depends on its input, so that graphs of these programs call their modules.
+DEPENDENT = {"bert": {"Embeddings", "Layer"}, "gpt": {"CausalSelfAttention"}}
+
+
+class Whole(torch.nn.Module):
+    """A module that calls another one."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, source, target):
+        return self.model(source, target)
+
+
+def record(name, model):
+    """A graph of a program; modules that depend on their input are called by it."""
+    if name not in DYNAMIC:
+        return fx.symbolic_trace(model)
+
+    class Tracer(fx.Tracer):
+        def is_leaf_module(self, m, qualified):
+            dependent = m is model or type(m).__name__ in DEPENDENT.get(name, ())
+            return dependent or super().is_leaf_module(m, qualified)
+
+    root = model if name in DEPENDENT else Whole(model)
+    return fx.GraphModule(root, Tracer().trace(root))
+
+
+def tensors_of(traced, inputs):
+    """The nodes of calls whose values are tensors of floats."""
+    found = []
+
+    class Values(fx.Interpreter):
+        def run_node(self, n):
+            value = super().run_node(n)
+            if n.op.startswith("call") and isinstance(value, torch.Tensor) and value.is_floating_point():
+                found.append(n.name)
+            return value
+
+    Values(traced).run(*inputs)
+    return [node for node in traced.graph.nodes if node.name in found]
+
+
+@pytest.mark.parametrize("name", sorted(NODES.keys() | DYNAMIC))
+def test_every_program_can_be_recorded_edited_and_rewritten(program, name):
+    model, inputs = make(program, name)
+    traced = record(name, model)
+    check(program, traced, model, inputs)
+    nodes = tensors_of(traced, inputs)
+    assert nodes
+    for node in nodes:
+        with traced.graph.inserting_after(node):
+            doubled = traced.graph.call_function(torch.mul, (node, 2.0))
+        with traced.graph.inserting_after(doubled):
+            halved = traced.graph.call_function(torch.mul, (doubled, 0.5))
+        node.replace_all_uses_with(halved, lambda user, doubled=doubled: user is not doubled)
+    traced.graph.lint()
+    traced.recompile()
+    check(program, traced, model, inputs)
+
+    matches = fx.replace_pattern(traced, lambda x: torch.mul(torch.mul(x, 2.0), 0.5), lambda x: torch.neg(torch.neg(x)))
+    assert len(matches) == len(nodes)
+    assert torch.mul not in {node.target for node in traced.graph.nodes if 2.0 in node.args}
+    traced.graph.lint()
+    traced.recompile()
+    check(program, traced, model, inputs)

@@ -95,6 +95,8 @@ CASES: list[Case] = [
     (lambda: F.mm(f(2), f(2)), ShapeError, RuntimeError, "mm", "both operands have 2 dimensions"),
     (lambda: F.linear(f(2, 2), f(3, 3)), ShapeError, RuntimeError, "linear",
      "the last size of the input must equal that of the weight"),
+    (lambda: F.linear(f(6, 2), f(1, 2), f(3)), ShapeError, RuntimeError, "linear",
+     "the bias has one element for each output, or broadcasts to them"),
     # neural networks
     (lambda: F.mse_loss(f(2), f(2), reduction="x"), ArgumentError, ValueError, "mse_loss",
      "the reduction is 'none', 'mean' or 'sum'"),
