@@ -11,11 +11,21 @@ import pytest
 import tensocket as torch
 from tensocket_compiler.capture import closure, watch
 from tensocket_compiler.capture.closure import find_guards
-from tensocket_compiler.capture.guards import MISSING, Guards, check, read_words
+from tensocket_compiler.capture.guards import Guards, check, read_words
 from tensocket_compiler.capture.layout import LAYOUT, entry_places, find_layout, read_word
 from tensocket_compiler.capture.object_words import TensorPart
 from tensocket_compiler.capture.watch import observe
-from tensocket_compiler.capture.words import CellPart, ItemsPart, ListPart, NamesPart, Raw, SetPart, is_same, pretty
+from tensocket_compiler.capture.words import (
+    MISSING,
+    CellPart,
+    ItemsPart,
+    ListPart,
+    NamesPart,
+    Raw,
+    SetPart,
+    is_same,
+    pretty,
+)
 
 from .judge import guard
 

@@ -16,9 +16,9 @@ from tensocket_core.geometry import memory_of
 from tensocket_core.tensor import Tensor
 from tensocket_operators.random.positions import fork_rng_states, rng_states
 
-from ..capture.guards import MISSING, Effect, Guards
+from ..capture.guards import Effect, Guards
 from ..capture.object_words import TENSOR_SLOTS, ArrayPart
-from ..capture.words import ItemsPart, ListPart, QueuePart, SetPart
+from ..capture.words import MISSING, ItemsPart, ListPart, QueuePart, SetPart
 from ..execute.runner import whole_tensor
 
 #: Parts whose containers come back as a whole.

@@ -30,12 +30,12 @@ class Again:
         tensors: The tensors among them.
     """
 
-    __slots__ = ("_call", "_positions", "_tensors", "_variant", "_versions")
+    __slots__ = ("_arrays", "_call", "_positions", "_tensors", "_variant", "_versions")
 
     def __init__(self, variant: Variant, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
                  tensors: Sequence[Any]) -> None:
         self._variant, self._call, self._tensors = variant, (function, args, kwargs), tensors
-        self._versions = [count_of(x) for x in tensors]
+        self._versions, self._arrays = [count_of(x) for x in tensors], [x._array for x in tensors]
         self._positions = rng_states() if variant.draws else {}
 
     def __call__(self, given: Sequence[Any]) -> list[Any]:
@@ -65,6 +65,12 @@ class Again:
 
     def _is_unchanged(self) -> bool:
         """Whether the function would do the same again."""
-        guards = self._variant.guards
-        return [count_of(x) for x in self._tensors] == self._versions and (
-            guards.check() or guards.changed() is None)
+        variant, (_, args, kwargs) = self._variant, self._call
+        if [count_of(x) for x in self._tensors] != self._versions or any(
+                x._array is not array for x, array in zip(self._tensors, self._arrays, strict=True)):
+            return False
+        if variant.guards.moving:
+            present = variant.arguments.matches(args, kwargs) or ()
+            if [id(x) for x in present] != [id(x) for x in self._tensors]:
+                return False
+        return variant.guards.check() or variant.guards.changed() is None

@@ -71,19 +71,20 @@ class Backward:
         """Return the tensors that gradients flow to, from the tensor arguments of a call."""
         return [x if position < 0 else tensors[position] for x, position in self._leaves]
 
-    def attach(self, made: Sequence[Any], tensors: Sequence[Any], arrays: Sequence[Array],
+    def attach(self, made: Sequence[Any], tensors: Sequence[Any], given: Sequence[Array], arrays: Sequence[Array],
                again: Callable[[Sequence[Any]], list[Any]] | None = None) -> None:
         """Make results of a call the outputs of a node that runs this graph.
 
         Args:
             made: The new tensors among the results.
             tensors: The tensor arguments of the call.
+            given: Their memory when it began.
             arrays: All that the forward graph returned.
             again: See ``CompiledNode``.
         """
         leaves = self.leaves(tensors)
         read = [tensors[k] for k in self._read_inputs]
-        held = [*[arrays[k] for k in self._from_results], *arrays[self._count:], *[x._array for x in read]]
+        held = [*[arrays[k] for k in self._from_results], *arrays[self._count:], *[given[k] for k in self._read_inputs]]
         saved = [*self._captured, *read, *[made[k] for k in self._from_results]]
         attach_node([made[k] for k in self._live], leaves, saved, held, self._run, again)
 

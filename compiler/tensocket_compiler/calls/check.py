@@ -50,6 +50,7 @@ class State:
 
     copies: list[Any]
     versions: list[tuple[Any, int]]
+    uncounted: list[Any]
     positions: Any
     assign: list[Callable[[], None]]
 
@@ -64,7 +65,7 @@ class World:
 
     def __init__(self, variant: Variant, tensors: Sequence[Any]) -> None:
         self.variant, self.tensors = variant, tensors
-        named = [*[(f"argument {k}", x) for k, x in enumerate(tensors)], *variant.guards.tensors]
+        named = [*zip(variant.arguments.tensor_paths, tensors, strict=True), *variant.guards.tensors]
         #: By identity, the name and the tensor.
         self.named = {id(x): (name, x) for name, x in reversed(named)}
         self.borders = borders_of([x for _, x in named])
@@ -76,15 +77,18 @@ class World:
 
     def save(self) -> State:
         """Return the present state."""
-        counters = [x._version_counter for _, x in self.named.values()]
-        return State([x.clone() for x in self.views], [(x, x[0]) for x in counters if type(x) is list], rng_states(),
-                      [place.save() for place in self.variant.places])
+        counters = [(x, x._version_counter) for _, x in self.named.values()]
+        return State([x.clone() for x in self.views], [(x, x[0]) for _, x in counters if type(x) is list],
+                     [x for x, counter in counters if counter is None], rng_states(),
+                     [place.save() for place in self.variant.places])
 
     def restore(self, state: State) -> None:
         """Make everything as it was; memory that has not changed is not written."""
         for x, saved in zip(self.views, state.copies, strict=True):
             if not _same_bits(x, saved):
                 x.copy_(saved)
+        for x in state.uncounted:
+            x._version_counter = None
         for counter, version in state.versions:
             if counter[0] != version:
                 counter[0] = version
@@ -115,6 +119,8 @@ class World:
                 self._add(found, name, x)
                 live += [x] if is_live(x, self.borders) else []
         for place in self.variant.places:
+            if place.is_memory:
+                continue  # of a named tensor
             x = place.read()
             self._add(found, place.path, x) if isinstance(x, Tensor) else found.update({place.path: x})
             live += [x] if isinstance(x, Tensor) and id(x) not in self.named and is_live(x, self.borders) else []
@@ -124,8 +130,9 @@ class World:
             counter = x._version_counter
             found[f"whether {name} was modified"] = type(counter) is list and (
                 counter[0] != versions.get(id(counter), 0))
-            view = tensor(x._array, x._key & ~AUTOGRAD)
-            found[name] = written[id(x._array)] if _same_bits(view, written[id(x._array)]) else view.clone()
+            view, saved = tensor(x._array, x._key & ~AUTOGRAD), written.get(id(x._array))
+            found[name] = saved if saved is not None and _same_bits(view, saved) else view.clone()
+            found[f"{name}.stride()"] = tuple(view.stride())
         return found | self._gradients(live)
 
     def compare(self, graph: Values, result: Any, before: State, run: Callable[[], Any]) -> Difference | None:

@@ -19,10 +19,9 @@ from tensocket_plugins.contract.errors import ArgumentError, CompileError
 from ..capture.arguments import ArgumentGuard
 from ..capture.closure import find_guards
 from ..capture.guards import Guards
-from ..capture.object_words import TensorPart
 from ..capture.recorder import CannotRecord
 from ..capture.warned import Warned
-from ..capture.watch import observe, title_of
+from ..capture.watch import Observation, observe, title_of
 from ..errors import FailOnRecompileLimitHit, RecompileError, Unsupported
 from ..execute.ahead import Compilation, KernelsMissing, without_waiting
 from .again import Again
@@ -30,6 +29,7 @@ from .check import check_call, checked_bytes
 from .collection import paused_collection
 from .events import note_recompile, note_refusal, note_variant
 from .intercept import ALONE, alone, is_alone
+from .moving import Moves, MovingPlaces
 from .parts import Members, Parts
 from .raising import run_or_repeat
 from .settings import RUNNING, SETTINGS, SWITCHES, runs_plain
@@ -132,6 +132,7 @@ class CompiledFunction:
             self._calls = 0 if self._outer is None else self.warm  # parts have been called before
             self._attempts = self._failures = self._observations = self._refusals = self._pause = 0
             self._waiting: list[Waiting] = []
+            self._moving = MovingPlaces()
             self._compilation: Compilation | None = None
 
     def __reduce__(self) -> Any:
@@ -205,11 +206,14 @@ class CompiledFunction:
             self._waiting.remove(waiting)
             return functools.partial(self._captured, waiting)
         form = Form(args, kwargs, self.dynamic)
-        known = self._table.guards_of_resized(form) if self.resizes and self._failures < self._most() else None
+        shared = self.resizes and not self._moving and self._failures < self._most()
+        known = self._table.guards_of_resized(form) if shared else None
         if known is not None:
             return functools.partial(self._observed, form, known) if self._table.admits(form) else None
         if self._attempts >= self._most():
             return None
+        for guards in [*[x.guards for x in self._waiting], *[x.guards for x in self.variants]][:1]:
+            self._moving.note(guards)
         self._observations += 1
         if self._observations > RENEWALS:
             change = self._waiting[0].guards.changed() if self._waiting else None
@@ -232,6 +236,8 @@ class CompiledFunction:
         """
         open_device("meta")  # shapes are inferred there
         rng_states()  # makes the generators of all devices
+        moving = () if known else self._moving.present()
+        arguments = ArgumentGuard(args, kwargs, moving=moving, begins=True)
         seen = observe(self.function, args, kwargs)
         if seen.error is not None:
             self._table.refuse(form)
@@ -240,16 +246,23 @@ class CompiledFunction:
         if known is not None and not (known.seen is not None and known.seen.covers(seen)):
             known = None
             self._table.refuse(form)  # it ran other code, whose guards are its own
-        guards = known or find_guards(seen, frozenset((id(x), ".grad") for x in self._members()))
+        guards = known or self._guards_of(seen, arguments)
         if guards.refusals:
             reason = str(guards.refusals[0])
             guards.release()
             self._refuse(reason)
         else:
-            captured = [part.owner for part in guards.parts if isinstance(part, TensorPart)]
-            arguments = ArgumentGuard(args, kwargs, captured, guards.exact)
-            self._waiting = [Waiting(form, arguments, guards, known is not None), *self._waiting][:WAITING]
+            self._wait(form, guards, arguments, known is not None)
         return seen.result
+
+    def _guards_of(self, seen: Observation, arguments: ArgumentGuard) -> Guards:
+        """Return the guards of an observed call."""
+        return find_guards(seen, frozenset((id(x), ".grad") for x in self._members()), arguments.moving)
+
+    def _wait(self, form: Form, guards: Guards, arguments: ArgumentGuard, resized: bool) -> None:
+        """Let an observed call wait for the next one like it."""
+        waiting = Waiting(form, arguments.among(guards.captured, guards.exact), guards, resized)
+        self._waiting = [waiting, *self._waiting][:WAITING]
 
     @paused_collection()
     def _captured(self, waiting: Waiting, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -265,6 +278,11 @@ class CompiledFunction:
             self._compilation = made.compilation
             self._attempts -= known is None
             self._waiting.insert(0, waiting)
+            return result
+        if isinstance(made, Moves) and self._moving.add(made.places) and waiting.guards.seen is not None:
+            self._attempts -= known is None
+            arguments = ArgumentGuard(args, kwargs, moving=self._moving.present(), begins=True)
+            self._wait(waiting.form, self._guards_of(waiting.guards.seen, arguments), arguments, False)
             return result
         if any(x._grad is not gradient for x, gradient in gradients):
             made = CannotRecord("it replaces gradients")

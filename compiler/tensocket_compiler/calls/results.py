@@ -50,6 +50,8 @@ class Results:
         self.live: list[Any] = []
         self.borders = borders_of([*arguments, *captured])
         self.live_numbers: list[int] = []
+        #: The numbers of the tensors that calls make, by identity.
+        self._made: dict[int, int] = {}
         self._makers = [self._maker(leaf) for leaf in leaves]
 
     def _maker(self, leaf: Any) -> Maker:
@@ -66,8 +68,14 @@ class Results:
         return self.new_tensor(leaf)
 
     def new_tensor(self, tensor: Any) -> Maker:
-        """Return ``make(arguments, arrays, made)`` for a tensor that the call made; it adds the tensor to a list."""
-        number = len(self.regions)
+        """Return ``make(arguments, arrays, made)`` for a tensor that the call made; it adds the tensor to a list.
+
+        A tensor that is one of the results already is taken from that list.
+        """
+        if self.has(tensor):
+            known = self._made[id(tensor)]
+            return lambda arguments, arrays, made: made[known]
+        number = self._made[id(tensor)] = len(self.regions)
         assert self._recorder is not None, "all results are known before the graph is built"
         self.regions.append(result_region(tensor, self._recorder, self.regions))
         key, node, version = tensor._key, tensor._grad_fn, version_of(tensor)
@@ -88,6 +96,20 @@ class Results:
             return result
 
         return make
+
+    def has(self, tensor: Any) -> bool:
+        """Whether a tensor is one of those that calls make."""
+        return id(tensor) in self._made
+
+    def number_of(self, tensor: Any) -> int:
+        """Return the number of the region of such a tensor."""
+        return self._made[id(tensor)]
+
+    def add_memory(self, tensor: Any) -> int:
+        """Return the number of the region of new memory, which a tensor that was there before has got."""
+        assert self._recorder is not None, "all results are known before the graph is built"
+        self.regions.append(own_region(tensor, self._recorder, self.regions))
+        return len(self.regions) - 1
 
     def finish(self) -> None:
         """Let go of the captured call."""
@@ -119,6 +141,15 @@ def result_region(tensor: Any, recorder: Recorder, others: Sequence[Region]) -> 
     """
     if type(tensor) is not Tensor or tensor.__dict__.keys() - OF_RUNTIME:
         raise CannotRecord("it returns a tensor with a class, hooks or attributes of its own")
+    return own_region(tensor, recorder, others)
+
+
+def own_region(tensor: Any, recorder: Recorder, others: Sequence[Region]) -> Region:
+    """Return the region of a tensor, in memory that a call made for it alone.
+
+    Raises:
+        CannotRecord: The tensor shares memory with others.
+    """
     region = recorder.region(tensor)
     recorder.make_writable(region)
     if region.buffer.kind != "temporary":

@@ -31,7 +31,7 @@ class Signature:
 
     def __init__(self, guard: ArgumentGuard, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._guard = guard
-        self._plain = not kwargs and not guard.exact and all(
+        self._plain = not guard.moving and not guard.repeats and not kwargs and not guard.exact and all(
             type(x) in _VALUES or (type(x) is Tensor and type(x._array) is np.ndarray and not x.is_inference())
             for x in args)
         self._tests = [(None, x) if type(x) is not Tensor else (_form(x), None) for x in args] if self._plain else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ class TensorState:
         key: Its key, which tells whether it requires a gradient.
         node: Its node.
         version: The number of its changes in place.
+        is_moving: Whether it may get other memory.
     """
 
     tensor: Any
@@ -27,6 +28,7 @@ class TensorState:
     key: int
     node: Any
     version: int
+    is_moving: bool
 
 
 def count_of(tensor: Any) -> int:
@@ -35,9 +37,14 @@ def count_of(tensor: Any) -> int:
     return int(counter[0]) if type(counter) is list else 0
 
 
-def states_of(tensors: Iterable[Any]) -> list[TensorState]:
-    """Return the states of tensors."""
-    return [TensorState(x, x._array, x._key, x._grad_fn, count_of(x)) for x in tensors]
+def states_of(tensors: Iterable[Any], moving: Container[int] = ()) -> list[TensorState]:
+    """Return the states of tensors.
+
+    Args:
+        tensors: The tensors.
+        moving: The identities of those that may get other memory.
+    """
+    return [TensorState(x, x._array, x._key, x._grad_fn, count_of(x), id(x) in moving) for x in tensors]
 
 
 def check_states(states: Sequence[TensorState], recording: Recording) -> None:
@@ -49,6 +56,6 @@ def check_states(states: Sequence[TensorState], recording: Recording) -> None:
     for state in states:
         x = state.tensor
         _, increase = recording.versions.get(id(x._version_counter), (None, 0))
-        if x._array is not state.array or x._key != state.key or x._grad_fn is not state.node or (
+        if not (x._array is state.array or state.is_moving) or x._key != state.key or x._grad_fn is not state.node or (
                 count_of(x) != state.version + increase):
             raise CannotRecord("it changes the geometry, the memory or the graph of a tensor that was there before")

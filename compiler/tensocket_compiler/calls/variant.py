@@ -21,7 +21,7 @@ from ..autograd.joint import record_backward
 from ..capture.arguments import ArgumentGuard
 from ..capture.guards import Change, Effect, Guards, places_of
 from ..capture.numbers import Relation
-from ..capture.object_words import TensorPart
+from ..capture.places import Place
 from ..capture.recorder import CannotRecord, Range, Recorder, Recording
 from ..capture.state import quick_test, unwatched_state
 from ..capture.warned import Warned
@@ -29,12 +29,14 @@ from ..execute.elements import elements_reader
 from ..execute.runner import Runner
 from ..memory.regions import Region
 from .backward import Backward
-from .effects import Place, Slot, captured_reads, find_slots
+from .before import Before
+from .effects import AnySlot, captured_reads, find_slots
 from .progress import shown
 from .raising import has_raising
 from .results import Results
 from .signature import Signature
-from .unrecorded import check_states, states_of
+from .unrecorded import check_states
+from .versions import Versions, find_versions, increase_version
 
 #: Reads the functions and types that the compiler itself, and what it calls, take from the interpreter.
 _READ_BUILTINS: Final = operator.itemgetter(
@@ -69,17 +71,20 @@ class Variant:
 
     def __init__(self, guards: Guards, arguments: ArgumentGuard, signature: Signature, runner: Runner, results: Results,
                  effects: Sequence[Any], recording: Recording, inputs: Sequence[Region],
-                 versions: Sequence[tuple[Any, int]], backward: Backward | None, captured: Sequence[Any]) -> None:
+                 versions: Versions, backward: Backward | None, captured: Sequence[Any]) -> None:
         self.guards, self.arguments, self.runner, self.recording = guards, arguments, runner, recording
         self.hits = self.used = self.next_check = 0
         self.draws = self.raises = False
         self.warned: Sequence[Warned] = () if guards.seen is None else tuple(guards.seen.warned)
         self._matches = signature.matches
-        self._results, self._versions, self.backward = results, versions, backward
-        self._slots = [x for x in effects if isinstance(x, Slot)]
+        self._results, self.backward = results, backward
+        self._versions, self._moving_versions = versions
+        self._slots: list[AnySlot] = [x for x in effects if not isinstance(x, Place)]
         self._cleared = [x for x in effects if isinstance(x, Place)]
         self._ranges = [self._range(x, inputs, captured) for x in recording.ranges
                         if x.region.buffer.kind != "constant"]
+        written = {x.buffer for operation in recording.operations for x in operation.writes}
+        self._written = [k for k, x in enumerate(inputs) if x.buffer in written]
         self._related = related_holds(recording.notes.relations, inputs)
 
     @staticmethod
@@ -100,6 +105,10 @@ class Variant:
             return None
         for known, position, array in self._ranges:
             if not _inside(_readable(tensors[position]) if array is None else array, known):
+                return None
+        for position in self._written:
+            array = tensors[position]._array
+            if isinstance(array, np.ndarray) and not array.flags.writeable:
                 return None
         return tensors if self._related(tensors) else None
 
@@ -138,9 +147,12 @@ class Variant:
             held = slot.memory() if whole[slot.position] and not self.raises else None
             if held is not None:
                 memory[slot.position] = held
-        arrays = self.runner([x._array for x in tensors], memory)
+        given = [x._array for x in tensors]
+        arrays = self.runner(given, memory)
         for counter, increase in self._versions:
             counter[0] += increase
+        for position, increase in self._moving_versions:
+            increase_version(tensors[position], increase)
         made: list[Any] = []
         result = self._results(tensors, arrays, made)
         for slot in self._slots:
@@ -148,7 +160,7 @@ class Variant:
         for place in self._cleared:
             place.assign(None)
         if self.backward is not None:
-            self.backward.attach(made, tensors, arrays, again)
+            self.backward.attach(made, tensors, given, arrays, again)
         return result
 
 
@@ -223,8 +235,8 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
         kwargs: Its arguments by name.
         known: Guards of a variant that read the same, but for the places that it writes to.
     """
-    captured = [part.owner for part in guards.parts if isinstance(part, TensorPart)]
-    arguments = ArgumentGuard(args, kwargs, captured, guards.exact)
+    captured = guards.captured
+    arguments = ArgumentGuard(args, kwargs, captured, guards.exact, guards.moving)
     tensors = arguments.matches(args, kwargs) or []
     if arguments.refusals:
         return function(*args, **kwargs), CannotRecord(str(arguments.refusals[0]))
@@ -236,18 +248,15 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
     except CannotRecord as error:
         return function(*args, **kwargs), error
     buffers = len(recorder.recording.memory.buffers)
-    before, positions, states = guards.snapshot(), rng_states(), states_of([*tensors, *captured])
-    gradients = [x._grad for x in captured]
+    before, positions = Before(guards, tensors, buffers), rng_states()
     with recorder:
         result = function(*args, **kwargs)
     draws = rng_states() != positions
-    if any(x is not t._grad for x, t in zip(gradients, captured, strict=True)) and not all(
-            part.graded for part in guards.parts if isinstance(part, TensorPart)):
-        return result, CannotRecord("it assigns gradients that nothing watches")
     try:
+        before.check_gradients()
         with shown(function):
-            made = _variant(guards, arguments, recorder, (args, kwargs), result, (tensors, captured, inputs),
-                            (before, buffers, states), known)
+            made = _variant(guards, arguments, recorder, (args, kwargs), result, (tensors, captured, inputs), before,
+                            known)
         made.draws = draws
         return result, made
     except CannotRecord as error:
@@ -261,14 +270,14 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
 
 
 def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call: tuple[Any, Any], result: Any,
-             given: tuple[list[Any], list[Any], list[Region]], start: tuple[Any, int, Any],
-             known: Guards | None) -> Variant:
-    recording, (tensors, captured, inputs), (before, buffers, states) = recorder.recording, given, start
+             given: tuple[list[Any], list[Any], list[Region]], before: Before, known: Guards | None) -> Variant:
+    recording, (tensors, captured, inputs) = recorder.recording, given
     for reason in (*recording.reasons, *recording.notes.reasons):
         raise CannotRecord(reason)
-    check_states(states, recording)
+    before.check_memory()
+    check_states(before.states, recording)
     raises = has_raising(recording.operations)
-    if any(buffer.kind == "input" for buffer in recording.memory.buffers[buffers:]):
+    if any(buffer.kind == "input" for buffer in recording.memory.buffers[before.buffers:]):
         raise CannotRecord("it uses memory that came from neither its arguments nor what it captured")
     if len({x.buffer for x in inputs}) != len(inputs):
         raise CannotRecord("its arguments share memory")
@@ -276,12 +285,9 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call:
         raise CannotRecord("an argument shares memory with a captured tensor")
     results = Results(result, tensors, captured, recorder)
     reads = captured_reads([x for operation in recording.operations for x in operation.reads])
-    effects = guards.effects(before, guards.snapshot())
-    slots = find_slots(effects, results, recorder, reads)
-    moved = {id(x._version_counter) for x in tensors}
-    versions = [(counter, increase) for counter, increase in recording.versions.values() if id(counter) not in moved]
-    if len(versions) != len(recording.versions):
-        raise CannotRecord("it modifies an argument")
+    effects = before.effects()
+    slots = find_slots(effects, guards.moving, results, recorder, reads)
+    versions = find_versions(recording, tensors, arguments.given)
     for relation in recording.notes.relations:
         if relation.name != "eq" or not all(
                 isinstance(x, Region) and x.buffer.kind == "input" for x in (relation.left, relation.right)):
@@ -295,7 +301,7 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call:
         backward = Backward(joint, recording, (tensors, inputs), captured, results)
         saved = backward.saved
     runner = Runner(forward, inputs, [*results.regions, *saved])
-    runner.assemble([x._array for x in tensors])
+    runner.assemble(before.arrays)
     if backward is not None:
         backward.assemble()
     guards = _settled(guards, effects, known)

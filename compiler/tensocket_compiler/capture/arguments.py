@@ -7,7 +7,8 @@ Numbers, texts and containers are compared by value and structure; any other obj
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,9 +17,11 @@ import numpy as np
 from tensocket_core.keys import AUTOGRAD, describe_key
 from tensocket_core.tensor import Tensor
 
-from .forms import NAMES, Occupied, TensorForm, find_aliases, flatten, is_same_form, memory_of
-from .guards import MISSING, Change
+from .forms import NAMES, Occupied, TensorForm, find_aliases, flatten, form_of, is_same_form, memory_of
+from .guards import Change
+from .places import Place
 from .watch import Refusal
+from .words import MISSING
 
 
 class ArgumentGuard:
@@ -28,41 +31,68 @@ class ArgumentGuard:
         args, kwargs: The arguments of the observed call.
         captured: Tensors that the function captured.
         exact: Whether code may compare identities of numbers and texts.
+        moving: Places whose tensors stand behind the arguments.
+        begins: Whether ``among`` follows, when the observed call has run.
 
     Attributes:
         refusals: Reasons why these arguments cannot be guarded.
-        tensor_paths: Where each tensor stands among the arguments.
+        repeats: Whether a tensor is there several times.
+        tensor_paths: Where each tensor stands among the arguments first.
+        given: The number of different tensors among the arguments themselves.
     """
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], captured: Iterable[Tensor] = (),
-                 exact: bool = False) -> None:
-        self.captured = list(captured)
-        self.occupied = Occupied(self.captured)
-        self.exact = exact
+                 exact: bool = False, moving: Sequence[Place] = (), begins: bool = False) -> None:
+        self.moving = moving
+        self._flatten = partial(_flatten_with, moving) if moving else flatten
         tensors: list[Tensor] = []
-        self.items = list(flatten(args, kwargs, tensors))
-        self.aliases = find_aliases(tensors, self.captured)
+        self.items = list(self._flatten(args, kwargs, tensors))
         self.count = len(tensors)
-        self.tensor_paths = [path for path, value in self.items if isinstance(value, TensorForm)]
+        self._observed = tensors
+        self.among(captured, exact)
+        if begins:
+            self._observed = tensors
+        first = {id(x): k for k, x in reversed(list(enumerate(tensors)))}
+        # Nothing tells whether an empty tensor is there several times.
+        self._first = [k for k, x in enumerate(tensors) if first[id(x)] == k or not x.numel()]
+        self.repeats = len(self._first) < len(tensors)
+        paths = [path for path, value in self.items if isinstance(value, TensorForm)]
+        self.tensor_paths = [paths[k] for k in self._first]
+        behind = sum(isinstance(place.content(), Tensor) for place in moving)
+        self.given = sum(k < len(tensors) - behind for k in self._first)
         self.refusals = [Refusal("it is a NumPy array, whose elements are not watched", path)
                          for path, value in self.items if isinstance(value, np.ndarray)]
         self.refusals += [Refusal("it wraps other tensors", path) for path, value in self.items
                           if isinstance(value, TensorForm) and value.handle is type(None)]
+        watched = {place.path for place in moving if place.is_memory}
         self.refusals += [Refusal("it has attributes or hooks of its own", path) for path, value in self.items
-                          if isinstance(value, TensorForm) and value.attributes]
+                          if isinstance(value, TensorForm) and value.attributes and path not in watched]
+
+    def among(self, captured: Iterable[Tensor], exact: bool) -> ArgumentGuard:
+        """Return this check with other captured tensors, once; for the arguments see the class."""
+        self.captured, self.exact = list(captured), exact
+        self.occupied = Occupied(self.captured)
+        self.aliases = find_aliases(self._observed, self.captured)
+        self._observed = []
+        return self
 
     def matches(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor] | None:
-        """Return the tensors of a call in order; None if its arguments are not as those of the observed call."""
+        """Return the different tensors of a call in order; None if its arguments are not as those of the observed call.
+
+        A tensor that is there several times was so in the observed call.
+        """
         tensors: list[Tensor] = []
         items = self.items
         count = 0
-        for _, value in flatten(args, kwargs, tensors):
+        for _, value in self._flatten(args, kwargs, tensors):
             if count >= len(items) or not is_same_form(items[count][1], value, self.exact):
                 return None
             count += 1
         if count != len(items) or len(tensors) != self.count:
             return None
-        return tensors if self._shares_as_before(tensors) else None
+        if not self._shares_as_before(tensors):
+            return None
+        return [tensors[k] for k in self._first] if self.repeats else tensors
 
     def _shares_as_before(self, tensors: list[Tensor]) -> bool:
         """Whether the same tensors are one object or share memory.
@@ -80,7 +110,7 @@ class ArgumentGuard:
     def why(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Change | None:
         """Return the first difference to the observed call; None if there is none."""
         tensors: list[Tensor] = []
-        items = list(flatten(args, kwargs, tensors))
+        items = list(self._flatten(args, kwargs, tensors))
         for (path, old), (new_path, new) in zip(self.items, items, strict=False):
             if path != new_path:
                 return Change(path, old, f"{new_path}: {new!r}")
@@ -95,6 +125,19 @@ class ArgumentGuard:
             return Change(longer[0], *((MISSING, longer[1]) if len(items) > len(self.items) else (longer[1], MISSING)))
         aliases = find_aliases(tensors, self.captured)
         return None if aliases == self.aliases else Change("memory that arguments share", self.aliases, aliases)
+
+
+def _flatten_with(moving: Sequence[Place], args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]
+                  ) -> Iterator[tuple[str, Any]]:
+    """Yield what ``flatten`` yields, and then the same for what is at moving places."""
+    yield from flatten(args, kwargs, tensors)
+    for place in moving:
+        value = place.content()
+        if isinstance(value, Tensor):
+            tensors.append(value)
+            yield place.path, form_of(value)
+        else:
+            yield place.path, value
 
 
 def _precise(name: str, old: Any, new: Any) -> str:

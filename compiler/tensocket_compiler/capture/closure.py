@@ -9,11 +9,13 @@ that cannot be watched, such as an iterator or a lock, refuses the capture.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any, Final
 
 from tensocket_core.tensor import Tensor
 
 from .guards import Guards
+from .places import Place, cut_places
 from .state import state_parts
 from .walk import Walk
 from .watch import Observation, Refusal, builtins_of, is_inside, is_library, title_of
@@ -26,7 +28,12 @@ LIMIT: Final = 100_000
 
 
 class Closure(Walk):
-    """A walk from the roots of an observed call; for its arguments see ``Walk``."""
+    """A walk from the roots of an observed call; for its arguments see ``Walk`` and ``find_guards``."""
+
+    def __init__(self, seen: Observation, cut: frozenset[tuple[int, str]] = frozenset(),
+                 moving: Sequence[Place] = ()) -> None:
+        super().__init__(seen, cut | cut_places(moving))
+        self.moving = moving
 
     def guards(self, with_words: bool = True) -> Guards:
         """Walk, and return the guards over all that was found; without words if they are only to be compared once."""
@@ -43,8 +50,8 @@ class Closure(Walk):
         if self.work:
             self.refusals.append(Refusal(f"more than {LIMIT} values can have been read", pretty(self.work[0][1])))
         return Guards(self.parts, self.refusals, self.keep, self.seen.identity,
-                      lambda cut, with_words: Closure(self.seen, cut).guards(with_words), self.cut, self.seen,
-                      with_words)
+                      lambda cut, with_words: Closure(self.seen, cut, self.moving).guards(with_words), self.cut,
+                      self.seen, with_words, self.moving)
 
     def _push_roots(self) -> None:
         seen = self.seen
@@ -54,6 +61,8 @@ class Closure(Walk):
             self.push_argument(value, f"argument {k}")
         for name, value in seen.kwargs.items():
             self.push_argument(value, name)
+        for place in self.moving:
+            self.push_argument(place.content(), place.path)
         for each in seen.functions.values():
             if each is not None and not is_inside(each.__globals__):
                 self.push(each, each.__qualname__)
@@ -116,13 +125,15 @@ class Closure(Walk):
                 self.push(value, label[1:], names.attributes)
 
 
-def find_guards(seen: Observation, cut: frozenset[tuple[int, str]] = frozenset()) -> Guards:
+def find_guards(seen: Observation, cut: frozenset[tuple[int, str]] = frozenset(),
+                moving: Sequence[Place] = ()) -> Guards:
     """Return the guards of an observed call, over the state as it is now.
 
     Args:
         seen: The call.
         cut: Places that arguments stand for; see ``Walk``.
+        moving: Places whose tensors each call gets from there, as if they were arguments.
     """
     if any(refusal.where == "sys" for refusal in seen.refusals):
         return Guards([], seen.refusals)
-    return Closure(seen, cut).guards()
+    return Closure(seen, cut, moving).guards()

@@ -14,9 +14,10 @@ from tensocket_core.tensor import Tensor
 
 from .layout import WORD, read_word
 from .object_words import TensorPart
+from .places import DATA, Place, value_of
 from .state import unwatched_state
 from .watch import Observation, Refusal
-from .words import Fact, Part, Word, is_same, pretty
+from .words import MISSING, Fact, Part, Word, is_same, pretty
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 Places = frozenset[tuple[int, str]]
@@ -27,8 +28,6 @@ _MEMORY_WORDS: Final = (1 << 44) - 1
 _MEMORY: Final[Words] = np.ctypeslib.as_array((ctypes.c_uint64 * _MEMORY_WORDS).from_address(WORD))
 #: Attempts to read a part while other threads write to it.
 _TRIES: Final = 3
-#: Stands for the value of a fact that there is not.
-MISSING: Final = "<missing>"
 
 
 class Change(NamedTuple):
@@ -53,6 +52,7 @@ class Effect:
         owner: The object that holds it.
         label: The place in the object: ``.grad``, ``['lr']``, ``[0]``.
         old, new: The values; ``MISSING`` where there is none.
+        fact: A value as a part of guards reads it.
     """
 
     path: str
@@ -60,6 +60,7 @@ class Effect:
     label: str
     old: Any
     new: Any
+    fact: Any = None
 
 
 def check(addresses: Words, values: Words) -> bool:
@@ -91,11 +92,13 @@ class Guards:
         exact: Whether code may compare identities of numbers and texts.
         cut: Owners' identities and labels of places that are not watched, because each call writes there.
         seen: The observed call; None if there is none.
+        moving: Places among those whose tensors each call gets from there, as if they were arguments.
     """
 
     def __init__(self, parts: Sequence[Part], refusals: Iterable[Refusal] = (), keep_alive: Iterable[Any] = (),
                  exact: bool = False, rebuild: Callable[[Places, bool], Guards] | None = None,
-                 cut: Places = frozenset(), seen: Observation | None = None, with_words: bool = True) -> None:
+                 cut: Places = frozenset(), seen: Observation | None = None, with_words: bool = True,
+                 moving: Sequence[Place] = ()) -> None:
         self.parts = list(parts)
         self.refusals = list(refusals)
         self.keep_alive = list(keep_alive)
@@ -103,7 +106,7 @@ class Guards:
         self.check: Callable[[], bool] = self.compare
         self.on_renewal: Callable[[], None] | None = None
         self.state = unwatched_state()
-        self._rebuild, self.cut, self.seen = rebuild, cut, seen
+        self._rebuild, self.cut, self.seen, self.moving = rebuild, cut, seen, moving
         #: Guards whose words tell that the first parts have their facts, and the number of these parts.
         self._held: Guards | None = None
         self._unread = 0
@@ -169,6 +172,11 @@ class Guards:
         """The captured tensors with their paths."""
         return [(pretty(part.path), part.owner) for part in self.parts if isinstance(part, TensorPart)]
 
+    @property
+    def captured(self) -> list[Tensor]:
+        """The captured tensors whose memory stays."""
+        return [part.owner for part in self.parts if isinstance(part, TensorPart) and DATA not in part.cut]
+
     def compare(self) -> bool:
         """Whether all words hold, in Python and NumPy, and the state without words is the same."""
         n = self.stable
@@ -216,6 +224,16 @@ class Guards:
         self._rebuild = self.seen = None
         self.check = lambda: False
 
+    def changes(self) -> list[Effect]:
+        """Return all changes of what the call may have read, as far as words that hold lead to them."""
+        if unwatched_state() != self.state:
+            return []
+        found = []
+        for number in self._stale_parts():
+            part = self.parts[number]
+            found += _effects_on(part, part.facts, part.visible(), self.exact)
+        return found
+
     def snapshot(self) -> list[tuple[Fact, ...]]:
         """Return the present facts of all parts, for ``effects``."""
         if self._held is None or not self._held.check():
@@ -227,8 +245,7 @@ class Guards:
         found = []
         for part, old, new in zip(self.parts, before, after, strict=True):
             if old is not new:
-                found += [Effect(pretty(part.path + label), part.owner, label, was, now)
-                          for label, was, now in differences(old, new, self.exact)]
+                found += _effects_on(part, old, new, self.exact)
         return found
 
     def without(self, effects: Iterable[Effect]) -> Guards:
@@ -254,6 +271,13 @@ class Guards:
                        self.seen, with_words=False)
         found._held, found._unread = self, len(held)
         return found
+
+
+def _effects_on(part: Part, old: tuple[Fact, ...], new: tuple[Fact, ...], exact: bool) -> list[Effect]:
+    """Return the differences of two readings of a part; the key of a dict's item is not a part of its value."""
+    return [Effect(pretty(part.path + label), part.owner, label, value_of(part.owner, label, was),
+                   value_of(part.owner, label, now), was if now is MISSING else now)
+            for label, was, now in differences(old, new, exact)]
 
 
 def places_of(effects: Iterable[Effect]) -> Places:

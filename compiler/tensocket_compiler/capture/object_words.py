@@ -175,7 +175,7 @@ class TensorPart(InstancePart):
         for name, slot in self.slots.items():
             if TENSOR_SLOTS[name] not in self.cut or (name == "_grad" and self.owner._grad is None):
                 yield 0, id(self.owner) + slot_offset(slot, at)
-        if is_array(self.owner._array):
+        if is_array(self.owner._array) and ".data" not in self.cut:
             yield 0, id(self.owner._array) + at.data
 
     def unequal(self) -> Iterable[tuple[int, int]]:

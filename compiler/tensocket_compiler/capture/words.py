@@ -23,6 +23,8 @@ Fact = tuple[str, Any]
 #: (level, address).
 Word = tuple[int, int]
 
+#: Stands for the value of a fact that there is not.
+MISSING: Final = "<missing>"
 #: Types of values that are compared by value, unless code compares identities.
 VALUES: Final = frozenset({int, float, complex, bool, str, bytes, range, type(None)})
 
