@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tensocket_operators import Tensor
 from tensocket_operators.kinds.foreach import ListFunction
+from tensocket_plugins.contract.value_observers import number_of
 
 from .adam import moments
 from .batch import (
@@ -87,7 +88,7 @@ class NAdam(ListOptimizer):
                     rate * ((1 - now) / (1 - product)), rate * (then / (1 - product * then)))
 
         batch.update(_step(group["maximize"], decay), ("exp_avg", "exp_avg_sq"),
-                     batch.by_step(numbers, [product if group["differentiable"] else product.item()
+                     batch.by_step(numbers, [product if group["differentiable"] else number_of(product)
                                              for product in products]))
 
 
@@ -106,9 +107,9 @@ def _step(maximize: bool, decay: str) -> ListFunction:
     return ListFunction("nadam", rule, (0, 2, 3))
 
 
-def _momentum(beta: float, step: float, decay: float) -> float:
+def _momentum(beta: float, step: Any, decay: float) -> Any:
     """Return the momentum of a step, which grows from about half of ``beta`` to ``beta``."""
-    return float(beta * (1 - 0.5 * 0.96 ** (step * decay)))
+    return beta * (1 - 0.5 * 0.96 ** (step * decay))
 
 
 def nadam(

@@ -95,7 +95,6 @@ def _step(maximize: bool, decay: str, adaptive: bool) -> ListFunction:
     return ListFunction("radam", rule, (0, 2, 3))
 
 
-@cache
 def _rectification(step: float, beta: float) -> float | None:
     """Return the rectification of the adaptive rate's variance (with the second moment's correction), or None."""
     limit, correction = 2 / (1 - beta) - 1, 1 - beta**step

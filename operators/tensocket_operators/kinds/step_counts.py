@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import get_ident
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +12,7 @@ from tensocket_core.dispatch.modes import STATE
 from tensocket_core.keys import DIM0
 from tensocket_core.recording import OVERRIDDEN_KERNELS
 from tensocket_plugins.contract.launch_recorder import RECORDERS
-from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
+from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, number_of
 
 from .foreach import ListFunction, kernel_kind
 
@@ -29,7 +28,7 @@ def increase_steps(counts: Sequence[Any]) -> list[Any]:
     arrays = _on_host(counts)
     if arrays is None:
         _INCREASE([counts])
-        return [_number(count) for count in counts]
+        return [number_of(count) for count in counts]
     for count, array in zip(counts, arrays, strict=True):
         array[()] = array.item() + 1  # rounds as a sum in the count's dtype does, in a tenth of the time of NumPy's
         count._version_counter[-1] += 1
@@ -49,12 +48,3 @@ def _on_host(counts: Sequence[Any]) -> list[np.ndarray[Any, Any]] | None:
                 or array.base is not None or not array.flags.writeable):
             return None
     return arrays if len(set(map(id, arrays))) == len(arrays) else None
-
-
-def _number(tensor: Any) -> Any:
-    """Return the only element of a step count: a number, or a symbolic number while a run of this thread is captured.
-
-    Callers do nothing but arithmetic and comparisons with it, and pass the outcome to operators.
-    """
-    observer = VALUE_OBSERVERS.get(get_ident()) if VALUE_OBSERVERS else None
-    return tensor.item() if observer is None else observer.number(tensor)

@@ -38,6 +38,15 @@ def note_read(source: Any) -> None:
         observer.note_read(source)
 
 
+def number_of(tensor: Any) -> Any:
+    """Return the only element of a tensor: a number, or a symbolic number while a run of this thread is captured.
+
+    Callers do nothing but arithmetic and comparisons with it, and pass the outcome to operators.
+    """
+    observer = VALUE_OBSERVERS.get(get_ident()) if VALUE_OBSERVERS else None
+    return tensor.item() if observer is None else observer.number(tensor)
+
+
 @contextmanager
 def checked_by_range(array: Any, low: int, high: int, other: int) -> Iterator[None]:
     """Check elements in the block that follow from those of ``array``: they pass if these lie in the range.
