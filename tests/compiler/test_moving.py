@@ -538,3 +538,19 @@ def test_tables_of_places_end():
     for k in range(ROUNDS):
         assert places.add([Place({}, f".k{k}", "x")])
     assert not places.add([Place({}, ".k", "x")])
+
+
+@pytest.mark.parametrize("backend", ["tensocket", "eager"])
+def test_items_that_a_call_adds(backend):
+    history, cache = [], {}
+
+    def step(x):
+        history.append(x * 2)
+        cache[len(history)] = history[-1] + 1
+        return x + 1
+    call = torch.compile(step, backend=backend)
+    for k in range(CALLS):
+        assert call(torch.full((2,), float(k))).tolist() == [k + 1.0] * 2
+    assert [x.tolist() for x in history] == [[2.0 * k] * 2 for k in range(CALLS)]
+    assert list(cache) == list(range(1, CALLS + 1))
+    assert not hits(call)

@@ -10,13 +10,13 @@ from tensocket_core.dispatch.modes import STATE, set_grad_enabled
 from tensocket_core.pytree import tree_flatten, tree_unflatten
 from tensocket_plugins.contract.errors import CompileError
 
+from ..calls.moving import place_of
 from ..calls.results import FIXED
 from ..calls.signature import Signature
 from ..calls.variant import has_own_builtins, use_machine_code
 from ..capture.arguments import ArgumentGuard
 from ..capture.guards import Change, Effect, Guards
 from ..capture.object_words import TensorPart
-from ..capture.places import Place
 from ..capture.recorder import CannotRecord
 from ..capture.state import unwatched_state
 from ..graph.graph import Graph
@@ -237,10 +237,7 @@ def _assign(effect: Effect, outputs: _Outputs, recorder: CallRecorder) -> tuple[
         CannotRecord: It cannot.
     """
     old, new = effect.old, effect.new
-    try:
-        place = Place(effect.owner, effect.label, effect.path, effect.fact)
-    except ValueError as error:
-        raise CannotRecord(str(error)) from None
+    place = place_of(effect)
     if effect.label == ".grad":
         raise CannotRecord(f"it assigns {effect.path}")
     if any(old is x for x in recorder.inputs):

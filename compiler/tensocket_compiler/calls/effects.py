@@ -13,7 +13,7 @@ from ..capture.guards import Effect
 from ..capture.places import DATA, Place
 from ..capture.recorder import CannotRecord, Recorder, plain_array
 from ..memory.regions import Array, Region
-from .moving import Moves, can_move, is_address
+from .moving import Moves, can_move, is_address, place_of
 from .results import Results
 
 _new = object.__new__
@@ -134,8 +134,8 @@ def find_slots(effects: Sequence[Effect], moving: Sequence[Place], results: Resu
         Moves: It replaced tensors that decide what the next call does.
     """
     known = {place.key: place for place in moving}
-    places = [known.get((id(effect.owner), effect.label)) or _place_of(effect) for effect in effects]
-    found = [(effect, place) for effect, place in zip(effects, places, strict=True) if place is not None]
+    found = [(effect, known.get((id(effect.owner), effect.label)) or place_of(effect)) for effect in effects
+             if not is_address(effect)]
     others = [place for effect, place in found if place.key not in known and _decides(effect, recorder, reads)]
     if others:
         raise Moves(others)
@@ -143,15 +143,6 @@ def find_slots(effects: Sequence[Effect], moving: Sequence[Place], results: Resu
     again = {id(effect.new) for effect, _ in found if isinstance(effect.new, Tensor) and (
         results.has(effect.new) or sum(effect.new is other.new for other, _ in found) > 1)}
     return [_slot(effect, place, place.key in known or id(effect.new) in again, results) for effect, place in found]
-
-
-def _place_of(effect: Effect) -> Place | None:
-    if is_address(effect):
-        return None
-    try:
-        return Place(effect.owner, effect.label, effect.path, effect.fact)
-    except ValueError as error:
-        raise CannotRecord(str(error)) from None
 
 
 def _decides(effect: Effect, recorder: Recorder, reads: set[int]) -> bool:

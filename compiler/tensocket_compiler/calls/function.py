@@ -282,8 +282,11 @@ class CompiledFunction:
         if isinstance(made, Moves) and self._moving.add(made.places) and waiting.guards.seen is not None:
             self._attempts -= known is None
             arguments = ArgumentGuard(args, kwargs, moving=self._moving.present(), begins=True)
-            self._wait(waiting.form, self._guards_of(waiting.guards.seen, arguments), arguments, False)
-            return result
+            guards = self._guards_of(waiting.guards.seen, arguments)
+            if not guards.refusals:
+                self._wait(waiting.form, guards, arguments, False)
+                return result
+            made = CannotRecord(str(guards.refusals[0]))
         if any(x._grad is not gradient for x, gradient in gradients):
             made = CannotRecord("it replaces gradients")
         if isinstance(made, CannotRecord):

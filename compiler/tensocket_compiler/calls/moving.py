@@ -73,9 +73,24 @@ def moved_place(effect: Effect) -> Place | None:
     if not of_memory and not (can_move(old) and can_move(new) and (isinstance(old, Tensor) or isinstance(new, Tensor))):
         return None
     try:
-        return Place(owner, effect.label, effect.path, effect.fact)
-    except ValueError:
+        return place_of(effect)
+    except CannotRecord:
         return None
+
+
+def place_of(effect: Effect) -> Place:
+    """Return the place of an effect.
+
+    Raises:
+        CannotRecord: No call can assign to it, or the effect adds an item to a container, or removes one.
+    """
+    item = effect.label[:1] == "[" or isinstance(effect.owner, list)
+    if item and (effect.old is MISSING or effect.new is MISSING):
+        raise CannotRecord(f"it assigns {effect.path}")
+    try:
+        return Place(effect.owner, effect.label, effect.path, effect.fact)
+    except ValueError as error:
+        raise CannotRecord(str(error)) from None
 
 
 def can_move(value: Any) -> bool:

@@ -64,9 +64,9 @@ class ArgumentGuard:
                          for path, value in self.items if isinstance(value, np.ndarray)]
         self.refusals += [Refusal("it wraps other tensors", path) for path, value in self.items
                           if isinstance(value, TensorForm) and value.handle is type(None)]
-        watched = {place.path for place in moving if place.is_memory}
+        memories = {place.path for place in moving if place.is_memory}
         self.refusals += [Refusal("it has attributes or hooks of its own", path) for path, value in self.items
-                          if isinstance(value, TensorForm) and value.attributes and path not in watched]
+                          if isinstance(value, TensorForm) and value.attributes and path not in memories]
 
     def among(self, captured: Iterable[Tensor], exact: bool) -> ArgumentGuard:
         """Return this check with other captured tensors, once; for the arguments see the class."""
