@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from tensocket_core.tensor import Tensor
@@ -37,12 +38,14 @@ class Place:
     Attributes:
         key: Owner's identity and label, as in ``Guards.cut``.
         is_memory: Whether it is the memory of a tensor, whose object stays.
+        read: Returns what is there; ``MISSING`` if nothing is.
+        assign: Puts something there.
 
     Raises:
         ValueError: No call can assign to such a place.
     """
 
-    __slots__ = ("_access", "assign", "is_memory", "key", "label", "owner", "path")
+    __slots__ = ("_access", "assign", "is_memory", "key", "label", "owner", "path", "read")
 
     def __init__(self, owner: Any, label: str, path: str, fact: Any = None) -> None:
         self.owner, self.label, self.path = owner, label, path
@@ -53,9 +56,10 @@ class Place:
             raise ValueError(f"it assigns {path}")
         self._access = found
         self.assign = found.write
+        # Slots of tensors are never empty; calls with gradients read and write them most.
+        self.read = found.read if isinstance(owner, Tensor) else self._read_or_miss
 
-    def read(self) -> Any:
-        """Return what is there; ``MISSING`` if nothing is."""
+    def _read_or_miss(self) -> Any:
         try:
             return self._access.read()
         except (AttributeError, ValueError, LookupError):
@@ -90,13 +94,12 @@ def _find_access(owner: Any, label: str, fact: Any) -> _Access | None:
 
 
 def _of_slot(owner: Any, slot: Any) -> _Access:
-    return _Access(lambda: slot.__get__(owner), lambda value: slot.__set__(owner, value),
-                   lambda: slot.__delete__(owner))
+    return _Access(partial(slot.__get__, owner), partial(slot.__set__, owner), partial(slot.__delete__, owner))
 
 
 def _of_items(kind: Any, owner: Any, key: Any) -> _Access:
-    return _Access(lambda: kind.__getitem__(owner, key), lambda value: kind.__setitem__(owner, key, value),
-                   lambda: kind.__delitem__(owner, key))
+    return _Access(partial(kind.__getitem__, owner, key), partial(kind.__setitem__, owner, key),
+                   partial(kind.__delitem__, owner, key))
 
 
 def value_of(owner: Any, label: str, fact: Any) -> Any:
