@@ -183,7 +183,7 @@ DEPENDENT = {"bert": {"Embeddings", "Layer"}, "gpt": {"CausalSelfAttention"}}
 
 
 class Whole(torch.nn.Module):
-    """A module that calls another one."""
+    """A module that calls another one of two inputs."""
 
     def __init__(self, model):
         super().__init__()
@@ -191,6 +191,13 @@ class Whole(torch.nn.Module):
 
     def forward(self, source, target):
         return self.model(source, target)
+
+
+class WholeOfThree(Whole):
+    """A module that calls another one of three inputs."""
+
+    def forward(self, source, lengths, target):
+        return self.model(source, lengths, target)
 
 
 def record(name, model):
@@ -203,7 +210,7 @@ def record(name, model):
             dependent = m is model or type(m).__name__ in DEPENDENT.get(name, ())
             return dependent or super().is_leaf_module(m, qualified)
 
-    root = model if name in DEPENDENT else Whole(model)
+    root = model if name in DEPENDENT else (WholeOfThree if name == "seq2seq" else Whole)(model)
     return fx.GraphModule(root, Tracer().trace(root))
 
 
