@@ -300,3 +300,17 @@ def hook_on_the_result(compiled):
         y.sum().backward()
         yield told(w.grad), list(seen)
         w.grad = None
+
+
+def numbers_of_identities(compiled):
+    known, other = vector(), vector()
+    for number in (id, hash):
+        numbers = {number(known)}
+        run = compiled(lambda x, number=number, numbers=numbers: x * 2 if number(x) in numbers else x * 3)
+        for _ in range(CALLS):
+            yield outcome(run, other)
+            yield outcome(run, known)
+        passed = compiled(lambda x, number=number, numbers=numbers: x * (2 if next(map(number, [x])) in numbers else 3))
+        for _ in range(CALLS):
+            yield outcome(passed, other)
+        yield outcome(passed, known)

@@ -13,6 +13,7 @@ from tensocket_plugins.contract.errors import CompileError
 from ..calls.moving import place_of
 from ..calls.results import FIXED
 from ..calls.signature import Signature
+from ..calls.unrecorded import check_numbers
 from ..calls.variant import has_own_builtins, use_machine_code
 from ..capture.arguments import ArgumentGuard
 from ..capture.guards import Change, Effect, Guards
@@ -174,6 +175,7 @@ def lower(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...], k
     tensors = arguments.matches(args, kwargs) or []
     for refusal in arguments.refusals:
         raise CannotRecord(str(refusal))
+    check_numbers(guards, tensors)
     if guards.seen is not None and guards.seen.warned:
         raise CannotRecord(f"it warns: {guards.seen.warned[0].text:.60}")
     recorder = CallRecorder(_sources(function, guards, arguments, tensors, lowering), lowering.name_call,

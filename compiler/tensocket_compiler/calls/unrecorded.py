@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..capture.guards import Guards
 from ..capture.recorder import CannotRecord, Recording
 from ..memory.regions import Array
 
@@ -59,3 +60,17 @@ def check_states(states: Sequence[TensorState], recording: Recording) -> None:
         if not (x._array is state.array or state.is_moving) or x._key != state.key or x._grad_fn is not state.node or (
                 count_of(x) != state.version + increase):
             raise CannotRecord("it changes the geometry, the memory or the graph of a tensor that was there before")
+
+
+def check_numbers(guards: Guards, tensors: Sequence[Any]) -> None:
+    """Check that no number tells one argument from another that is like it.
+
+    Args:
+        guards: Everything that the observed call may have read.
+        tensors: The arguments that are other objects at each call.
+
+    Raises:
+        CannotRecord: The call may have made numbers of their identities.
+    """
+    if tensors and guards.seen is not None and guards.seen.numbered:
+        raise CannotRecord("it calls id() or hash(), which tell its tensors from those of other calls")

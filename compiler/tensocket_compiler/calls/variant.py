@@ -35,7 +35,7 @@ from .progress import shown
 from .raising import has_raising
 from .results import Results
 from .signature import Signature
-from .unrecorded import check_states
+from .unrecorded import check_numbers, check_states
 from .versions import Versions, find_versions, increase_version
 
 #: Reads the functions and types that the compiler itself, and what it calls, take from the interpreter.
@@ -242,6 +242,7 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
         return function(*args, **kwargs), CannotRecord(str(arguments.refusals[0]))
     recorder = Recorder()
     try:
+        check_numbers(guards, tensors)
         inputs = [recorder.region(x) for x in tensors]
         for tensor in captured:
             recorder.region(tensor)

@@ -69,6 +69,9 @@ LIBRARY_FUNCTIONS: Final = (sys.exc_info,)
 #: Compare identities.
 IDENTITY_READERS: Final = (id, _operator.is_, _operator.is_not)
 
+#: Make numbers of identities: ``id``, and ``hash`` for tensors.
+IDENTITY_NUMBERS: Final = (id, hash)
+
 
 def is_pure(function: Any) -> bool:
     """Whether a C function reads and writes nothing but its arguments."""

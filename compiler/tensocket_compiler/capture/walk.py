@@ -26,7 +26,7 @@ from .forms import OF_RUNTIME, is_wrapper
 from .layout import CLASS_DESCRIPTIONS, DESCRIPTIONS, cached_results, instance_dict, layout, read_word
 from .listed import HOLDERS
 from .object_words import ArrayPart, ClassPart, FieldsPart, FunctionPart, InstancePart, TensorPart
-from .pure import ATTRIBUTE_FUNCTIONS, IDENTITY_READERS, WHOLE_READERS, is_pure, name_of
+from .pure import ATTRIBUTE_FUNCTIONS, IDENTITY_NUMBERS, IDENTITY_READERS, WHOLE_READERS, is_pure, name_of
 from .watch import Observation, Refusal, is_inside, is_library, makes_named_tuple
 from .words import CellPart, ItemsPart, NamesPart, Part, pretty
 
@@ -226,6 +226,7 @@ class Walk:
             self.refuse(f"{name_of(value)}(), which depends on more than its arguments", path)
         self.seen.whole = self.seen.whole or value in ATTRIBUTE_FUNCTIONS.values() or value in WHOLE_READERS
         self.seen.identity = self.seen.identity or value in IDENTITY_READERS
+        self.seen.numbered = self.seen.numbered or value in IDENTITY_NUMBERS
         if not isinstance(value.__self__, (types.ModuleType, type)):
             self.push(value.__self__, path)
 

@@ -28,6 +28,7 @@ from .listed import UNREPLAYABLE
 from .pure import (
     ATTRIBUTE_FUNCTIONS,
     CALLERS,
+    IDENTITY_NUMBERS,
     IDENTITY_READERS,
     KEY_CALLERS,
     LIBRARY_FUNCTIONS,
@@ -157,6 +158,7 @@ class Observation:
         names: Names of attributes that ``getattr`` and its like asked for.
         whole: Whether attributes were read in other ways than by names.
         identity: Whether the identity of equal numbers and texts may matter.
+        numbered: Whether the call may have made numbers of the identities of objects.
         warned: The warnings that it gave.
         refusals: Reasons against the capture.
     """
@@ -173,13 +175,15 @@ class Observation:
     names: set[str] = field(default_factory=set)
     whole: bool = False
     identity: bool = False
+    numbered: bool = False
     warned: list[Warned] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
 
     def covers(self, other: Observation) -> bool:
         """Whether another call of the function ran no code that this one did not, and read nothing in other ways."""
         return (not other.refusals and other.names <= self.names and other.whole <= self.whole
-                and other.identity <= self.identity and other.warned == self.warned
+                and other.identity <= self.identity and other.numbered <= self.numbered
+                and other.warned == self.warned
                 and all(self.codes.get(code) is space for code, space in other.codes.items())
                 and all(self.functions.get(code, self) is each for code, each in other.functions.items()))
 
@@ -257,6 +261,8 @@ class _Profile:
             seen.whole = True
         elif any(function is each for each in IDENTITY_READERS) and not is_library(frame.f_globals):
             seen.identity = True
+        if any(function is each for each in IDENTITY_NUMBERS) and not is_library(frame.f_globals):
+            seen.numbered = True
         name = name_of(function)
         if name not in seen.calls:
             seen.calls[name] = place_of(frame)
@@ -362,6 +368,7 @@ def _note_passed_functions(seen: Observation, code: types.CodeType, functions: l
     for each in functions:
         if calls or each in seen.inside_calls:
             seen.identity = seen.identity or each is id
+            seen.numbered = seen.numbered or any(each is other for other in IDENTITY_NUMBERS)
             if not is_pure(each):
                 seen.refusals.append(Refusal(f"it may pass {name_of(each)}() on to a function written in C",
                                              f"{code.co_filename}:{code.co_firstlineno}"))
