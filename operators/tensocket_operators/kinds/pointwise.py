@@ -237,7 +237,7 @@ class Pointwise(LadderOperator):
 
     def host_closure(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the closure over the host kernel."""
-        if call.kernel is None or not self._served_by_key(call) or self.count > (3 if self.condition else 2):
+        if call.kernel is None or not self._served_by_key(call) or (self.count > 2 and not self.condition):
             return None
         assert call.dtype is not None
         kernel, key, dtype = call.kernel, call.result_key, call.dtype
