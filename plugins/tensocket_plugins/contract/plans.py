@@ -64,9 +64,10 @@ class EntryPlan:
             dimensions. ``into``: no new result; the entry writes operand 0, which comes in a wrapper, counts the
             change, and returns the operand.
         scalars: Meaning of the program's scalars, in order: an int; ``size``, ``rows`` or ``columns`` of the first
-            operand (``columns`` is the last size), with ``float_`` before it as a floating-point number; ``number``
-            and a position, as in ``number1``: the value of that operand, an array without dimensions; with a ``wrapper`` a Python float, or an int that the
-            dtype holds exactly if it is a float dtype. Others are cut to the dtype's bits.
+            operand (``columns`` is the last size), with ``float_`` before it as a floating-point number; ``number`` and
+            a position, as in ``number1``: the value of that operand, an array without dimensions; with a ``wrapper`` a
+            Python float, or an int that the dtype holds exactly if it is a float dtype. Others are cut to the dtype's
+            bits.
         numbers: Positions of the operands that are such numbers, and not buffers of the program.
         limit: Most elements.
         wrapper: Layout of the objects that hold operands and result; None for plain arrays.
