@@ -144,8 +144,8 @@ def test_training_step_with_momentum():
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_training_steps_with_a_scheduler(name):
-    assert check(make_step(name, scheduled=True)) == {
-        "model.weight.grad", "model.bias.grad", "scheduler._step_count", "scheduler.last_epoch", "scheduler._last_lr"}
+    # The step of the schedule runs apart.
+    assert check(make_step(name, scheduled=True)) == {"model.weight.grad", "model.bias.grad"}
 
 
 def test_gradient_clipping():

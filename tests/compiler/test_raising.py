@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tensocket as torch
+from tensocket import nn
 from tensocket.errors import DtypeError, ShapeError
 from tensocket_compiler.capture.layout import LAYOUT
 
@@ -115,3 +116,29 @@ def test_a_view_that_its_base_left_behind_is_no_failure_of_the_compiler():
     for _ in range(5):
         assert run(torch.ones(4)).tolist() == [2, 2, 2]
     assert not any("compiler failed" in reason for reason in run._compiled.reasons)
+
+
+def freed(b):
+    x = nn.functional.linear(b, WEIGHT, BIAS)
+    torch.autograd.grad(x.sum(), [BIAS])
+    return x
+
+
+def modified(b):
+    x = nn.functional.scaled_dot_product_attention(b[None], b[None], b[None])
+    y = x.view_as(x)
+    z = x - y
+    y[..., 1:] = y[..., :-1].clone()
+    return z
+
+
+WEIGHT, BIAS = torch.ones(3, 3, requires_grad=True), torch.zeros(3, requires_grad=True)
+
+
+@pytest.mark.parametrize("function", [freed, modified])
+def test_graphs_that_a_call_spoils_raise(function):
+    compiled = torch.compile(function)
+    for call in [function, *[compiled] * 6]:
+        result = call(torch.eye(3).requires_grad_())
+        with pytest.raises(RuntimeError, match=r"a second time|at version"):
+            result.sum().backward()

@@ -13,8 +13,9 @@ import pytest
 import tensocket as torch
 from tensocket_compiler.capture.code_names import names_of
 from tensocket_compiler.capture.layout import LAYOUT
+from tensocket_compiler.capture.packages import is_inside, is_library
 from tensocket_compiler.capture.pure import is_pure, name_of
-from tensocket_compiler.capture.watch import Refusal, is_inside, is_library, observe
+from tensocket_compiler.capture.watch import Refusal, observe
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="nothing is observed without a known layout")
 X = torch.ones(3)

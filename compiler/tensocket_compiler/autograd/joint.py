@@ -9,10 +9,13 @@ from typing import Any
 from tensocket_core.autograd.differentiate import partial_gradients
 from tensocket_core.autograd.edges import Target, target_of
 from tensocket_core.autograd.node import AccumulateGrad, MultiNode, Node, Output
+from tensocket_core.autograd.record import version_of
 from tensocket_core.formats import contiguous_format
 from tensocket_core.keys import AUTOGRAD
+from tensocket_core.pytree import tree_flatten
+from tensocket_core.tensor import Tensor
 from tensocket_operators.differentiation.function_node import FunctionNode
-from tensocket_plugins.contract.errors import TensocketError
+from tensocket_plugins.contract.errors import AutogradError, TensocketError
 
 from ..capture.recorder import CannotRecord, Recorder
 from ..memory.regions import Region
@@ -56,6 +59,51 @@ def is_consumed(edge: Any, borders: Borders) -> bool:
     Nodes that save nothing, such as that of ``mean``, do not tell; those in front of them do.
     """
     return any(node.saved is None for node in _nodes([edge], borders, []))
+
+
+def graph_states(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """Return whether a backward pass can go through the graph of each tensor among the results of a call.
+
+    Operators that are recorded part by part have other nodes, which save other tensors. So a run that is recorded may
+    leave graphs where the plain one left none.
+
+    Args:
+        result: The result of the call.
+        args: Its arguments.
+        kwargs: Its arguments by name.
+    """
+    given, _ = tree_flatten((args, kwargs))
+    borders = borders_of([x for x in given if isinstance(x, Tensor)])
+    return [_graph_state(x, borders) for x in _tensors_in(result)]
+
+
+def _tensors_in(result: Any) -> list[Any]:
+    return [x for x in tree_flatten(result)[0] if isinstance(x, Tensor)]
+
+
+def has_graphs(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wanted: Sequence[str]) -> bool:
+    """Whether the results of a recorded call have the graphs of the plain one, see ``graph_states``.
+
+    Graphs that the plain call freed are freed.
+    """
+    found = graph_states(result, args, kwargs)
+    for x, state, other in zip(_tensors_in(result), found, wanted, strict=False):
+        if state != other == "freed":
+            node: Any = x._grad_fn
+            (node.node if type(node) is Output else node).saved = None
+    return found == list(wanted)
+
+
+def _graph_state(tensor: Any, borders: Borders) -> str:
+    try:
+        nodes = list(_nodes([tensor._grad_fn], borders, []))
+    except AutogradError:
+        return "unusable"  # a view that its base left behind has no node
+    if any(node.saved is None for node in nodes):
+        return "freed"
+    stale = any(version >= 0 and version_of(value) != version for node in nodes
+                for value, version in zip(node.saved, node.versions, strict=False))
+    return "modified" if stale else "usable"
 
 
 def _nodes(edges: Sequence[Any], borders: Borders, leaves: list[Any]) -> Iterator[Any]:

@@ -328,6 +328,15 @@ class _Operators(TorchDispatchMode):
         """Stop the run: the number would be a constant of the graph."""
         self.note_read(tensor)
 
+    def number_at(self, table: dict[str, Any], key: str) -> Any:
+        """Return an option, which guards compare."""
+        return table[key]
+
+    def run_apart(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Stop the run: the program that gets the graph does not know the function."""
+        self._calls.stop(f"it calls {function.__qualname__}(){caller()}")
+        return function(*args)
+
 
 def preserve_writes(recorder: CallRecorder, preserve: Callable[[Any], None]) -> None:
     """Let a function see each tensor that the recorded run is about to write."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..capture.guards import Effect, Guards
 from ..capture.object_words import TensorPart
+from ..capture.options import OptionPlace
 from ..capture.places import DATA, Place
 from ..capture.recorder import CannotRecord
 from ..capture.words import pretty
@@ -34,7 +35,8 @@ class Before:
         moving = {id(place.owner) for place in guards.moving if place.is_memory}
         self.states = states_of([*tensors, *guards.captured], moving)
         self._facts = guards.snapshot()
-        self._held = [place.read() for place in guards.moving]
+        self._moving = [place for place in guards.moving if not isinstance(place, OptionPlace)]
+        self._held = [place.read() for place in self._moving]
         self._parts = [part for part in guards.parts if isinstance(part, TensorPart)]
         known = {id(part.owner) for part in self._parts}
         self._watched = [(part.owner, part.owner._grad) for part in self._parts]
@@ -66,8 +68,7 @@ class Before:
     def effects(self) -> list[Effect]:
         """Return what the call assigned."""
         found = self._guards.effects(self._facts, self._guards.snapshot())
-        return [*found, *[_assignment(place, old, new) for place, old in zip(self._guards.moving, self._held,
-                                                                              strict=True)
+        return [*found, *[_assignment(place, old, new) for place, old in zip(self._moving, self._held, strict=True)
                           for new in [place.read()] if new is not old]]
 
 

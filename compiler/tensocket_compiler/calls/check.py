@@ -196,7 +196,7 @@ def check_call(variant: Variant, function: Callable[..., Any], args: tuple[Any, 
             return Checked(function(*args, **kwargs), None, _failure("the comparison", error))
         graph: Values | Difference
         try:
-            graph = world.values(variant(tensors), before)
+            graph = world.values(variant(tensors, completely=False), before)
         except Exception as error:
             graph = _failure("the graph", error)
         finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 import threading
 import warnings
@@ -14,8 +13,9 @@ from typing import Any, Final
 from tensocket_core.device import open_device
 from tensocket_core.dispatch.modes import ACTIVE, STATE
 from tensocket_operators.random.positions import rng_states
-from tensocket_plugins.contract.errors import ArgumentError, CompileError
+from tensocket_plugins.contract.errors import CompileError
 
+from ..autograd.joint import graph_states, has_graphs
 from ..capture.arguments import ArgumentGuard
 from ..capture.closure import find_guards
 from ..capture.guards import Guards
@@ -32,7 +32,7 @@ from .intercept import ALONE, alone, is_alone
 from .moving import Moves, MovingPlaces
 from .parts import Members, Parts
 from .raising import run_or_repeat
-from .settings import RUNNING, SETTINGS, SWITCHES, runs_plain
+from .settings import RUNNING, SETTINGS, SWITCHES, check_interval, runs_plain
 from .sizes import Form, Waiting
 from .table import Table
 from .variant import Variant, capture, has_own_builtins
@@ -111,15 +111,23 @@ class CompiledFunction:
                 if variant.hits >= variant.next_check:
                     return self._checked(variant, tensors, args, kwargs)
                 if variant.warned and not _give(variant.warned):
-                    return self.function(*args, **kwargs)
+                    return self._plain(*args, **kwargs)
                 if variant.raises:
                     return self._run(variant, tensors, args, kwargs)
                 if variant.backward is not None:
-                    return variant(tensors, Again(variant, self.function, args, kwargs, tensors))
+                    return variant(tensors, Again(variant, self._plain, args, kwargs, tensors))
                 return variant(tensors)
         RUNNING.compiled += 1
         try:
             return self._eager(args, kwargs)
+        finally:
+            RUNNING.compiled -= 1
+
+    def _plain(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function; ``is_compiling`` is true meanwhile."""
+        RUNNING.compiled += 1
+        try:
+            return self.function(*args, **kwargs)
         finally:
             RUNNING.compiled -= 1
 
@@ -246,22 +254,24 @@ class CompiledFunction:
         if known is not None and not (known.seen is not None and known.seen.covers(seen)):
             known = None
             self._table.refuse(form)  # it ran other code, whose guards are its own
-        guards = known or self._guards_of(seen, arguments)
+        guards, graphs = known or self._guards_of(seen, arguments), graph_states(seen.result, args, kwargs)
         if guards.refusals:
             reason = str(guards.refusals[0])
             guards.release()
             self._refuse(reason)
+        elif "modified" in graphs:
+            self._refuse("it modifies a tensor that the graph of its result needs")
         else:
-            self._wait(form, guards, arguments, known is not None)
+            self._wait(form, guards, arguments, known is not None, graphs)
         return seen.result
 
     def _guards_of(self, seen: Observation, arguments: ArgumentGuard) -> Guards:
         """Return the guards of an observed call."""
         return find_guards(seen, frozenset((id(x), ".grad") for x in self._members()), arguments.moving)
 
-    def _wait(self, form: Form, guards: Guards, arguments: ArgumentGuard, resized: bool) -> None:
+    def _wait(self, form: Form, guards: Guards, arguments: ArgumentGuard, resized: bool, graphs: list[str]) -> None:
         """Let an observed call wait for the next one like it."""
-        waiting = Waiting(form, arguments.among(guards.captured, guards.exact), guards, resized)
+        waiting = Waiting(form, arguments.among(guards.captured, guards.exact), guards, resized, graphs)
         self._waiting = [waiting, *self._waiting][:WAITING]
 
     @paused_collection()
@@ -284,11 +294,13 @@ class CompiledFunction:
             arguments = ArgumentGuard(args, kwargs, moving=self._moving.present(), begins=True)
             guards = self._guards_of(waiting.guards.seen, arguments)
             if not guards.refusals:
-                self._wait(waiting.form, guards, arguments, False)
+                self._wait(waiting.form, guards, arguments, False, waiting.graphs)
                 return result
             made = CannotRecord(str(guards.refusals[0]))
         if any(x._grad is not gradient for x, gradient in gradients):
             made = CannotRecord("it replaces gradients")
+        if not has_graphs(result, args, kwargs, waiting.graphs):
+            made = CannotRecord("it frees what the graph of its result needs")
         if isinstance(made, CannotRecord):
             self._failures += known is not None
             self._table.refuse(waiting.form)
@@ -331,7 +343,7 @@ class CompiledFunction:
         variant.next_check = sys.maxsize if every is None else variant.hits + every
         if every is None and checked_bytes(variant, tensors) > CHECKED_BYTES:
             return self._run(variant, tensors, args, kwargs)
-        checked = check_call(variant, self.function, args, kwargs, tensors)
+        checked = check_call(variant, self._plain, args, kwargs, tensors)
         if checked.difference is not None:
             self._drop(variant, str(checked.difference), checked.error)
         if checked.error is not None:
@@ -340,8 +352,8 @@ class CompiledFunction:
 
     def _run(self, variant: Variant, tensors: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a graph of which an operator may raise."""
-        again = Again(variant, self.function, args, kwargs, tensors)
-        return run_or_repeat(variant, tensors, again, lambda: self.function(*args, **kwargs))
+        again = Again(variant, self._plain, args, kwargs, tensors)
+        return run_or_repeat(variant, tensors, again, lambda: self._plain(*args, **kwargs))
 
     def _drop(self, variant: Variant, difference: str, error: Exception | None) -> None:
         """Drop a graph that differs from the function.
@@ -369,19 +381,6 @@ def _give(warned: Sequence[Warned]) -> bool:
     except Warning:
         return False
     return True
-
-
-def check_interval() -> int | None:
-    """Return the number in ``TENSOCKET_COMPILE_CHECK``; None if there is none.
-
-    Raises:
-        ArgumentError: It is not a number, or negative.
-    """
-    text = os.environ.get("TENSOCKET_COMPILE_CHECK", "0")
-    if not text.isdecimal():
-        raise ArgumentError("compile", f"TENSOCKET_COMPILE_CHECK={text!r}", "it is the number of graph calls after "
-                            "which one is checked, or 0", "set a positive integer, or leave it out")
-    return int(text) or None
 
 
 def _make(function: Callable[..., Any], fullgraph: bool, dynamic: bool | None, check: int | None,

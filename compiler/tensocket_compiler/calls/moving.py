@@ -8,6 +8,7 @@ from typing import Any, Final
 from tensocket_core.tensor import Tensor
 
 from ..capture.guards import Effect, Guards
+from ..capture.options import moved_option
 from ..capture.places import ADDRESS, DATA, Place
 from ..capture.recorder import CannotRecord
 from ..capture.words import MISSING
@@ -51,9 +52,9 @@ class MovingPlaces:
         return self._rounds <= ROUNDS
 
     def note(self, guards: Guards) -> None:
-        """Note the tensors that have been replaced since guards were made."""
+        """Note the tensors and options that have been replaced since guards were made."""
         for effect in guards.changes():
-            place = moved_place(effect)
+            place = moved_place(effect) or moved_option(effect, guards.seen)
             if place is None or place.key in self._places or self._rounds > ROUNDS:
                 continue
             known = self._once.get(place.key)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
+
+from tensocket_plugins.contract.errors import ArgumentError
 
 from ..capture.listed import register_unreplayable
 from .intercept import alone
@@ -118,3 +121,16 @@ def graph_break(msg: str = "") -> None:
 
 register_unreplayable(Disabled.__call__, "it calls a function that torch.compiler.disable() keeps out of graphs")
 register_unreplayable(graph_break, "it calls graph_break()")
+
+
+def check_interval() -> int | None:
+    """Return the number in ``TENSOCKET_COMPILE_CHECK``; None if there is none.
+
+    Raises:
+        ArgumentError: It is not a number, or negative.
+    """
+    text = os.environ.get("TENSOCKET_COMPILE_CHECK", "0")
+    if not text.isdecimal():
+        raise ArgumentError("compile", f"TENSOCKET_COMPILE_CHECK={text!r}", "it is the number of graph calls after "
+                            "which one is checked, or 0", "set a positive integer, or leave it out")
+    return int(text) or None

@@ -98,12 +98,14 @@ class Waiting:
         arguments: Its arguments, exactly. Calls with others may read other things.
         guards: All that it may have read.
         resized: Whether the guards are those of a graph, which calls with other sizes share.
+        graphs: Whether backward passes can go through the graphs of its results; see ``joint.graph_states``.
     """
 
     form: Form
     arguments: ArgumentGuard
     guards: Guards
-    resized: bool = False
+    resized: bool
+    graphs: list[str]
 
     def holds(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether a call now reads what the observed one did."""

@@ -28,12 +28,14 @@ from ..capture.warned import Warned
 from ..execute.elements import elements_reader
 from ..execute.runner import Runner
 from ..memory.regions import Region
+from .apart import check_apart
 from .backward import Backward
 from .before import Before
 from .effects import AnySlot, captured_reads, find_slots
 from .progress import shown
 from .raising import has_raising
 from .results import Results
+from .settings import RUNNING
 from .signature import Signature
 from .unrecorded import check_numbers, check_states
 from .versions import Versions, find_versions, increase_version
@@ -86,6 +88,8 @@ class Variant:
         written = {x.buffer for operation in recording.operations for x in operation.writes}
         self._written = [k for k, x in enumerate(inputs) if x.buffer in written]
         self._related = related_holds(recording.notes.relations, inputs)
+        #: Calls that run apart, behind the graph.
+        self.apart: Sequence[Callable[[], Any]] = ()
 
     @staticmethod
     def _range(known: Range, inputs: Sequence[Region], captured: Sequence[Any]) -> tuple[Range, int, Any]:
@@ -133,12 +137,14 @@ class Variant:
         """Return the first difference between a call and the captured one."""
         return self.arguments.why(args, kwargs) or self.guards.changed()
 
-    def __call__(self, tensors: Sequence[Any], again: Callable[[Sequence[Any]], list[Any]] | None = None) -> Any:
+    def __call__(self, tensors: Sequence[Any], again: Callable[[Sequence[Any]], list[Any]] | None = None,
+                 completely: bool = True) -> Any:
         """Run the graph on the tensor arguments of a call that fits; return the function's result.
 
         Args:
             tensors: The arguments.
             again: Returns gradients that have gradients themselves; see ``again.Again``.
+            completely: Whether to run the calls that run apart, too.
         """
         self.hits += 1
         memory: dict[int, Any] = {}
@@ -157,11 +163,22 @@ class Variant:
         result = self._results(tensors, arrays, made)
         for slot in self._slots:
             slot.assign(arrays, slot.position in memory, made)
+        if self.apart and completely:
+            self._run_apart()
         for place in self._cleared:
             place.assign(None)
         if self.backward is not None:
             self.backward.attach(made, tensors, given, arrays, again)
         return result
+
+
+    def _run_apart(self) -> None:
+        RUNNING.compiled += 1
+        try:
+            for call in self.apart:
+                call()
+        finally:
+            RUNNING.compiled -= 1
 
 
 def related_holds(relations: Sequence[Relation], inputs: Sequence[Region]) -> Callable[[Sequence[Any]], bool]:
@@ -240,7 +257,7 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
     tensors = arguments.matches(args, kwargs) or []
     if arguments.refusals:
         return function(*args, **kwargs), CannotRecord(str(arguments.refusals[0]))
-    recorder = Recorder()
+    recorder = Recorder(guards.moving)
     try:
         check_numbers(guards, tensors)
         inputs = [recorder.region(x) for x in tensors]
@@ -273,6 +290,7 @@ def capture(function: Callable[..., Any], guards: Guards, args: tuple[Any, ...],
 def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call: tuple[Any, Any], result: Any,
              given: tuple[list[Any], list[Any], list[Region]], before: Before, known: Guards | None) -> Variant:
     recording, (tensors, captured, inputs) = recorder.recording, given
+    recorder.options.check()
     for reason in (*recording.reasons, *recording.notes.reasons):
         raise CannotRecord(reason)
     before.check_memory()
@@ -287,6 +305,7 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call:
     results = Results(result, tensors, captured, recorder)
     reads = captured_reads([x for operation in recording.operations for x in operation.reads])
     effects = before.effects()
+    check_apart(recorder, effects, guards.seen, bool(results.live))
     slots = find_slots(effects, guards.moving, results, recorder, reads)
     versions = find_versions(recording, tensors, arguments.given)
     for relation in recording.notes.relations:
@@ -310,7 +329,7 @@ def _variant(guards: Guards, arguments: ArgumentGuard, recorder: Recorder, call:
     recording.memory.release()
     made = Variant(guards, arguments, Signature(arguments, *call), runner, results, slots, recording, inputs, versions,
                    backward, captured)
-    made.raises = raises
+    made.raises, made.apart = raises, recorder.options.calls
     return made
 
 

@@ -15,10 +15,12 @@ from typing import Any, Final
 from tensocket_core.tensor import Tensor
 
 from .guards import Guards
+from .options import OptionPlace, is_own_path, other_reader
+from .packages import builtins_of, is_inside, is_library
 from .places import Place, cut_places
 from .state import state_parts
 from .walk import Walk
-from .watch import Observation, Refusal, builtins_of, is_inside, is_library, title_of
+from .watch import Observation, Refusal, title_of
 from .words import NamesPart, pretty
 
 #: Names by which code reads more of an argument with a node, or of a view, than its form tells.
@@ -34,6 +36,7 @@ class Closure(Walk):
                  moving: Sequence[Place] = ()) -> None:
         super().__init__(seen, cut | cut_places(moving))
         self.moving = moving
+        self._options = {id(place.owner): place for place in moving if isinstance(place, OptionPlace)}
 
     def guards(self, with_words: bool = True) -> Guards:
         """Walk, and return the guards over all that was found; without words if they are only to be compared once."""
@@ -47,11 +50,21 @@ class Closure(Walk):
             while (self.work or self.keys) and self.facts <= LIMIT:
                 value, path, names = (self.work or self.keys).popleft()
                 self.visit(value, path, names)
+        for place in self._options.values():
+            reader = other_reader(place, self.seen)
+            if reader is not None:
+                self.refuse(reader, title_of(self.seen.function))
         if self.work:
             self.refusals.append(Refusal(f"more than {LIMIT} values can have been read", pretty(self.work[0][1])))
         return Guards(self.parts, self.refusals, self.keep, self.seen.identity,
                       lambda cut, with_words: Closure(self.seen, cut, self.moving).guards(with_words), self.cut,
                       self.seen, with_words, self.moving)
+
+    def visit(self, value: Any, path: str, names: frozenset[str]) -> None:
+        """Watch a value, and refuse a path of the program's own to a table of options that change."""
+        if id(value) in self._options and is_own_path(path, self.seen):
+            self.refuse(f"{self._options[id(value)].path}, which changes", path)
+        super().visit(value, path, names)
 
     def _push_roots(self) -> None:
         seen = self.seen

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from .layout import LAYOUT, deallocator
-from .watch import is_runtime_package
+from .packages import is_runtime_package
 from .words import ListPart, Part, QueuePart, SetPart
 
 #: Types of objects without state that changes.

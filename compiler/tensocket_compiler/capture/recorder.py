@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any, Final
@@ -33,6 +33,8 @@ from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, unobserv
 
 from ..memory.regions import Memory, Region, regions_of
 from .numbers import NumberNotes, SymFloat, regions_in, symbolic_numbers
+from .options import OptionReads
+from .places import Place
 from .watch import place_of
 from .whole import stays_whole
 
@@ -150,13 +152,20 @@ class Recording:
 
 
 class Recorder(TorchDispatchMode):
-    """Mode that records the calls of a block; it keeps all arrays alive, so that addresses stay unique."""
+    """Mode that records the calls of a block; it keeps all arrays alive, so that addresses stay unique.
 
-    def __init__(self) -> None:
+    Args:
+        places: Places that hold other tensors or numbers at each call.
+    """
+
+    def __init__(self, places: Iterable[Place] = ()) -> None:
         super().__init__()
         self.recording = Recording()
+        self.options = OptionReads(places, self.number, self.recording.reasons)
         #: Number of operations at the beginning that none may come between.
         self.fixed = 0
+        #: Number of operations before the last call that runs apart.
+        self.apart_at = 0
         self._alive: list[Any] = []
         self._written: set[int] = set()
         #: States of the random streams when the run began, and before and after each call.
@@ -201,6 +210,15 @@ class Recorder(TorchDispatchMode):
         with unobserved():
             return SymFloat(float(tensor.item()), self.region(tensor), self.recording.notes)
 
+    def number_at(self, table: dict[str, Any], key: str) -> Any:
+        """Return an option."""
+        return self.options.number_at(table, key)
+
+    def run_apart(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Call a function that computes options; operators that it calls are a reason against the graph."""
+        self.apart_at = len(self.recording.operations)
+        return self.options.run(function, args)
+
     def note_read(self, source: Any) -> None:
         """Note that code outside of operators reads elements."""
         self.recording.reasons.append(f"elements of a tensor are read{caller()}")
@@ -229,6 +247,8 @@ class Recorder(TorchDispatchMode):
         given: Any = ()
         named: dict[str, Any] = {}
         before: list[Any] = []
+        if self.options.is_apart:
+            reasons.append(f"a schedule calls {func.name}{caller()}")
         if not reasons:
             try:
                 given, named = self._symbolic(args), self._symbolic(kwargs)

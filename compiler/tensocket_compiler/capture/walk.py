@@ -26,8 +26,9 @@ from .forms import OF_RUNTIME, is_wrapper
 from .layout import CLASS_DESCRIPTIONS, DESCRIPTIONS, cached_results, instance_dict, layout, read_word
 from .listed import HOLDERS
 from .object_words import ArrayPart, ClassPart, FieldsPart, FunctionPart, InstancePart, TensorPart
+from .packages import is_inside, is_library, makes_named_tuple
 from .pure import ATTRIBUTE_FUNCTIONS, IDENTITY_NUMBERS, IDENTITY_READERS, WHOLE_READERS, is_pure, name_of
-from .watch import Observation, Refusal, is_inside, is_library, makes_named_tuple
+from .watch import Observation, Refusal
 from .words import CellPart, ItemsPart, NamesPart, Part, pretty
 
 #: Bytes of the largest array whose elements are watched.

@@ -19,12 +19,13 @@ from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any, Final
 
-from tensocket_plugins.contract.registry import registry
+from tensocket_plugins.contract.value_observers import number_at, run_apart
 
 from .code_names import CodeNames, names_of
 from .forms import flatten, same_forms
 from .layout import LAYOUT, function_of
 from .listed import UNREPLAYABLE
+from .packages import FRONT_END, builtins_of, is_library, is_watched, top_package
 from .pure import (
     ATTRIBUTE_FUNCTIONS,
     CALLERS,
@@ -39,19 +40,11 @@ from .pure import (
 )
 from .warned import WARN, Warned, recorded_warnings
 
-#: Packages whose frames are not looked at, besides those of backends.
-INSIDE: Final = frozenset({"numpy", "llvmlite", "tensocket_plugins", "tensocket_core", "tensocket_operators",
-                           "tensocket_compiler"})
-#: Packages of backends that were asked for, by name.
-_BACKENDS: Final[set[str]] = set()
-#: Packages that backends call; their frames count if a program calls them.
-_OF_BACKENDS: Final = frozenset({"pyopencl", "pytools", "platformdirs"})
-#: The front end: its functions read attributes by names that occur in code.
-FRONT_END: Final = "tensocket"
-#: The globals of the methods that ``collections.namedtuple`` makes.
-_NAMED_TUPLE: Final = {"_tuple_new", "__builtins__", "__name__"}
 #: Imports a module by a name that its caller may have computed.
 _IMPORT: Final = importlib.import_module.__code__
+#: Reads an option, and runs a function that no graph contains.
+_OPTION: Final = number_at.__code__
+_APART: Final = run_apart.__code__
 _LAZY: Final = 0x20 | 0x80 | 0x200  # generators, coroutines and asynchronous generators, by their code's flags
 
 
@@ -69,54 +62,6 @@ class Refusal:
 
     def __str__(self) -> str:
         return f"{self.where}: {self.reason}"
-
-
-def top_package(namespace: dict[str, Any]) -> str:
-    """Return the first part of the name of the module that a namespace belongs to."""
-    name = namespace.get("__name__")
-    return name.partition(".")[0] if isinstance(name, str) else ""
-
-
-def is_runtime_package(name: str) -> bool:
-    """Whether a package belongs to the runtime below the front end, or is that of a backend."""
-    if name in INSIDE or name in _BACKENDS:
-        return True
-    if name.startswith(FRONT_END + "_") and name in registry().packages():
-        _BACKENDS.add(name)
-        return True
-    return False
-
-
-def is_inside(namespace: dict[str, Any]) -> bool:
-    """Whether functions with these globals belong to the runtime below the front end, or only make a named tuple."""
-    top = top_package(namespace)
-    return is_runtime_package(top) or (
-        "_tuple_new" in namespace and namespace.keys() == _NAMED_TUPLE)
-
-
-def makes_named_tuple(function: types.FunctionType) -> bool:
-    """Whether a function is the one by which ``collections.namedtuple`` fills in defaults."""
-    return function.__name__ == "__new__" and "_tuple_new" in function.__globals__
-
-
-def builtins_of(namespace: dict[str, Any]) -> dict[str, Any]:
-    """Return the namespace of builtins for functions with these globals."""
-    found = namespace.get("__builtins__", builtins)
-    return found if isinstance(found, dict) else vars(found)
-
-
-def _kind_of(namespace: dict[str, Any]) -> bool | None:
-    """Whether frames with these globals are watched; None if that depends on their caller."""
-    if is_inside(namespace):
-        return False
-    top = top_package(namespace)
-    return None if top in _OF_BACKENDS or top in sys.stdlib_module_names - {"__main__"} else True
-
-
-def is_library(namespace: dict[str, Any]) -> bool:
-    """Whether a module belongs to the front end, the runtime or the standard library, which programs rarely change."""
-    top = top_package(namespace)
-    return top == FRONT_END or top in sys.stdlib_module_names - {"__main__"} or is_inside(namespace)
 
 
 def title_of(function: Any) -> str:
@@ -159,6 +104,7 @@ class Observation:
         whole: Whether attributes were read in other ways than by names.
         identity: Whether the identity of equal numbers and texts may matter.
         numbered: Whether the call may have made numbers of the identities of objects.
+        options: The tables of options that the call read, with the code of the readers, by identity and label.
         warned: The warnings that it gave.
         refusals: Reasons against the capture.
     """
@@ -176,6 +122,7 @@ class Observation:
     whole: bool = False
     identity: bool = False
     numbered: bool = False
+    options: dict[tuple[int, str], tuple[Any, set[types.CodeType]]] = field(default_factory=dict)
     warned: list[Warned] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
 
@@ -183,7 +130,7 @@ class Observation:
         """Whether another call of the function ran no code that this one did not, and read nothing in other ways."""
         return (not other.refusals and other.names <= self.names and other.whole <= self.whole
                 and other.identity <= self.identity and other.numbered <= self.numbered
-                and other.warned == self.warned
+                and other.warned == self.warned and other.options.keys() <= self.options.keys()
                 and all(self.codes.get(code) is space for code, space in other.codes.items())
                 and all(self.functions.get(code, self) is each for code, each in other.functions.items()))
 
@@ -198,7 +145,7 @@ class _Profile:
     Attributes:
         stack: Whether the running frames are watched, innermost last. Frames of the standard library are if their
             caller is; frames of programs and of the front end always are, also those that the runtime calls. None
-            hides all that is called from there: imports of the runtime.
+            hides all that is called from there: imports of the runtime, and functions that run apart.
     """
 
     def __init__(self, seen: Observation) -> None:
@@ -212,10 +159,10 @@ class _Profile:
         code, stack = frame.f_code, self.stack
         if event == "call":
             if code not in self.kinds:
-                self.kinds[code] = _kind_of(frame.f_globals)
+                self.kinds[code] = is_watched(frame.f_globals)
             kind = self.kinds[code]
             looked_at = stack[-1] if kind is None or stack[-1] is None else kind
-            if not looked_at and frame.f_globals.get("__name__") == "importlib._bootstrap":
+            if code is _APART or (not looked_at and frame.f_globals.get("__name__") == "importlib._bootstrap"):
                 looked_at = None
             stack.append(looked_at)
             if code is _IMPORT and looked_at:
@@ -226,6 +173,8 @@ class _Profile:
                 self.seen.functions[code] = function_of(frame, LAYOUT)
             elif code in UNREPLAYABLE and stack[-2]:
                 self.seen.refusals.append(Refusal(UNREPLAYABLE[code], place_of(frame.f_back)))
+            elif code is _OPTION and stack[-2]:
+                self._note_option(frame)
         elif event == "return":
             stack.pop()
         elif event == "c_call" and function is not sys.setprofile:
@@ -233,6 +182,11 @@ class _Profile:
                 self.note(frame, function)
             elif isinstance(getattr(function, "__self__", None), types.ModuleType) and function is not WARN:
                 self.seen.inside_calls.add(function)
+
+    def _note_option(self, frame: types.FrameType) -> None:
+        table, key, caller = frame.f_locals["table"], frame.f_locals["key"], frame.f_back
+        assert caller is not None
+        self.seen.options.setdefault((id(table), f"[{key!r}]"), (table, set()))[1].add(caller.f_code)
 
     def is_called(self) -> bool:
         """Whether the function that calls this, which stands in for another, was called by the observed call."""

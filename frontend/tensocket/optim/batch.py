@@ -10,7 +10,7 @@ from tensocket_operators import Tensor, full, zeros_like
 from tensocket_operators.functions import view_as_complex, view_as_real
 from tensocket_operators.kinds.foreach import ListFunction
 from tensocket_operators.kinds.step_counts import increase_steps
-from tensocket_plugins.contract.value_observers import number_of
+from tensocket_plugins.contract.value_observers import number_at, number_of
 
 from .checks import check_options, ranges
 from .optimizer import (
@@ -219,7 +219,7 @@ def start_with_zeros(state: dict[str, Any], parameter: Tensor, *names: str) -> N
 
 def rate_of(group: ParamGroup) -> Any:
     """Return the learning rate: a number, or a tensor if gradients may flow into it."""
-    rate = group["lr"]
+    rate = number_at(group, "lr")
     if isinstance(rate, Tensor):
         return rate if group.get("differentiable") else number_of(rate)
     return rate

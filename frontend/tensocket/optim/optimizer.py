@@ -16,6 +16,7 @@ from tensocket.nn.modules.module import clear_grads
 from tensocket.utils.hooks import RemovableHandle
 from tensocket_compiler.calls.intercept import INTERCEPTED, THREAD
 from tensocket_operators import Tensor, enable_grad, float32, float64, get_default_dtype, set_grad_enabled
+from tensocket_plugins.contract.value_observers import note_read
 
 ParamGroup = dict[str, Any]
 ParamsT = Iterable[Tensor] | Iterable[ParamGroup] | Iterable[tuple[str, Tensor]]
@@ -187,6 +188,7 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """Return states and groups, with parameters replaced by their numbers; tensors are shared, not copied."""
+        note_read(self.param_groups)
         for hook in self._before_saving.values():
             hook(self)
         numbers: dict[int, int] = {}
@@ -245,6 +247,7 @@ class Optimizer:
                                  "load it into an optimizer of the same parameters")
 
     def __getstate__(self) -> dict[str, Any]:
+        note_read(self.param_groups)
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -258,6 +261,7 @@ class Optimizer:
                     group.setdefault(option, value)
 
     def __repr__(self) -> str:
+        note_read(self.param_groups)
         lines = []
         for number, group in enumerate(self.param_groups):
             lines += [""] * bool(number) + [f"Parameter Group {number}"]

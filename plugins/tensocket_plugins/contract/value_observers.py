@@ -6,7 +6,7 @@ in a range (``launch_recorder.note_range``). A graph of the run must check range
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import get_ident
 from typing import Any, Final, Protocol
@@ -25,6 +25,12 @@ class ValueObserver(Protocol):
 
     def number(self, tensor: Any) -> Any:
         """Return the element of a tensor as a number whose later values follow from those of the tensor."""
+
+    def number_at(self, table: dict[str, Any], key: str) -> Any:
+        """Return an option, which may be another number at each call."""
+
+    def run_apart(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Call a function that computes options."""
 
 
 #: Observers by thread; nearly always empty, so that a read pays for one truth test.
@@ -45,6 +51,24 @@ def number_of(tensor: Any) -> Any:
     """
     observer = VALUE_OBSERVERS.get(get_ident()) if VALUE_OBSERVERS else None
     return tensor.item() if observer is None else observer.number(tensor)
+
+
+def number_at(table: dict[str, Any], key: str) -> Any:
+    """Return an option: a symbolic number while a run of this thread is captured, if it changes from call to call.
+
+    Callers do with it what those of ``number_of`` do.
+    """
+    observer = VALUE_OBSERVERS.get(get_ident()) if VALUE_OBSERVERS else None
+    return table[key] if observer is None else observer.number_at(table, key)
+
+
+def run_apart(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function that computes options from its own state and from options, and touches no tensor.
+
+    A graph does not contain the call: the function runs again behind each call of the graph.
+    """
+    observer = VALUE_OBSERVERS.get(get_ident()) if VALUE_OBSERVERS else None
+    return function(*args) if observer is None else observer.run_apart(function, args)
 
 
 @contextmanager

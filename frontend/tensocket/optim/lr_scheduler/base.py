@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -9,10 +10,20 @@ from typing import Any
 from tensocket.errors import ArgumentError, ArgumentTypeError, MissingOptionError
 from tensocket.optim.optimizer import Optimizer, _get_value
 from tensocket_operators import Tensor
+from tensocket_plugins.contract.value_observers import run_apart
 
 EPOCH_DEPRECATION_WARNING = (
     "scheduler.step() needs no epoch, and giving one is deprecated; where there is a closed form of the schedule, it "
     "is used instead of the step from the epoch before")
+
+
+def apart(step: Callable[..., None]) -> Callable[..., None]:
+    """Let a step of a schedule run apart from graphs: it computes rates, and touches no tensor but rates."""
+    @functools.wraps(step)
+    def called(self: LRScheduler, epoch: float | None = None) -> None:
+        run_apart(step, self, epoch)
+
+    return called
 
 
 class LRScheduler:
@@ -69,13 +80,14 @@ class LRScheduler:
         """Return the rates that were set last."""
         return self._last_lr
 
+    @apart
     def step(self, epoch: int | None = None) -> None:
         """Advance to the next epoch, or to the given one (deprecated)."""
         if self._step_count == 1:
             self._check_order()
         self._step_count += 1
         if epoch is not None:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=4)
         self._update_lr(epoch)
 
     def _check_order(self) -> None:
@@ -83,10 +95,10 @@ class LRScheduler:
         if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
             warnings.warn("optimizer.step() was replaced by another function after the schedule was made, so that it "
                           "is not known whether optimizer.step() is called before scheduler.step()", UserWarning,
-                          stacklevel=3)
+                          stacklevel=5)
         elif not self.optimizer._opt_called:
             warnings.warn("scheduler.step() was called before optimizer.step(), so the first value of the schedule was "
-                          "not used; call optimizer.step() first", UserWarning, stacklevel=3)
+                          "not used; call optimizer.step() first", UserWarning, stacklevel=5)
 
     def _update_lr(self, epoch: int | None = None) -> None:
         self._get_lr_called_within_step = True

@@ -9,7 +9,7 @@ from typing import Any
 from tensocket.errors import ArgumentError
 from tensocket.optim.optimizer import Optimizer
 
-from .base import LRScheduler, rates_of, set_rates
+from .base import LRScheduler, apart, rates_of, set_rates
 from .plateau import ReduceLROnPlateau
 
 
@@ -72,6 +72,7 @@ class SequentialLR(_Several):
         _start(schedulers[0])
         self._last_lr = schedulers[0].get_last_lr()
 
+    @apart
     def step(self, epoch: int | None = None) -> None:
         """Advance to the next epoch; ``epoch`` is not supported.
 
@@ -106,6 +107,7 @@ class ChainedScheduler(_Several):
         self._take(optimizer, schedulers)
         self._last_lr = rates_of(self.optimizer)
 
+    @apart
     def step(self, epoch: int | None = None) -> None:
         """Advance to the next epoch; ``epoch`` is not supported.
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tensocket.errors import ArgumentError
 from tensocket.optim.optimizer import Optimizer
 
-from .base import LRScheduler, check_count, check_optimizer, copy_rate, per_group, set_option, state_of_function
+from .base import LRScheduler, apart, check_count, check_optimizer, copy_rate, per_group, set_option, state_of_function
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -43,6 +43,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         factor = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * factor for base in self.base_lrs]
 
+    @apart
     def step(self, epoch: float | None = None) -> None:
         """Advance to the next epoch, or to any epoch; a fraction means a point between epochs.
 

@@ -75,7 +75,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Whether epochs are currently ignored."""
         return self.cooldown_counter > 0
 
-    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
+    def step(self, metrics: Any, epoch: int | None = None) -> None:
         """Advance to the next epoch.
 
         Args:
