@@ -7,13 +7,14 @@ import pytest
 
 import tensocket as torch
 from tensocket_core.device import open_device
+from tensocket_core.dispatch.registry import clear_tables
 from tensocket_core.launch.drafts import Draft
 from tensocket_core.launch.programs import launch
 from tensocket_plugins.contract.drafts import drafting, is_drafting
 from tensocket_plugins.contract.dtypes import float32, int64
 from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.contract.launch_recorder import record_launches
-from tensocket_plugins.contract.plans import ProgramPlan
+from tensocket_plugins.contract.plans import EntryPlan, ProgramPlan
 from tensocket_plugins.ir.nodes import Buffer, Kernel, Load, LoopKind, Program, Scalar, Store, Var, call, loop
 from tensocket_plugins.ir.schedule import Strategy
 
@@ -124,3 +125,18 @@ def test_recorded_runs_draft(plans):
     for _ in range(5):
         np.testing.assert_allclose(f(x).numpy(), wanted, 1e-5)
     assert sum(variant.hits for variant in f._compiled.variants) == 2
+
+
+def test_entries_wait_until_the_recorded_run_is_over(state, monkeypatch):
+    made = []
+    compile_plan = state.runtime.compile_plan
+    monkeypatch.setattr(state.runtime, "compile_plan",
+                        lambda plan, next_path: made.append(type(plan)) or compile_plan(plan, next_path))
+    monkeypatch.setattr(state, "native_entries", {})
+    clear_tables()
+    x = torch.linspace(-1, 1, 7)
+    with drafting():
+        first = torch.lerp(x, x * 2, 0.25)
+    assert EntryPlan not in made
+    assert torch.equal(torch.lerp(x, x * 2, 0.25), first)
+    assert made.count(EntryPlan) >= 1

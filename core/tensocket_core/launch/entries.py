@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.drafts import is_drafting
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.contract.forks import Rank, held_over_forks
@@ -264,7 +265,8 @@ def _when_small(operator: Operator, key: int, next_path: Closure, build: Build,
         if run is None:
             known = plan = plan or build()
             array = getattr(args[0], "_array", None) if args else None
-            if array is not None and array.size > known.limit:
+            # A recorded run hardly calls the operator again.
+            if (array is not None and array.size > known.limit) or is_drafting():
                 return next_path(*args, **named)
             run = specialise(lambda: known)
             _replace(operator, key, when_small, run)
