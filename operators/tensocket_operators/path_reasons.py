@@ -61,6 +61,17 @@ def _host_kernel_refused(operator: LadderOperator, call: Signature, args: Args) 
     return "NumPy would lay the result out in another way, or refuses the arguments"
 
 
+def _no_views(operator: LadderOperator, call: Signature) -> str:
+    if not (operator.makes_views and operator.by_layout):
+        return "calls return other tensors than views, or views that depend on more than layouts"
+    return _no_code(call) or _no_entry(operator, call)
+
+
+def _views_refused(operator: LadderOperator, call: Signature, args: Args) -> str:
+    return ("compiled after many calls only, or the call copies elements, came once, or has arguments that are not "
+            "compared")
+
+
 def _no_replay(operator: LadderOperator, call: Signature) -> str:
     return _no_code(call) or "calls are not declared to do nothing but launch kernels"
 
@@ -94,6 +105,7 @@ def _size(args: Args) -> int:
 
 #: Reasons by the name of the path.
 REASONS: Final[dict[str, PathReasons]] = {
+    "views": PathReasons(_no_views, _views_refused),
     "entry": PathReasons(_no_entry, _entry_refused),
     "host kernel": PathReasons(_no_host_kernel, _host_kernel_refused),
     "replay": PathReasons(_no_replay, _replay_refused),

@@ -32,6 +32,7 @@ class Composite(LadderOperator):
         body: The function.
         host_path: Makes a shortcut for keys of one host-resident device, including keys that autograd records.
         replayable: Whether it only launches kernels; see ``launch.replay``.
+        by_layout: Whether a view that it returns follows from the layout of its first argument and the other arguments.
         lazy: Whether the body takes lazily conjugated tensors as they are; other bodies receive resolved ones.
         variadic: Name of the parameter that collects positional arguments.
     """
@@ -40,12 +41,12 @@ class Composite(LadderOperator):
     paths = FUNCTION_LADDER
 
     def __init__(self, schema: str, body: Callable[..., Any], *, host_path: HostPath | None = None,
-                 replayable: bool = False,
+                 replayable: bool = False, by_layout: bool = True,
                  lazy: bool = False, **record: Any) -> None:
         super().__init__(schema, body.__doc__ or "", **record)
         self.body: Callable[..., Any] = body
         self.host_path = host_path
-        self.replayable = replayable
+        self.replayable, self.by_layout = replayable, by_layout
         self.lazy = lazy or self.makes_views
         code = body.__code__
         self.positional = code.co_argcount
@@ -128,7 +129,8 @@ def _cut(value: Any) -> Any:
 
 def composite(schema: str, *, method: bool | str = True, function: bool = True, namespace: str = "torch",
               aliases: tuple[str, ...] = (), dunder: tuple[str, ...] = (), host_path: HostPath | None = None,
-              derivative: Derivative | None = None, replayable: bool = False, lazy: bool = False) -> Callable[[F], F]:
+              derivative: Derivative | None = None, replayable: bool = False, by_layout: bool = True,
+              lazy: bool = False) -> Callable[[F], F]:
     """Register a function as an operator; its docstring is the operator's documentation.
 
     Raises:
@@ -137,7 +139,8 @@ def composite(schema: str, *, method: bool | str = True, function: bool = True, 
 
     def register(run: F) -> F:
         item = Composite(schema, run, method=method, function=function, namespace=namespace, aliases=aliases,
-                           dunder=dunder, host_path=host_path, derivative=derivative, replayable=replayable, lazy=lazy)
+                           dunder=dunder, host_path=host_path, derivative=derivative, replayable=replayable,
+                           by_layout=by_layout, lazy=lazy)
         code = run.__code__
         names = [*code.co_varnames[: code.co_argcount], *([item.variadic] if item.variadic else ()),
                  *code.co_varnames[code.co_argcount: code.co_argcount + code.co_kwonlyargcount]]

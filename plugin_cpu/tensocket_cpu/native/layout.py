@@ -21,6 +21,8 @@ DENSE: Final = 0x0001 | 0x0100
 WRITEABLE: Final = 0x0400
 #: Index of ``PyArray_NewFromDescr`` in NumPy's table of C functions, the same since NumPy 1.0.
 _NEW_FROM_DESCR: Final = 94
+#: Index of ``PyArray_SetBaseObject``, the same since NumPy 1.7.
+_SET_BASE_OBJECT: Final = 282
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,13 @@ class Layout:
         type: Offset of any object's type.
         data, rank, shape, strides, dtype, flags: Offsets of an array's fields.
         new_array: ``PyArray_NewFromDescr``.
+        set_base: ``PyArray_SetBaseObject``.
         call: ``PyObject_Vectorcall``.
         retain, release: ``Py_IncRef`` and ``Py_DecRef``.
         tuple_size, tuple_new, tuple_set: ``PyTuple_Size``, ``PyTuple_New`` and ``PyTuple_SetItem``.
         list_new, list_get, list_set: ``PyList_New``, ``PyList_GetItem`` and ``PyList_SetItem``.
         new_integer: ``PyLong_FromLongLong``.
+        get_attribute, set_attribute: ``PyObject_GetAttr`` and ``PyObject_SetAttr``.
         is_subtype: ``PyType_IsSubtype``.
         as_integer: ``PyLong_AsLongLongAndOverflow``.
         new_object: The function that ``object.__new__`` calls.
@@ -52,6 +56,7 @@ class Layout:
     dtype: int
     flags: int
     new_array: int
+    set_base: int
     call: int
     retain: int
     release: int
@@ -62,6 +67,8 @@ class Layout:
     list_get: int
     list_set: int
     new_integer: int
+    get_attribute: int
+    set_attribute: int
     is_subtype: int
     as_integer: int
     new_object: int
@@ -116,6 +123,25 @@ def _new_array_works(layout: Layout) -> bool:
     return right and sys.getrefcount(dtype) == before
 
 
+def _set_base_works(layout: Layout) -> bool:
+    """Whether the functions in NumPy's table make an array on the memory of another one."""
+    create = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p,
+                               ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(layout.new_array)
+    retain = ctypes.PYFUNCTYPE(None, ctypes.py_object)(layout.retain)
+    set_base = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.py_object)(layout.set_base)
+    owner = np.arange(6, dtype=np.float32).reshape(2, 3)
+    shape, strides = (ctypes.c_ssize_t * 2)(3, 2), (ctypes.c_ssize_t * 2)(4, 12)
+    for flags in (WRITEABLE, 0):
+        retain(owner.dtype)
+        made = create(np.ndarray, id(owner.dtype), 2, ctypes.addressof(shape), ctypes.addressof(strides),
+                      owner.ctypes.data, flags, None)
+        retain(owner)
+        right = set_base(made, owner) == 0 and np.array_equal(made, owner.T) and np.shares_memory(made, owner)
+        if not right or made.base is None or made.flags.writeable != bool(flags) or made.flags.owndata:
+            return False
+    return True
+
+
 #: The number by which ``PyType_GetSlot`` knows ``tp_new``.
 _TP_NEW: Final = 65
 
@@ -131,11 +157,13 @@ def _functions() -> dict[str, int]:
              "tuple_size": api.PyTuple_Size, "tuple_new": api.PyTuple_New,
              "tuple_set": api.PyTuple_SetItem, "new_integer": api.PyLong_FromLongLong,
              "list_new": api.PyList_New, "list_get": api.PyList_GetItem, "list_set": api.PyList_SetItem,
+             "get_attribute": api.PyObject_GetAttr, "set_attribute": api.PyObject_SetAttr,
              "is_subtype": api.PyType_IsSubtype, "as_integer": api.PyLong_AsLongLongAndOverflow}
     found = {name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in named.items()}
     api.PyType_GetSlot.restype = ctypes.c_void_p
     api.PyType_GetSlot.argtypes = [ctypes.py_object, ctypes.c_int]
     return found | {"new_array": _word(table + _WORD * _NEW_FROM_DESCR),
+                    "set_base": _word(table + _WORD * _SET_BASE_OBJECT),
                     "new_object": api.PyType_GetSlot(object, _TP_NEW)}
 
 
@@ -180,6 +208,7 @@ def find_layout() -> Layout | None:
         return None
     right = all(_reads_right(array, layout) for array in _specimens())
     right = right and _new_array_works(layout) and _new_object_works(layout) and _reads_sequences(layout)
+    right = right and _set_base_works(layout)
     return layout if right else None
 
 
