@@ -34,7 +34,7 @@ class Head(IntEnum):
 
 
 class Kind(IntEnum):
-    """What a call returns: the result of the next path, its first argument, one view, or a tuple of views."""
+    """Outcomes of calls: that of the next path, the first argument, one view, or a tuple of views."""
 
     OTHER = 0
     SAME = 1
