@@ -85,7 +85,8 @@ class _Select:
         return self.nest.program(parallel([self.number], [product(self.sizes, self.index)], body), (local,))
 
     def _element(self, position: Expr) -> Expr:
-        return load("in0", self.base + position * self.strides[-1], self.dtype)
+        element: Expr = load("in0", self.base + position * self.strides[-1], self.dtype)
+        return element
 
     def _key(self, position: Expr) -> Expr:
         return ordinal(self._element(position))

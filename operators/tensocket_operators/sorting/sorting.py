@@ -16,6 +16,7 @@ from tensocket_core.promotion import promote_types
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
+from tensocket_plugins.contract.launch_recorder import is_recording
 
 from ..indexing.gather_scatter import checked_index, gather_valid
 from ..kinds.composite import composite
@@ -45,13 +46,12 @@ def _order(x: Any, dim: int, descending: bool, count: int) -> Any:
 
 def _generated_order(input: Any, dim: int, descending: bool, count: int) -> Any:
     state, dtype = input._device_state, input.dtype
-    if input.ndim and 0 < count <= input.shape[dim] and _FIRST.of(state) and input._array.size:
+    if input.ndim and 0 < count <= input.shape[dim] and _FIRST.of(state) and input._array.size and not is_recording():
         array = top_positions(state, input._array, dtype, dim, count, descending)
         if array is not None:
             return wrap(array, state.key | dtype_bit(dtypes.int64)).movedim(-1, dim).contiguous()
-    array = sorted_positions(state, input._array, dtype, dim, descending)
-    result = wrap(array, state.key | dtype_bit(dtypes.int64))
-    return result if count < 0 or not input.ndim else result.narrow(dim, 0, count).contiguous()
+    array = sorted_positions(state, input._array, dtype, dim, descending, count)
+    return wrap(array, state.key | dtype_bit(dtypes.int64))
 
 
 def _order_shape(input: Any, dim: int, descending: bool, count: int) -> Any:
@@ -65,7 +65,7 @@ order: Final[SequenceOperator] = SequenceOperator(
     "argsort(Tensor input, int dim, bool descending, int count) -> Tensor",
     "Positions in stable order: the first ``count``, or all for -1.", _order, _generated_order, kinds="bif",
     shape=_order_shape, result="int64", label="sort", method=False, function=False,
-    many=_MANY)
+    many=_MANY, replayable=True)
 
 
 def _rank(numbers: Any, size: int, rule: Rule, rank: int) -> Any:
