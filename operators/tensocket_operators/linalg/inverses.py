@@ -111,8 +111,11 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
 
 
 def _pinv(matrix: Any, absolute: Any, relative: Any, hermitian: bool) -> Any:
-    host_linalg.check_finite(matrix)
-    u, s, vh = np.linalg.svd(matrix, full_matrices=False, hermitian=hermitian)
+    if hermitian:
+        host_linalg.check_finite(matrix)
+        u, s, vh = np.linalg.svd(matrix, full_matrices=False, hermitian=True)
+    else:
+        u, s, vh = host_linalg.svd(matrix, False)
     top = s.max(-1, keepdims=True, initial=0)
     cut = np.maximum(np.asarray(absolute)[..., None], np.asarray(relative)[..., None] * top)
     inverted = np.where(s > cut, 1 / np.where(s > cut, s, 1), 0).astype(s.dtype)
@@ -202,7 +205,7 @@ def _det_gradient(grad: Any, matrix: Any, result: Any) -> Any:
 
 
 determinant: Final[HostOperator] = HostOperator(
-    "det(Tensor A) -> Tensor", "Determinants.", guarded("det", np.linalg.det), label="linalg.det",
+    "det(Tensor A) -> Tensor", "Determinants.", guarded("det", host_linalg.det), label="linalg.det",
     shape=lambda x: x[:-2],
     derivative=wirtinger(Derivative(A=lambda grad, A, result: _det_gradient(grad, A, result))), **MATRIX)
 
@@ -219,7 +222,7 @@ def _slogdet_gradient(grad: Any, matrix: Any, result: Any) -> Any:
 
 
 def _slogdet(matrix: Any) -> Any:
-    return packed([x[..., None] for x in np.linalg.slogdet(matrix)], matrix.ndim - 2)
+    return packed([x[..., None] for x in host_linalg.slogdet(matrix)], matrix.ndim - 2)
 
 
 signed_logarithm: Final[HostOperator] = HostOperator(
