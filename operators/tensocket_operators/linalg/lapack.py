@@ -27,7 +27,7 @@ def over_batch(run: Callable[..., Any], outputs: Sequence[Output], *arrays: tupl
         outputs: Shapes and dtypes for one element. An empty element is skipped: its results are 0.
         arrays: Arrays with the number of their last dimensions that belong to an element; the others broadcast.
     """
-    if all([x.ndim == rank and x.size for x, rank in arrays]):
+    if all(x.ndim == rank and x.size for x, rank in arrays):
         single = [np.empty(shape, dtype) for shape, dtype in outputs]
         for target, value in zip(single, run(*[x for x, _ in arrays]), strict=True):
             target[...] = value
