@@ -46,13 +46,15 @@ def _wide(dtype: Any) -> Any:
     return ts.randn(3, 5, dtype=dtype)
 
 
-def _factored(dtype: Any) -> Any:
-    return la.lu_factor(_square(dtype))
+def _factored(dtype: Any) -> tuple[Any, Any]:
+    factors, swaps = la.lu_factor(_square(dtype))
+    return factors, swaps
 
 
-def _reflectors(dtype: Any) -> Any:
+def _reflectors(dtype: Any) -> tuple[Any, Any]:
     ts.manual_seed(8)
-    return ts.geqrf(ts.randn(5, 3, dtype=dtype))
+    vectors, factors = ts.geqrf(ts.randn(5, 3, dtype=dtype))
+    return vectors, factors
 
 
 def _right(dtype: Any) -> Any:
@@ -67,7 +69,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "linalg.cond inverse": lambda t: la.cond(_wide(t), -2), "linalg.matrix_rank": lambda t: la.matrix_rank(_wide(t)),
     "linalg.matrix_rank number": lambda t: la.matrix_rank(_square(t), atol=1.0, rtol=0.2),
     "linalg.matrix_rank hermitian": lambda t: la.matrix_rank(_definite(t), hermitian=True),
-    "linalg.pinv": lambda t: la.pinv(_wide(t)), "linalg.pinv hermitian": lambda t: la.pinv(_definite(t), hermitian=True),
+    "linalg.pinv": lambda t: la.pinv(_wide(t)),
+    "linalg.pinv hermitian": lambda t: la.pinv(_definite(t), hermitian=True),
     "pinverse": lambda t: ts.pinverse(_wide(t), 0.1), "linalg.eigh": lambda t: la.eigh(_definite(t)),
     "linalg.eigh upper": lambda t: la.eigh(_definite(t), "U"), "linalg.eigvalsh": lambda t: la.eigvalsh(_definite(t)),
     "linalg.eig": lambda t: la.eig(_square(t)), "linalg.eig real": lambda t: la.eig(_definite(t)),
@@ -79,9 +82,11 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "cholesky": lambda t: ts.cholesky(_definite(t), True), "linalg.cholesky_ex": lambda t: la.cholesky_ex(_definite(t)),
     "linalg.cholesky_ex upper": lambda t: la.cholesky_ex(-_definite(t), upper=True),
     "linalg.inv": lambda t: la.inv(_square(t)), "inverse": lambda t: ts.inverse(_square(t)),
-    "linalg.inv_ex": lambda t: la.inv_ex(_square(t)), "linalg.inv_ex singular": lambda t: la.inv_ex(ts.zeros(2, 2, dtype=t)),
+    "linalg.inv_ex": lambda t: la.inv_ex(_square(t)),
+    "linalg.inv_ex singular": lambda t: la.inv_ex(ts.zeros(2, 2, dtype=t)),
     "linalg.det": lambda t: la.det(_square(t)), "det": lambda t: ts.det(_square(t)),
-    "linalg.det empty": lambda t: la.det(ts.zeros(0, 0, dtype=t)), "linalg.slogdet": lambda t: la.slogdet(_square(t)),
+    "linalg.det empty": lambda t: la.det(ts.zeros(0, 0, dtype=t)),
+    "linalg.slogdet": lambda t: la.slogdet(_square(t)),
     "slogdet": lambda t: ts.slogdet(_square(t)), "logdet": lambda t: ts.logdet(_definite(t)),
     "logdet negative": lambda t: ts.logdet(-_square(t, 3) @ _square(t, 3).mT),
     "linalg.solve": lambda t: la.solve(_square(t), _right(t)),

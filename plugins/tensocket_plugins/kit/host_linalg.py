@@ -109,11 +109,11 @@ def _svdvals(matrix: Array) -> Any:
     return _single("svd", lambda: np.linalg.svd(matrix, compute_uv=False), matrix)
 
 
-def _eigh(matrix: Array, triangle: str) -> Any:
+def _eigh(matrix: Array, triangle: Any) -> Any:
     return _single("eigh_up" if triangle == "U" else "eigh_lo", lambda: np.linalg.eigh(matrix, triangle), matrix)
 
 
-def _eigvalsh(matrix: Array, triangle: str) -> Any:
+def _eigvalsh(matrix: Array, triangle: Any) -> Any:
     return _single("eigvalsh_up" if triangle == "U" else "eigvalsh_lo", lambda: np.linalg.eigvalsh(matrix, triangle),
                    matrix)
 
@@ -125,7 +125,7 @@ def _solve(matrix: Array, right: Array) -> Any:
     return default() if right.dtype != matrix.dtype else _single("solve", default, matrix, right)
 
 
-def _qr(matrix: Array, mode: str) -> Any:
+def _qr(matrix: Array, mode: Any) -> Any:
     """Return the results of ``numpy.linalg.qr``, by its two steps for one matrix that has elements."""
     if _LOOPS is None or matrix.ndim != 2 or not matrix.size:
         return np.linalg.qr(matrix, mode)
