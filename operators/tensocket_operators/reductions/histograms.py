@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tensocket_core import functions
+from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.modes import ACTIVE
 from tensocket_core.dispatch.results import named_result
 from tensocket_core.keys import DIM0, dtype_bit
@@ -21,6 +22,7 @@ from .. import creation
 from ..differentiation.delayed import without_derivative
 from ..kinds.composite import composite
 from ..kinds.programs import Programs
+from ..kinds.view import Custom
 from .histogram_kernel_cpu import count_in_bins
 from .value_checks import value_range
 
@@ -124,9 +126,19 @@ def _at_once(values: Any, edges: Any, low: Any, high: Any, weights: Any = None) 
     if ACTIVE or not _KERNEL.of(state) or dtype not in (dtypes.float32, dtypes.float64) or hasattr(low, "_key") or any(
             x._key & ~DIM0 != state.key | dtype_bit(dtype) for x in plain):
         return None
-    arrays = [x.contiguous()._array for x in plain]
-    counts = count_in_bins(state, arrays[0], arrays[1], None if weights is None else arrays[2], dtype, low, high)
-    return wrap(counts, state.key | dtype_bit(dtype))
+    return call(_bin_counts, values, edges, weights, low, high)
+
+
+def _counted(state: Any, values: Any, edges: Any, weights: Any, low: float, high: float) -> Any:
+    added = None if weights is None else weights.contiguous()._array
+    counts = count_in_bins(state, values.contiguous()._array, edges.contiguous()._array, added, values.dtype, low, high)
+    return wrap(counts, values._key & ~DIM0)
+
+
+_bin_counts: Final = Custom(
+    "bin_counts(Tensor values, Tensor edges, Tensor? weights, float low, float high) -> Tensor",
+    "Counts, or sums of weights, of a vector's elements in bins of equal width, on processors.", _counted,
+    method=False, function=False, replayable=True)
 
 
 @composite("histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", replayable=True)

@@ -19,6 +19,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 
 from ...kinds.composite import composite
 from ...kinds.programs import Programs
+from ...kinds.view import Custom
 from .grid_kernel_cpu import grid_points
 
 _MODES: Final = ("bilinear", "nearest", "bicubic")
@@ -131,8 +132,19 @@ def _at_once(points: Any, sizes: tuple[int, ...], mode: str, padding: str, align
     if ACTIVE or not _KERNEL.of(state) or dtype not in (dtypes.float32, dtypes.float64) or (
             points._key != state.key | dtype_bit(dtype)):
         return None
-    made = grid_points(state, points.contiguous()._array, dtype, sizes, mode, padding, align_corners)
-    return wrap(made[0], points._key), wrap(made[1], state.key | dtype_bit(dtypes.int64))
+    return call(_corners, points, sizes, mode, padding, align_corners)
+
+
+def _found_corners(state: Any, points: Any, sizes: tuple[int, ...], mode: str, padding: str,
+                   align_corners: bool) -> tuple[Any, Any]:
+    weights, index = grid_points(state, points.contiguous()._array, points.dtype, sizes, mode, padding, align_corners)
+    return wrap(weights, points._key), wrap(index, state.key | dtype_bit(dtypes.int64))
+
+
+_corners: Final = Custom(
+    "grid_points(Tensor points, int[] sizes, str mode, str padding, bool align_corners) -> (Tensor, Tensor)",
+    "Weights and positions of the elements around the points of a grid, on processors.", _found_corners,
+    method=False, function=False, replayable=True)
 
 
 def _sampled(operator: str, input: Any, grid: Any, mode: str, padding: str, align_corners: bool) -> Any:
