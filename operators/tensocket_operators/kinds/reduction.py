@@ -151,6 +151,10 @@ class Reduction(LadderOperator):
         shape: Literal["scalar", "rows"] = "scalar" if trailing else "rows"
         return EntryPlan(nest, (dtype,), dtype, shape, scalars, limit=limit, trailing=trailing)
 
+    def replays(self, call: Signature) -> bool:
+        """Whether generated kernels serve small arrays of the key, not NumPy, which may add in another order."""
+        return call.kernel is None or call.zero_dim
+
     def planned_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the closure for calls over all dimensions or one, if they run exactly one generated kernel."""
         if not self._is_one_kernel(call):
@@ -219,8 +223,8 @@ class Reduction(LadderOperator):
                 source.category < 2 or (compute is dtypes.bool_ and source.kind == "float" and source not in FLOAT8)):
             return False
         host_kernel = runtime.kernels.find(self.name, compute.name, direct=True)
-        few = runtime.profile.host_resident and host_kernel is not None and (
-            host_kernel.limit is None or array.size <= host_kernel.limit)
+        few = runtime.profile.host_resident and host_kernel is not None and not wants_kernels() and (
+            host_kernel.limit is None or array.size <= host_kernel.limit) and bool(array.shape)
         return not few and source.name in runtime.profile.dtypes and not self._must_decompose(state, compute)
 
     def compute_dtype(self, dtype: DType, given: DType | None = None) -> DType:

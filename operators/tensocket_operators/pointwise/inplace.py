@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.modes import no_grad
+from tensocket_core.dispatch.versions import bump
 from tensocket_core.geometry import broadcast_shapes, contiguous, overlaps_partially
-from tensocket_core.keys import AUTOGRAD
+from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK
 from tensocket_core.launch.copies import converted, copy_elements, to_device
 from tensocket_core.launch.fill import fill_array
 from tensocket_core.launch.stream_use import copy_arrays
@@ -16,6 +19,9 @@ from tensocket_plugins.contract.errors import ShapeError
 
 from ..kinds.composite import composite
 from ..kinds.inplace import Assign, check_parts, check_separate
+
+#: Elements up to which one thread of NumPy fills an array faster than a kernel is launched (64 KiB of float32).
+_FEW: Final = 1 << 14
 
 
 def _copy(state: Any, target: Any, src: Any) -> None:
@@ -96,7 +102,26 @@ fill_: Final = Assign("fill_(Tensor! input, Operand value) -> Tensor", "One valu
                       repeated=True, derivative=Derivative(lambda grad, wanted: _copied(grad, wanted)).of_overwriting())
 
 
-@composite("zero_(Tensor! input) -> Tensor", function=False)
+def _zero_path(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Return a shortcut for dense arrays in host memory: NumPy's fill, without conversion of a number.
+
+    Guard: no gradients, a contiguous array of at most ``_FEW`` elements. All other calls take ``fill_``.
+    """
+    if key & ~(DTYPE_MASK | DIM0) != state.key or not state.runtime.profile.host_resident:
+        return None
+
+    def zero(target: Any) -> Any:
+        array = target._array
+        if not array.flags.carray or array.size > _FEW:
+            return next_path(target)
+        bump(target)  # raises for inference tensors
+        array.fill(0)
+        return target
+
+    return zero
+
+
+@composite("zero_(Tensor! input) -> Tensor", function=False, host_path=_zero_path)
 def zero_(input: Any) -> Any:
     """Set all elements to 0, in place."""
     return input.fill_(0)

@@ -350,7 +350,7 @@ def _pinv(info: Info, in_dims: Any, input: Any, *args: Any) -> Any:
     return call(info.operator, input, *args), 0
 
 
-@batching_rule("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "argsort")
+@batching_rule("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "argsort", "select_position")
 def _along(info: Info, in_dims: Any, input: Any, dim: int, *args: Any) -> Any:
     axis = normalize_axis(info.operator.name, dim, rank(input, 0))
     if input.ndim == 1:
