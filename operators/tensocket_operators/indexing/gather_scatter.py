@@ -57,9 +57,9 @@ def checked_index(operator: str, index: Any, size: int, *, negative: bool = Fals
             f"an index lies between {-size if negative else 0} and {size - 1}",
             "check the index tensor",
         )
-    if low < 0:
-        note_read(index)
-        return functions.where(index < 0, index + size, index)
+    if negative and (low < 0 or is_recording()):  # replays accept both signs
+        note_range(index._array, -size, size)
+        return call(wrapped_index, index, size)
     note_range(index._array, 0, size)
     return index
 
@@ -226,7 +226,7 @@ def gather_sparsely(input: Any, axis: int, index: Any) -> Any:
     return call(gather_valid, at_least_1d(input), axis, at_least_1d(index)).reshape(tuple(index.shape))
 
 
-@composite("gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor")
+@composite("gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", replayable=True)
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """Return out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks.
 
@@ -302,7 +302,7 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
     return input.scatter_reduce(dim, index, src, "sum" if reduce == "add" else "prod")
 
 
-@composite("scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor")
+@composite("scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor", replayable=True)
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """Return a copy of input with out[index[i, j], j] += src[i, j] for dim=0, and likewise for other dims and ranks."""
     return _scattered("scatter_add", input, dim, index, src, True)
@@ -322,7 +322,7 @@ def _index_select_host_path(key: int, state: Any, next_path: Any) -> Any:
     return None if key & (AUTOGRAD | DIM0) else direct_moves.rows_along(SMALL, state, next_path)
 
 
-@composite("index_select(Tensor input, int dim, Tensor index) -> Tensor", host_path=_index_select_host_path)
+@composite("index_select(Tensor input, int dim, Tensor index) -> Tensor", replayable=True, host_path=_index_select_host_path)
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """Return positions of a dimension, in the order of a vector of indices."""
     axis = normalize_axis("index_select", dim, input.ndim)

@@ -55,7 +55,7 @@ def _along(input: Any, axis: int, places: Any, source: Any, add: bool) -> Any:
     return call(scatter_valid, input, axis, rows_index(places, tuple(source.shape), axis), source, add)
 
 
-@composite("index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor")
+@composite("index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", replayable=True)
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """Return a copy of the tensor with ``alpha * source`` added at positions of a dimension."""
     axis, places, source = vector_index("index_add", input, dim, index, source)
@@ -64,7 +64,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
     return _along(input, axis, places, source if alpha == 1 else source * alpha, True)
 
 
-@composite("index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor")
+@composite("index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor", replayable=True)
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """Return a copy of the tensor with ``source`` at positions of a dimension."""
     check_long("index_copy", index)
@@ -101,7 +101,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     return functions.where(marks.reshape((-1, *(1,) * (len(shape) - axis - 1)) if shape else ()), value, input)
 
 
-@composite("put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor")
+@composite("put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor", replayable=True)
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """Return a copy of the tensor with elements of ``source`` at positions of the flattened tensor."""
     if source.dtype is not input.dtype:

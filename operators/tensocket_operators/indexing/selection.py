@@ -101,7 +101,7 @@ diagonal: Final = View(
         input=lambda grad, input_shape, offset, dim1, dim2: _on_diagonal(grad, input_shape, offset, dim1, dim2)))
 
 
-@composite("trace(Tensor input) -> Tensor")
+@composite("trace(Tensor input) -> Tensor", replayable=True)
 def trace(input: Any) -> Any:
     """Sum the diagonal of a matrix."""
     if input.ndim != 2:
@@ -113,7 +113,7 @@ def trace(input: Any) -> Any:
 # ---------------------------------------------------------------------------------------- arrangements and copies
 
 
-@composite("roll(Tensor input, int[] shifts, any dims=None) -> Tensor")
+@composite("roll(Tensor input, int[] shifts, any dims=None) -> Tensor", replayable=True)
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """Move elements along dimensions, those beyond the end to the start; without dims, in row-major order.
 
@@ -176,7 +176,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
     return (grids[1], grids[0], *grids[2:]) if swap else tuple(grids)
 
 
-@composite("tile(Tensor input, int... dims) -> Tensor")
+@composite("tile(Tensor input, int... dims) -> Tensor", replayable=True)
 def tile(input: Any, *dims: Any) -> Any:
     """Return copies of the tensor along its last dimensions (or new leading ones)."""
     counts = sizes(dims)
@@ -238,14 +238,14 @@ def _counts(repeats: Any, size: int) -> Any:
 # ------------------------------------------------------------------------------------------------------ selections
 
 
-@composite("take(Tensor input, Tensor index) -> Tensor")
+@composite("take(Tensor input, Tensor index) -> Tensor", replayable=True)
 def take(input: Any, index: Any) -> Any:
     """Return the elements at row-major positions, in the index's shape."""
     check_long("take", index)
     return input.reshape(-1)[index.reshape(-1)].reshape(tuple(index.shape))
 
 
-@composite("take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor")
+@composite("take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor", replayable=True)
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """Return the elements at positions along a dimension, one for each element of ``indices``; the rest broadcasts.
 

@@ -17,12 +17,40 @@ from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.operator import HostPath
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, LAZY
-from tensocket_core.launch.path import FUNCTION_LADDER, HostKernel, LadderOperator, Path, Signature, climb
+from tensocket_core.launch.path import (
+    FUNCTION_LADDER,
+    HostKernel,
+    LadderOperator,
+    Path,
+    Replay,
+    Signature,
+    climb,
+)
 from tensocket_plugins.contract.dtypes import DType
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _VARIADIC: Final = 0x04
+
+
+class _ReplayByName(Replay):
+    """The replay of a function with keyword-only arguments, which callers pass in the schema's order."""
+
+    def build(self, operator: LadderOperator, call: Signature, next_path: Callable[..., Any]
+              ) -> Callable[..., Any] | None:
+        """Return a closure that takes these arguments by name and replays calls by position."""
+        def run_next(*args: Any) -> Any:
+            return operator.invoke(next_path, args)
+
+        made = super().build(operator, call, run_next)
+        if made is None or made is run_next:
+            return None
+        replay = made
+
+        def run_replay(*args: Any, **named: Any) -> Any:
+            return replay(*args, *named.values())
+
+        return run_replay
 
 
 class Composite(LadderOperator):
@@ -51,6 +79,8 @@ class Composite(LadderOperator):
         self.positional = code.co_argcount
         self.variadic = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if (
             code.co_flags & _VARIADIC) else ""
+        if replayable and code.co_kwonlyargcount:
+            self.paths = (_ReplayByName(), *FUNCTION_LADDER[1:])
 
     def _register(self) -> None:
         if self.name in COMPOSITES:
