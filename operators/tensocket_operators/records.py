@@ -14,6 +14,7 @@ from .indexing import (  # noqa: F401
     scatter_reductions,
     selection,
     subscript,
+    triangles,
 )
 from .kinds.inplace import define_forms
 from .linalg import (  # noqa: F401

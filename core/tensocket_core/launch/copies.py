@@ -45,8 +45,8 @@ def copy_elements(state: DeviceState, out: Any, stored: DType, source: Any, dtyp
         return
     runtime = state.runtime
     size = out.size
-    if runtime.profile.host_resident and (runtime.target is None or not is_recording() and (
-            size < _SLOWLY_CONVERTED or size < _host_limit(out, stored, source, dtype))):
+    if runtime.profile.host_resident and (runtime.target is None or (not is_recording() and (
+            size < _SLOWLY_CONVERTED or size < _host_limit(out, stored, source, dtype)))):
         out[...] = source if stored is dtype else to_dtype(native_values(source, dtype), stored)
     elif stored is dtype and _in_runs(out, source) and not is_recording() and (
             kernel := runtime.kernels.find("copy", dtype.name, direct=False)) is not None:

@@ -23,16 +23,22 @@ from tensocket_plugins.contract.errors import (
     IndexOutOfRange,
     ShapeError,
 )
-from tensocket_plugins.contract.launch_recorder import note_range
-from tensocket_plugins.contract.value_observers import note_read
+from tensocket_plugins.contract.launch_recorder import is_recording, note_range
 from tensocket_plugins.ir.build.math import arithmetic_dtype
 
 from ..deterministic import SETTING
 from ..kinds.composite import composite
+from ..kinds.pointwise import Pointwise
 from ..kinds.view import Custom
 from ..reductions.value_checks import checked_range
 from . import small_moves as direct_moves
 from .kernel import gather_arrays, scatter_arrays
+
+#: Positions that count from the end become positions from the start.
+wrapped_index: Final = Pointwise(
+    "wrapped_index(Tensor input, Operand size) -> Tensor", "Indices, plus size where they are negative.",
+    lambda m, index, size: m.where(index < 0, index + size, index), kinds="i", launched=True, method=False,
+    function=False)
 
 
 def checked_index(operator: str, index: Any, size: int, *, negative: bool = False) -> Any:
@@ -322,7 +328,8 @@ def _index_select_host_path(key: int, state: Any, next_path: Any) -> Any:
     return None if key & (AUTOGRAD | DIM0) else direct_moves.rows_along(SMALL, state, next_path)
 
 
-@composite("index_select(Tensor input, int dim, Tensor index) -> Tensor", replayable=True, host_path=_index_select_host_path)
+@composite("index_select(Tensor input, int dim, Tensor index) -> Tensor", replayable=True,
+           host_path=_index_select_host_path)
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """Return positions of a dimension, in the order of a vector of indices."""
     axis = normalize_axis("index_select", dim, input.ndim)

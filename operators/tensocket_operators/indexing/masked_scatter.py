@@ -55,7 +55,8 @@ def _along(input: Any, axis: int, places: Any, source: Any, add: bool) -> Any:
     return call(scatter_valid, input, axis, rows_index(places, tuple(source.shape), axis), source, add)
 
 
-@composite("index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", replayable=True)
+@composite("index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+           replayable=True)
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """Return a copy of the tensor with ``alpha * source`` added at positions of a dimension."""
     axis, places, source = vector_index("index_add", input, dim, index, source)

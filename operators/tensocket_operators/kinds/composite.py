@@ -7,6 +7,7 @@ call computes the same.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_
 from typing import Any, Final, TypeVar
 
 from tensocket_core.device import BY_KEY, DeviceState
@@ -33,12 +34,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 _VARIADIC: Final = 0x04
 
 
-class _ReplayByName(Replay):
-    """The replay of a function with keyword-only arguments, which callers pass in the schema's order."""
+class _ReplayByPosition(Replay):
+    """The replay of a function with arguments that have no position: keyword-only and variadic ones."""
 
     def build(self, operator: LadderOperator, call: Signature, next_path: Callable[..., Any]
               ) -> Callable[..., Any] | None:
-        """Return a closure that takes these arguments by name and replays calls by position."""
+        """Return a closure that gives these arguments a position."""
         def run_next(*args: Any) -> Any:
             return operator.invoke(next_path, args)
 
@@ -46,11 +47,20 @@ class _ReplayByName(Replay):
         if made is None or made is run_next:
             return None
         replay = made
+        if not operator.variadic:
+            return lambda *args, **named: replay(*args, *named.values())
+        at, known = operator.schema.names.index(operator.variadic), ()
 
-        def run_replay(*args: Any, **named: Any) -> Any:
-            return replay(*args, *named.values())
+        def run_variadic(*args: Any, **named: Any) -> Any:
+            nonlocal known
+            values, last = args[at:], known
+            if len(values) == len(last) and all(map(is_, values, last)):
+                values = last  # replays compare the tuple by identity
+            else:
+                known = values
+            return replay(*args[:at], values, *named.values())
 
-        return run_replay
+        return run_variadic
 
 
 class Composite(LadderOperator):
@@ -79,8 +89,8 @@ class Composite(LadderOperator):
         self.positional = code.co_argcount
         self.variadic = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if (
             code.co_flags & _VARIADIC) else ""
-        if replayable and code.co_kwonlyargcount:
-            self.paths = (_ReplayByName(), *FUNCTION_LADDER[1:])
+        if replayable and (code.co_kwonlyargcount or self.variadic):
+            self.paths = (_ReplayByPosition(), *self.paths[1:])
 
     def _register(self) -> None:
         if self.name in COMPOSITES:

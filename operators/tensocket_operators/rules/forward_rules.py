@@ -25,6 +25,7 @@ from tensocket_core.transforms.tangents import (
 from tensocket_plugins.contract.arrays import DeviceArray, contiguous_strides
 from tensocket_plugins.contract.errors import ShapeError
 
+from ..kinds.arranged import Arranged
 from ..kinds.inplace import InPlace
 from ..kinds.pointwise import Pointwise
 from ..kinds.view import View
@@ -77,6 +78,7 @@ def _of_matmul(operator: Any, args: tuple[Any, ...], tangents: tuple[Any, ...], 
 
 
 KINDS[View] = _of_view
+KINDS[Arranged] = _of_view
 KINDS[MatMul] = _of_matmul
 KINDS[Pointwise] = _of_pointwise
 
@@ -106,7 +108,7 @@ def _as_strided(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
 
 
 @forward_rule("clone", "convert", "embed_index", "sum", "mean", "gather_valid", "cumsum", "conj_physical",
-              "reverse", "border", "fft_c2c", "fft_r2c", "fft_c2r")
+              "reverse", "border", "triangle", "fft_c2c", "fft_r2c", "fft_c2r")
 def _linear(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
     if tangents[0] is None or result.dtype.kind not in ("float", "complex"):
         return None

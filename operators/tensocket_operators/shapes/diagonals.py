@@ -8,6 +8,7 @@ from typing import Any
 
 from tensocket_core import functions
 from tensocket_core.device import open_device
+from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.modes import ACTIVE, as_leaf
 from tensocket_core.geometry import normalize_axis
 from tensocket_core.promotion import result_type
@@ -16,13 +17,13 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 
 from .. import creation
 from ..creation.record import dispatch_factory, is_intercepted
-from ..indexing.selection import positions
 from ..kinds.composite import composite
+from .arrangements import on_diagonal
 
 # ------------------------------------------------------------------------------------------------------- diagonals
 
 
-@composite("diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
+@composite("diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", replayable=True)
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Return matrices of zeros with the last dimension of the input on a diagonal.
 
@@ -45,18 +46,10 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
                          "pass two dims of the result")
     count = input.shape[-1]
     size = count + abs(offset)
-    place = positions(input, size)
-    first = max(-offset, 0)
-    padded = input
-    if offset:
-        gap = input.new_zeros((*input.shape[:-1], abs(offset)))
-        padded = functions.cat([gap, input] if first else [input, gap], -1)
-    wide = padded.unsqueeze(-1).expand((*padded.shape, size))
-    matrix = functions.where(place - place.unsqueeze(1) == offset, wide, wide.new_zeros(()))
-    return matrix.movedim((-2, -1), (rows, columns))
+    return call(on_diagonal, input, size, size, offset, rows - rank, columns - rank)
 
 
-@composite("diag(Tensor input, int diagonal=0) -> Tensor")
+@composite("diag(Tensor input, int diagonal=0) -> Tensor", replayable=True)
 def diag(input: Any, diagonal: int = 0) -> Any:
     """Return a square matrix with a vector on a diagonal, or a copy of a diagonal of a matrix.
 
@@ -72,7 +65,7 @@ def diag(input: Any, diagonal: int = 0) -> Any:
                      "use diag_embed or diagonal for batches")
 
 
-@composite("diagflat(Tensor input, int offset=0) -> Tensor")
+@composite("diagflat(Tensor input, int offset=0) -> Tensor", replayable=True)
 def diagflat(input: Any, offset: int = 0) -> Any:
     """Return a square matrix with all elements, in row-major order, on a diagonal."""
     return diag_embed(input.reshape(-1), offset)
@@ -110,7 +103,7 @@ def block_diag(*tensors: Any) -> Any:
 # ------------------------------------------------------------------------------------------------------- rotations
 
 
-@composite("fliplr(Tensor input) -> Tensor")
+@composite("fliplr(Tensor input) -> Tensor", replayable=True)
 def fliplr(input: Any) -> Any:
     """Return a copy with the columns, the second dimension, in reverse order.
 
@@ -123,7 +116,7 @@ def fliplr(input: Any) -> Any:
     return input.flip(1)
 
 
-@composite("flipud(Tensor input) -> Tensor")
+@composite("flipud(Tensor input) -> Tensor", replayable=True)
 def flipud(input: Any) -> Any:
     """Return a copy with the rows, the first dimension, in reverse order.
 
@@ -135,7 +128,7 @@ def flipud(input: Any) -> Any:
     return input.flip(0)
 
 
-@composite("rot90(Tensor input, int k=1, any dims=(0, 1)) -> Tensor")
+@composite("rot90(Tensor input, int k=1, any dims=(0, 1)) -> Tensor", replayable=True)
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     """Return a copy rotated by k right angles in the plane of two dims, from the first towards the second.
 
