@@ -275,8 +275,6 @@ def same_dtype(operator: str, input: Any, src: Any) -> None:
 
 def _scattered(operator: str, input: Any, dim: int, index: Any, src: Any, add: bool) -> Any:
     axis = normalize_axis(operator, dim, input.ndim)
-    if not hasattr(src, "_key"):
-        src = input.new_full(tuple(index.shape), src)
     same_dtype(operator, input, src)
     if 0 in index._array.shape:
         index, src = empty_index_and_source(input, index, src)
@@ -286,6 +284,20 @@ def _scattered(operator: str, input: Any, dim: int, index: Any, src: Any, add: b
     same_rank(operator, input, index, axis, src)
     valid = checked_index(operator, index, input._array.shape[axis])
     return call(scatter_valid, input, axis, valid, _cut(src, tuple(index.shape)), add)
+
+
+@composite("scatter_tensor(Tensor input, int dim, Tensor index, Tensor src) -> Tensor", method=False, function=False,
+           replayable=True)
+def scatter_tensor(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """Apply ``scatter`` to a tensor of values."""
+    return _scattered("scatter", input, dim, index, src, False)
+
+
+@composite("scatter_number(Tensor input, int dim, Tensor index, Scalar value) -> Tensor", method=False, function=False,
+           replayable=True)
+def scatter_number(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """Apply ``scatter`` to one number."""
+    return _scattered("scatter", input, dim, index, input.new_full(tuple(index.shape), value), False)
 
 
 @composite("scatter(Tensor input, int dim, Tensor index, Operand? src=None, *, Operand? value=None, str? reduce=None)"
@@ -299,7 +311,7 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
     if src is None:
         raise ArgumentTypeError("scatter", "neither src nor value", "what is written is given", "pass src or value")
     if reduce is None:
-        return _scattered("scatter", input, dim, index, src, False)
+        return call(COMPOSITES["scatter_tensor" if hasattr(src, "_key") else "scatter_number"], input, dim, index, src)
     if reduce not in ("add", "multiply"):
         raise ArgumentError("scatter", f"reduce={reduce!r}", "reduce is 'add' or 'multiply'",
                             "use scatter_reduce for others")

@@ -6,6 +6,7 @@ from typing import Any
 
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.geometry import broadcast_shapes, normalize_axis
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import DimensionError, DtypeError, ShapeError
@@ -15,7 +16,8 @@ from ..kinds.composite import composite
 from ..kinds.inplace import check_separate
 from ..reductions.value_checks import value_range
 from .advanced_indexing import index_tensors
-from .gather_scatter import check_long, checked_index, rows_index, scatter_valid
+from .gather_scatter import at_least_1d, check_long, checked_index, rows_index, scatter_valid
+from .small_selections import argwhere_path, masked_scatter_path, masked_select_path
 
 
 def vector_index(operator: str, input: Any, dim: int, index: Any, source: Any = None) -> tuple[int, Any, Any]:
@@ -73,33 +75,58 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     return _along(input, axis, places, source, False)
 
 
-@composite("index_fill(Tensor input, int dim, Tensor index, Operand value) -> Tensor")
-def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
-    """Return a copy of the tensor with one value at positions of a dimension; negative ones count from the end."""
+def _check_fill(input: Any, dim: int, index: Any, is_complex: bool, value: Any) -> int:
+    """Return the axis of ``index_fill``.
+
+    Raises:
+        ShapeError: The index is not a vector.
+        DimensionError: The index is of neither int64 nor int32.
+        DtypeError: The value is complex, but the tensor is not.
+    """
     axis = normalize_axis("index_fill", dim, input.ndim)
     if index.ndim > 1:
         raise ShapeError("index_fill", f"index {list(index.shape)}", "the index is a vector", "flatten it")
     if index.dtype is not dtypes.int64 and index.dtype is not dtypes.int32:
         raise DimensionError("index_fill", f"an index of dtype {index.dtype.name}", "positions are int64",
                              "convert it with .long()")
-    shape = tuple(input.shape)
+    if is_complex and input.dtype.kind != "complex":
+        raise DtypeError("index_fill", f"the value {value} for {input.dtype.name}",
+                         "a complex number has no real form", "pass its real part")
+    return axis
+
+
+@composite("index_fill_number(Tensor input, int dim, Tensor index, Scalar value) -> Tensor", method=False,
+           function=False, replayable=True)
+def index_fill_number(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """Apply ``index_fill`` to a number."""
+    axis, shape = _check_fill(input, dim, index, isinstance(value, complex), value), tuple(input.shape)
     places = checked_index("index_fill", index.reshape(-1), shape[axis] if shape else 1, negative=True)
-    if hasattr(value, "_key"):
-        if value.ndim:
-            raise ShapeError("index_fill", f"a value of shape {list(value.shape)}",
-                             "the value is a number or a 0-dimensional tensor", "use index_copy for tensors")
-        if value.dtype.kind == "complex" and input.dtype.kind != "complex":
-            raise DtypeError("index_fill", f"a value of dtype {value.dtype.name} for {input.dtype.name}",
-                             "a complex number has no real form", "pass its real part")
-        value = value.to(input.dtype)
-    else:
-        if isinstance(value, complex) and input.dtype.kind != "complex":
-            raise DtypeError("index_fill", f"the value {value} for {input.dtype.name}",
-                             "a complex number has no real form", "pass its real part")
-        value = input.new_full((), value)
+    wide = rows_index(places, shape or (1,), axis)
+    source = input.new_full((), value).expand(tuple(wide.shape))
+    return call(scatter_valid, at_least_1d(input), axis, wide, source, False).reshape(shape)
+
+
+@composite("index_fill_tensor(Tensor input, int dim, Tensor index, Tensor value) -> Tensor", method=False,
+           function=False, replayable=True)
+def index_fill_tensor(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """Apply ``index_fill`` to a 0-dimensional tensor of the tensor's dtype, whose gradient counts a position once."""
+    axis, shape = _check_fill(input, dim, index, False, value), tuple(input.shape)
+    places = checked_index("index_fill", index.reshape(-1), shape[axis] if shape else 1, negative=True)
     marks = places.new_zeros(shape[axis] if shape else 1, dtype=dtypes.bool_)
     marks = call(scatter_valid, marks, 0, places, marks.new_ones(places.shape), False)
     return functions.where(marks.reshape((-1, *(1,) * (len(shape) - axis - 1)) if shape else ()), value, input)
+
+
+@composite("index_fill(Tensor input, int dim, Tensor index, Operand value) -> Tensor")
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """Return a copy of the tensor with one value at positions of a dimension; negative ones count from the end."""
+    if not hasattr(value, "_key"):
+        return call(COMPOSITES["index_fill_number"], input, dim, index, value)
+    if value.ndim:
+        raise ShapeError("index_fill", f"a value of shape {list(value.shape)}",
+                         "the value is a number or a 0-dimensional tensor", "use index_copy for tensors")
+    _check_fill(input, dim, index, value.dtype.kind == "complex", f"of dtype {value.dtype.name}")
+    return call(COMPOSITES["index_fill_tensor"], input, dim, index, value.to(input.dtype))
 
 
 @composite("put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor", replayable=True)
@@ -128,7 +155,7 @@ def _mask(operator: str, mask: Any) -> Any:
     return mask
 
 
-@composite("masked_select(Tensor input, Tensor mask) -> Tensor")
+@composite("masked_select(Tensor input, Tensor mask) -> Tensor", host_path=masked_select_path)
 def masked_select(input: Any, mask: Any) -> Any:
     """Return the elements where a mask is true, as a vector; tensor and mask broadcast together."""
     shape = broadcast_shapes("masked_select", [input._array.shape, _mask("masked_select", mask)._array.shape])
@@ -137,7 +164,7 @@ def masked_select(input: Any, mask: Any) -> Any:
     return index_tensors(input.expand(shape), (mask.expand(shape),))
 
 
-@composite("masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor")
+@composite("masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor", host_path=masked_scatter_path)
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """Return a copy of the tensor with elements of ``source``, in order, where a mask is true.
 
@@ -178,7 +205,7 @@ def _masked_scatter_of_examples(input: Any, mask: Any, source: Any) -> Any:
     return functions.where(mask, chosen.reshape(tuple(input.shape)), input)
 
 
-@composite("argwhere(Tensor input) -> Tensor")
+@composite("argwhere(Tensor input) -> Tensor", host_path=argwhere_path)
 def argwhere(input: Any) -> Any:
     """Return the positions of nonzero elements, one row each."""
     return input.nonzero()

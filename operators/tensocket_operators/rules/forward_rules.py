@@ -150,6 +150,12 @@ def _scatter(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
     return call(operator, filled[0], axis, index, filled[1], add)
 
 
+@forward_rule("with_part")
+def _with_part(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
+    filled = [x.new_zeros(tuple(x.shape)) if t is None else t for x, t in zip(args[:2], tangents[:2], strict=True)]
+    return call(operator, *filled, *args[2:])
+
+
 @forward_rule("softmax_rows")
 def _softmax(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
     scaled = tangents[0] * result

@@ -9,9 +9,14 @@ from typing import Any, Final
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.geometry import as_strided, element_strides, normalize_axis
+from tensocket_core.keys import dtype_bit
+from tensocket_core.launch.copies import converted, copy_elements
+from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.errors import ShapeError
 
 from ..kinds.arranged import Arranged
+from ..kinds.view import Custom
+from .views import sliced
 
 Shape = tuple[int, ...]
 
@@ -65,6 +70,33 @@ def _rolled_parts(out: Any, array: Any, shifts: Shape, dims: Shape) -> Iterator[
                        if split else whole)
     for chosen in product(*choices):
         yield out[tuple([to for to, _ in chosen])], array[tuple([source for _, source in chosen])]
+
+
+def _part(view: str, array: Any, where: Shape) -> Any:
+    """Return a view of a handle or of a tensor by name; dimensions count from the last one."""
+    if view == "diagonal":
+        return diagonal_view(array, *where) if not hasattr(array, "_key") else array.diagonal(*where)
+    dim, *index = where
+    chosen = index[0] if view == "select" else slice(*index)
+    place = (Ellipsis, chosen, *(slice(None),) * (-dim - 1))
+    return sliced(array, place) if not hasattr(array, "_key") else array.basic_index(place)
+
+
+def _write_part(state: Any, input: Any, src: Any, view: str, where: Shape) -> Any:
+    dtype = input.dtype
+    out = converted(state, input._array, dtype, dtype)
+    copy_elements(state, _part(view, out, where), dtype, src._array, dtype)
+    return wrap(out, state.key | dtype_bit(dtype))
+
+
+#: ``view`` is ``select``, ``slice`` or ``diagonal``; ``where`` has its arguments, with negative dimensions.
+with_part: Final[Custom] = Custom(
+    "with_part(Tensor input, Tensor src, str view, any where) -> Tensor", "A copy with src in place of a view.",
+    _write_part, method=False, function=False, replayable=True,
+    derivative=Derivative(
+        input=lambda grad, src_shape, view, where: call(
+            with_part, grad, grad.new_zeros(()).expand(src_shape), view, where),
+        src=lambda grad, view, where: _part(view, grad, where)))
 
 
 #: ``dims`` are negative.

@@ -17,6 +17,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 
 from .. import creation
 from ..creation.record import dispatch_factory, is_intercepted
+from ..indexing.small_selections import nonzero_static_path
 from ..kinds.composite import composite
 from .arrangements import on_diagonal
 
@@ -253,7 +254,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     return tuple(flat.div(step, rounding_mode="floor") % size for step, size in zip(steps, sizes, strict=True))
 
 
-@composite("nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor")
+@composite("nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor", host_path=nonzero_static_path)
 def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
     """Return the indices of ``size`` nonzero elements: (size, dimensions). Surplus rows hold ``fill_value``.
 
