@@ -126,7 +126,7 @@ def _border(state: Any, input: Any, pad: tuple[int, ...], mode: str) -> Any:
     shape = (*source.shape[:lead], *(n + low + high for n, low, high in zip(
         source.shape[lead:], pad[-2::-2], pad[::-2], strict=True)))
     out = state.runtime.empty(shape, dtype, state.stream)
-    if 0 in shape or not border_array(state, out, source, pad, mode, None, dtype):
+    if 0 not in shape and not border_array(state, out, source, pad, mode, None, dtype):
         return _pad_border(input.detach(), pad, mode)
     return wrap(out, state.key | dtype_bit(dtype))
 
