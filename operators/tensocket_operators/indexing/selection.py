@@ -32,6 +32,7 @@ from ..kinds.view import View
 from ..shapes.arrangements import diagonal_view, on_diagonal, repeated_each, rolled
 from ..shapes.views import sizes
 from .gather_scatter import check_long, checked_index, gather_valid
+from .small_selections import count_nonzero_path, trace_path
 
 # ---------------------------------------------------------------------------------------- triangles and diagonals
 
@@ -54,7 +55,7 @@ diagonal: Final = View(
         input=lambda grad, input_shape, offset, dim1, dim2: _on_diagonal(grad, input_shape, offset, dim1, dim2)))
 
 
-@composite("trace(Tensor input) -> Tensor", replayable=True)
+@composite("trace(Tensor input) -> Tensor", host_path=trace_path)
 def trace(input: Any) -> Any:
     """Sum the diagonal of a matrix."""
     if input.ndim != 2:
@@ -217,7 +218,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     return call(gather_valid, wide[0], axis, valid)
 
 
-@composite("count_nonzero(Tensor input, any dim=None) -> Tensor")
+@composite("count_nonzero(Tensor input, any dim=None) -> Tensor", host_path=count_nonzero_path)
 def count_nonzero(input: Any, dim: Any = None) -> Any:
     """Count the nonzero elements."""
     counted = input if input.dtype is dtypes.bool_ else input != 0

@@ -1,4 +1,7 @@
-"""Host paths for selections whose size depends on values: positions of nonzero elements, elements under masks."""
+"""Host paths for selections whose size depends on values: positions of nonzero elements, elements under masks.
+
+Also the number of nonzero elements, and the sum of a diagonal.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
 from tensocket_core.launch.host_kernels import Closure
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract import dtypes
+from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 _new = object.__new__
 #: Elements of the tensor up to which NumPy selects; larger results take their memory from the pool.
@@ -28,7 +32,9 @@ def _tensor(array: Any, key: int) -> Tensor:
 
 
 def coordinates(x: Any) -> Any:
-    """Return the positions of nonzero elements of an array with dimensions, one row each."""
+    """Return the positions of nonzero elements of an array, one row each."""
+    if not x.ndim:
+        return np.empty((0 if x.item() == 0 else 1, 0), _INT64)
     found = x.nonzero()
     if len(found) == 1:
         return found[0].reshape(-1, 1)
@@ -43,7 +49,7 @@ def _of_numbers(make: Callable[[Any, int], Closure]) -> Callable[[int, DeviceSta
 
     def host_path(key: int, state: DeviceState, next_path: Closure) -> Closure | None:
         dtype = DTYPE_OF.get(key & DTYPE_MASK)
-        if key & (AUTOGRAD | DIM0) or dtype is None or not dtype.native:
+        if dtype is None or not dtype.native:
             return None
         return make(next_path, state.key | dtype_bit(dtypes.int64))
 
@@ -56,7 +62,7 @@ def nonzero_path(next_path: Closure, key: int) -> Closure:
 
     def host_nonzero(input: Any, *, as_tuple: bool = False) -> Any:
         x = input._array
-        if as_tuple or x.size > _SMALL or not x.ndim:
+        if as_tuple or x.size > _SMALL:
             return next_path(input, as_tuple=as_tuple)
         return _tensor(coordinates(x), key)
 
@@ -69,7 +75,7 @@ def argwhere_path(next_path: Closure, key: int) -> Closure:
 
     def host_argwhere(input: Any) -> Any:
         x = input._array
-        return _tensor(coordinates(x), key) if x.size <= _SMALL and x.ndim else next_path(input)
+        return _tensor(coordinates(x), key) if x.size <= _SMALL else next_path(input)
 
     return host_argwhere
 
@@ -81,7 +87,7 @@ def nonzero_static_path(next_path: Closure, key: int) -> Closure:
     def host_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
         x = input._array
         if type(size) is not int or not 0 <= size <= _SMALL or type(fill_value) is not int or x.size > _SMALL or (
-                not x.ndim or not -(1 << 63) <= fill_value < 1 << 63):
+                not -(1 << 63) <= fill_value < 1 << 63):
             return next_path(input, size=size, fill_value=fill_value)
         rows = coordinates(x)
         if len(rows) > size:
@@ -93,6 +99,38 @@ def nonzero_static_path(next_path: Closure, key: int) -> Closure:
         return _tensor(rows, key)
 
     return host_static
+
+
+@_of_numbers
+def count_nonzero_path(next_path: Closure, key: int) -> Closure:
+    """Return a closure of ``count_nonzero`` over all dimensions."""
+    key |= DIM0
+
+    def host_count(input: Any, dim: Any = None) -> Any:
+        x = input._array
+        if dim is not None or x.size > _SMALL:
+            return next_path(input, dim)
+        count = np.count_nonzero(x) if x.ndim else 0 if x.item() == 0 else 1
+        return _tensor(np.array(count, _INT64), key)
+
+    return host_count
+
+
+def trace_path(key: int, state: DeviceState, next_path: Closure) -> Closure | None:
+    """Return a closure of ``trace`` that adds a diagonal as ``sum`` adds a strided vector; None without such a sum."""
+    dtype = DTYPE_OF.get(key & DTYPE_MASK)
+    kernel = None if dtype is None or key & AUTOGRAD else state.runtime.kernels.find("sum_all", dtype.name, direct=True)
+    if kernel is None or kernel.limit is None:
+        return None
+    run, limit, result = quiet(kernel.run, 1), kernel.limit, key | DIM0
+
+    def host_trace(input: Any) -> Any:
+        x = input._array
+        if x.ndim != 2 or min(x.shape) < 2 or x.size > limit:  # entries add dense vectors, such as one element
+            return next_path(input)
+        return _tensor(run(x.diagonal()), result)
+
+    return host_trace
 
 
 def masked_select_path(key: int, state: DeviceState, next_path: Closure) -> Closure | None:

@@ -286,6 +286,11 @@ def _cat(info: Info, in_dims: Any, tensors: Any, dim: int) -> Any:
     return functions.cat(values, normalize_axis("cat", dim, rank(values[0], 0)) + 1), 0
 
 
+@batching_rule("blocks_on_diagonal")
+def _blocks(info: Info, in_dims: Any, blocks: Any) -> Any:
+    return call(info.operator, [spread(info, x, d) for x, d in zip(blocks, in_dims[0], strict=True)]), 0
+
+
 @batching_rule("gather_valid")
 def _gather(info: Info, in_dims: Any, input: Any, axis: int, index: Any) -> Any:
     return call(info.operator, spread(info, input, in_dims[0]), axis + 1, spread(info, index, in_dims[2])), 0

@@ -143,6 +143,12 @@ def _cat(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
     return functions.cat(parts, args[1])
 
 
+@forward_rule("blocks_on_diagonal")
+def _blocks(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
+    parts = [x.new_zeros(tuple(x.shape)) if t is None else t for x, t in zip(args[0], tangents[0], strict=True)]
+    return call(operator, parts)
+
+
 @forward_rule("scatter_valid")
 def _scatter(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
     input, axis, index, src, add = args

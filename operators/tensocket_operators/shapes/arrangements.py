@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.geometry import as_strided, element_strides, normalize_axis
 from tensocket_core.keys import dtype_bit
 from tensocket_core.launch.copies import converted, copy_elements
+from tensocket_core.launch.fill import fill_array
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.errors import ShapeError
 
@@ -139,6 +140,33 @@ repeated_whole: Final[Arranged] = Arranged(
                                                                   strict=True)]),
     lambda out, array, repeats: _every_copy(out, array, _leading(array, repeats)),
     derivative=Derivative(input=_sum_of_copies))
+
+
+def _blocks(state: Any, blocks: Sequence[Any]) -> Any:
+    dtype, shapes = blocks[0].dtype, [x._array.shape for x in blocks]
+    size = sum([shape[-2] for shape in shapes]), sum([shape[-1] for shape in shapes])
+    out = state.runtime.empty((*shapes[0][:-2], *size), dtype, state.stream)
+    fill_array("block_diag", state, out, 0, dtype)
+    row = column = 0
+    for x, (*_, rows, columns) in zip(blocks, shapes, strict=True):
+        part = out[..., row: row + rows, column: column + columns]
+        copy_elements(state, part, dtype, x._array, dtype)
+        row, column = row + rows, column + columns
+    return wrap(out, state.key | dtype_bit(dtype))
+
+
+def _block_gradients(grad: Any, blocks: Sequence[Any]) -> tuple[Any, ...]:
+    made, row, column = [], 0, 0
+    for x in blocks:
+        rows, columns = x.shape[-2:]
+        made.append(grad.basic_index((Ellipsis, slice(row, row + rows), slice(column, column + columns))))
+        row, column = row + rows, column + columns
+    return tuple(made)
+
+
+blocks_on_diagonal: Final[Custom] = Custom(
+    "blocks_on_diagonal(Tensor[] blocks) -> Tensor", "A matrix of zeros with matrices of one dtype along its diagonal.",
+    _blocks, method=False, function=False, derivative=Derivative(_block_gradients))
 
 
 def _each_repeated(out: Any, array: Any, count: int, dim: int) -> list[tuple[Any, Any]]:

@@ -19,7 +19,7 @@ from .. import creation
 from ..creation.record import dispatch_factory, is_intercepted
 from ..indexing.small_selections import nonzero_static_path
 from ..kinds.composite import composite
-from .arrangements import on_diagonal
+from .arrangements import blocks_on_diagonal, on_diagonal
 
 # ------------------------------------------------------------------------------------------------------- diagonals
 
@@ -90,15 +90,9 @@ def block_diag(*tensors: Any) -> Any:
     if not tensors:
         return creation.empty(1, 0)
     dtype = result_type(tensors)
-    blocks = [x.to(dtype).reshape((1,) * (2 - x.ndim) + tuple(x.shape)) for x in tensors]
-    width = sum(x.shape[1] for x in blocks)
-    rows, start = [], 0
-    for x in blocks:
-        height, own = x.shape
-        before, after = x.new_zeros((height, start)), x.new_zeros((height, width - start - own))
-        rows.append(functions.cat([before, x, after], 1))
-        start += own
-    return functions.cat(rows, 0)
+    typed = [x if x.dtype is dtype else x.to(dtype) for x in tensors]
+    blocks = [x if x.ndim == 2 else x.reshape((1,) * (2 - x.ndim) + tuple(x.shape)) for x in typed]
+    return call(blocks_on_diagonal, blocks)
 
 
 # ------------------------------------------------------------------------------------------------------- rotations

@@ -64,6 +64,7 @@ RECORDS: dict[str, list[Case]] = UNARY | POSITIVE | BINARY | REDUCED | {
     "on_diagonal": [(X, 3, 5, 1, -2, -1), (X, 5, 4, -2, -1, -3), (ROW, 3, 3, 0, -2, -1)],
     "with_part": [(X, ROW, "select", (-2, 1)), (X, Y[:, :2], "slice", (-1, 0, 3, 2)),
                   (CUBE, X[:, :2], "diagonal", (1, -3, -1))],
+    "blocks_on_diagonal": [([X, COLUMN],)],
     "triangle": [(X, 0, True), (CUBE, 1, False), (X, -1, True)],
     "gelu": [(X, "none"), (X, "tanh")],
     "relu_backward": [(X, Y - 1)],
