@@ -18,6 +18,7 @@ from tensocket_core.strides import empty_strided_array, format_strides
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
+from tensocket_plugins.contract.launch_recorder import RECORDERS, is_recording
 
 from .base import mark_uninitialized, options, shape_of, uninitialized
 from .record import dispatch_factory, is_intercepted
@@ -32,6 +33,8 @@ CATEGORY: Final[dict[type, int]] = {bool: 0, int: 1, float: 2, complex: 3}
 
 def small_filled(size: tuple[Any, ...], dtype: Any, device: Any, value: int) -> Any:
     """Return a small tensor of one value on a host-resident device; None for any other call and for errors."""
+    if RECORDERS and is_recording():  # a kernel fills it
+        return None
     state = default_state() if device is None else open_device(device)
     chosen = get_default_dtype() if dtype is None else dtype
     try:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.geometry import broadcast_shapes, normalize_axis
 from tensocket_plugins.contract import dtypes
@@ -14,6 +15,7 @@ from tensocket_plugins.contract.errors import DimensionError, DtypeError, ShapeE
 from ..deterministic import alert_not_deterministic
 from ..kinds.composite import composite
 from ..kinds.inplace import check_separate
+from ..kinds.pointwise import Pointwise
 from ..reductions.value_checks import value_range
 from .advanced_indexing import index_tensors
 from .gather_scatter import at_least_1d, check_long, checked_index, rows_index, scatter_valid
@@ -57,6 +59,12 @@ def _along(input: Any, axis: int, places: Any, source: Any, add: bool) -> Any:
     return call(scatter_valid, input, axis, rows_index(places, tuple(source.shape), axis), source, add)
 
 
+#: The product of a tensor and a number, always by a kernel, so that replays contain it.
+times_number: Final = Pointwise(
+    "times_number(Tensor input, Operand by) -> Tensor", "input * by.", lambda m, x, by: x * by, kinds="bifc",
+    launched=True, method=False, function=False, derivative=Derivative(input=lambda grad, by: grad * by))
+
+
 @composite("index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
            replayable=True)
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
@@ -64,7 +72,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
     axis, places, source = vector_index("index_add", input, dim, index, source)
     if input.dtype.kind in ("int", "uint"):
         alpha = int(alpha)
-    return _along(input, axis, places, source if alpha == 1 else source * alpha, True)
+    return _along(input, axis, places, source if alpha == 1 else call(times_number, source, alpha), True)
 
 
 @composite("index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor", replayable=True)

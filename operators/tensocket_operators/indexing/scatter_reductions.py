@@ -21,6 +21,7 @@ from tensocket_plugins.contract.errors import ArgumentError, UndefinedDtype
 from ..differentiation.delayed import DelayedError
 from ..kinds.composite import composite
 from ..kinds.inplace import check_separate
+from ..kinds.pointwise import Pointwise
 from ..kinds.private import own
 from ..reductions.value_checks import any_true
 from .gather_scatter import (
@@ -126,8 +127,18 @@ def _reduced(input: Any, dim: int, index: Any, src: Any, reduce: str, include_se
     total = call(scatter_valid, input, dim, index, src, True)
     if reduce == "sum":
         return total
-    count = _counts(input, dim, index, include_self).clamp_min(1)
-    return total / count if total.dtype.category > 1 else total.floor_divide(count).to(total.dtype)
+    count = _counts(input, dim, index, include_self)
+    if total.dtype.kind == "float":
+        return call(mean_of_total, total, count)
+    count = count.clamp_min(1)
+    return total / count if total.dtype.kind == "complex" else total.floor_divide(count).to(total.dtype)
+
+
+#: A kernel divides, so that replays contain it.
+mean_of_total: Final = Pointwise(
+    "mean_of_total(Tensor total, Tensor count) -> Tensor", "total / count, where at least one value counts.",
+    lambda m, total, count: total / m.maximum(count, 1), kinds="f", launched=True, method=False, function=False,
+    derivative=Derivative(total=lambda grad, count: grad / count.clamp_min(1)))
 
 
 def _counts(input: Any, dim: int, index: Any, include_self: bool) -> Any:

@@ -126,7 +126,7 @@ def trace_path(key: int, state: DeviceState, next_path: Closure) -> Closure | No
 
     def host_trace(input: Any) -> Any:
         x = input._array
-        if x.ndim != 2 or min(x.shape) < 2 or x.size > limit:  # entries add dense vectors, such as one element
+        if x.ndim != 2 or not 2 <= min(x.shape) <= limit:  # entries add dense vectors, such as one element
             return next_path(input)
         return _tensor(run(x.diagonal()), result)
 

@@ -65,6 +65,8 @@ RECORDS: dict[str, list[Case]] = UNARY | POSITIVE | BINARY | REDUCED | {
     "with_part": [(X, ROW, "select", (-2, 1)), (X, Y[:, :2], "slice", (-1, 0, 3, 2)),
                   (CUBE, X[:, :2], "diagonal", (1, -3, -1))],
     "blocks_on_diagonal": [([X, COLUMN],)],
+    "times_number": [(X, -1.5)],
+    "mean_of_total": [(X, INDEX)],
     "triangle": [(X, 0, True), (CUBE, 1, False), (X, -1, True)],
     "gelu": [(X, "none"), (X, "tanh")],
     "relu_backward": [(X, Y - 1)],
