@@ -10,6 +10,7 @@ from .indexing import (  # noqa: F401
     advanced_indexing,
     combinatorics,
     gather_scatter,
+    gradients,
     masked_scatter,
     scatter_reductions,
     selection,

@@ -12,6 +12,7 @@ from tensocket_core import functions
 from tensocket_core.dispatch import lazy
 from tensocket_core.dispatch.blame import blame
 from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.dispatch.versions import bump, check_writable
 from tensocket_core.geometry import broadcast_shapes, owner_of
@@ -249,7 +250,9 @@ _INDICES: Final = 4
 
 
 @composite("index_by_position(Tensor input, int used, Tensor? first, Tensor? second, Tensor? third, Tensor? fourth)"
-           " -> Tensor", method=False, function=False, replayable=True)
+           " -> Tensor", method=False, function=False, replayable=True,
+           derivative=Derivative(input=lambda grad, input_shape, used, first, second, third, fourth: call(
+               COMPOSITES["index_gradient"], grad, input_shape, used, first, second, third, fourth)))
 def index_by_position(input: Any, used: int, first: Any, second: Any, third: Any, fourth: Any) -> Any:
     """Return the elements at index tensors of the dimensions in use."""
     return _indexed(input, _listed(used, (first, second, third, fourth)))
@@ -275,6 +278,8 @@ def _indexed(input: Any, indices: Any) -> Any:
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """Return a copy of input with values written (or added) at index tensors."""
     values = values if hasattr(values, "_key") else input.new_full((), values)
+    if not values.ndim and values.dtype is not input.dtype:
+        values = values.to(input.dtype)
     given = _by_position(indices)
     if given is None:
         return _put(input, indices, values, accumulate)
@@ -287,7 +292,12 @@ def _put(input: Any, indices: Any, values: Any, accumulate: bool) -> Any:
 
 
 @composite("put_by_position(Tensor input, Tensor values, bool accumulate, int used, Tensor? first, Tensor? second, "
-           "Tensor? third, Tensor? fourth) -> Tensor", method=False, function=False, replayable=True)
+           "Tensor? third, Tensor? fourth) -> Tensor", method=False, function=False, replayable=True,
+           derivative=Derivative(
+               input=lambda grad, accumulate, used, first, second, third, fourth: grad if accumulate else call(
+                   COMPOSITES["put_by_position"], grad, grad.new_zeros(()), False, used, first, second, third, fourth),
+               values=lambda grad, used, first, second, third, fourth: call(
+                   COMPOSITES["index_by_position"], grad, used, first, second, third, fourth)))
 def put_by_position(input: Any, values: Any, accumulate: bool, used: int, first: Any, second: Any,
                     third: Any, fourth: Any) -> Any:
     """Apply ``index_put`` to index tensors of the dimensions in use."""

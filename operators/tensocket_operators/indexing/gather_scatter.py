@@ -32,6 +32,7 @@ from ..kinds.pointwise import Pointwise
 from ..kinds.view import Custom
 from ..reductions.value_checks import checked_range
 from . import small_moves as direct_moves
+from .gradients import at_least_1d, corner_gradient, padded, without_places
 from .kernel import gather_arrays, scatter_arrays
 
 #: Positions that count from the end become positions from the start.
@@ -147,7 +148,7 @@ scatter_valid: Final[Custom] = Custom(
         input=lambda grad, axis, index, add: (
             grad if add else call(scatter_valid, grad, axis, index, grad.new_zeros(tuple(index.shape)), False)
         ),
-        src=lambda grad, axis, index, src_shape: _padded(call(gather_valid, grad, axis, index), src_shape),
+        src=lambda grad, axis, index, src_shape: padded(call(gather_valid, grad, axis, index), src_shape),
     ),
 )
 
@@ -184,10 +185,6 @@ def scatter_add_to_zeros(grad: Any, axis: int, index: Any, shape: tuple[int, ...
     return call(sum_at, grad, index, axis, tuple(shape), SETTING.required)
 
 
-def _padded(grad: Any, shape: tuple[int, ...]) -> Any:
-    return grad if tuple(grad.shape) == shape else grad.embed_index(shape, tuple(slice(0, n) for n in grad.shape))
-
-
 def same_rank(operator: str, input: Any, index: Any, axis: int, *others: Any) -> None:
     """Check the shapes of an index tensor and of the tensors that it indexes.
 
@@ -206,11 +203,6 @@ def same_rank(operator: str, input: Any, index: Any, axis: int, *others: Any) ->
         )
 
 
-def at_least_1d(value: Any) -> Any:
-    """Return a tensor of at least one dimension: for positions, a number is a vector of one element."""
-    return value if value.ndim else value.reshape(1)
-
-
 def _sparse_at(grad: Any, index: Any, axis: int, shape: tuple[int, ...]) -> Any:
     """Return ``grad`` at positions along an axis, as a sparse tensor of a shape that is not coalesced."""
     sizes = tuple(index.shape)
@@ -222,17 +214,18 @@ def _sparse_at(grad: Any, index: Any, axis: int, shape: tuple[int, ...]) -> Any:
     return grad.reshape(-1)._sparse_at(positions, shape)
 
 
-@composite(
-    "gather_sparsely(Tensor input, int axis, Tensor index) -> Tensor", method=False, function=False,
-    derivative=Derivative(input=lambda grad, input_shape, axis, index: _sparse_at(
-        grad, at_least_1d(index), axis, input_shape)),
-)
-def gather_sparsely(input: Any, axis: int, index: Any) -> Any:
-    """Apply ``gather`` at checked positions, with a sparse gradient."""
-    return call(gather_valid, at_least_1d(input), axis, at_least_1d(index)).reshape(tuple(index.shape))
+def _sparsely_at(grad: Any, shape: tuple[int, ...], dim: int, index: Any) -> Any:
+    places = at_least_1d(index).to(dtypes.int64)
+    return _sparse_at(grad, places, normalize_axis("gather", dim, len(shape)), shape)
 
 
-@composite("gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", replayable=True)
+def _added_at(grad: Any, shape: tuple[int, ...], dim: int, index: Any) -> Any:
+    return call(COMPOSITES["gather_gradient"], grad, shape, dim, index)
+
+
+@composite("gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", replayable=True,
+           derivative=Derivative(input=lambda grad, input_shape, dim, index, sparse_grad: (
+               _sparsely_at if sparse_grad else _added_at)(grad, input_shape, dim, index)))
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """Return out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks.
 
@@ -245,8 +238,6 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
         whole, places = at_least_1d(input), at_least_1d(index)
         same_rank("gather", whole, places, axis)
         valid = checked_index("gather", places, whole._array.shape[axis]).reshape(tuple(index.shape))
-    if sparse_grad:
-        return call(COMPOSITES["gather_sparsely"], input, axis, valid)
     if input.ndim == 0 or index.ndim == 0:
         return call(gather_valid, at_least_1d(input), axis, at_least_1d(valid)).reshape(tuple(index.shape))
     return call(gather_valid, input, axis, valid)
@@ -287,14 +278,14 @@ def _scattered(operator: str, input: Any, dim: int, index: Any, src: Any, add: b
 
 
 @composite("scatter_tensor(Tensor input, int dim, Tensor index, Tensor src) -> Tensor", method=False, function=False,
-           replayable=True)
+           replayable=True, derivative=Derivative(input=without_places, src=corner_gradient))
 def scatter_tensor(input: Any, dim: int, index: Any, src: Any) -> Any:
     """Apply ``scatter`` to a tensor of values."""
     return _scattered("scatter", input, dim, index, src, False)
 
 
 @composite("scatter_number(Tensor input, int dim, Tensor index, Scalar value) -> Tensor", method=False, function=False,
-           replayable=True)
+           replayable=True, derivative=Derivative(input=without_places))
 def scatter_number(input: Any, dim: int, index: Any, value: Any) -> Any:
     """Apply ``scatter`` to one number."""
     return _scattered("scatter", input, dim, index, input.new_full(tuple(index.shape), value), False)
@@ -320,7 +311,8 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
     return input.scatter_reduce(dim, index, src, "sum" if reduce == "add" else "prod")
 
 
-@composite("scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor", replayable=True)
+@composite("scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor", replayable=True,
+           derivative=Derivative(input=lambda grad: grad, src=corner_gradient))
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """Return a copy of input with out[index[i, j], j] += src[i, j] for dim=0, and likewise for other dims and ranks."""
     return _scattered("scatter_add", input, dim, index, src, True)
@@ -340,8 +332,9 @@ def _index_select_host_path(key: int, state: Any, next_path: Any) -> Any:
     return None if key & (AUTOGRAD | DIM0) else direct_moves.rows_along(SMALL, state, next_path)
 
 
-@composite("index_select(Tensor input, int dim, Tensor index) -> Tensor", replayable=True,
-           host_path=_index_select_host_path)
+@composite("index_select(Tensor input, int dim, Tensor index) -> Tensor", host_path=_index_select_host_path,
+           replayable=True, derivative=Derivative(input=lambda grad, input_shape, dim, index: call(
+               COMPOSITES["index_select_gradient"], grad, input_shape, dim, index)))
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """Return positions of a dimension, in the order of a vector of indices."""
     axis = normalize_axis("index_select", dim, input.ndim)

@@ -18,7 +18,8 @@ from ..kinds.inplace import check_separate
 from ..kinds.pointwise import Pointwise
 from ..reductions.value_checks import value_range
 from .advanced_indexing import index_tensors
-from .gather_scatter import at_least_1d, check_long, checked_index, rows_index, scatter_valid
+from .gather_scatter import check_long, checked_index, rows_index, scatter_valid
+from .gradients import at_least_1d, filled_value_gradient
 from .small_selections import argwhere_path, masked_scatter_path, masked_select_path
 
 
@@ -59,6 +60,11 @@ def _along(input: Any, axis: int, places: Any, source: Any, add: bool) -> Any:
     return call(scatter_valid, input, axis, rows_index(places, tuple(source.shape), axis), source, add)
 
 
+def _selected(grad: Any, dim: int, index: Any, shape: tuple[int, ...]) -> Any:
+    """Return the gradient of a source along positions."""
+    return grad.index_select(dim, index).reshape(shape)
+
+
 #: The product of a tensor and a number, always by a kernel, so that replays contain it.
 times_number: Final = Pointwise(
     "times_number(Tensor input, Operand by) -> Tensor", "input * by.", lambda m, x, by: x * by, kinds="bifc",
@@ -75,7 +81,10 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
     return _along(input, axis, places, source if alpha == 1 else call(times_number, source, alpha), True)
 
 
-@composite("index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor", replayable=True)
+@composite("index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor", replayable=True,
+           derivative=Derivative(
+               input=lambda grad, dim, index: grad.index_fill(dim, index, 0),
+               source=lambda grad, dim, index, source_shape: _selected(grad, dim, index, source_shape)))
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """Return a copy of the tensor with ``source`` at positions of a dimension."""
     check_long("index_copy", index)
@@ -104,7 +113,8 @@ def _check_fill(input: Any, dim: int, index: Any, is_complex: bool, value: Any) 
 
 
 @composite("index_fill_number(Tensor input, int dim, Tensor index, Scalar value) -> Tensor", method=False,
-           function=False, replayable=True)
+           function=False, replayable=True,
+           derivative=Derivative(input=lambda grad, dim, index: grad.index_fill(dim, index, 0)))
 def index_fill_number(input: Any, dim: int, index: Any, value: Any) -> Any:
     """Apply ``index_fill`` to a number."""
     axis, shape = _check_fill(input, dim, index, isinstance(value, complex), value), tuple(input.shape)
@@ -115,7 +125,9 @@ def index_fill_number(input: Any, dim: int, index: Any, value: Any) -> Any:
 
 
 @composite("index_fill_tensor(Tensor input, int dim, Tensor index, Tensor value) -> Tensor", method=False,
-           function=False, replayable=True)
+           function=False, replayable=True,
+           derivative=Derivative(input=lambda grad, dim, index: grad.index_fill(dim, index, 0),
+                                 value=filled_value_gradient))
 def index_fill_tensor(input: Any, dim: int, index: Any, value: Any) -> Any:
     """Apply ``index_fill`` to a 0-dimensional tensor of the tensor's dtype, whose gradient counts a position once."""
     axis, shape = _check_fill(input, dim, index, False, value), tuple(input.shape)
@@ -137,7 +149,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     return call(COMPOSITES["index_fill_tensor"], input, dim, index, value.to(input.dtype))
 
 
-@composite("put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor", replayable=True)
+@composite("put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor")
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """Return a copy of the tensor with elements of ``source`` at positions of the flattened tensor."""
     if source.dtype is not input.dtype:
@@ -149,6 +161,17 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
                              "there is an element for every position", "reshape source")
     if not accumulate:
         alert_not_deterministic("put_", input.device)
+    return call(COMPOSITES["put_elements"], input, index, source, accumulate)
+
+
+@composite("put_elements(Tensor input, Tensor index, Tensor source, bool accumulate) -> Tensor", method=False,
+           function=False, replayable=True,
+           derivative=Derivative(
+               input=lambda grad, index, source_shape, accumulate: grad if accumulate else call(
+                   COMPOSITES["put_elements"], grad, index, grad.new_zeros(source_shape), False),
+               source=lambda grad, index, source_shape: grad.take(index).reshape(source_shape)))
+def put_elements(input: Any, index: Any, source: Any, accumulate: bool) -> Any:
+    """Apply ``put`` to arguments of checked shapes and dtypes."""
     places = checked_index("put", index, input.numel(), negative=True).reshape(-1)
     flat = input.contiguous().view(-1)
     return call(scatter_valid, flat, 0, places, source.reshape(-1), accumulate).view(tuple(input.shape))

@@ -25,7 +25,6 @@ from ..kinds.pointwise import Pointwise
 from ..kinds.private import own
 from ..reductions.value_checks import any_true
 from .gather_scatter import (
-    at_least_1d,
     check_reach,
     checked_index,
     empty_index_and_source,
@@ -35,6 +34,7 @@ from .gather_scatter import (
     same_rank,
     scatter_valid,
 )
+from .gradients import at_least_1d
 from .kernel import combine_arrays
 from .masked_scatter import vector_index
 

@@ -10,6 +10,7 @@ import numpy as np
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call, tensor_key
 from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.geometry import (
     broadcast_shapes,
     is_integer,
@@ -185,7 +186,8 @@ def _counts(repeats: Any, size: int) -> Any:
 # ------------------------------------------------------------------------------------------------------ selections
 
 
-@composite("take(Tensor input, Tensor index) -> Tensor", replayable=True)
+@composite("take(Tensor input, Tensor index) -> Tensor", replayable=True, derivative=Derivative(
+    input=lambda grad, input_shape, index: call(COMPOSITES["take_gradient"], grad, input_shape, index)))
 def take(input: Any, index: Any) -> Any:
     """Return the elements at row-major positions, in the index's shape."""
     check_long("take", index)

@@ -103,7 +103,11 @@ class Composite(LadderOperator):
             return self._climb(key, self._body(key), (HostKernel(),))[0][1]
         below = key & ~AUTOGRAD
         run = self._climb(below, _unrecorded(self._body(key), self.schema.lists), self.paths)[0][1]
-        return record(self.derivative, run, key)
+        if self.positional == len(self.schema.names):
+            return record(self.derivative, run, key)
+        # Recorders take all arguments by position.
+        recorder = record(self.derivative, lambda *args: self.invoke(run, args), key)
+        return lambda *args, **named: recorder(*args, *named.values())
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
         """Return the function, for any device and any mixture of devices, or a shortcut."""

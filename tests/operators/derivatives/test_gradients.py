@@ -305,6 +305,13 @@ COMPOSED |= {
     "index_fill_tensor": [(lambda x, v, i: F.index_fill(x, 1, i, v.sum()), X, ROW, PLACES)],
     "index_by_position": [(lambda x, i, j: x[:, i, j], CUBE, INDEX[0], PLACES)],
     "put_by_position": [(lambda x, y, i: F.index_put(x, (None, i), y, accumulate=True), X, Y, PLACES)],
+    "put_elements": [(lambda x, y, i: F.put(x, i, y), X, ROW[:2], PLACES[:2])],
+    "gather_gradient": [(lambda g, i: call(COMPOSITES["gather_gradient"], g, (3, 3), 0, i), X, INDEX)],
+    "index_select_gradient": [
+        (lambda g, i: call(COMPOSITES["index_select_gradient"], g, (4, 3), 0, i), X, INDEX[0][:2])],
+    "take_gradient": [(lambda g, i: call(COMPOSITES["take_gradient"], g, (2, 2), i), X, INDEX)],
+    "index_gradient": [
+        (lambda g, i: call(COMPOSITES["index_gradient"], g, (2, 3), 2, i, None, None, None), X, PLACES)],
     "scatter_reduce_valid": [(lambda x, y, i: F.scatter_reduce(x, 0, i, y, "mean"), X, Y, INDEX)],
     "select_scatter": [(lambda x, y: F.select_scatter(x, y, 0, 1), X, ROW)],
     "slice_scatter": [(lambda x, y: F.slice_scatter(x, y, 1, 0, 3, 2), X, Y[:, :2])],
@@ -328,7 +335,7 @@ NO_GRADIENT = {"allclose", "apply_", "argsort", "argwhere", "bool", "bucketize",
 ELSEWHERE_RECORDS = {"cholesky", "eigh", "eigvalsh", "eig", "eigvals", "fft_c2c", "fft_c2r", "fft_r2c"}
 ROUNDED = {"bfloat16", "float", "half"}
 # A backend that is not installed everywhere, the same as to; tests of indexing.
-ELSEWHERE = {"cpu", "cuda", "getitem", "setitem", "gather_sparsely"}
+ELSEWHERE = {"cpu", "cuda", "getitem", "setitem"}
 #: A step by one unit in the last place, which differences do not see; in pointwise/test_elementary.py.
 ELSEWHERE_RECORDS |= {"nextafter", "nextafter_"}
 #: Refused, in test_underivable.
