@@ -10,16 +10,17 @@ import numpy as np
 from tensocket_core.device import DeviceState, default_state, open_device
 from tensocket_core.dispatch.modes import ACTIVE
 from tensocket_core.formats import check_format, preserve_format
+from tensocket_core.geometry import as_strided
 from tensocket_core.keys import DIM0, dtype_bit
-from tensocket_core.launch.fill import filled, finish
+from tensocket_core.launch.fill import fill_array, filled, finish
 from tensocket_core.promotion import get_default_dtype, number_dtype
 from tensocket_core.strides import empty_strided_array, format_strides
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
+from tensocket_plugins.contract.launch_recorder import RECORDERS, is_recording
 
 from .base import mark_uninitialized, options, shape_of, uninitialized
-from .ranges import arange
 from .record import dispatch_factory, is_intercepted
 
 #: Largest number of elements at which NumPy is as fast as any other path to a new array.
@@ -32,6 +33,8 @@ CATEGORY: Final[dict[type, int]] = {bool: 0, int: 1, float: 2, complex: 3}
 
 def small_filled(size: tuple[Any, ...], dtype: Any, device: Any, value: int) -> Any:
     """Return a small tensor of one value on a host-resident device; None for any other call and for errors."""
+    if RECORDERS and is_recording():  # a kernel fills it
+        return None
     state = default_state() if device is None else open_device(device)
     chosen = get_default_dtype() if dtype is None else dtype
     try:
@@ -135,7 +138,8 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
         return dispatch_factory(eye, n, m, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     chosen, state = options("eye", dtype, device)
     rows, columns = shape_of("eye", (n, n if m is None else m))
-    result = (arange(rows, device=state.device).reshape((rows, 1)) == arange(columns, device=state.device)).to(chosen)
-    if requires_grad:
-        result.requires_grad = True
-    return result
+    out, length = state.runtime.empty((rows, columns), chosen, state.stream), min(rows, columns)
+    fill_array("eye", state, out, 0, chosen)
+    if length:
+        fill_array("eye", state, as_strided(out, (length,), (columns + 1,), 0), 1, chosen)
+    return finish(out, chosen, state, requires_grad)

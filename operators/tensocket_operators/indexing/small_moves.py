@@ -12,6 +12,7 @@ from tensocket_core.launch.host_kernels import Closure
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.launch_recorder import RECORDERS
 from tensocket_plugins.kit.host_kernels import undispatched
 
 _new = object.__new__
@@ -110,7 +111,8 @@ def rows_along(limit: int, state: DeviceState, next_path: Closure) -> Closure:
 
     def host_rows(a: Any, dim: int, index: Any) -> Any:
         positions = index._array
-        if dim != 0 or positions.ndim != 1 or not index._key & integers or (positions.size and positions.min() < 0):
+        if RECORDERS or dim != 0 or positions.ndim != 1 or not index._key & integers or (
+                positions.size and positions.min() < 0):
             return next_path(a, dim, index)
         x = a._array
         r = taken(x, positions, limit)

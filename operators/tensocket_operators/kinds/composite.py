@@ -7,6 +7,7 @@ call computes the same.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_
 from typing import Any, Final, TypeVar
 
 from tensocket_core.device import BY_KEY, DeviceState
@@ -17,12 +18,49 @@ from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.operator import HostPath
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, LAZY
-from tensocket_core.launch.path import FUNCTION_LADDER, HostKernel, LadderOperator, Path, Signature, climb
+from tensocket_core.launch.path import (
+    FUNCTION_LADDER,
+    HostKernel,
+    LadderOperator,
+    Path,
+    Replay,
+    Signature,
+    climb,
+)
 from tensocket_plugins.contract.dtypes import DType
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _VARIADIC: Final = 0x04
+
+
+class _ReplayByPosition(Replay):
+    """The replay of a function with arguments that have no position: keyword-only and variadic ones."""
+
+    def build(self, operator: LadderOperator, call: Signature, next_path: Callable[..., Any]
+              ) -> Callable[..., Any] | None:
+        """Return a closure that gives these arguments a position."""
+        def run_next(*args: Any) -> Any:
+            return operator.invoke(next_path, args)
+
+        made = super().build(operator, call, run_next)
+        if made is None or made is run_next:
+            return None
+        replay = made
+        if not operator.variadic:
+            return lambda *args, **named: replay(*args, *named.values())
+        at, known = operator.schema.names.index(operator.variadic), ()
+
+        def run_variadic(*args: Any, **named: Any) -> Any:
+            nonlocal known
+            values, last = args[at:], known
+            if len(values) == len(last) and all(map(is_, values, last)):
+                values = last  # replays compare the tuple by identity
+            else:
+                known = values
+            return replay(*args[:at], values, *named.values())
+
+        return run_variadic
 
 
 class Composite(LadderOperator):
@@ -52,6 +90,8 @@ class Composite(LadderOperator):
         self.positional = code.co_argcount
         self.variadic = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if (
             code.co_flags & _VARIADIC) else ""
+        if replayable and (code.co_kwonlyargcount or self.variadic):
+            self.paths = (_ReplayByPosition(), *self.paths[1:])
 
     def _register(self) -> None:
         if self.name in COMPOSITES:
@@ -64,7 +104,11 @@ class Composite(LadderOperator):
             return self._climb(key, self._body(key), (HostKernel(),))[0][1]
         below = key & ~AUTOGRAD
         run = self._climb(below, _unrecorded(self._body(key), self.schema.lists), self.paths)[0][1]
-        return record(self.derivative, run, key)
+        if self.positional == len(self.schema.names):
+            return record(self.derivative, run, key)
+        # Recorders take all arguments by position.
+        recorder = record(self.derivative, lambda *args: self.invoke(run, args), key)
+        return lambda *args, **named: recorder(*args, *named.values())
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
         """Return the function, for any device and any mixture of devices, or a shortcut."""

@@ -11,9 +11,9 @@ from tensocket_core import functions
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.results import named_result
 from tensocket_core.geometry import normalize_axis
-from tensocket_core.keys import dtype_bit
+from tensocket_core.keys import DTYPE_MASK, DTYPE_OF, dtype_bit
 from tensocket_core.promotion import promote_types
-from tensocket_core.tensor import wrap
+from tensocket_core.tensor import Tensor, wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 from tensocket_plugins.contract.launch_recorder import is_recording
@@ -175,8 +175,51 @@ places: Final[SequenceOperator] = SequenceOperator(
     many=_WANTED, counted=1)
 
 
+def _search_path(key: int, state: Any, next_path: Any) -> Any:
+    """Return ``search(edges, values, side)`` for a vector of edges and few values of its dtype; None without NumPy."""
+    dtype = DTYPE_OF.get(key & DTYPE_MASK)
+    if dtype is None or not dtype.native or dtype.kind not in ("bool", "int", "uint", "float"):
+        return None
+    result = state.key | dtype_bit(dtypes.int64)
+
+    def search(edges: Any, values: Any, right: bool) -> Any:
+        x, y = edges._array, values._array
+        if x.ndim != 1 or y.size >= _WANTED:
+            return None
+        return wrap(np.asarray(x.searchsorted(y, "right" if right else "left"), np.int64), result)
+
+    return search
+
+
+def _searchsorted_path(key: int, state: Any, next_path: Any) -> Any:
+    search = _search_path(key, state, next_path)
+
+    def host_searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False,
+                          side: str | None = None, sorter: Any = None) -> Any:
+        if type(input) is Tensor and side is None and sorter is None and not out_int32:
+            found = search(sorted_sequence, input, right)
+            if found is not None:
+                return found
+        return next_path(sorted_sequence, input, out_int32=out_int32, right=right, side=side, sorter=sorter)
+
+    return search and host_searchsorted
+
+
+def _bucketize_path(key: int, state: Any, next_path: Any) -> Any:
+    search = _search_path(key, state, next_path)
+
+    def host_bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+        if type(input) is Tensor and not out_int32:
+            found = search(boundaries, input, right)
+            if found is not None:
+                return found
+        return next_path(input, boundaries, out_int32=out_int32, right=right)
+
+    return search and host_bucketize
+
+
 @composite("searchsorted(Tensor sorted_sequence, Operand input, *, bool out_int32=False, bool right=False, "
-           "str? side=None, Tensor? sorter=None) -> Tensor", method=False)
+           "str? side=None, Tensor? sorter=None) -> Tensor", method=False, host_path=_searchsorted_path)
 def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False,
                  side: str | None = None, sorter: Any = None) -> Any:
     """Return where to insert ``input`` into the sorted last dimension of ``sorted_sequence``; right: after equals.
@@ -207,7 +250,7 @@ def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, r
 
 
 @composite("bucketize(Operand input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
-           method=False)
+           method=False, host_path=_bucketize_path)
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
     """Return the index of the interval between boundaries that contains each element."""
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
