@@ -65,6 +65,11 @@ def _selected(grad: Any, dim: int, index: Any, shape: tuple[int, ...]) -> Any:
     return grad.index_select(dim, index).reshape(shape)
 
 
+def _source_gradient(grad: Any, dim: int, index: Any, shape: tuple[int, ...], alpha: Any) -> Any:
+    selected = _selected(grad, dim, index, shape)
+    return selected if alpha == 1 else selected * alpha
+
+
 #: The product of a tensor and a number, always by a kernel, so that replays contain it.
 times_number: Final = Pointwise(
     "times_number(Tensor input, Operand by) -> Tensor", "input * by.", lambda m, x, by: x * by, kinds="bifc",
@@ -72,7 +77,10 @@ times_number: Final = Pointwise(
 
 
 @composite("index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
-           replayable=True)
+           replayable=True, derivative=Derivative(
+               input=lambda grad: grad,
+               source=lambda grad, dim, index, source_shape, alpha: _source_gradient(
+                   grad, dim, index, source_shape, alpha)))
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """Return a copy of the tensor with ``alpha * source`` added at positions of a dimension."""
     axis, places, source = vector_index("index_add", input, dim, index, source)
