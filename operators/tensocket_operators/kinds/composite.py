@@ -91,7 +91,7 @@ class Composite(LadderOperator):
         self.variadic = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if (
             code.co_flags & _VARIADIC) else ""
         if replayable and (code.co_kwonlyargcount or self.variadic):
-            self.paths = (_ReplayByPosition(), *self.paths[1:])
+            self.paths = tuple([_ReplayByPosition() if type(path) is Replay else path for path in self.paths])
 
     def _register(self) -> None:
         if self.name in COMPOSITES:
