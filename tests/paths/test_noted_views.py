@@ -88,7 +88,7 @@ def facts(result, x):
         return [type(result), *[facts(item, x) for item in result]]
     array = result._array
     shares = np.may_share_memory(array, x._array)
-    return (result is x, type(result), result._key, array.shape, array.strides, array.dtype, array.flags.writeable,
+    return (result is x, type(result), result._key, array.shape, tuple(result.stride()), array.dtype, array.flags.writeable,
             shares and array.__array_interface__["data"][0] - x._array.__array_interface__["data"][0],
             result._base is x, result._base is None, result._version_counter is x._version_counter, result._grad,
             result._grad_fn is None, result._fixed_view, result.__dict__.keys() - {"_views", "_fixed_view"}, result.tolist())
