@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tensocket_core.geometry import contiguous
 from tensocket_core.launch.entries import ENABLED
-from tensocket_core.launch.path import FUNCTION_LADDER, LadderOperator, Signature
+from tensocket_core.launch.path import LADDER, LadderOperator, Signature
 from tensocket_core.launch.replay import CALLS, ELEMENTS
 
 Args = tuple[Any, ...]
@@ -62,8 +62,6 @@ def _host_kernel_refused(operator: LadderOperator, call: Signature, args: Args) 
 
 
 def _no_views(operator: LadderOperator, call: Signature) -> str:
-    if not (operator.makes_views and operator.by_layout):
-        return "calls return other tensors than views, or views that depend on more than layouts"
     return _no_code(call) or _no_entry(operator, call)
 
 
@@ -95,7 +93,7 @@ def _no_code(call: Signature) -> str:
 
 
 def _undecided(operator: LadderOperator, call: Signature) -> str:
-    settled = call.dtype is not None or operator.paths is FUNCTION_LADDER
+    settled = call.dtype is not None or operator.paths is not LADDER
     return "" if settled else "dtypes and numbers of each call decide what is computed in"
 
 

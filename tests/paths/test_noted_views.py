@@ -14,7 +14,8 @@ import tensocket as torch
 from tensocket.autograd.graph import saved_tensors_hooks
 from tensocket_core.device import open_device
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS, clear_tables
-from tensocket_core.launch import entries, views
+from tensocket_core.launch import entries
+from tensocket_operators.kinds import noted_views
 
 pytestmark = [pytest.mark.native,
               pytest.mark.skipif(not entries.ENABLED, reason="machine code is turned off")]
@@ -22,15 +23,19 @@ pytestmark = [pytest.mark.native,
 
 @pytest.fixture(autouse=True)
 def noted_at_once(monkeypatch, fresh_tables):
-    monkeypatch.setattr(views, "_CALLS", 1)
+    monkeypatch.setattr(noted_views, "_CALLS", 1)
 
 
 @pytest.fixture
 def learned(monkeypatch):
     """What the device learned from each new call: the views, the argument itself, or None for other paths."""
     found = []
-    real = views._views_of
-    monkeypatch.setattr(views, "_views_of", lambda *args, **named: found.append(real(*args, **named)) or found[-1])
+    real = noted_views._views_of
+
+    def noted(*args, **named):
+        found.append(real(*args, **named))
+        return found[-1]
+    monkeypatch.setattr(noted_views, "_views_of", noted)
     return found
 
 
@@ -88,10 +93,11 @@ def facts(result, x):
         return [type(result), *[facts(item, x) for item in result]]
     array = result._array
     shares = np.may_share_memory(array, x._array)
-    return (result is x, type(result), result._key, array.shape, tuple(result.stride()), array.dtype, array.flags.writeable,
-            shares and array.__array_interface__["data"][0] - x._array.__array_interface__["data"][0],
-            result._base is x, result._base is None, result._version_counter is x._version_counter, result._grad,
-            result._grad_fn is None, result._fixed_view, result.__dict__.keys() - {"_views", "_fixed_view"}, result.tolist())
+    offset = array.__array_interface__["data"][0] - x._array.__array_interface__["data"][0]
+    return (result is x, type(result), result._key, array.shape, tuple(result.stride()), array.dtype,
+            array.flags.writeable, shares and offset, result._base is x, result._base is None,
+            result._version_counter is x._version_counter, result._grad, result._grad_fn is None, result._fixed_view,
+            result.__dict__.keys() - {"_views", "_fixed_view"}, result.tolist())
 
 
 def outcome(call, x):

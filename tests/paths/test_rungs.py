@@ -19,7 +19,8 @@ import tensocket as ts
 import tensocket.nn.functional as F
 from tensocket_core.device import open_device
 from tensocket_core.dispatch.registry import OPERATORS, clear_tables
-from tensocket_core.launch import entries, views
+from tensocket_core.launch import entries
+from tensocket_operators.kinds import noted_views
 
 ops = pytest.importorskip("tensocket_conformance.ops")
 suite = pytest.importorskip("tensocket_conformance.suite")
@@ -79,7 +80,7 @@ def compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     state = open_device("cpu")
     before = dict(state.native_entries)
     monkeypatch.setattr(entries, "_CALLS", 1)
-    monkeypatch.setattr(views, "_CALLS", 1)
+    monkeypatch.setattr(noted_views, "_CALLS", 1)
     clear_tables()
     yield
     state.native_entries.clear()

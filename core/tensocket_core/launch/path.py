@@ -20,7 +20,6 @@ from ..dispatch.operator import Operator
 from ..keys import DIM0, dtype_bit
 from .entries import EntrySpec, build_entry
 from .replay import replayed
-from .views import noted_views
 
 Closure = Callable[..., Any]
 
@@ -114,22 +113,10 @@ class Planned:
         return operator.planned_path(call, next_path)
 
 
-class NotedViews:
-    """The geometry of the views that an earlier call with the same layouts and arguments made."""
-
-    name = "views"
-
-    def build(self, operator: LadderOperator, call: Signature, next_path: Closure) -> Closure | None:
-        """Return a closure that notes views and makes them again."""
-        if not (operator.makes_views and operator.by_layout):
-            return None
-        return noted_views(operator, call.key, call.state, next_path)
-
-
 #: Fastest first.
 LADDER: Final[tuple[Path, ...]] = (Entry(), HostKernel(), Replay(), Planned())
 #: The ladder of operators that are functions over others: a replay is one call, a host path several.
-FUNCTION_LADDER: Final[tuple[Path, ...]] = (NotedViews(), Replay(), Entry(), HostKernel())
+FUNCTION_LADDER: Final[tuple[Path, ...]] = (Replay(), Entry(), HostKernel())
 
 
 def climb(operator: LadderOperator, call: Signature, compose: Closure, paths: Sequence[Path]
@@ -149,11 +136,10 @@ class LadderOperator(Operator):
     Attributes:
         paths: The paths above ``compose``, fastest first.
         replayable: Whether calls only launch kernels, so that they can be replayed; see ``launch.replay``.
-        by_layout: Whether views that calls return follow from layouts and other arguments alone; see ``launch.views``.
     """
 
     paths: tuple[Path, ...] = LADDER
-    replayable, by_layout = False, True
+    replayable = False
 
     def build(self, key: int, state: DeviceState) -> Closure:
         """Build the closure for a key: all paths that can serve its calls, each with the next one behind it."""

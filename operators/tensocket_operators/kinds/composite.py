@@ -29,6 +29,8 @@ from tensocket_core.launch.path import (
 )
 from tensocket_plugins.contract.dtypes import DType
 
+from .noted_views import NotedViews
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _VARIADIC: Final = 0x04
@@ -70,7 +72,6 @@ class Composite(LadderOperator):
         body: The function.
         host_path: Makes a shortcut for keys of one host-resident device, including keys that autograd records.
         replayable: Whether it only launches kernels; see ``launch.replay``.
-        by_layout: Whether a view that it returns follows from the layout of its first argument and the other arguments.
         lazy: Whether the body takes lazily conjugated tensors as they are; other bodies receive resolved ones.
         variadic: Name of the parameter that collects positional arguments.
     """
@@ -84,7 +85,9 @@ class Composite(LadderOperator):
         super().__init__(schema, body.__doc__ or "", **record)
         self.body: Callable[..., Any] = body
         self.host_path = host_path
-        self.replayable, self.by_layout = replayable, by_layout
+        self.replayable = replayable
+        if self.makes_views and by_layout:
+            self.paths = (NotedViews(), *self.paths)
         self.lazy = lazy or self.makes_views
         code = body.__code__
         self.positional = code.co_argcount
@@ -176,6 +179,9 @@ def composite(schema: str, *, method: bool | str = True, function: bool = True, 
               derivative: Derivative | None = None, replayable: bool = False, by_layout: bool = True,
               lazy: bool = False) -> Callable[[F], F]:
     """Register a function as an operator; its docstring is the operator's documentation.
+
+    With ``by_layout``, views that the function returns follow from the layout of its first argument and from the other
+    arguments: not from random numbers, or positions in memory.
 
     Raises:
         ValueError: The name is taken, or the schema's parameters are not the function's.

@@ -14,11 +14,11 @@ from tensocket_core.dispatch.lazy import handle_with_bits
 from tensocket_core.dispatch.operator import HostPath, Operator, check_dtype
 from tensocket_core.keys import AUTOGRAD, CONJ, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, NEG, SCALAR_MASK, dtype_bit
 from tensocket_core.launch.path import FUNCTION_LADDER, LadderOperator, Signature
-from tensocket_core.launch.views import noted_views
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
 
+from .noted_views import noted_views
 from .private import private
 
 _new = object.__new__

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tensocket_core.device import DeviceState
+from tensocket_core.dispatch.modes import thread_state
+from tensocket_core.formats import memory_format
+from tensocket_core.keys import AUTOGRAD, DIM0, LAZY
+from tensocket_core.launch.entries import ENABLED, counted, wrapper_layout
+from tensocket_core.recording import OVERRIDDEN_KERNELS
+from tensocket_core.tensor import Tensor, wrap
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.plans import RecordedView, ViewPlan
 
-from ..device import DeviceState
-from ..dispatch.modes import thread_state
-from ..formats import memory_format
-from ..keys import AUTOGRAD, DIM0, LAZY
-from ..recording import OVERRIDDEN_KERNELS
-from ..tensor import Tensor, wrap
-from .entries import ENABLED, counted, wrapper_layout
-
 if TYPE_CHECKING:
-    from ..dispatch.operator import Operator
+    from tensocket_core.dispatch.operator import Operator
+    from tensocket_core.launch.path import LadderOperator, Signature
 
 Closure = Callable[..., Any]
 #: Calls of one closure after which they are noted; the first function of a process takes 20 ms to compile.
@@ -37,6 +37,16 @@ _COMPARED_ITEMS: Final = (bool, int, type(None), type(...))
 _COMPARED: Final = (str, DType, memory_format)
 #: The attribute of views that recorded calls must not modify.
 _MARK: Final = "_fixed_view"
+
+
+class NotedViews:
+    """The path of composites that return views: the geometry that an earlier call made."""
+
+    name = "views"
+
+    def build(self, operator: LadderOperator, call: Signature, next_path: Closure) -> Closure | None:
+        """Return a closure that notes views and makes them again."""
+        return noted_views(operator, call.key, call.state, next_path)
 
 
 def noted_views(operator: Operator, key: int, state: DeviceState, next_path: Closure) -> Closure:
