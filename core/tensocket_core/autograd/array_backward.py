@@ -108,15 +108,14 @@ def _value(node: Node, host: HostRules, position: int) -> Any:
     return NotImplemented if unusual or array.dtype is not host.dtype else array
 
 
-def _outputs(node: Node, host: HostRules, array: Any) -> list[Any] | None:
-    """Return the gradients of a node's arguments; None if the general path must compute them."""
+def _outputs(node: Node, edges: tuple[Any, ...], host: HostRules, array: Any) -> list[Any] | None:
+    """Return the gradients of the arguments with an edge; None if the general path must compute them."""
     try:
         plan = host.plans[node.derivative]
     except KeyError:
         plan = host.resolve(node.derivative)
     if plan is None or array.size > _LIMIT or array.dtype is not host.dtype or node.saved is None:
         return None
-    edges = node.edges
     outputs = [None] * len(edges)
     for position, rule, picks in plan:
         if edges[position] is None:
@@ -164,12 +163,13 @@ def run_chain_on_arrays(state: Any, node: Node, grad: Any) -> tuple[Any, Any, in
         host = _host(options)
     if host is None or grad._key & ~DIM0 != options:
         return node, grad, 0
-    array, grad = grad._array, None
+    array, grad, kept_edges = grad._array, None, state.kept_edges
     while True:
-        outputs = _outputs(node, host, array)
+        edges = node.edges if kept_edges is None else kept_edges.get(node.sequence, ())
+        outputs = _outputs(node, edges, host, array) if edges else None
         if outputs is None:
             return node, wrap(array, options), sequence
-        sequence, edges = node.sequence, node.edges
+        sequence = node.sequence
         if not state.retain_graph and node.saved and node.derivative.frees:
             node.saved = None
         array = None
@@ -192,30 +192,29 @@ def _pass_on(state: Any, host: HostRules, edges: tuple[Any, ...], outputs: list[
         sole = sys.getrefcount(array) == SOLE_REFERENCE
         if isinstance(edge, Tensor) and edge._key & _PARTS == AUTOGRAD and edge._extras is None and (
                 edge._key & OPTIONS == host.options):
-            kept = _add_to_leaf(edge, host, array, sole)
-            if kept:
+            if _add_to_leaf(state, edge, host, array, sole):
                 continue
         state.give(edge, wrap(array, host.options))
 
 
-def _add_to_leaf(leaf: Any, host: HostRules, array: Any, sole: bool) -> bool:
-    """Add to a leaf's gradient; False if the general path must do it."""
-    if leaf._base is not None:
-        return False
+def _add_to_leaf(state: Any, leaf: Any, host: HostRules, array: Any, sole: bool) -> bool:
+    """Add to a leaf's gradient, or capture it; False if the general path must do it."""
     own = leaf._array
     if array.shape != own.shape:
         if not own.ndim or array.ndim != own.ndim + 1 or array.shape[1:] != own.shape or array.size > _LIMIT:
             return False
         array, sole = host.total(array, (0,), False), True
+    if state.captures:
+        state.capture((id(leaf), 0), wrap(_owned(array, sole), host.options))
+        return True
+    if leaf._base is not None:
+        return False
     with LOCKS[id(leaf) >> 5 & 15]:
         old = leaf._grad
         if old is None:
             if not own.flags.c_contiguous:
                 return False
-            flags = array.flags
-            # An array that others refer to, or a part of a larger one, is copied.
-            leaf._grad = wrap(array if sole and flags.owndata and flags.c_contiguous else array.copy(),
-                                      host.options)
+            leaf._grad = wrap(_owned(array, sole), host.options)
             return True
         held = old._array
         if (old._key & ~DIM0 != host.options or not held.flags.carray or array.shape != held.shape):
@@ -227,3 +226,9 @@ def _add_to_leaf(leaf: Any, host: HostRules, array: Any, sole: bool) -> bool:
             counter[0] += 1
         np.add(held, array, held)
         return True
+
+
+def _owned(array: Any, sole: bool) -> Any:
+    """Return an array for a gradient: a copy of one that others refer to, or of a part of a larger one."""
+    flags = array.flags
+    return array if sole and flags.owndata and flags.c_contiguous else array.copy()

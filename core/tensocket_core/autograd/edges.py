@@ -92,22 +92,24 @@ def reachable(nodes: Iterable[Node]) -> dict[int, Node]:
     return found
 
 
-def on_the_way(nodes: Iterable[Node], wanted: set[Target], inclusive: bool) -> set[int]:
-    """Return the sequence numbers of the nodes that lead to a wanted target; ``inclusive`` adds the targets' own."""
-    needed: set[int] = set()
-    own = {identity for identity, _ in wanted} if inclusive else set()
-    for sequence, node in sorted(reachable(nodes).items()):
-        if id(node) in own:
-            needed.add(sequence)
-            continue
+def edges_on_the_way(nodes: Iterable[Node], wanted: set[Target], inclusive: bool) -> dict[int, tuple[Any, ...]]:
+    """Return the edges that lead to wanted targets, by the sequence number of their node; None for each other edge.
+
+    Nodes without such edges are left out, unless ``inclusive`` adds those that are targets themselves.
+    """
+    kept: dict[int, tuple[Any, ...]] = {}
+    own = {identity for identity, _ in wanted} if inclusive else ()
+    found = reachable(nodes)
+    for sequence in sorted(found):
+        node = found[sequence]
+        edges: list[Any] = []
         for edge in node.edges:
-            if edge is None:
-                continue
-            below = node_of(edge)
-            if target_of(edge) in wanted or (below is not None and below.sequence in needed):
-                needed.add(sequence)
-                break
-    return needed
+            below, index = (edge.node, edge.index) if type(edge) is Output else (edge, 0)
+            leads = (id(below), index) in wanted or (isinstance(below, Node) and below.sequence in kept)
+            edges.append(edge if leads else None)
+        if any([edge is not None for edge in edges]) or id(node) in own:
+            kept[sequence] = tuple(edges)
+    return kept
 
 
 def last_uses(nodes: Iterable[Node]) -> dict[int, list[int]]:
