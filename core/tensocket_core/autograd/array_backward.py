@@ -19,7 +19,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from ..device import BY_KEY, DeviceState
-from ..dispatch.derivative import Derivative
+from ..dispatch.derivative import ARRAYS, Derivative
 from ..keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, OPTIONS, WRAPPER
 from ..launch import host_kernels
 from ..tensor import Tensor, wrap
@@ -28,10 +28,10 @@ from .node import Node
 
 _Array = np.ndarray
 _PARTS: Final = AUTOGRAD | LAZY | WRAPPER
-#: Largest gradient, in elements, for which this path pays off.
-_LIMIT: Final = 4096
+#: Bits of saved values that the general path has to treat.
+_UNUSUAL: Final = LAZY | WRAPPER
 Rule = Callable[..., Any]
-Plan = tuple[tuple[int, Rule, tuple[int, ...]], ...]
+Plan = tuple[tuple[int, Rule, tuple[tuple[int, bool], ...]], ...]
 
 
 class HostRules:
@@ -42,8 +42,9 @@ class HostRules:
         dtype: The NumPy dtype.
         numbers: Python numbers as arrays, ``host_kernels.NUMBERS``.
         total: ``total(x, dims, keepdim)`` sums along dimensions.
-        plans: By derivative: for every argument with a gradient its position, the function on arrays and the positions
-            of that function's saved values; None for a derivative without such functions.
+        plans: By derivative: for every argument with a gradient its position, the function on arrays, and for each of
+            that function's saved values its position and whether it is an operand, which may be a number; None for a
+            derivative without such functions.
     """
 
     __slots__ = ("_device_state", "_kind", "dtype", "numbers", "options", "plans", "total")
@@ -59,16 +60,17 @@ class HostRules:
 
     def resolve(self, derivative: Derivative) -> Plan | None:
         """Return the functions of a derivative, with names of kernels replaced by the kernels."""
-        plan: list[tuple[int, Rule, tuple[int, ...]]] | None = [] if derivative.arrays else None
+        plan: list[tuple[int, Rule, tuple[tuple[int, bool], ...]]] | None = [] if derivative.arrays else None
         for position, (rule, picks) in enumerate(zip(derivative.arrays, derivative.picks, strict=False)):
             if isinstance(rule, str):
                 kernel = self._device_state.runtime.kernels.find(rule, self._kind.name, direct=True)
-                if kernel is None or (kernel.limit or _LIMIT) < _LIMIT:
+                if kernel is None or (kernel.limit or ARRAYS) < ARRAYS:
                     plan = None
                     break
                 rule = kernel.run
             if rule is not None and plan is not None:
-                plan.append((position, rule, picks))
+                saved = tuple([(pick, derivative.saved_positions[pick] in derivative.tensors) for pick in picks])
+                plan.append((position, rule, saved))
         found = self.plans[derivative] = None if plan is None else tuple(plan)
         return found
 
@@ -95,46 +97,35 @@ def _host(options: int) -> HostRules | None:
     return host
 
 
-def _value(node: Node, host: HostRules, position: int) -> Any:
-    """Return a saved array or other value; NotImplemented if the general path must handle it."""
-    value, version = node.saved[position], node.versions[position]  # type: ignore[index]  # not freed yet
-    if version < 0:
-        if version != -1:
-            return NotImplemented
-        return host.number(value) if type(value) is float or type(value) is int else value
-    counter = value._version_counter
-    array = value._array
-    unusual = (0 if counter is None else counter[0]) != version or value._key & (WRAPPER | LAZY)
-    return NotImplemented if unusual or array.dtype is not host.dtype else array
-
-
 def _outputs(node: Node, edges: tuple[Any, ...], host: HostRules, array: Any) -> list[Any] | None:
     """Return the gradients of the arguments with an edge; None if the general path must compute them."""
     try:
         plan = host.plans[node.derivative]
     except KeyError:
         plan = host.resolve(node.derivative)
-    if plan is None or array.size > _LIMIT or array.dtype is not host.dtype or node.saved is None:
+    if plan is None or array.size > ARRAYS or array.dtype is not host.dtype or node.saved is None:
         return None
     outputs = [None] * len(edges)
+    saved, versions = node.saved, node.versions
     for position, rule, picks in plan:
         if edges[position] is None:
             continue
-        if not picks:
-            output = rule(array)
-        elif len(picks) == 1:
-            value = _value(node, host, picks[0])
-            if value is NotImplemented:
-                return None
-            output = rule(array, value)
-        else:
-            values = []
-            for pick in picks:
-                value = _value(node, host, pick)
-                if value is NotImplemented:
+        values = [array]
+        for pick, is_operand in picks:
+            value, version = saved[pick], versions[pick]
+            if version >= 0:
+                counter = value._version_counter
+                if (0 if counter is None else counter[0]) != version or value._key & _UNUSUAL:
                     return None
-                values.append(value)
-            output = rule(array, *values)
+                value = value._array
+                if value.dtype is not host.dtype:
+                    return None
+            elif version != -1:
+                return None
+            elif is_operand and (type(value) is float or type(value) is int):
+                value = host.number(value)
+            values.append(value)
+        output = rule(*values)
         if type(output) is not _Array:
             if output is NotImplemented:
                 return None
@@ -201,7 +192,7 @@ def _add_to_leaf(state: Any, leaf: Any, host: HostRules, array: Any, sole: bool)
     """Add to a leaf's gradient, or capture it; False if the general path must do it."""
     own = leaf._array
     if array.shape != own.shape:
-        if not own.ndim or array.ndim != own.ndim + 1 or array.shape[1:] != own.shape or array.size > _LIMIT:
+        if not own.ndim or array.ndim != own.ndim + 1 or array.shape[1:] != own.shape or array.size > ARRAYS:
             return False
         array, sole = host.total(array, (0,), False), True
     if state.captures:

@@ -92,6 +92,24 @@ def reachable(nodes: Iterable[Node]) -> dict[int, Node]:
     return found
 
 
+def all_lead_to(nodes: Iterable[Node], wanted: set[Target]) -> bool:
+    """Whether all gradients of ``nodes`` end in leaves that are wanted targets."""
+    stack = list(nodes)
+    found: set[int] = set()
+    while stack:
+        for edge in stack.pop().edges:
+            if edge is None:
+                continue
+            node = edge.node if type(edge) is Output else edge
+            if isinstance(node, Node):
+                if node.sequence not in found:
+                    found.add(node.sequence)
+                    stack.append(node)
+            elif (id(edge), 0) not in wanted:
+                return False
+    return True
+
+
 def edges_on_the_way(nodes: Iterable[Node], wanted: set[Target], inclusive: bool) -> dict[int, tuple[Any, ...]]:
     """Return the edges that lead to wanted targets, by the sequence number of their node; None for each other edge.
 
@@ -107,7 +125,7 @@ def edges_on_the_way(nodes: Iterable[Node], wanted: set[Target], inclusive: bool
             below, index = (edge.node, edge.index) if type(edge) is Output else (edge, 0)
             leads = (id(below), index) in wanted or (isinstance(below, Node) and below.sequence in kept)
             edges.append(edge if leads else None)
-        if any([edge is not None for edge in edges]) or id(node) in own:
+        if any(edge is not None for edge in edges) or id(node) in own:
             kept[sequence] = tuple(edges)
     return kept
 

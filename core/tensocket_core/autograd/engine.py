@@ -30,7 +30,16 @@ from .accumulate import SOLE_REFERENCE, accumulate, add_gradients, try_set_first
 from .array_backward import run_chain_on_arrays
 from .deep import in_new_thread, stack_is_full
 from .edges import (
-    Target, cast_to_shape, check_swapped, edges_on_the_way, fit_edge, last_uses, node_of, target_of)
+    Target,
+    all_lead_to,
+    cast_to_shape,
+    check_swapped,
+    edges_on_the_way,
+    fit_edge,
+    last_uses,
+    node_of,
+    target_of,
+)
 from .hooks import Extras, name_of
 from .inspection import NAMED
 from .node import MultiNode, Node, Output
@@ -74,13 +83,14 @@ class _Pass:
         self.grads: dict[int, Any] = {}
         #: Whether only leaves receive gradients, without recording or special features.
         self.plain = not create_graph and not RECORDING_SLOW_PATHS and (
-            edges is None or all([isinstance(edge, Tensor) for edge in edges]))
+            edges is None or all(isinstance(edge, Tensor) for edge in edges))
         #: Whether the gradients of wanted targets are captured.
         self.captures = edges is not None and not into
         #: Sequence numbers of nodes whose gradient only this pass refers to: further gradients are added in place.
         self.own: set[int] = set()
         self.wanted = None if edges is None else {target_of(edge) for edge in edges}
-        #: By sequence number of the nodes that lead to a wanted target: their edges, None for each that does not.
+        #: By sequence number of the nodes that lead to a wanted target: their edges, None for each that does not. None
+        #: if all edges lead to wanted targets.
         self.kept_edges: dict[int, tuple[Any, ...]] | None = None
         self.captured: dict[Target, Any] = {}
         #: Leaves with hooks and their gradients so far; by sequence number, the leaves that no older node uses.
@@ -212,7 +222,8 @@ class _Pass:
         """
         if self.wanted is not None:
             nodes = self.nodes.values() if node is None else (node,)
-            self.kept_edges = edges_on_the_way(nodes, self.wanted, self.into)
+            if not (self.plain and all_lead_to(nodes, self.wanted)):
+                self.kept_edges = edges_on_the_way(nodes, self.wanted, self.into)
         heap, retain = self.heap, self.retain_graph
         plain, kept_edges = self.plain, self.kept_edges
         on_arrays = plain and not ACTIVE and not OVERRIDDEN_KERNELS
