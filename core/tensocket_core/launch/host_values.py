@@ -18,7 +18,6 @@ from ..keys import LAZY, WRAPPER
 from ..tensor import tensor_methods
 from .stream_use import copy_arrays
 
-
 #: Bits of tensors whose elements are not values in their memory as NumPy reads it.
 _INDIRECT: Final = LAZY | WRAPPER | sum(1 << dtype.bit for dtype in ALL if not dtype.native)
 

@@ -31,8 +31,11 @@ _KEPT: Final = OPTIONS | DIM0
 _MOST: Final = 1 << 31
 _FLOATS: Final = {float}
 _INTEGERS: Final = {int}
-#: NumPy's array of Python numbers; floats beyond the dtype's range become infinite without a warning.
-_array_of: Final = quiet(lambda data, dtype: np.array(data, dtype), 2)
+
+
+@quiet
+def _array_of(data: Any, dtype: Any) -> Any:
+    return np.array(data, dtype)
 
 
 def _form(dtype: Any, device: Any) -> tuple[Any, int]:
@@ -162,4 +165,4 @@ def small_range(first: Any, last: Any, step: Any, dtype: Any, device: Any) -> An
     if not step or not -_MOST < first < _MOST or not 0 <= (last - first) // step < SMALL:
         return None
     numpy_dtype, key = _form(dtypes.int64, device)
-    return None if numpy_dtype is None else _leaf(np.arange(first, last, step, numpy_dtype), key)
+    return None if numpy_dtype is None else _leaf(np.arange(first, last, step, dtype=numpy_dtype), key)

@@ -12,7 +12,6 @@ from tensocket_core.dispatch.modes import ACTIVE, of_data
 from tensocket_core.geometry import memory_of
 from tensocket_core.keys import CONJ, LAZY, dtype_bit
 from tensocket_core.tensor import wrap
-from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.dtypes import FROM_NUMPY, DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ExchangeError

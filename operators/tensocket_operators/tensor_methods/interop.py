@@ -20,7 +20,6 @@ from ..interop.exported import fix_size
 from ..interop.namespace import array_namespace
 from ..interop.numpy import check_resolved, from_ufunc, to_array
 
-
 #: Bits of tensors that need a check or a conversion on the way to NumPy.
 _INDIRECT: Final = AUTOGRAD | LAZY | WRAPPER | sum(1 << dtype.bit for dtype in ALL if not dtype.native)
 
@@ -65,7 +64,7 @@ class InteropMethods:
             AutogradError: The tensor requires grad.
             ExchangeError: The tensor is a conjugated or negated view.
         """
-        array = self._array
+        array: np.ndarray[Any, Any] = self._array
         if type(array) is np.ndarray and not (force or self._key & _INDIRECT or VALUE_OBSERVERS or PENDING):
             fix_size(array)
             return array
