@@ -97,7 +97,7 @@ def _first_gradient(operator: str, root: Any, gradient: Any, create_graph: bool)
 def first_gradient(root: Any) -> Any:
     """Return the implicit gradient of a tensor with one element."""
     array = root._array
-    if ACTIVE or type(array) is not np.ndarray or root._key & _PARTS:
+    if ACTIVE or type(array) is not np.ndarray or root._key & _PARTS or not root.dtype.native:
         return root.new_ones(root.shape)
     ones = array.copy()
     ones.fill(1)

@@ -200,6 +200,9 @@ def check_grad(tensor: Any, value: Any) -> None:
         ShapeError: Its shape differs from the tensor's.
         DtypeError: Its dtype or device differs.
     """
+    if type(value) is Tensor and value is not tensor and value._array.shape == tensor._array.shape and not (
+            (value._key ^ tensor._key) & OPTIONS):
+        return
     if not hasattr(value, "_key"):
         raise ArgumentTypeError("grad", type(value).__name__, "a gradient is a tensor or None", "assign a tensor")
     if value is tensor:

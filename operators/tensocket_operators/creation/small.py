@@ -16,6 +16,7 @@ from tensocket_core.promotion import get_default_dtype
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.launch_recorder import RECORDERS
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from ..deterministic import SETTING
@@ -79,7 +80,7 @@ def small_filled(size: Any, dtype: Any, device: Any, value: Any) -> Any:
         numpy_dtype, key = state.factories[chosen]
     except KeyError:
         numpy_dtype, key = _new_form(state, chosen)
-    if numpy_dtype is None or not size:
+    if numpy_dtype is None or not size or RECORDERS:  # in a recorded run, kernels fill arrays
         return None
     if len(size) == 1 and type(size[0]) is not int:
         size = size[0]
@@ -117,7 +118,7 @@ def small_like(input: Any, value: int | None) -> Any:
         key, array = input._key, input._array
     except AttributeError:
         return None
-    if key & WRAPPER or type(array) is not _Array or array.size > SMALL or not array.flags.c_contiguous:
+    if RECORDERS or key & WRAPPER or type(array) is not _Array or array.size > SMALL or not array.flags.c_contiguous:
         return None
     if value == 0:
         made = np.zeros(array.shape, array.dtype)
@@ -149,7 +150,7 @@ def small_values(data: Any, dtype: Any, device: Any) -> Any:
         wanted = get_default_dtype() if dtype is None else dtype if dtype in (dtypes.float32, dtypes.float64) else None
     elif kinds == _INTEGERS and (dtype is None or dtype is dtypes.int64):
         wanted = dtypes.int64
-    numpy_dtype, key = _NO_FORM if wanted is None else _form(wanted, device)
+    numpy_dtype, key = _NO_FORM if wanted is None or RECORDERS else _form(wanted, device)
     if numpy_dtype is None:
         return None
     try:
@@ -165,4 +166,4 @@ def small_range(first: Any, last: Any, step: Any, dtype: Any, device: Any) -> An
     if not step or not -_MOST < first < _MOST or not 0 <= (last - first) // step < SMALL:
         return None
     numpy_dtype, key = _form(dtypes.int64, device)
-    return None if numpy_dtype is None else _leaf(np.arange(first, last, step, dtype=numpy_dtype), key)
+    return None if numpy_dtype is None or RECORDERS else _leaf(np.arange(first, last, step, dtype=numpy_dtype), key)

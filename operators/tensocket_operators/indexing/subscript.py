@@ -18,6 +18,7 @@ from tensocket_core.launch.numbers import check_range, rounded
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentTypeError, IndexDtypeError
+from tensocket_plugins.contract.launch_recorder import RECORDERS
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
 from tensocket_plugins.ir.build.math import arithmetic_dtype
 
@@ -184,7 +185,7 @@ def _gathered(array: Any, index: Any, integers: int, bools: int) -> Any:
             advanced.append(_ALL)
         else:
             return None
-    if most > SMALL or VALUE_OBSERVERS:
+    if most > SMALL or VALUE_OBSERVERS or RECORDERS:
         return None
     try:
         found = array[tuple(basic)][tuple(advanced)]
@@ -285,7 +286,7 @@ def _setitem_host_path(key: int, state: Any, body: Any) -> Any:
             if type(index) is Tensor:
                 mask = index._array
                 if index._key != bools or given is not value or memory.size > _FEW or mask.shape != memory.shape or (
-                        VALUE_OBSERVERS or owner_of(mask) is owner_of(memory)):
+                        VALUE_OBSERVERS or RECORDERS or owner_of(mask) is owner_of(memory)):
                     return body(a, index, value)
                 memory[mask] = given
                 bump(a)

@@ -15,6 +15,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.devices import HOST_DEVICE, Device
 from tensocket_plugins.contract.dtypes import DType, as_dtype
 from tensocket_plugins.contract.errors import ArgumentTypeError
+from tensocket_plugins.contract.launch_recorder import RECORDERS
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from ..kinds.composite import composite
@@ -41,7 +42,7 @@ def _small_conversion(key: int, state: DeviceState) -> Callable[[Any, DType], An
 
     def convert_small(input: Any, dtype: DType) -> Any:
         array = input._array
-        if not served or not dtype.native or dtype.kind == "complex" or array.size > _SMALL or not (
+        if not served or RECORDERS or not dtype.native or dtype.kind == "complex" or array.size > _SMALL or not (
                 array.flags.c_contiguous and dtype.name in state.runtime.profile.dtypes):
             return None
         return wrap(_as_type(array, dtype.numpy), state.key | dtype_bit(dtype))

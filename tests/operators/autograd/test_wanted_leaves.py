@@ -98,3 +98,12 @@ def test_gradients_of_sums_and_means_along_dimensions(name: str, dim: Any, keepd
     wide = seed if keepdim else np.expand_dims(seed, axes)
     count = 1 if name == "sum" else np.prod([x.shape[k] for k in np.atleast_1d(axes)])
     assert gradient.tolist() == (np.broadcast_to(wide, (2, 3)) / count * weight).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_the_implicit_gradient_is_one_in_every_dtype(dtype: str) -> None:
+    x = torch.tensor([1.0, 2.0], dtype=getattr(torch, dtype), requires_grad=True)
+    (gradient,) = torch.autograd.grad((x * 3).sum(), x)
+    assert (gradient.dtype, gradient.tolist()) == (x.dtype, [3.0, 3.0])
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
