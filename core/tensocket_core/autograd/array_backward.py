@@ -28,8 +28,6 @@ from .node import Node
 
 _Array = np.ndarray
 _PARTS: Final = AUTOGRAD | LAZY | WRAPPER
-#: Bits of saved values that the general path has to treat.
-_UNUSUAL: Final = LAZY | WRAPPER
 Rule = Callable[..., Any]
 Plan = tuple[tuple[int, Rule, tuple[tuple[int, bool], ...]], ...]
 
@@ -115,7 +113,7 @@ def _outputs(node: Node, edges: tuple[Any, ...], host: HostRules, array: Any) ->
             value, version = saved[pick], versions[pick]
             if version >= 0:
                 counter = value._version_counter
-                if (0 if counter is None else counter[0]) != version or value._key & _UNUSUAL:
+                if (0 if counter is None else counter[0]) != version or value._key & (LAZY | WRAPPER):
                     return None
                 value = value._array
                 if value.dtype is not host.dtype:

@@ -19,8 +19,6 @@ from .edges import edge_from_place, target_of
 from .engine import run_pass
 from .graph import GradientEdge
 
-#: Bits of tensors that are not plain.
-_PARTS: Final = LAZY | WRAPPER
 #: Batches a function over rows, as ``vmap`` does; the transforms package, a layer above, registers it.
 BATCHED: Final[list[Callable[[Callable[..., Any]], Callable[..., Any]]]] = []
 
@@ -97,7 +95,7 @@ def _first_gradient(operator: str, root: Any, gradient: Any, create_graph: bool)
 def first_gradient(root: Any) -> Any:
     """Return the implicit gradient of a tensor with one element."""
     array = root._array
-    if ACTIVE or type(array) is not np.ndarray or root._key & _PARTS or not root.dtype.native:
+    if ACTIVE or type(array) is not np.ndarray or root._key & (LAZY | WRAPPER) or not root.dtype.native:
         return root.new_ones(root.shape)
     ones = array.copy()
     ones.fill(1)

@@ -110,11 +110,15 @@ def all_lead_to(nodes: Iterable[Node], wanted: set[Target]) -> bool:
     return True
 
 
-def edges_on_the_way(nodes: Iterable[Node], wanted: set[Target], inclusive: bool) -> dict[int, tuple[Any, ...]]:
+def edges_on_the_way(nodes: Iterable[Node], wanted: set[Target], inclusive: bool,
+                     leaves: bool) -> dict[int, tuple[Any, ...]] | None:
     """Return the edges that lead to wanted targets, by the sequence number of their node; None for each other edge.
 
-    Nodes without such edges are left out, unless ``inclusive`` adds those that are targets themselves.
+    Nodes without such edges are left out, unless ``inclusive`` adds those that are targets themselves. With ``leaves``,
+    all targets are leaves; the result is None if all edges lead to them.
     """
+    if leaves and all_lead_to(nodes, wanted):
+        return None
     kept: dict[int, tuple[Any, ...]] = {}
     own = {identity for identity, _ in wanted} if inclusive else ()
     found = reachable(nodes)

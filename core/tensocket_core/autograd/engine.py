@@ -29,17 +29,7 @@ from . import anomaly
 from .accumulate import SOLE_REFERENCE, accumulate, add_gradients, try_set_first
 from .array_backward import run_chain_on_arrays
 from .deep import in_new_thread, stack_is_full
-from .edges import (
-    Target,
-    all_lead_to,
-    cast_to_shape,
-    check_swapped,
-    edges_on_the_way,
-    fit_edge,
-    last_uses,
-    node_of,
-    target_of,
-)
+from .edges import Target, cast_to_shape, check_swapped, edges_on_the_way, fit_edge, last_uses, node_of, target_of
 from .hooks import Extras, name_of
 from .inspection import NAMED
 from .node import MultiNode, Node, Output
@@ -222,8 +212,7 @@ class _Pass:
         """
         if self.wanted is not None:
             nodes = self.nodes.values() if node is None else (node,)
-            if not (self.plain and all_lead_to(nodes, self.wanted)):
-                self.kept_edges = edges_on_the_way(nodes, self.wanted, self.into)
+            self.kept_edges = edges_on_the_way(nodes, self.wanted, self.into, self.plain)
         heap, retain = self.heap, self.retain_graph
         plain, kept_edges = self.plain, self.kept_edges
         on_arrays = plain and not ACTIVE and not OVERRIDDEN_KERNELS
@@ -311,13 +300,7 @@ class _Pass:
                 self._serve_held(node.sequence)
 
     def _visit(self, node: Node, grad: Any, edges: tuple[Any, ...]) -> list[Any]:
-        """Visit a node with special features: hooks, several outputs, a stream, wanted gradients.
-
-        Args:
-            node: The node.
-            grad: Its gradient; a list for a node with several outputs.
-            edges: Its edges that are wanted, None for each other one; empty if nothing behind the node is wanted.
-        """
+        """Visit a node with special features: hooks, several outputs, a stream, wanted gradients; ``edges`` as kept."""
         many = isinstance(node, MultiNode)
         grads = tuple(grad) if many else (grad,)
         extras = node.extras

@@ -80,9 +80,6 @@ class HostValues:
         return self._values().tolist()
 
     def __bool__(self: Any) -> bool:
-        array = self._array
-        if type(array) is np.ndarray and array.size == 1 and not (self._key & _INDIRECT or VALUE_OBSERVERS or PENDING):
-            return bool(array.item())
         if self._array.size != 1:
             raise ShapeError("bool", f"a tensor of shape {list(self.shape)}", "only one element has a truth value",
                              "use .any() or .all()")
