@@ -19,6 +19,8 @@ UNUSED: Final = -1000
 WANTED: Final = -1001
 #: Position of the first of several results; ``RESULTS - k`` is that of result k.
 RESULTS: Final = -2000
+#: Elements up to which the engine computes gradients on arrays, because that is cheaper than on tensors.
+ARRAYS: Final = 4096
 #: Names of nodes that do not derive from the operator's name.
 _NODE_NAMES: Final = {
     "basic_index": "SliceBackward0",

@@ -84,7 +84,7 @@ def taken(x: Any, positions: Any, limit: int) -> Any:
         return None
     try:
         # ``take`` would copy all of an array that is not contiguous.
-        r = x.take(positions, 0) if x.flags.c_contiguous else x[positions]
+        r = x.take(positions, 0) if x.flags.c_contiguous else x[positions].copy()
     except IndexError:
         return None
     return r if type(r) is _Array and r.flags.c_contiguous else None
