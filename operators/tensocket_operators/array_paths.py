@@ -1,8 +1,8 @@
 """Shortcuts of composites that a host library computes: one call of it on arrays, instead of operators on tensors.
 
-Guard: all tensors are in host memory, of the dtypes that the shortcut declares; autograd records nothing; the function
-accepts the shapes. Work: the function over NumPy arrays, and a tensor around each result. All other calls, and those
-that the library refuses, go to the composition, which computes the same bits and raises all errors.
+Guard: all tensors are in host memory, small, and of the dtypes that the shortcut declares; autograd records nothing; the
+function accepts the shapes. Work: the function over NumPy arrays, and a tensor around each result. All other calls, and
+those that the library refuses, go to the composition, which computes the same bits and raises all errors.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import FROM_NUMPY, DType
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
+#: The most elements of the first array; the allocator counts the memory of results of larger ones, where the time
+#: between the operators matters less.
+ELEMENTS: Final = 1 << 14
 #: The dtypes of LAPACK's real matrices.
 REAL: Final = (dtypes.float32, dtypes.float64)
 
@@ -44,8 +47,11 @@ def array_path(run: Callable[..., Any], results: Callable[..., Any] | None = Non
         own, quietly = state.key, quiet(run, -1)
 
         def of_arrays(*args: Any, **named: Any) -> Any:
+            arrays = [x._array if isinstance(x, Tensor) else x for x in args]
+            if arrays[0].size > ELEMENTS:
+                return next_path(*args, **named)
             try:
-                made = quietly(*[x._array if isinstance(x, Tensor) else x for x in args], **named)
+                made = quietly(*arrays, **named)
             except REFUSED:
                 return next_path(*args, **named)
             if made is NotImplemented:

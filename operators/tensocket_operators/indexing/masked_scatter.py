@@ -72,8 +72,9 @@ def _source_gradient(grad: Any, dim: int, index: Any, shape: tuple[int, ...], al
 
 #: The product of a tensor and a number, always by a kernel, so that replays contain it.
 times_number: Final = Pointwise(
-    "times_number(Tensor input, Operand by) -> Tensor", "input * by.", lambda m, x, by: x * by, kinds="bifc",
-    launched=True, method=False, function=False, derivative=Derivative(input=lambda grad, by: grad * by))
+    "times_number(Tensor input, Operand by) -> Tensor", "input * by.",
+    lambda m, x, by: x & by if m.dtype is dtypes.bool_ else x * by, kinds="bifc", launched=True, method=False,
+    function=False, derivative=Derivative(input=lambda grad, by: grad * by))
 
 
 @composite("index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",

@@ -146,7 +146,7 @@ def test_their_order_does_not_matter(operands: list[Any], random: Any) -> None:
 #: to, ``number``: with bools as int64, ``float``: with integers and bools in the default float dtype, ``bool``,
 #: ``real``: the parts of complex ones.
 RULES = {
-    "bifc same": "add mul where sgn conj_physical",
+    "bifc same": "add mul where sgn conj_physical times_number",
     "ifc same": "sub neg pow addcmul add_bias",
     "bifc number": "square",
     "bif same": "maximum minimum sign fmax fmin step clamp_min clamp_max",
@@ -154,14 +154,14 @@ RULES = {
         "clamp floor ceil trunc round relu relu_backward floor_divide remainder fmod "
         "truncated_divide floored_divide limited threshold",
     "bi same": "bitwise_and bitwise_or bitwise_xor bitwise_not",
-    "i same": "bitwise_left_shift bitwise_right_shift gcd lcm",
+    "i same": "bitwise_left_shift bitwise_right_shift gcd lcm wrapped_index combined_position",
     "fc same": "lerp addcdiv silu silu_slope logaddexp",
     "f same":
         "gelu gelu_backward leaky_relu leaky_relu_backward logaddexp2 hypot nextafter bce_logits_terms "
         "bce_terms elu_slope exponent frac hardshrink hardsigmoid hardsigmoid_slope hardswish hardswish_slope "
         "huber_terms igamma igammac inside kept kl_log_terms kl_terms leaking log_add3 logsigmoid mantissa mish "
         "mish_curvature mish_slope outside replaced round_decimals scaled scaled_elu shrunk smooth_l1_terms "
-        "soft_margin_terms softplus",
+        "soft_margin_terms softplus mean_of_total",
     "ifc real": "abs",
     "bifc floatreal": "angle",
     "f complex": "complex",

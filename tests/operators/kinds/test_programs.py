@@ -14,8 +14,9 @@ from tensocket_operators.kinds import programs
 from tensocket_operators.kinds.programs import DECLARED, Programs, processors_only
 
 #: All declarations; a new one is added here, and gets tests of its own on both kinds of devices.
-NAMES = {"bags", "ctc_flows", "ctc_scores", "flip", "gather and scatter of runs", "pad", "place_points", "randperm",
-         "read_points", "row_norm_gradients", "scan", "slopes_points", "sort by digits", "topk"}
+NAMES = {"bags", "ctc_flows", "ctc_scores", "flip", "gather and scatter of runs", "grid_sample", "histogram", "pad",
+         "place_points", "randperm",
+         "read_points", "row_norm_gradients", "scan", "select", "slopes_points", "sort by digits", "topk"}
 
 
 @pytest.fixture(autouse=True)

@@ -77,8 +77,8 @@ ELEMENTARY = {"acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "copys
 
 
 #: Modules whose records have tests of their own: test_numeric.py, test_exponents.py, special/test_special.py ...
-FAMILIES = ("pointwise.numeric", "pointwise.exponents", "pointwise.activations_piecewise", "special.", "nn.losses",
-            "nn.dropout")
+FAMILIES = ("indexing.", "pointwise.numeric", "pointwise.exponents", "pointwise.activations_piecewise", "special.",
+            "nn.losses", "nn.dropout")
 
 
 def test_every_record_is_here():

@@ -123,4 +123,4 @@ def test_every_kind_of_record_has_a_rule_for_batches() -> None:
     """Only the listed records fall back to one call per example; operators of libraries (``ns::name``) may."""
     looped = {name for name, operator in OPERATORS.items()
               if "::" not in name and name not in batching.RULES and batching.rule_of(operator).__name__ == "loop"}
-    assert looped == {"max_pool2d_with_indices_backward"}
+    assert looped == {"max_pool2d_with_indices_backward", "bin_counts", "grid_points"}
