@@ -1,6 +1,6 @@
 """Shortcuts of composites that a host library computes: one call of it on arrays, instead of operators on tensors.
 
-Guard: all tensors are in host memory, small, and of the dtypes that the shortcut declares; autograd records nothing; the
+Guard: all tensors are in host memory, small, of the dtypes that the shortcut declares; autograd records nothing; the
 function accepts the shapes. Work: the function over NumPy arrays, and a tensor around each result. All other calls, and
 those that the library refuses, go to the composition, which computes the same bits and raises all errors.
 """
