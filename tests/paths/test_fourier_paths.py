@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,18 +12,8 @@ import tensocket as ts
 from tensocket import dispatch
 from tensocket_operators.signal import pocketfft
 
+from . import rungs
 
-def _beside(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"fourier_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-rungs = _beside("rungs")
 scipy_fft = pytest.importorskip("scipy.fft")
 REAL = ("fft", "ifft", "rfft", "hfft", "irfft")
 ARGUMENTS: dict[str, list[tuple[Any, ...]]] = {

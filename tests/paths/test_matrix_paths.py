@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,20 +11,9 @@ import tensocket as ts
 import tensocket.linalg as la
 from tensocket import dispatch
 
+from . import rungs
+
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-def _beside(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"matrix_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-rungs = _beside("rungs")
 
 
 def _square(dtype: Any, size: int = 4) -> Any:

@@ -5,12 +5,8 @@ With more than the default of ``TENSOCKET_TEST_EXAMPLES``, all operators with al
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -22,21 +18,11 @@ from tensocket_core.dispatch.registry import OPERATORS, clear_tables
 from tensocket_core.launch import entries
 from tensocket_operators.kinds import noted_views
 
+from . import rungs
+
 ops = pytest.importorskip("tensocket_conformance.ops")
 suite = pytest.importorskip("tensocket_conformance.suite")
 
-
-def _beside(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"paths_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-rungs = _beside("rungs")
 EXAMPLES = int(os.environ.get("TENSOCKET_TEST_EXAMPLES", "60"))
 FULL = EXAMPLES > 60
 #: Of so many operators of a family one takes part in the quick run.
