@@ -165,6 +165,18 @@ def test_importing_tensocket_imports_no_backend():
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("folder", ["core", "operators"])
+def test_tests_run_with_the_packages_below_alone(folder, root):
+    """Their environments hold nothing above, so that a module that imports more cannot be collected there."""
+    found = {}
+    for path in sorted((root / "tests" / folder).rglob("*.py")):
+        body = ast.parse(path.read_text("utf-8")).body
+        source = "\n".join(ast.unparse(node) for node in body if isinstance(node, (ast.Import, ast.ImportFrom)))
+        found[str(path.relative_to(root))] = arrow_violations(source, f"tensocket_{folder}", ARROWS[folder])
+    assert found
+    assert not any(found.values()), _report(found)
+
+
 # The rules themselves, on planted violations.
 
 @pytest.mark.parametrize("source", [

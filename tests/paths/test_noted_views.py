@@ -6,6 +6,7 @@ import gc
 import sys
 import threading
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -194,6 +195,17 @@ def test_memory_outlives_its_first_tensor():
     junk = [torch.full((64,), -1.0) for _ in range(100)]
     assert [x.tolist() for x in found] == [[float(k)] * 8 for k in range(50)]
     assert junk
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x.view(-1), lambda x: x.unbind(), lambda x: x.contiguous(), lambda x: x.reshape(3, -1)])
+def test_records_hold_no_memory(call):
+    """Whether the call makes a view, several, the argument itself, or what no record makes."""
+    def used(fill):
+        x = torch.full((6, 5), fill)
+        call(x)
+        return weakref.ref(x._array)
+    assert all(used(float(k))() is None for k in range(6))
 
 
 def test_references_come_back():

@@ -126,9 +126,9 @@ class ViewTable:
             views = found if isinstance(found, tuple) else (found,)
             record = self._record(words, key, Kind.VIEWS if isinstance(found, tuple) else Kind.VIEW,
                                   [_result(x, getattr(args[0], plan.wrapper.array)) for x in views])
-        # Arguments whose identity the words hold stay alive.
+        # Arguments whose identity the words hold stay alive; tensors, and the memory of views, don't.
         kind = plan.wrapper.kind
-        record.alive = record.alive, [x for x in (*args, *named.values()) if not isinstance(x, kind)], found
+        record.alive = record.alive, [x for x in (*args, *named.values()) if not isinstance(x, kind)]
         self._insert(key, record)
         if record[Record.KIND] > Kind.SAME and not self._agrees(found, args, named):
             record[Record.KIND] = Kind.OTHER
@@ -174,7 +174,7 @@ def _result(view: RecordedView, source: Any) -> tuple[list[int], Any]:
              WRITEABLE if array.flags.writeable or not source.flags.writeable else 0, id(view.key),
              0 if view.mark is None else id(view.mark)]
     assert len(words) == len(Result)
-    return words, (shape, strides, view)
+    return words, (shape, strides, array.dtype, view.key, view.mark)
 
 
 def _same(found: Any, wanted: Any) -> bool:
