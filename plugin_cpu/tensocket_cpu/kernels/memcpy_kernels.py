@@ -63,7 +63,7 @@ def runs(target: Array, source: Array) -> tuple[int, list[_Axis]]:
 
 
 def _gathering(target: Array, source: Array, run: int) -> str:
-    """Return the function that gathers runs of ``run`` bytes: it writes past the caches if runs are many whole lines."""
+    """Return the function that gathers runs of ``run`` bytes: past the caches if runs are many whole lines."""
     many = target.nbytes + min(target.nbytes, source.nbytes) >= streaming_bytes()
     lines = many and begins_line(target) and run % LINE == 0 and target.strides[0] % LINE == 0
     return "gather_lines" if lines else "gather_runs"
