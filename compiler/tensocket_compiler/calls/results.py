@@ -14,6 +14,7 @@ from ..autograd.joint import borders_of, is_consumed, is_live
 from ..capture.forms import OF_RUNTIME
 from ..capture.recorder import CannotRecord, Recorder
 from ..memory.regions import Region
+from .views import view_of
 
 _new = object.__new__
 #: Values that a function may return as the same objects in each call.
@@ -44,7 +45,7 @@ class Results:
         leaves, self._structure = tree_flatten(result)
         self._single = self._structure.is_leaf()
         self._arguments = {id(x): k for k, x in enumerate(arguments)}
-        self._captured = {id(x) for x in captured}
+        self._captured = {id(x): x for x in captured}
         self._recorder: Recorder | None = recorder
         self.regions: list[Region] = []
         self.live: list[Any] = []
@@ -52,9 +53,12 @@ class Results:
         self.live_numbers: list[int] = []
         #: The numbers of the tensors that calls make, by identity.
         self._made: dict[int, int] = {}
-        self._makers = [self._maker(leaf) for leaf in leaves]
+        self._views: list[Any] = []
+        self._makers = [self._maker(leaf, arguments) for leaf in leaves]
+        if self.live and any(x._key & AUTOGRAD for x in self._views):
+            raise CannotRecord("it returns a view with a graph beside new tensors with one")
 
-    def _maker(self, leaf: Any) -> Maker:
+    def _maker(self, leaf: Any, arguments: Sequence[Any]) -> Maker:
         """Return ``make(arguments, arrays, made)``, which returns this part of the result."""
         if not hasattr(leaf, "_key"):
             if type(leaf) not in FIXED:
@@ -65,7 +69,14 @@ class Results:
             return lambda arguments, arrays, made: arguments[position]
         if id(leaf) in self._captured:
             return lambda arguments, arrays, made: leaf
-        return self.new_tensor(leaf)
+        assert self._recorder is not None, "all results are known before the graph is built"
+        view = view_of(leaf, self._recorder, arguments, self._captured)
+        if view is None:
+            return self.new_tensor(leaf)
+        if any(leaf is x for x in self._views):
+            raise CannotRecord("it returns a view twice")
+        self._views.append(leaf)
+        return lambda arguments, arrays, made: view(arguments)
 
     def new_tensor(self, tensor: Any) -> Maker:
         """Return ``make(arguments, arrays, made)`` for a tensor that the call made; it adds the tensor to a list.
@@ -113,7 +124,7 @@ class Results:
 
     def finish(self) -> None:
         """Let go of the captured call."""
-        self._recorder, self.live = None, []
+        self._recorder, self.live, self._views = None, [], []
 
     def __call__(self, arguments: Sequence[Any], arrays: Sequence[Any], made: list[Any]) -> Any:
         """Return the result of a call from its tensor arguments and the arrays that the graph made.
