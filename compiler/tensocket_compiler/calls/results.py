@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tensocket_core.autograd.record import version_of
+from tensocket_core.geometry import memory_of, memory_offset
 from tensocket_core.keys import AUTOGRAD
 from tensocket_core.pytree import TreeSpec, tree_flatten, tree_unflatten
 from tensocket_core.tensor import Tensor
@@ -14,12 +15,13 @@ from ..autograd.joint import borders_of, is_consumed, is_live
 from ..capture.forms import OF_RUNTIME
 from ..capture.recorder import CannotRecord, Recorder
 from ..memory.regions import Region
-from .views import view_of
 
 _new = object.__new__
 #: Values that a function may return as the same objects in each call.
 FIXED = (type(None), bool, int, float, complex, str, bytes)
 Maker = Callable[[Sequence[Any], Sequence[Any], list[Any]], Any]
+#: Makes a view of the tensor arguments of a call.
+MakeView = Callable[[Sequence[Any]], Any]
 
 
 class Results:
@@ -70,7 +72,7 @@ class Results:
         if id(leaf) in self._captured:
             return lambda arguments, arrays, made: leaf
         assert self._recorder is not None, "all results are known before the graph is built"
-        view = view_of(leaf, self._recorder, arguments, self._captured)
+        view = _view_of(leaf, self._recorder, arguments, self._captured)
         if view is None:
             return self.new_tensor(leaf)
         if any(leaf is x for x in self._views):
@@ -168,3 +170,62 @@ def own_region(tensor: Any, recorder: Recorder, others: Sequence[Region]) -> Reg
     if any(x.buffer is region.buffer for x in others):
         raise CannotRecord("it returns tensors that share memory")
     return region
+
+
+def _view_of(view: Any, recorder: Recorder, arguments: Sequence[Any], captured: Mapping[int, Any]) -> MakeView | None:
+    """Return how calls make a view that a run returned; None if it is not a view of a tensor that was there before.
+
+    Such a view needs no memory and no operation of a graph. The operators that made it run on the arguments of each
+    call, so that its base, its version counter and its node are those that the function's own view would have.
+
+    Args:
+        view: The result.
+        recorder: The recorder of the run.
+        arguments: The tensor arguments of the run.
+        captured: Other tensors that were there before, by identity.
+
+    Raises:
+        CannotRecord: The operators make another tensor than the run did.
+    """
+    steps, source = [], view
+    while (made := recorder.views.get(id(source))) is not None:
+        _, operator, (source, *args), keywords = made
+        steps.append((operator, tuple(args), keywords))
+    position = next((k for k, x in enumerate(arguments) if x is source), None)
+    if not steps or (position is None and id(source) not in captured):
+        return None
+    if view._key & AUTOGRAD and _is_written(recorder, view):
+        raise CannotRecord("it returns a view with a graph of a tensor that it modifies")
+    make = _view_maker(steps[::-1], position, None if position is not None else source, view._fixed_view)
+    if not _is_same(make(arguments), view):
+        raise CannotRecord("it returns a view that its operators don't make again")
+    return make
+
+
+def _view_maker(steps: Sequence[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]], position: int | None,
+                captured: Any, mark: Any) -> MakeView:
+    """Return the function that takes the steps from an argument, or from a captured tensor, and sets the mark."""
+    def make(arguments: Sequence[Any]) -> Any:
+        made = captured if position is None else arguments[position]
+        for operator, args, keywords in steps:
+            made = operator(made, *args, **keywords)
+        if made._fixed_view is not mark:  # functions that return several views mark them
+            made._fixed_view = mark
+        return made
+    return make
+
+
+def _is_written(recorder: Recorder, view: Any) -> bool:
+    buffer = recorder.region(view).buffer
+    return any(region.buffer is buffer for operation in recorder.recording.operations for region in operation.writes)
+
+
+def _is_same(made: Any, view: Any) -> bool:
+    """Whether two views show the same elements, and have equal histories and no attributes of their own."""
+    one, other, attributes = made._array, view._array, made.__dict__.keys() | view.__dict__.keys()
+    counters = made._version_counter, view._version_counter  # a detached tensor has one of its own
+    return bool(type(made) is type(view) is Tensor and made._key == view._key and made._base is view._base
+                and type(made._grad_fn) is type(view._grad_fn) and view._grad is None and attributes <= OF_RUNTIME
+                and (counters[0] is counters[1] or type(counters[0]) is type(counters[1]) is not list)
+                and one.shape == other.shape and one.strides == other.strides
+                and memory_of(one) is memory_of(other) and memory_offset(one) == memory_offset(other))
