@@ -70,7 +70,7 @@ def main() -> None:
                    for size in ("small", "medium") if any(row.size == size for row in rows.values())]
     print("# Every operator of PyTorch's database beside PyTorch\n")
     today = datetime.datetime.now(tz=datetime.UTC).date()
-    print(f"{today}, {options.machine}. Ratios: PyTorch's time over this one's, above 1 is faster; the lower one of all "
+    print(f"{today}, {options.machine}. Ratios: PyTorch's time over this one's, above 1 is faster; the lowest of all "
           "runs.\nSmall is the database's first sample, medium the same with about 64 K elements.\n")
     bounds = [f"below {_BOUNDS[0]}", *[f"to {x}" for x in _BOUNDS[1:]], f"from {_BOUNDS[-1]}"]
     print("| rows | number | at least 1.0 | geometric mean | " + " | ".join(bounds) + " |")
