@@ -65,9 +65,9 @@ def main() -> None:
     options = parser.parse_args()
     groups: list[tuple[str, list[Row]]] = []
     for title, paths in (("forward", options.forward), ("forward and backward", options.gradient)):
-        rows = lowest(paths)
-        groups += [(f"{title}, {size}", [row for row in rows.values() if row.size == size])
-                   for size in ("small", "medium") if any(row.size == size for row in rows.values())]
+        every = lowest(paths).values()
+        groups += [(f"{title}, {size}", [row for row in every if row.size == size])
+                   for size in ("small", "medium") if any(row.size == size for row in every)]
     print("# Every operator of PyTorch's database beside PyTorch\n")
     today = datetime.datetime.now(tz=datetime.UTC).date()
     print(f"{today}, {options.machine}. Ratios: PyTorch's time over this one's, above 1 is faster; the lowest of all "
