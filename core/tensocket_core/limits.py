@@ -8,7 +8,7 @@ from typing import Any, Final
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType, as_dtype
 from tensocket_plugins.contract.errors import ArgumentTypeError
-from tensocket_plugins.ir.complex import COMPONENT
+from tensocket_plugins.ir.element_types import COMPONENT
 
 from .promotion import get_default_dtype
 

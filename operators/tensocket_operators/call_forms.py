@@ -24,7 +24,7 @@ from tensocket_core.keys import AUTOGRAD, WRAPPER
 from tensocket_core.promotion import can_cast, result_type
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DtypeError, ShapeError
-from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from .interop.asarray import as_tensor
 from .kinds.inplace import check_parts

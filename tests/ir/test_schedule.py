@@ -29,10 +29,11 @@ from tensocket_plugins.ir.nodes import (
     const,
     loop,
 )
-from tensocket_plugins.ir.schedule import Strategy, pick_strategy, schedule
+from tensocket_plugins.ir.schedule import schedule
 from tensocket_plugins.ir.schedule.cpu import COLUMNS
 from tensocket_plugins.ir.schedule.nest import product, unit_step, walk
 from tensocket_plugins.ir.schedule.reduce import splittable
+from tensocket_plugins.ir.strategies import Strategy, pick_strategy
 from tensocket_plugins.ir.target import Target
 from tensocket_plugins.ir.verify import verify
 

@@ -11,7 +11,8 @@ import pytest
 from tensocket_plugins.contract.dtypes import float32, int32
 from tensocket_plugins.ir.lanes import all_vectors
 from tensocket_plugins.ir.nodes import Buffer, If, Kernel, Let, LoopKind, Program, Scalar, Store, Var, cast, loop
-from tensocket_plugins.ir.schedule import Strategy, schedule
+from tensocket_plugins.ir.schedule import schedule
+from tensocket_plugins.ir.strategies import Strategy
 from tensocket_plugins.ir.target import Target
 
 _spec = importlib.util.spec_from_file_location("forms", Path(__file__).with_name("forms.py"))

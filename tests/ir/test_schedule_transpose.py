@@ -8,7 +8,8 @@ import pytest
 from tensocket_plugins.contract.dtypes import DType, float32, int8, int32
 from tensocket_plugins.ir.interpreter import interpret
 from tensocket_plugins.ir.nodes import Buffer, Kernel, Load, LoopKind, Program, Scalar, Stmt, Store, Var, loop
-from tensocket_plugins.ir.schedule import Strategy, schedule
+from tensocket_plugins.ir.schedule import schedule
+from tensocket_plugins.ir.strategies import Strategy
 from tensocket_plugins.ir.target import Target
 from tensocket_plugins.ir.verify import verify
 

@@ -17,7 +17,7 @@ from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.contract.launch_recorder import record_launches
 from tensocket_plugins.contract.plans import EntryPlan, ProgramPlan
 from tensocket_plugins.ir.nodes import Buffer, Kernel, Load, LoopKind, Program, Scalar, Store, Var, call, loop
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 
 
 @pytest.fixture

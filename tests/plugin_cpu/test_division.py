@@ -8,7 +8,8 @@ import pytest
 from tensocket_plugins.contract.dtypes import float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 from tensocket_plugins.ir.nodes import Buffer, Kernel, Let, Load, LoopKind, Program, Scalar, Store, Var, call, loop
 from tensocket_plugins.ir.printers.llvm import print_llvm
-from tensocket_plugins.ir.schedule import Strategy, schedule
+from tensocket_plugins.ir.schedule import schedule
+from tensocket_plugins.ir.strategies import Strategy
 
 I, N, S = (Var(name, int32) for name in ("i", "n", "s"))
 INTEGERS = (int8, int16, int32, int64, uint8, uint16, uint32, uint64)

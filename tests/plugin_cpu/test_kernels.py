@@ -50,8 +50,9 @@ from tensocket_plugins.ir.nodes import (
     loop,
     select,
 )
-from tensocket_plugins.ir.schedule import Strategy, schedule
+from tensocket_plugins.ir.schedule import schedule
 from tensocket_plugins.ir.schedule.partials import RUN
+from tensocket_plugins.ir.strategies import Strategy
 
 I, J, K, N, M = (Var(name, int32) for name in ("i", "j", "k", "n", "m"))
 P, V = LoopKind.PARALLEL, LoopKind.VECTOR

@@ -30,7 +30,8 @@ from tensocket_plugins.ir.nodes import (
     Var,
     loop,
 )
-from tensocket_plugins.ir.schedule import Strategy, schedule
+from tensocket_plugins.ir.schedule import schedule
+from tensocket_plugins.ir.strategies import Strategy
 from tensocket_plugins.ir.verify import verify
 
 pytestmark = pytest.mark.skipif(native.LAYOUT is None, reason="this interpreter or NumPy has another layout")

@@ -22,7 +22,8 @@ from tensocket_cpu.native.wrappers import slot_offsets
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.plans import LAST_DIM, EntryPlan, WrapperLayout
 from tensocket_plugins.ir.nodes import Buffer, Kernel, Load, LoopKind, Program, Scalar, Store, Var, loop
-from tensocket_plugins.ir.schedule import Strategy, schedule
+from tensocket_plugins.ir.schedule import schedule
+from tensocket_plugins.ir.strategies import Strategy
 
 pytestmark = pytest.mark.skipif(native.LAYOUT is None, reason="this interpreter or NumPy has another layout")
 

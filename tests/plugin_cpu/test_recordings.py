@@ -23,7 +23,8 @@ from tensocket_plugins.contract.launch_recorder import (
 )
 from tensocket_plugins.contract.plans import RecordedCall, ReplayPlan, WrapperLayout
 from tensocket_plugins.ir.nodes import Buffer, Kernel, Load, LoopKind, Program, Scalar, Store, Var, loop
-from tensocket_plugins.ir.schedule import Strategy, schedule
+from tensocket_plugins.ir.schedule import schedule
+from tensocket_plugins.ir.strategies import Strategy
 
 pytestmark = pytest.mark.skipif(native.LAYOUT is None, reason="this interpreter or NumPy has another layout")
 

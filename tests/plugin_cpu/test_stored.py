@@ -17,7 +17,7 @@ from tensocket_plugins.contract.plans import ProgramPlan
 from tensocket_plugins.ir.digest import program_digest
 from tensocket_plugins.ir.nodes import Buffer, Kernel, Load, LoopKind, Program, Scalar, Store, Var, call, loop
 from tensocket_plugins.ir.pipeline import scheduled
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 from tensocket_plugins.ir.target import Target
 from tensocket_plugins.kit.disk_cache import DiskCache
 

@@ -12,7 +12,7 @@ from tensocket_plugins.contract.launch_recorder import record_launches
 from tensocket_plugins.contract.plans import TapePlan, WordsPlan
 from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
 from tensocket_plugins.ir.pipeline import scheduled
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="no machine code reads objects without a known layout")
 

@@ -30,7 +30,8 @@ from tensocket_plugins.ir.nodes import (
     const,
     loop,
 )
-from tensocket_plugins.ir.schedule import Strategy, schedule
+from tensocket_plugins.ir.schedule import schedule
+from tensocket_plugins.ir.strategies import Strategy
 
 I, J, N, M = (Var(name, int32) for name in ("i", "j", "n", "m"))
 

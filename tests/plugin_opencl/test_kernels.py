@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensocket_plugins.ir.schedule import Strategy, schedule
+from tensocket_plugins.ir.schedule import schedule
+from tensocket_plugins.ir.strategies import Strategy
 
 NAMES = ["flat_add", "strided", "single", "row_sum", "sum_all", "sum_middle", "sum_columns", "argmax", "maximum",
          "softmax", "normalize", "matmul", "matmul_int", "runs"]

@@ -14,7 +14,8 @@ from tensocket_operators.kinds.pointwise import Pointwise
 from tensocket_operators.kinds.reduction import Reduction
 from tensocket_operators.kinds.row import SoftmaxLike
 from tensocket_plugins.contract.dtypes import DType, bool_
-from tensocket_plugins.ir.build.math import Computed, ExprMath, arithmetic_dtype
+from tensocket_plugins.ir.build.math import Computed, ExprMath
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.ir.nodes import Var
 
 from ..capture.numbers import SymFloat

@@ -17,10 +17,11 @@ from tensocket_operators.kinds.pointwise import Pointwise
 from tensocket_operators.kinds.reduction import Reduction, accumulation_dtype
 from tensocket_plugins.contract.dtypes import DType, bool_
 from tensocket_plugins.ir.build.elements import load
-from tensocket_plugins.ir.build.math import Computed, ExprMath, arithmetic_dtype
+from tensocket_plugins.ir.build.math import Computed, ExprMath
 from tensocket_plugins.ir.build.nest import parallel
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.ir.nodes import Combine, Expr, Let, Program, Reduce, Stmt, Store, Var, call, cast, const, select
-from tensocket_plugins.ir.schedule import Strategy, pick_strategy
+from tensocket_plugins.ir.strategies import Strategy, pick_strategy
 
 from ..capture.numbers import SymFloat
 from ..capture.recorder import Operation

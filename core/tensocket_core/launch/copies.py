@@ -8,8 +8,8 @@ import numpy as np
 
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.launch_recorder import is_recording
-from tensocket_plugins.ir.build.elements import MOVED_AS
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.element_types import MOVED_AS
+from tensocket_plugins.ir.strategies import Strategy
 
 from ..device import DeviceState
 from ..dispatch.operator import check_dtype

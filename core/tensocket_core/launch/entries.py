@@ -23,7 +23,7 @@ from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.plans import EntryPlan, JoinPlan, Plan, ProductPlan, WrapperLayout
 from tensocket_plugins.ir.pipeline import scheduled
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 
 from ..dispatch.registry import COMPOSITES
 from ..keys import DEVICE_MASK, DIM0, DTYPE_MASK

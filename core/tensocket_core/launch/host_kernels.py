@@ -15,7 +15,7 @@ import numpy as np
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.kernels import Kernel
-from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.kit.bounded import BoundedCache
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 

@@ -9,7 +9,7 @@ import numpy as np
 from tensocket_plugins.contract.dtypes import ALL
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, note_read
-from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from ..device import PENDING, wait_for_values
 from ..dispatch.lazy import resolved

@@ -7,7 +7,7 @@ from typing import Any
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.ir.complex import COMPONENT
+from tensocket_plugins.ir.element_types import COMPONENT
 
 from ..geometry import on_memory
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
-from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from ..limits import finfo
 from .host_convert import native_values, to_dtype

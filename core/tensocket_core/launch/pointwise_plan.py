@@ -6,10 +6,10 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, Literal
 
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.ir.build.math import arithmetic_dtype
 from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.ir.nodes import Program
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 
 from ..device import DeviceState
 from ..geometry import coalesce, contiguous, element_strides, expand, expanded_strides

@@ -12,7 +12,8 @@ from tensocket_plugins.contract.backend import Stream
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.primitives import BY_FUNCTION
-from tensocket_plugins.ir.build.math import Computed, arithmetic_dtype
+from tensocket_plugins.ir.build.math import Computed
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.ir.nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Stmt, Var, call, cast, select
 
 from ..device import DeviceState

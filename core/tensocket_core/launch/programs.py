@@ -16,7 +16,7 @@ from tensocket_plugins.contract.plans import ProgramPlan
 from tensocket_plugins.ir.digest import program_digest
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.pipeline import scheduled
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 from tensocket_plugins.ir.target import Target
 from tensocket_plugins.kit.plans import compile_list, compile_program
 

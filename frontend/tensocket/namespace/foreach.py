@@ -17,7 +17,7 @@ from tensocket_operators import Tensor, float32, float64, maximum, minimum, resu
 from tensocket_operators.functions import amax, linalg_vector_norm
 from tensocket_operators.kinds.foreach import ListFunction
 from tensocket_operators.kinds.foreach_reductions import NORMS
-from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 Tensors = Sequence[Tensor]
 Operand = Sequence[Any] | Tensor | float | complex

@@ -22,7 +22,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError, UndefinedDtype
 from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
 from tensocket_plugins.ir.nodes import cast as expr_cast
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 from tensocket_plugins.kit.host_memory import pooled
 
 from .base import options

@@ -24,7 +24,7 @@ from tensocket_plugins.contract.errors import (
     ShapeError,
 )
 from tensocket_plugins.contract.launch_recorder import is_recording, note_range
-from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from ..deterministic import SETTING
 from ..kinds.composite import composite

@@ -11,12 +11,13 @@ from tensocket_core.launch.kernel_handles import kernel_handle, moved_handle
 from tensocket_core.launch.primitives import primitive
 from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_plugins.contract.dtypes import DType, int64
-from tensocket_plugins.ir.build.elements import MOVED_AS, load, moves, storage_dtype, stores
-from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
+from tensocket_plugins.ir.build.elements import load, moves, storage_dtype, stores
+from tensocket_plugins.ir.build.math import ExprMath
 from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, parallel
 from tensocket_plugins.ir.complex import Complex
+from tensocket_plugins.ir.element_types import MOVED_AS, arithmetic_dtype
 from tensocket_plugins.ir.nodes import Atomic, Expr, Let, Load, Program, Stmt, Var, call, cast, const, loop
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 
 from ..deterministic import SETTING, alert_not_deterministic
 from ..kinds.programs import Programs

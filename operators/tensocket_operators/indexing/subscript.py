@@ -20,7 +20,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentTypeError, IndexDtypeError
 from tensocket_plugins.contract.launch_recorder import RECORDERS
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
-from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from ..kinds.composite import composite
 from ..kinds.inplace import check_separate

@@ -13,10 +13,10 @@ from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ShapeError
-from tensocket_plugins.ir.build.elements import MOVED_AS
 from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, parallel
+from tensocket_plugins.ir.element_types import MOVED_AS
 from tensocket_plugins.ir.nodes import Load, Program, Store, const, select
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 
 from ..kinds.composite import composite
 from ..kinds.view import Custom

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
+from tensocket_plugins.ir.build.math import ExprMath
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.ir.functions import FUNCTIONS
 from tensocket_plugins.ir.nodes import Call, Expr, Var
 

@@ -33,7 +33,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.build.math import Computed
 from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
 from tensocket_plugins.ir.nodes import Let, Program, Stmt, Var
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 
 from .foreach_element import Element
 from .foreach_targets import CheckedTargets, owner_id

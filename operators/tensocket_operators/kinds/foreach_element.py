@@ -9,7 +9,8 @@ from typing import Any
 
 from tensocket_core.dispatch.registry import OPERATORS
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
+from tensocket_plugins.ir.build.math import ExprMath
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.ir.nodes import Expr, cast
 
 from .pointwise import Pointwise

@@ -16,9 +16,10 @@ from tensocket_core.launch.programs import index_dtype, launch_list
 from tensocket_core.recording import OVERRIDDEN_KERNELS
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
+from tensocket_plugins.ir.build.fold import Fold
 from tensocket_plugins.ir.build.math import ExprMath
-from tensocket_plugins.ir.build.nest import Fold, reduction_nest
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.build.nest import reduction_nest
+from tensocket_plugins.ir.strategies import Strategy
 
 from .foreach import kernel_kind
 from .reduction import accumulation_dtype

@@ -25,7 +25,7 @@ from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import DtypeError
-from tensocket_plugins.ir.complex import COMPONENT
+from tensocket_plugins.ir.element_types import COMPONENT
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 from tensocket_plugins.kit.host_memory import call_pooled
 

@@ -24,7 +24,7 @@ from tensocket_core.promotion import can_cast, result_type
 from tensocket_plugins.contract.errors import DtypeError, ShapeError
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.plans import EntryPlan
-from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from . import host_paths
 from .pointwise import Pointwise

@@ -15,7 +15,7 @@ from tensocket_core.keys import dtype_bit
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.dtypes import DType, complex64, complex128, float32, float64, int64
 from tensocket_plugins.contract.launch_recorder import is_recording
-from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from ..scans.kernel import scan_array
 from ..scans.nest import Scan

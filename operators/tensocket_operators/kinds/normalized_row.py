@@ -19,8 +19,8 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.arrays import contiguous_strides
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import UndefinedDtype
-from tensocket_plugins.ir.build.math import arithmetic_dtype
-from tensocket_plugins.ir.schedule import pick_strategy
+from tensocket_plugins.ir.element_types import arithmetic_dtype
+from tensocket_plugins.ir.strategies import pick_strategy
 
 from .normalized_row_nest import Fixed, OperandLayout, row_program
 from .pointwise import kind_letter

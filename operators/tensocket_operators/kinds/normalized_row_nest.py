@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.ir.build.elements import load
-from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
+from tensocket_plugins.ir.build.math import ExprMath
 from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, linear, parallel
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.ir.nodes import Combine, Expr, Let, Program, Reduce, Stmt, Store, Var, call, cast, const
 
 #: A stride in a nest: 0 or 1 if it is known, None if it is an argument of the program.

@@ -48,9 +48,9 @@ from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.launch_recorder import wants_kernels
 from tensocket_plugins.contract.plans import EntryPlan
 from tensocket_plugins.contract.primitives import PRIMITIVES
-from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
+from tensocket_plugins.ir.build.math import ExprMath
 from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
-from tensocket_plugins.ir.complex import COMPONENT
+from tensocket_plugins.ir.element_types import COMPONENT, arithmetic_dtype
 from tensocket_plugins.kit.host_kernels_math import ArrayMath
 
 from . import host_paths

@@ -20,7 +20,7 @@ from tensocket_core.strides import empty_pointwise
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.dtypes import DType, bool_
 from tensocket_plugins.contract.errors import ShapeError
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 from tensocket_plugins.kit.bounded import BoundedCache
 
 Closure = Callable[..., Any]

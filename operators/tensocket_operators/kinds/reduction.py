@@ -27,10 +27,11 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError,
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.launch_recorder import wants_kernels
 from tensocket_plugins.contract.plans import EntryPlan
-from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
-from tensocket_plugins.ir.build.nest import Fold, reduction_nest
-from tensocket_plugins.ir.complex import COMPONENT
-from tensocket_plugins.ir.schedule import pick_strategy
+from tensocket_plugins.ir.build.fold import Fold
+from tensocket_plugins.ir.build.math import ExprMath
+from tensocket_plugins.ir.build.nest import reduction_nest
+from tensocket_plugins.ir.element_types import COMPONENT, arithmetic_dtype
+from tensocket_plugins.ir.strategies import pick_strategy
 from tensocket_plugins.kit.bounded import BoundedCache
 
 from . import host_paths

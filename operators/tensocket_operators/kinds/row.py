@@ -26,7 +26,7 @@ from tensocket_plugins.contract.errors import UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.plans import LAST_DIM, EntryPlan
 from tensocket_plugins.ir.build.math import ExprMath
-from tensocket_plugins.ir.schedule import Strategy, pick_strategy
+from tensocket_plugins.ir.strategies import Strategy, pick_strategy
 
 from . import host_paths
 from .pointwise import kind_letter

@@ -18,8 +18,9 @@ from tensocket_core.launch.programs import program
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.build.elements import load
-from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
+from tensocket_plugins.ir.build.math import ExprMath
 from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.ir.nodes import (
     Combine,
     Expr,
@@ -36,8 +37,8 @@ from tensocket_plugins.ir.nodes import (
     const,
     loop,
 )
-from tensocket_plugins.ir.schedule import Strategy
 from tensocket_plugins.ir.schedule.nest import smaller
+from tensocket_plugins.ir.strategies import Strategy
 
 from .normalized_row_nest import RowMath
 from .reduction import accumulation_dtype

@@ -7,8 +7,8 @@ from typing import Any
 
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.build.elements import load
-from tensocket_plugins.ir.build.math import arithmetic_dtype
 from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, parallel, unit_last
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.ir.nodes import Combine, Expr, Let, Load, Program, Reduce, Stmt, Store, Var, cast, const
 
 

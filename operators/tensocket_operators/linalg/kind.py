@@ -20,7 +20,7 @@ from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.dtypes import DType, complex32, float32, float64
 from tensocket_plugins.contract.errors import DtypeError, ShapeError, UndefinedDtype, UnsupportedDtype
 from tensocket_plugins.ir.build.nest import matmul_nest
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 from tensocket_plugins.kit.host_memory import call_pooled
 
 from ..kinds.private import private

@@ -13,7 +13,7 @@ from tensocket_core.keys import AUTOGRAD
 from tensocket_core.launch.numbers import check_range, plain_number
 from tensocket_plugins.contract.dtypes import bool_
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
-from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from ..kinds.composite import composite
 from .matmul import product

@@ -17,7 +17,7 @@ from tensocket_core.launch.numbers import as_number, check_range, plain_number
 from tensocket_core.promotion import result_type
 from tensocket_plugins.contract.dtypes import DType, bool_
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError
-from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from ..differentiation.delayed import not_differentiable
 from ..interop.asarray import as_tensor

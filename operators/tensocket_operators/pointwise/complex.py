@@ -18,7 +18,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import DtypeError, ShapeError
-from tensocket_plugins.ir.complex import COMPONENT
+from tensocket_plugins.ir.element_types import COMPONENT
 
 from ..kinds.composite import composite
 from ..kinds.pointwise import Pointwise

@@ -13,7 +13,7 @@ from tensocket_core.keys import DTYPE_MASK, SCALAR, SCALAR_MASK, dtype_bit
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType, bool_
 from tensocket_plugins.contract.errors import DtypeError
-from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from ..kinds.pointwise_constant import PointwiseWithConstants
 

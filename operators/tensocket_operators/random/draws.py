@@ -18,9 +18,8 @@ from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import UndefinedDtype
-from tensocket_plugins.ir.build.math import arithmetic_dtype
-from tensocket_plugins.ir.complex import COMPONENT
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.element_types import COMPONENT, arithmetic_dtype
+from tensocket_plugins.ir.strategies import Strategy
 
 from ..kinds.pointwise import kind_letter
 from .distributions import (

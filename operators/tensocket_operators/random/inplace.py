@@ -11,7 +11,7 @@ from tensocket_core.limits import finfo
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UndefinedDtype
-from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from ..reductions.value_checks import value_range
 from .distributions import BERNOULLI, EXACT, INT_RANGE, NORMAL, NORMAL_SCALED, UNIFORM, UNIFORM_SCALED

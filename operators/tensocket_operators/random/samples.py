@@ -14,7 +14,7 @@ from tensocket_core.geometry import broadcast_shapes
 from tensocket_core.keys import AUTOGRAD, WRAPPER
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DtypeError, ShapeError
-from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from ..call_forms import write_out
 from ..creation import empty_like, options, shape_of

@@ -15,7 +15,7 @@ from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError, UndefinedDtype
 from tensocket_plugins.contract.launch_recorder import forbid_replay, note_constant
-from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.kit.bounded import BoundedCache
 
 from .. import creation

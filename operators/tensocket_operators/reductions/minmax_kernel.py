@@ -10,10 +10,10 @@ from tensocket_core.geometry import contiguous
 from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.build.elements import load
-from tensocket_plugins.ir.build.math import arithmetic_dtype
 from tensocket_plugins.ir.build.nest import ProgramBuilder
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.ir.nodes import Combine, Program, Reduce, Store, Var, call, const
-from tensocket_plugins.ir.schedule import pick_strategy
+from tensocket_plugins.ir.strategies import pick_strategy
 
 
 def smallest_value(dtype: DType) -> float | int | bool:

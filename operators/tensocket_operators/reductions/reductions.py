@@ -18,7 +18,7 @@ from tensocket_core.dispatch.results import named_result
 from tensocket_core.geometry import normalize_axes
 from tensocket_core.promotion import number_dtype
 from tensocket_plugins.contract.errors import ArgumentTypeError
-from tensocket_plugins.ir.build.nest import Fold
+from tensocket_plugins.ir.build.fold import Fold
 
 from ..kinds.composite import composite
 from ..kinds.reduction import Reduction

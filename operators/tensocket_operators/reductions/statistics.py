@@ -20,7 +20,7 @@ from tensocket_plugins.contract.errors import (
     ShapeError,
     UndefinedDtype,
 )
-from tensocket_plugins.ir.build.nest import Fold
+from tensocket_plugins.ir.build.fold import Fold
 from tensocket_plugins.kit.host_kernels_math import ArrayMath
 
 from ..differentiation.delayed import without_derivative

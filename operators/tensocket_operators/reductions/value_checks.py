@@ -8,7 +8,7 @@ from tensocket_core.dispatch.modes import STATE, untransformed
 from tensocket_core.promotion import result_type
 from tensocket_plugins.contract.dtypes import bool_
 from tensocket_plugins.contract.value_observers import note_read, unobserved
-from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from .minmax_kernel import both_extremes
 

@@ -12,8 +12,8 @@ from tensocket_core.geometry import coalesce, element_strides
 from tensocket_core.launch.kernel_handles import kernel_handle
 from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.ir.complex import COMPONENT
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.element_types import COMPONENT
+from tensocket_plugins.ir.strategies import Strategy
 
 from ..kinds.programs import Programs
 from .nest import Scan, ScanForm, scan_nest

@@ -13,9 +13,10 @@ from typing import Any
 
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.build.elements import load, stores
-from tensocket_plugins.ir.build.math import ExprMath, arithmetic_dtype
+from tensocket_plugins.ir.build.math import ExprMath
 from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, linear, parallel
-from tensocket_plugins.ir.complex import COMPONENT, Complex, choose, convert
+from tensocket_plugins.ir.complex import Complex, choose, convert
+from tensocket_plugins.ir.element_types import COMPONENT, arithmetic_dtype
 from tensocket_plugins.ir.nodes import Assign, Declare, Expr, Let, Program, Stmt, Var, call, const, loop, select
 
 

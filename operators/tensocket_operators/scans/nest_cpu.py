@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.build.elements import load, storage_dtype, stores
-from tensocket_plugins.ir.build.math import arithmetic_dtype
 from tensocket_plugins.ir.build.nest import parallel, split
 from tensocket_plugins.ir.complex import convert
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.ir.nodes import (
     Assign,
     Declare,

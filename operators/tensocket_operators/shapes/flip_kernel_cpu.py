@@ -10,10 +10,11 @@ from tensocket_core.launch.kernel_handles import moved_handle
 from tensocket_core.launch.programs import launch
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.ir.build.elements import MOVED_AS, moves
+from tensocket_plugins.ir.build.elements import moves
 from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, parallel
+from tensocket_plugins.ir.element_types import MOVED_AS
 from tensocket_plugins.ir.nodes import Let, LoopKind, Program, Var, loop
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 
 from ..kinds.programs import Programs
 

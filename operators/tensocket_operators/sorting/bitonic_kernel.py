@@ -20,7 +20,7 @@ from tensocket_plugins.contract.errors import ShapeError
 from tensocket_plugins.ir.build.elements import load
 from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, linear, parallel
 from tensocket_plugins.ir.nodes import Expr, Let, Load, Program, Stmt, Store, Var, call, cast, const, select
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 
 from ..kinds.programs import Programs
 from .radix_kernel_cpu import differing_bits, sort_keys

@@ -26,7 +26,7 @@ from tensocket_plugins.ir.nodes import (
     loop,
     select,
 )
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 
 
 def _less(x: Expr, y: Expr) -> Expr:

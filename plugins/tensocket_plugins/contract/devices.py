@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from .entrypoints import closest, offers
+from .entrypoints import ENTRY_POINT_GROUP, closest, offers
 from .errors import ArgumentError, ArgumentTypeError, InvalidDeviceIndex, UnknownDevice
-from .hooks import ENTRY_POINT_GROUP
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_]{1,31}", re.ASCII)
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)

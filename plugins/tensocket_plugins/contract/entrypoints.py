@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from importlib import metadata
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
+#: Entry-point group of backends; an entry point's name is the device name, its value a module that imports no driver.
+ENTRY_POINT_GROUP: Final = "tensocket.backends"
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,8 @@ class Offer:
 
 def offers(group: str) -> list[Offer]:
     """Return all entry points of ``group``, in the order of ``sys.path``; a distribution found twice counts once."""
+    from importlib import metadata  # takes longer than many a program's first call
+
     found: list[Offer] = []
     seen: set[str] = set()
     for distribution in metadata.distributions():
@@ -47,7 +54,7 @@ def offers(group: str) -> list[Offer]:
     return found
 
 
-def _read(distribution: metadata.Distribution, group: str) -> Iterator[Offer]:
+def _read(distribution: Distribution, group: str) -> Iterator[Offer]:
     try:
         if group not in (distribution.read_text("entry_points.txt") or ""):
             return  # Most distributions; parsing the metadata of all of them would cost much more than this test.
@@ -65,4 +72,6 @@ def _read(distribution: metadata.Distribution, group: str) -> Iterator[Offer]:
 
 def closest(name: str, names: Iterable[str]) -> str:
     """Return the one of ``names`` that ``name`` probably meant, or an empty string."""
+    import difflib  # errors only
+
     return next(iter(difflib.get_close_matches(name.lower(), sorted(set(names)), n=1)), "")

@@ -8,10 +8,9 @@ import pluggy
 
 from .backend import Backend
 from .descriptor import Descriptor
+from .entrypoints import ENTRY_POINT_GROUP as ENTRY_POINT_GROUP
 
 PROJECT: Final = "tensocket"
-#: Entry-point group; an entry point's name is the device name, its value a module that imports no driver.
-ENTRY_POINT_GROUP: Final = "tensocket.backends"
 
 hookspec: Final = pluggy.HookspecMarker(PROJECT)
 hookimpl: Final = pluggy.HookimplMarker(PROJECT)

@@ -9,7 +9,6 @@ open.
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import threading
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from .admission import admit, name_fault
 from .backend import Backend, OpenDevice, Unavailable
 from .descriptor import DeviceInfo
 from .devices import MEANT, NAME, Device
-from .entrypoints import Offer, closest, offers
+from .entrypoints import ENTRY_POINT_GROUP, Offer, closest, offers
 from .errors import (
     ArgumentError,
     BackendBroken,
@@ -30,15 +29,12 @@ from .errors import (
     UnknownDevice,
 )
 from .forks import Rank, held_over_forks
-from .hooks import ENTRY_POINT_GROUP
-from .loader import load, one_line, traceback_text
 from .states import BackendRecord, State
 from .switches import Switches
 
 _Result = TypeVar("_Result")
 #: Attributes that an opened device sets, besides its methods.
 _MEMBERS: Final = ("name", "index", "profile", "kernels", "allocator", "default_stream")
-_log = logging.getLogger("tensocket.backends")
 
 
 @dataclass
@@ -241,6 +237,8 @@ class Registry:
         with self._loading:
             if entry.loading or not entry.fresh:
                 return
+            from .loader import load  # brings pluggy, which reads metadata
+
             entry.loading = True
             try:
                 record, backend = load(entry.offer, entry.record)
@@ -284,6 +282,8 @@ class Registry:
         except (KeyboardInterrupt, TensocketError):
             raise
         except BaseException as error:
+            from .loader import one_line, traceback_text
+
             advice = f"see the traceback with: tensocket doctor {entry.record.name}"
             kind: type[BackendUnavailable | BackendBroken] = BackendBroken
             reason = f"{step} raised {one_line(error)}"
@@ -301,7 +301,11 @@ class Registry:
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
-                _log.warning("closing %s failed: %s", device.name, one_line(error))
+                import logging
+
+                from .loader import one_line
+
+                logging.getLogger("tensocket.backends").warning("closing %s failed: %s", device.name, one_line(error))
         if entry.record.state is State.INITIALISED:
             entry.record = replace(entry.record, state=State.AVAILABLE)
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..contract.dtypes import DType, complex32, complex64, complex128, float16, float32, float64
+from ..contract.dtypes import DType
+from .element_types import COMPONENT
 from .nodes import Expr, IRError, call, cast, const, select
 
-#: Dtype of the parts, by complex dtype.
-COMPONENT: Final[dict[DType, DType]] = {complex32: float16, complex64: float32, complex128: float64}
 _OF_COMPONENT: Final[dict[DType, DType]] = {part: dtype for dtype, part in COMPONENT.items()}
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from tensocket_plugins.ir.strategies import Strategy
+
 from .decompose import decompose
 from .nodes import Program
 from .rewrite import name_shared
-from .schedule import Strategy, schedule
+from .schedule import schedule
 from .target import Target
 from .verify import verify
 

@@ -13,8 +13,8 @@ from tensocket_core.device import DeviceState
 from tensocket_core.geometry import coalesce, element_strides
 from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_plugins.contract.dtypes import DType, int32
-from tensocket_plugins.ir.build.math import arithmetic_dtype
 from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, linear, parallel
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.ir.nodes import (
     Combine,
     Expr,
@@ -29,7 +29,7 @@ from tensocket_plugins.ir.nodes import (
     const,
     select,
 )
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 
 from .taps import Taps
 

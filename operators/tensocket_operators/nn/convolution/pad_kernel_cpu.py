@@ -11,11 +11,11 @@ from tensocket_core.geometry import contiguous
 from tensocket_core.launch.kernel_handles import moved_handle
 from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.ir.build.elements import MOVED_AS, load, moves, stores
-from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.build.elements import load, moves, stores
 from tensocket_plugins.ir.build.nest import ProgramBuilder, linear, parallel
+from tensocket_plugins.ir.element_types import MOVED_AS, arithmetic_dtype
 from tensocket_plugins.ir.nodes import Expr, Let, LoopKind, Program, Stmt, Var, call, const, loop, select
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 
 from ...kinds.programs import Programs
 

@@ -16,8 +16,7 @@ from tensocket_core.limits import finfo
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.dtypes import bool_
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
-from tensocket_plugins.ir.build.math import arithmetic_dtype
-from tensocket_plugins.ir.complex import COMPONENT
+from tensocket_plugins.ir.element_types import COMPONENT, arithmetic_dtype
 
 from ...kinds.composite import composite
 from ...kinds.pointwise import Pointwise

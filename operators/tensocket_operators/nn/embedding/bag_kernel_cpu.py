@@ -11,8 +11,8 @@ from tensocket_core.device import DeviceState
 from tensocket_core.launch.programs import launch
 from tensocket_plugins.contract.dtypes import DType, float64, int64
 from tensocket_plugins.ir.build.elements import load, stores
-from tensocket_plugins.ir.build.math import arithmetic_dtype
 from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.ir.nodes import (
     Assign,
     Declare,

@@ -27,7 +27,7 @@ from tensocket_plugins.ir.nodes import (
     loop,
     select,
 )
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 
 _ROW: Final = Var("i0", int64)
 _COLUMN: Final = Var("i1", int64)

@@ -25,11 +25,11 @@ from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ShapeError
-from tensocket_plugins.ir.build.math import arithmetic_dtype
 from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.nodes import call as ir_call
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 
 from ...kinds.composite import composite
 from ...kinds.pointwise_planner import is_same_or_disjoint

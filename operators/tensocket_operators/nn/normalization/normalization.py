@@ -13,7 +13,7 @@ from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.limits import finfo
 from tensocket_plugins.contract.dtypes import bfloat16, float16, float32
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
-from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from ...kinds.composite import composite
 from ...reductions.value_checks import promoted_for_arithmetic

@@ -10,8 +10,8 @@ from tensocket_core.geometry import coalesce, element_strides
 from tensocket_core.launch.plan import Plan, launch_planned
 from tensocket_core.launch.programs import index_dtype, program
 from tensocket_plugins.contract.dtypes import DType, int32, int64
-from tensocket_plugins.ir.build.math import arithmetic_dtype
 from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, linear, parallel
+from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.ir.nodes import (
     Assign,
     Combine,
@@ -32,7 +32,7 @@ from tensocket_plugins.ir.nodes import (
     loop,
     select,
 )
-from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.ir.strategies import Strategy
 
 from ..convolution.kernel import _clamped, _inside, _reach, _sum, _tap
 from ..convolution.taps import Taps

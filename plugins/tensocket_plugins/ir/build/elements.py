@@ -9,18 +9,13 @@ from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.ir.complex import COMPONENT, Complex, convert
+from tensocket_plugins.ir.complex import Complex, convert
+from tensocket_plugins.ir.element_types import COMPONENT, MOVED_AS, arithmetic_dtype
 from tensocket_plugins.ir.nodes import Expr, Load, Stmt, Store, cast
 
 from .float8 import LAYOUTS, decode, encode
-from .math import ExprMath, arithmetic_dtype
+from .math import ExprMath
 
-#: Integer types that move elements without arithmetic, so that NaN payloads survive; two of 64 bits for complex128.
-MOVED_AS: Final[dict[DType, DType]] = {
-    dtypes.float16: dtypes.uint16, dtypes.bfloat16: dtypes.uint16, dtypes.complex64: dtypes.uint64,
-    dtypes.complex32: dtypes.uint32, dtypes.complex128: dtypes.uint64,
-    dtypes.float8_e4m3fn: dtypes.uint8, dtypes.float8_e5m2: dtypes.uint8,
-}
 _FLOAT32: Final = ExprMath(dtypes.float32)
 
 

@@ -25,13 +25,6 @@ _UNARY = ("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "sqrt", "
 _BINARY = {"minimum": "min", "maximum": "max", "fmod": "fmod", "idiv": "idiv", "imod": "imod"}
 
 
-def arithmetic_dtype(dtype: DType) -> DType:
-    """Return the dtype in which kernels compute: float32 for the narrower floats, complex64 for complex32."""
-    if dtype is dtypes.complex32:
-        return dtypes.complex64
-    return dtypes.float32 if dtype.kind == "float" and dtype.itemsize < 4 else dtype
-
-
 @dataclass(frozen=True)
 class Computed:
     """A formula's value together with the statements that compute its parts first."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.ir.complex import COMPONENT, Complex, convert
+from tensocket_plugins.ir.complex import Complex, convert
+from tensocket_plugins.ir.element_types import COMPONENT, arithmetic_dtype
 from tensocket_plugins.ir.nodes import (
     Buffer,
     Combine,
@@ -33,7 +34,8 @@ from tensocket_plugins.ir.nodes import (
 )
 
 from .elements import load, storage_dtype, stores
-from .math import Computed, arithmetic_dtype
+from .fold import Fold
+from .math import Computed
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,29 +186,6 @@ def pointwise_nest(name: str, formula: Callable[..., Any], operands: Sequence[Op
             lets += named
         body += stores(f"out{k}", target, value, result.dtype)
     return nest.program(parallel(variables, sizes, [*lets, *body]))
-
-
-@dataclass(frozen=True)
-class Fold:
-    """A reduction's formulas over accumulators.
-
-    Attributes:
-        element: ``(m, x, position) -> values``: the contribution of an element; position counts within the reduction.
-        identity: ``(dtype) -> numbers``: the neutral contributions.
-        combine: ``(m, left, right) -> values`` over tuples of accumulators.
-        finish: ``(m, accumulators, count, *numbers) -> results``; count is the number of elements, and numbers are
-            further arguments, in the accumulator's dtype. Only results are rounded to the stored dtype, so roots and
-            quotients of large sums belong here.
-        positions: Accumulators (by number) that hold positions instead of values.
-        relative: Whether elements are differences from the first folded element.
-    """
-
-    element: Callable[..., tuple[Any, ...]]
-    identity: Callable[[DType], tuple[Any, ...]]
-    combine: Callable[..., tuple[Any, ...]]
-    finish: Callable[..., tuple[Any, ...]]
-    positions: frozenset[int] = frozenset()
-    relative: bool = False
 
 
 def reduction_nest(name: str, fold: Fold, math: Callable[[DType], Any], source: DType, accumulator: DType,

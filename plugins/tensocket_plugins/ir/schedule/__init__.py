@@ -8,6 +8,7 @@ one compiled program per strategy.
 
 from __future__ import annotations
 
-from .strategy import Strategy, pick_strategy, schedule
+from ..strategies import Strategy, pick_strategy
+from .strategy import schedule
 
 __all__ = ["Strategy", "pick_strategy", "schedule"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from ..nodes import Call, Expr, Kernel, Let, Load, Reduce, Stmt, Store, Temporary, Var, const
+from ..strategies import WIDTH
 from .nest import (
     Names,
     ceil_div,
@@ -24,9 +24,6 @@ from .nest import (
     substitute,
     unit_step,
 )
-
-#: Maximum columns of a wide row: those that ``schedule_columns`` computes together.
-WIDTH: Final = 128
 
 
 def packs(kernel: Kernel) -> bool:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import Enum
-from typing import Final
 
 from ..nodes import IRError, Kernel, Program
+from ..strategies import GRAIN, Strategy
 from ..target import Target
 from .cpu import schedule_columns, schedule_lanes_of_rows, schedule_loops, schedule_vectors
 from .groups import schedule_groups
 from .matmul import schedule_tiles
-from .narrow_rows import WIDTH, pack, packs
+from .narrow_rows import pack, packs
 from .nest import Names
 from .nontemporal_stores import schedule_quotients
 from .partials import FEW_LANES, LANES
@@ -19,59 +18,6 @@ from .reduce import split, splittable
 from .register_runs import schedule_runs
 from .simt import schedule_lanes
 from .transpose import schedule_transposed
-
-#: Maximum length of a reduction that one lane computes.
-SHORT: Final = 64
-#: The same on a processor, where a vector may be partly filled.
-SHORT_VECTOR: Final = 8
-#: Adjacent elements in a row of a reduction for which few lanes are best.
-FEW: Final = 128
-#: Elements from which rows of few columns are worth two kernels.
-FEWEST: Final = 1 << 12
-#: Iterations of a reduction that are worth their own group (or their own task of a processor's threads).
-GRAIN: Final = 1 << 14
-
-
-class Strategy(Enum):
-    """The use of a device by a nest with reductions; all strategies schedule a nest without reductions alike.
-
-    SERIAL: one lane (on a processor: one plain loop) per output iteration.
-    SMALL: like GROUP, for rows of few elements.
-    GROUP: one group of lanes (on a processor: one loop over vectors) per output iteration.
-    SPLIT: like GROUP, with each output's reduction spread over several groups, and a second kernel that combines them.
-    PACKED: for rows of few columns without gaps: on a processor, several rows at once, and a second kernel that
-        combines them; else like SPLIT.
-    """
-
-    SERIAL = "serial"
-    SMALL = "small"
-    GROUP = "group"
-    SPLIT = "split"
-    PACKED = "packed"
-
-
-def pick_strategy(outer: int, length: int, target: Target, inner: int | None = None, *,
-                  packed: bool = False) -> Strategy:
-    """Return the strategy that suits a nest with ``outer`` output iterations of ``length`` reduction iterations each.
-
-    Args:
-        outer: Number of output iterations.
-        length: Number of reduction iterations.
-        target: The device's limits.
-        inner: Iterations of the innermost reduction loop; by default, there is only one loop.
-        packed: Whether rows without gaps between them are reduced for every column.
-    """
-    if packed and target.kind == "cpu" and outer <= WIDTH and outer * length >= FEWEST:
-        return Strategy.PACKED
-    if length <= (SHORT_VECTOR if target.kind == "cpu" else SHORT):
-        return Strategy.SERIAL
-    if outer < target.parallelism and length >= 2 * GRAIN:
-        return Strategy.SPLIT
-    if target.kind == "simt" and (
-            target.local_bytes == 0 or target.sequential or outer >= target.parallelism * target.group_size):
-        return Strategy.SERIAL
-    few = target.kind == "cpu" and (length if inner is None else inner) <= FEW
-    return Strategy.SMALL if few else Strategy.GROUP
 
 
 def schedule(program: Program, target: Target, strategy: Strategy) -> Program:
