@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import math
 from importlib import import_module
+from typing import TYPE_CHECKING as TYPE_CHECKING
 from typing import Any as Any
 
 from tensocket_operators import *
@@ -30,85 +31,88 @@ from tensocket_operators.functions import *
 from tensocket_operators.library import Tag
 from tensocket_operators.namespaces import ops
 
-from . import _C as _C
-from . import (
-    amp,
-    autograd,
-    cpu,
-    cuda,
-    dispatch,
-    errors,
-    fft,
-    func,
-    library,
-    linalg,
-    masked,
-    nn,
-    optim,
-    overrides,
-    random,
-    serialization,
-    signal,
-    sparse,
-    special,
-    utils,
-    version,
-)
-from .amp.autocast_mode import (
-    autocast,
-    autocast_decrement_nesting,
-    autocast_increment_nesting,
-    clear_autocast_cache,
-    get_autocast_cpu_dtype,
-    get_autocast_dtype,
-    get_autocast_gpu_dtype,
-    is_autocast_cache_enabled,
-    is_autocast_cpu_enabled,
-    is_autocast_enabled,
-    set_autocast_cache_enabled,
-    set_autocast_cpu_dtype,
-    set_autocast_cpu_enabled,
-    set_autocast_dtype,
-    set_autocast_enabled,
-    set_autocast_gpu_dtype,
-)
-from .amp.grad_scaler import GradScaler
-from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
-from .autograd.anomaly_mode import set_detect_anomaly as set_anomaly_enabled
-from .errors import OutOfMemoryError
-from .func import vmap
-from .namespace.devices import available_devices
-from .namespace.foreach import FUNCTIONS as _FOREACH
-from .namespace.legacy import (
-    compiled_with_cxx11_abi,
-    dsmm,
-    eig,
-    frobenius_norm,
-    get_num_interop_threads,
-    is_distributed,
-    is_vulkan_available,
-    is_warn_always_enabled,
-    lstsq,
-    matrix_rank,
-    norm_except_dim,
-    nuclear_norm,
-    range,
-    set_flush_denormal,
-    set_num_interop_threads,
-    set_warn_always,
-    solve,
-    spmm,
-    sym_float,
-    sym_int,
-    sym_ite,
-    sym_max,
-    sym_min,
-    sym_not,
-    symeig,
-)
+from .namespace.later import MODULES as _MODULES
+from .namespace.later import SOURCES as _SOURCES
 from .namespace.losses import LOSSES as _LOSSES
-from .nn.functional import celu_, rrelu_, selu_, threshold_
-from .serialization import load, save
+
+if TYPE_CHECKING:
+    from . import _C as _C
+    from . import (
+        amp,
+        autograd,
+        cpu,
+        cuda,
+        dispatch,
+        errors,
+        fft,
+        func,
+        library,
+        linalg,
+        masked,
+        nn,
+        optim,
+        overrides,
+        random,
+        serialization,
+        signal,
+        sparse,
+        special,
+        utils,
+        version,
+    )
+    from .amp.autocast_mode import (
+        autocast,
+        autocast_decrement_nesting,
+        autocast_increment_nesting,
+        clear_autocast_cache,
+        get_autocast_cpu_dtype,
+        get_autocast_dtype,
+        get_autocast_gpu_dtype,
+        is_autocast_cache_enabled,
+        is_autocast_cpu_enabled,
+        is_autocast_enabled,
+        set_autocast_cache_enabled,
+        set_autocast_cpu_dtype,
+        set_autocast_cpu_enabled,
+        set_autocast_dtype,
+        set_autocast_enabled,
+        set_autocast_gpu_dtype,
+    )
+    from .amp.grad_scaler import GradScaler
+    from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
+    from .autograd.anomaly_mode import set_detect_anomaly as set_anomaly_enabled
+    from .errors import OutOfMemoryError
+    from .func import vmap
+    from .namespace.devices import available_devices
+    from .namespace.legacy import (
+        compiled_with_cxx11_abi,
+        dsmm,
+        eig,
+        frobenius_norm,
+        get_num_interop_threads,
+        is_distributed,
+        is_vulkan_available,
+        is_warn_always_enabled,
+        lstsq,
+        matrix_rank,
+        norm_except_dim,
+        nuclear_norm,
+        range,
+        set_flush_denormal,
+        set_num_interop_threads,
+        set_warn_always,
+        solve,
+        spmm,
+        sym_float,
+        sym_int,
+        sym_ite,
+        sym_max,
+        sym_min,
+        sym_not,
+        symeig,
+    )
+    from .nn.functional import celu_, rrelu_, selu_, threshold_
+    from .serialization import load, save
 
 globals().update(_LOSSES)
 _set_array_namespace(lambda: import_module("tensocket.array_api"))
@@ -121,40 +125,24 @@ nan = math.nan
 pi = math.pi
 
 
-#: Modules that few programs need; they are imported at their first use.
-_LATER = frozenset({
-    "__future__", "_VF", "_jit_internal", "_tensor", "_vmap_internals", "futures",
-    "__config__", "_custom_op", "_custom_ops", "_dynamo", "_functorch", "_library", "_ops", "_subclasses",
-    "_inductor", "_logging", "_utils", "array_api", "as_torch", "backends", "compiler",
-    "distributed", "distributions", "export", "functional", "functorch", "fx", "hub", "jit", "mps", "multiprocessing",
-    "nested", "onnx", "profiler", "quasirandom", "return_types", "storage", "testing", "torch_version", "types", "xpu",
-})
-#: Functions of such modules.
-_LATER_NAMES = {
-    "_assert": "overrides", "compile": "compiler", "default_generator": "random",
-    "Future": "futures", "ScriptFunction": "jit", "ScriptModule": "jit",
-    "SymInt": "nested.sizes", "_nested_from_padded": "nested.conversion",
-    "_nested_from_padded_and_nested_example": "nested.conversion", "_nested_tensor_from_mask": "nested.conversion",
-    "_nested_tensor_from_mask_left_aligned": "nested.conversion",
-    "_native_multi_head_attention": "nested.encoder", "_transform_bias_rescale_qkv": "nested.encoder",
-    "BoolStorage": "storage", "BFloat16Storage": "storage", "ComplexFloatStorage": "storage",
-    "ComplexDoubleStorage": "storage", "_storage_classes": "storage", "_LegacyStorage": "storage",
-    "ByteStorage": "storage", "CharStorage": "storage", "DoubleStorage": "storage", "FloatStorage": "storage",
-    "HalfStorage": "storage", "IntStorage": "storage", "LongStorage": "storage", "ShortStorage": "storage",
-}
-
-
 def __getattr__(name: str) -> Any:
-    """Return a module that is imported at its first use, an operator over lists of tensors, or the version."""
-    if name in _LATER:
+    """Return a module or name that is imported at its first use, an operator over lists of tensors, or the version."""
+    if name in _MODULES:
         return import_module(f"tensocket.{name}")
-    if name in _LATER_NAMES:
-        return getattr(import_module(f"tensocket.{_LATER_NAMES[name]}"), name)
     if name == "__version__":
-        return version.current()
-    if name.startswith("_foreach_") and name[9:] in _FOREACH:
-        return _FOREACH[name[9:]]
+        return import_module("tensocket.version").current()
+    if name in _SOURCES:
+        found = globals()[name] = getattr(import_module(f"tensocket.{_SOURCES[name]}"), name)
+        return found
+    if name.startswith("_foreach_"):
+        functions = import_module("tensocket.namespace.foreach").FUNCTIONS
+        if name[9:] in functions:
+            return functions[name[9:]]
     raise AttributeError(f"module 'tensocket' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES, *_SOURCES, "__version__"})
 
 
 def detach(input: Tensor) -> Tensor:

@@ -22,7 +22,6 @@ from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.plans import EntryPlan, JoinPlan, Plan, ProductPlan, WrapperLayout
-from tensocket_plugins.ir.pipeline import scheduled
 from tensocket_plugins.ir.strategies import Strategy
 
 from ..dispatch.registry import COMPOSITES
@@ -295,6 +294,8 @@ def _compiled_or(state: DeviceState, plan: Plan, next_path: Closure) -> Closure:
 
 
 def _compiled(state: DeviceState, plan: EntryPlan, next_path: Closure) -> Closure | None:
+    from tensocket_plugins.ir.pipeline import scheduled
+
     target = state.runtime.target
     assert target is not None
     # Rows are short, but a whole array may be long.

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
 from tensocket_plugins.ir.element_types import arithmetic_dtype
-from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.strategies import Strategy
 
 from ..device import DeviceState
@@ -18,6 +16,10 @@ from .kernel_handles import kernel_handle
 from .numbers import NUMBER_TYPES, as_number
 from .plan import Plan, launch_planned
 from .programs import index_dtype, program
+
+if TYPE_CHECKING:
+    from tensocket_plugins.ir.nodes import Program
+
 
 #: Elements along both of two dimensions from which a transposition reads and writes whole cache lines.
 _SQUARE: Final = 16
@@ -55,6 +57,8 @@ def prepared(state: DeviceState, name: tuple[Any, ...], formula: Callable[..., A
 
     They depend on shapes and strides only, not on the arrays that have them.
     """
+    from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
+
     arrays = [(x, dtype) for x, dtype in operands if type(x) not in NUMBER_TYPES]
     flat = all(x.shape == shape and contiguous(x) for x, _ in (*arrays, *results))
     if not flat:

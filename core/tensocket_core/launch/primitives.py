@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,14 +12,18 @@ from tensocket_plugins.contract.backend import Stream
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.primitives import BY_FUNCTION
-from tensocket_plugins.ir.build.math import Computed
+from tensocket_plugins.ir import nodes
+from tensocket_plugins.ir.build import math as ir_math
 from tensocket_plugins.ir.element_types import arithmetic_dtype
-from tensocket_plugins.ir.nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Stmt, Var, call, cast, select
 
 from ..device import DeviceState
 from ..dispatch.operator import missing_primitive
 from ..geometry import expand
 from .stream_use import copy_arrays, note_use
+
+if TYPE_CHECKING:
+    from tensocket_plugins.ir.nodes import Call, Expr, For, Stmt, Var
+
 
 
 def primitive(operator: str, state: DeviceState, name: str, dtype: DType) -> Callable[..., Any]:
@@ -70,11 +74,11 @@ class _Evaluator:
         return found[1]
 
     def _compute(self, expr: Expr) -> Any:
-        if isinstance(expr, Var):
+        if isinstance(expr, nodes.Var):
             return self.values[expr.name]
-        if isinstance(expr, Const):
+        if isinstance(expr, nodes.Const):
             return filled(self.operator, self.state, self.shape, expr.value, expr.dtype)
-        assert isinstance(expr, Call), "formulas are made of variables, constants and calls"
+        assert isinstance(expr, nodes.Call), "formulas are made of variables, constants and calls"
         return self.call(expr, self.state.runtime.empty(self.shape, expr.dtype, self.state.stream))
 
     def call(self, expr: Call, out: Any) -> Any:
@@ -89,14 +93,14 @@ class _Evaluator:
     def run(self, statements: Sequence[Stmt], taking_part: Expr | None = None) -> None:
         """Run statements; variables change only at elements where ``taking_part`` holds."""
         for s in statements:
-            if isinstance(s, For):
+            if isinstance(s, nodes.For):
                 self._loop(s)
-            elif isinstance(s, If):
-                self.run(s.body, s.condition if taking_part is None else call("and", taking_part, s.condition))
-            elif isinstance(s, Assign) and taking_part is not None:
-                self._define(s.var, select(taking_part, s.value, s.var))
+            elif isinstance(s, nodes.If):
+                self.run(s.body, s.condition if taking_part is None else nodes.call("and", taking_part, s.condition))
+            elif isinstance(s, nodes.Assign) and taking_part is not None:
+                self._define(s.var, nodes.select(taking_part, s.value, s.var))
             else:
-                assert isinstance(s, (Let, Declare, Assign)), "formulas have no other statements"
+                assert isinstance(s, (nodes.Let, nodes.Declare, nodes.Assign)), "formulas have no other statements"
                 self._define(s.var, s.value)
 
     def _define(self, var: Var, value: Expr) -> None:
@@ -109,11 +113,11 @@ class _Evaluator:
         while True:
             self.values[s.var.name] = filled(self.operator, self.state, self.shape, k, s.var.dtype)
             self.done.clear()
-            inside = call("lt", s.var, s.stop)
+            inside = nodes.call("lt", s.var, s.stop)
             if not self._any(inside):
                 return
             going = s.body[0] if len(s.body) == 1 else None
-            if isinstance(going, If) and not self._any(call("and", inside, going.condition)):
+            if isinstance(going, nodes.If) and not self._any(nodes.call("and", inside, going.condition)):
                 return
             self.run(s.body, inside)
             k += 1
@@ -149,18 +153,18 @@ def run_formula(operator: str, state: DeviceState, formula: Callable[..., Any], 
     for k, (x, dtype) in enumerate(operands):
         array = expand(x, shape) if hasattr(x, "strides") else filled(operator, state, shape, x, dtype)
         values[f"in{k}"] = array
-        arguments.append(Var(f"in{k}", dtype))
+        arguments.append(nodes.Var(f"in{k}", dtype))
     if registered is not None and (stored is compute or stored is dtypes.bool_) and all(
             x is compute or x is dtypes.bool_ for _, x in operands):
         tracked(registered)([out], list(values.values()), (), state.stream)
         return
     evaluator = _Evaluator(operator, state, shape, values)
-    result = formula(*[cast(x, arithmetic_dtype(x.dtype)) for x in arguments])
-    if isinstance(result, Computed):
+    result = formula(*[nodes.cast(x, arithmetic_dtype(x.dtype)) for x in arguments])
+    if isinstance(result, ir_math.Computed):
         evaluator.run(result.statements)
         result = result.value
-    result = cast(result, stored)
-    if isinstance(result, Call):
+    result = nodes.cast(result, stored)
+    if isinstance(result, nodes.Call):
         evaluator.call(result, out)
     else:  # a formula that returns an operand
         primitive(operator, state, "copy", stored)([out], [evaluator.array(result)], (), state.stream)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.drafts import is_drafting
@@ -13,9 +13,6 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.contract.plans import ProgramPlan
-from tensocket_plugins.ir.digest import program_digest
-from tensocket_plugins.ir.nodes import Program
-from tensocket_plugins.ir.pipeline import scheduled
 from tensocket_plugins.ir.strategies import Strategy
 from tensocket_plugins.ir.target import Target
 from tensocket_plugins.kit.plans import compile_list, compile_program
@@ -23,6 +20,10 @@ from tensocket_plugins.kit.plans import compile_list, compile_program
 from ..device import DeviceState
 from .drafts import Draft
 from .stream_use import note_use
+
+if TYPE_CHECKING:
+    from tensocket_plugins.ir.nodes import Program
+
 
 _LOCK: Final = held_over_forks(threading.Lock(), Rank.PROGRAMS)
 
@@ -129,6 +130,9 @@ def _compiled(state: DeviceState, nest: Program, strategy: Strategy | None, many
 
 
 def _plan(state: DeviceState, nest: Program, strategy: Strategy | None, *, draft: bool = False) -> ProgramPlan:
+    from tensocket_plugins.ir.digest import program_digest
+    from tensocket_plugins.ir.pipeline import scheduled
+
     target = state.runtime.target
     assert target is not None, "only devices with a code generator compile programs"
     text = f"{strategy}\n{target.text}\n{program_digest(nest)}"
@@ -143,6 +147,7 @@ def note_failure(state: DeviceState, program: Program, error: KernelError) -> No
 
 
 def _interpreted(program: Program, many: bool) -> Any:
+    from tensocket_plugins.ir.pipeline import scheduled
     from tensocket_plugins.kit import interpreted
 
     program = scheduled(program, Target(kind="interpreter"), Strategy.SERIAL)

@@ -9,4 +9,7 @@ from tensocket_core.autograd.anomaly import (
     set_detect_anomaly,
 )
 
+#: Its name in the main namespace.
+set_anomaly_enabled = set_detect_anomaly
+
 __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]

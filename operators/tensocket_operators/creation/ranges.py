@@ -20,8 +20,6 @@ from tensocket_core.strides import empty_strided_array
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError, UndefinedDtype
-from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
-from tensocket_plugins.ir.nodes import cast as expr_cast
 from tensocket_plugins.ir.strategies import Strategy
 from tensocket_plugins.kit.host_memory import pooled
 
@@ -87,6 +85,9 @@ def _count(out: Any, first: Any, step: Any, dtype: DType) -> None:
 
 
 def _fill_range(state: DeviceState, out: Any, first: Any, step: Any, dtype: DType) -> None:
+    from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
+    from tensocket_plugins.ir.nodes import cast as expr_cast
+
     runtime = state.runtime
     # Floats are rounded once, from float64.
     kernel = runtime.target is not None and dtype.category == 1 and out.size >= MANY

@@ -34,8 +34,8 @@ from ..kinds.composite import composite
 from ..kinds.inplace import check_separate
 from ..kinds.pointwise import Pointwise
 from ..kinds.private import own
+from . import kernel
 from .gather_scatter import check_reach, checked_index, gather_valid, rows_index, scatter_valid
-from .kernel import scatter_arrays
 from .small_selections import nonzero_path
 
 
@@ -336,7 +336,7 @@ def write_indices(input: Any, indices: Any, values: Any) -> None:
         check_reach("index_put_", 0, position, rows._array.shape, value)
         shared = owner_of(value._array) is owner_of(rows._array)  # written and read positions differ
         source = value.clone()._array if shared else value._array
-        scatter_arrays(input._device_state, rows._array, position._array, source, 0, rows.dtype, add=False)
+        kernel.scatter_arrays(input._device_state, rows._array, position._array, source, 0, rows.dtype, add=False)
     bump(input)
 
 

@@ -31,9 +31,9 @@ from ..kinds.composite import composite
 from ..kinds.pointwise import Pointwise
 from ..kinds.view import Custom
 from ..reductions.value_checks import checked_range
+from . import kernel
 from . import small_moves as direct_moves
 from .gradients import at_least_1d, corner_gradient, padded, without_places
-from .kernel import gather_arrays, scatter_arrays
 
 #: Positions that count from the end become positions from the start.
 wrapped_index: Final = Pointwise(
@@ -102,7 +102,7 @@ def _gather(state: Any, input: Any, axis: int, index: Any) -> Any:
     out = state.runtime.empty(index._array.shape, input.dtype, state.stream)
     if 0 not in index._array.shape:
         check_reach("gather", axis, index, input._array.shape)
-        gather_arrays(state, out, input._array, index._array, axis, input.dtype)
+        kernel.gather_arrays(state, out, input._array, index._array, axis, input.dtype)
     return wrap(out, state.key | dtype_bit(input.dtype))
 
 
@@ -118,7 +118,7 @@ def _scatter(state: Any, input: Any, axis: int, index: Any, src: Any, add: bool)
     if 0 not in index._array.shape:
         check_reach("scatter", axis, index, input._array.shape, src)
         values = src._array if src.dtype is work else converted(state, src._array, src.dtype, work)
-        scatter_arrays(state, out, index._array, values, axis, work, add=add)
+        kernel.scatter_arrays(state, out, index._array, values, axis, work, add=add)
     return wrap(out if work is dtype else converted(state, out, work, dtype), state.key | dtype_bit(dtype))
 
 
@@ -161,7 +161,7 @@ def _sum_at(state: Any, grad: Any, index: Any, axis: int, shape: tuple[int, ...]
     out = state.runtime.empty(shape, work, state.stream)
     run_generated(state, ("zeros",), lambda zero: zero, [(0.0, work)], shape, [(out, work)])
     values = grad._array if work is dtype else converted(state, grad._array, dtype, work)
-    scatter_arrays(state, out, index._array, values, axis, work, add=True)
+    kernel.scatter_arrays(state, out, index._array, values, axis, work, add=True)
     return wrap(out if work is dtype else converted(state, out, work, dtype), state.key | dtype_bit(dtype))
 
 

@@ -24,6 +24,7 @@ from ..kinds.inplace import check_separate
 from ..kinds.pointwise import Pointwise
 from ..kinds.private import own
 from ..reductions.value_checks import any_true
+from . import kernel
 from .gather_scatter import (
     check_reach,
     checked_index,
@@ -35,7 +36,6 @@ from .gather_scatter import (
     scatter_valid,
 )
 from .gradients import at_least_1d
-from .kernel import combine_arrays
 from .masked_scatter import vector_index
 
 _MODES: Final = ("sum", "prod", "mean", "amax", "amin")
@@ -84,7 +84,7 @@ def _ordered(mode: str, out: Any, axis: int, index: Any, src: Any) -> Any:
     made = converted(state, out._array, dtype, dtype)
     if 0 not in index._array.shape:
         check_reach("scatter_reduce", axis, index, out._array.shape, src)
-        combine_arrays(state, made, index._array, src._array, axis, dtype, mode)
+        kernel.combine_arrays(state, made, index._array, src._array, axis, dtype, mode)
     return wrap(made, state.key | dtype_bit(dtype))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
@@ -13,13 +13,15 @@ from tensocket_core.launch.programs import index_dtype, launch
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ShapeError
-from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, parallel
 from tensocket_plugins.ir.element_types import MOVED_AS
-from tensocket_plugins.ir.nodes import Load, Program, Store, const, select
 from tensocket_plugins.ir.strategies import Strategy
 
 from ..kinds.composite import composite
 from ..kinds.view import Custom
+
+if TYPE_CHECKING:
+    from tensocket_plugins.ir.nodes import Program
+
 
 
 def triangle_nest(dtype: DType, rank: int, upper: bool, unit: bool, index: DType) -> Program:
@@ -32,6 +34,9 @@ def triangle_nest(dtype: DType, rank: int, upper: bool, unit: bool, index: DType
         unit: Whether the input has stride 1 along the last dimension, as the result has.
         index: Integer type of index arithmetic.
     """
+    from tensocket_plugins.ir.build.nest import ProgramBuilder, dot, parallel
+    from tensocket_plugins.ir.nodes import Load, Store, const, select
+
     word = MOVED_AS.get(dtype, dtype)
     words = dtype.itemsize // word.itemsize
     nest = ProgramBuilder("triangle", index)

@@ -1,1 +1,8 @@
 """Kinds of operators: classes that turn records into closures."""
+
+from __future__ import annotations
+
+from tensocket_plugins.later import later
+
+#: Modules of kernels load with the first one.
+__getattr__ = later(__name__, "normalized_row_nest", "row_nest")

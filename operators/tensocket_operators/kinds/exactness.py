@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.ir.build.math import ExprMath
 from tensocket_plugins.ir.element_types import arithmetic_dtype
-from tensocket_plugins.ir.functions import FUNCTIONS
-from tensocket_plugins.ir.nodes import Call, Expr, Var
+
+if TYPE_CHECKING:
+    from tensocket_plugins.ir.nodes import Expr
+
 
 
 def is_exact(formula: Callable[..., Any], compute: DType, kinds: tuple[DType, ...]) -> bool:
@@ -20,6 +21,9 @@ def is_exact(formula: Callable[..., Any], compute: DType, kinds: tuple[DType, ..
         compute: Its dtype; False for complex numbers, whose arithmetic differs between NumPy and kernels.
         kinds: Dtypes of the operands.
     """
+    from tensocket_plugins.ir.build.math import ExprMath
+    from tensocket_plugins.ir.nodes import Expr, Var
+
     if compute.category < 2:
         return True
     if compute.kind == "complex":
@@ -30,6 +34,9 @@ def is_exact(formula: Callable[..., Any], compute: DType, kinds: tuple[DType, ..
 
 
 def _is_exact(expr: Expr, seen: set[int]) -> bool:
+    from tensocket_plugins.ir.functions import FUNCTIONS
+    from tensocket_plugins.ir.nodes import Call
+
     if id(expr) in seen or not isinstance(expr, Call):
         return True
     seen.add(id(expr))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import repeat
 from operator import attrgetter, or_
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -30,13 +30,15 @@ from tensocket_core.launch.programs import index_dtype, launch_list
 from tensocket_core.recording import OVERRIDDEN_KERNELS
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.ir.build.math import Computed
-from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
-from tensocket_plugins.ir.nodes import Let, Program, Stmt, Var
 from tensocket_plugins.ir.strategies import Strategy
 
 from .foreach_element import Element
 from .foreach_targets import CheckedTargets, owner_id
+
+if TYPE_CHECKING:
+    from tensocket_plugins.ir.build.math import Computed
+    from tensocket_plugins.ir.nodes import Program, Stmt
+
 
 Column = Sequence[Any]
 _array_of: Final = attrgetter("_array")
@@ -214,6 +216,8 @@ class ListFunction:
     # ------------------------------------------------------------------------------------------ the kernel
 
     def _program(self, dtype: DType, lists: int, numbers: int, index: DType) -> Program:
+        from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
+
         operands = [*[Operand("flat", dtype)] * lists, *[Operand("number", dtype)] * numbers]
         results = [Operand("flat", dtype)] * (len(self.writes) + self.results)
         return pointwise_nest(self.name, self._formula(dtype), operands, results, 1, index)
@@ -224,6 +228,9 @@ class ListFunction:
         """
 
         def formula(*values: Any) -> Computed:
+            from tensocket_plugins.ir.build.math import Computed
+            from tensocket_plugins.ir.nodes import Let, Var
+
             elements = [Element(x, dtype) for x in values]
             found = [x.value for x in self.rule(*elements)]
             named = [Var(f"new{k}", x.dtype) for k, x in enumerate(found)]

@@ -9,9 +9,7 @@ from typing import Any
 
 from tensocket_core.dispatch.registry import OPERATORS
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.ir.build.math import ExprMath
 from tensocket_plugins.ir.element_types import arithmetic_dtype
-from tensocket_plugins.ir.nodes import Expr, cast
 
 from .pointwise import Pointwise
 
@@ -74,6 +72,9 @@ def _pointwise(name: str) -> Pointwise:
 
 def _apply(operator: Pointwise, first: Element, *args: Any, **keywords: Any) -> Element:
     """Apply an operator's formula to elements and numbers."""
+    from tensocket_plugins.ir.build.math import ExprMath
+    from tensocket_plugins.ir.nodes import Expr, cast
+
     given = [first, *args]
     for parameter in operator.schema.parameters[len(given):]:
         default = None if parameter.default is None else ast.literal_eval(parameter.default)

@@ -17,8 +17,6 @@ from tensocket_core.recording import OVERRIDDEN_KERNELS
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.ir.build.fold import Fold
-from tensocket_plugins.ir.build.math import ExprMath
-from tensocket_plugins.ir.build.nest import reduction_nest
 from tensocket_plugins.ir.strategies import Strategy
 
 from .foreach import kernel_kind
@@ -49,6 +47,9 @@ class ListReduction:
             float64 tensors of moderate size on one device with a code generator, if autograd would record the call, or
             if a mode is active.
         """
+        from tensocket_plugins.ir.build.math import ExprMath
+        from tensocket_plugins.ir.build.nest import reduction_nest
+
         mask = STATE.mask
         if not items or mask is None or OVERRIDDEN_KERNELS:
             return None

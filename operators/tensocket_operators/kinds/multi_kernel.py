@@ -17,8 +17,8 @@ from tensocket_plugins.contract.dtypes import DType, complex64, complex128, floa
 from tensocket_plugins.contract.launch_recorder import is_recording
 from tensocket_plugins.ir.element_types import arithmetic_dtype
 
-from ..scans.kernel import scan_array
-from ..scans.nest import Scan
+from ..scans import kernel
+from ..scans.scan import Scan
 from .host_library import HostOperator, same_shape
 
 #: Dtype in which values are combined on a device that computes in float64, as NumPy's scans here do.
@@ -87,7 +87,7 @@ def scan_operator(schema: str, doc: str, compute: Callable[..., Any], scan: Scan
         if wide and state.runtime.target.float64:
             accumulator = _WIDER.get(accumulator, accumulator)
         stored = int64 if result == "int64" else dtype
-        array = scan_array(state, operator.name, scan, input._array, dim, dtype, accumulator, stored)
+        array = kernel.scan_array(state, operator.name, scan, input._array, dim, dtype, accumulator, stored)
         return wrap(array, state.key | dtype_bit(stored))
 
     operator = SequenceOperator(schema, doc, compute, generate, shape=same_shape, result=result, kinds=kinds,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.operator import check_dtype
@@ -22,11 +22,15 @@ from tensocket_plugins.contract.errors import UndefinedDtype
 from tensocket_plugins.ir.element_types import arithmetic_dtype
 from tensocket_plugins.ir.strategies import pick_strategy
 
-from .normalized_row_nest import Fixed, OperandLayout, row_program
+from . import normalized_row_nest
 from .pointwise import kind_letter
 from .private import own, private
 from .reduction import accumulation_dtype
 from .row import TensorMath
+
+if TYPE_CHECKING:
+    from .normalized_row_nest import Fixed, OperandLayout
+
 
 
 class TensorRows:
@@ -167,7 +171,7 @@ class RowOperator(LadderOperator):
         lying = [_lying(kind, a, b, beside, k >= fulls and (one or not any(b)))
                  for k, (kind, a, b) in enumerate(zip(kinds, across, along, strict=True))]
         made, given = iter(lying[:fulls]), iter(lying[fulls:])
-        results = tuple([next(made) if result == "full" else OperandLayout(work, None, None, True)
+        results = tuple([next(made) if result == "full" else normalized_row_nest.OperandLayout(work, None, None, True)
                          for result in self.results])
         placed = tuple([None if x is None else next(given) for x in operands])
         ranks = (len(sizes), len(lengths))
@@ -179,7 +183,7 @@ class RowOperator(LadderOperator):
         text = (results, placed, accumulator, ranks, index)
         kernel = program(
             state, (self.name, self._texts.setdefault(text, len(self._texts))),
-            lambda: row_program(self.name, self.formula, placed, results, accumulator, ranks, index,
+            lambda: normalized_row_nest.row_program(self.name, self.formula, placed, results, accumulator, ranks, index,
                                 len(self._numbers)),
             strategy)
         scalars = *sizes, *lengths, *[n for a, b in zip(across, along, strict=True) for n in (*a, *b)]
@@ -200,7 +204,7 @@ def _fixed(stride: int) -> Fixed:
 
 
 def _lying(dtype: DType, across: Shape, along: Shape, beside: bool, single: bool) -> OperandLayout:
-    return OperandLayout(dtype, _fixed(across[-1]) if beside and across else None,
+    return normalized_row_nest.OperandLayout(dtype, _fixed(across[-1]) if beside and across else None,
                  None if beside or single else _fixed(along[-1]), single)
 
 

@@ -48,8 +48,6 @@ from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.launch_recorder import wants_kernels
 from tensocket_plugins.contract.plans import EntryPlan
 from tensocket_plugins.contract.primitives import PRIMITIVES
-from tensocket_plugins.ir.build.math import ExprMath
-from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
 from tensocket_plugins.ir.element_types import COMPONENT, arithmetic_dtype
 from tensocket_plugins.kit.host_kernels_math import ArrayMath
 
@@ -280,6 +278,8 @@ class Pointwise(LadderOperator):
 
     def entry_plan(self, compute: DType, result: DType, number: bool) -> EntryPlan:
         """Return the plan for dense operands; with ``number``, the last operand is a Python number."""
+        from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
+
         last = self.count - 1
         kinds = tuple(dtypes.bool_ if self.condition and k == 0 else compute for k in range(self.count))
         formula, _, _ = self._bind(compute, ())
@@ -474,6 +474,8 @@ class Pointwise(LadderOperator):
         numbers = [x for x, n in zip(extras, numeric, strict=True) if n]
 
         def formula(*values: Any) -> Any:
+            from tensocket_plugins.ir.build.math import ExprMath
+
             m = ExprMath(arithmetic_dtype(compute), compute)
             given = iter(values[self.count:])
             bound = [next(given) if n else x for x, n in zip(extras, numeric, strict=True)]

@@ -28,8 +28,6 @@ from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.launch_recorder import wants_kernels
 from tensocket_plugins.contract.plans import EntryPlan
 from tensocket_plugins.ir.build.fold import Fold
-from tensocket_plugins.ir.build.math import ExprMath
-from tensocket_plugins.ir.build.nest import reduction_nest
 from tensocket_plugins.ir.element_types import COMPONENT, arithmetic_dtype
 from tensocket_plugins.ir.strategies import pick_strategy
 from tensocket_plugins.kit.bounded import BoundedCache
@@ -141,6 +139,9 @@ class Reduction(LadderOperator):
 
     def _entry_plan(self, state: DeviceState, dtype: DType, trailing: tuple[Any, ...]) -> EntryPlan:
         """Return the plan for a dense operand: over all dimensions if arguments follow, else over the last one."""
+        from tensocket_plugins.ir.build.math import ExprMath
+        from tensocket_plugins.ir.build.nest import reduction_nest
+
         accumulator = self.accumulator(state, dtype)
         ranks = (0, 1) if trailing else (1, 1)
         nest = reduction_nest(self.name, self.fold, ExprMath, dtype, accumulator, [dtype], ranks, (False, True),
@@ -311,6 +312,9 @@ class Reduction(LadderOperator):
     def _plan(self, state: DeviceState, array: Any, axes: Shape, keepdim: bool, compute: DType,
               source: DType) -> Plan:
         """Return the plan for arrays of ``source`` with this shape and these strides."""
+        from tensocket_plugins.ir.build.math import ExprMath
+        from tensocket_plugins.ir.build.nest import reduction_nest
+
         strides = element_strides(array)
         outer_axes = [k for k in range(len(strides)) if k not in axes]
         outer_shape = tuple(array.shape[k] for k in outer_axes)

@@ -25,14 +25,13 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.plans import LAST_DIM, EntryPlan
-from tensocket_plugins.ir.build.math import ExprMath
 from tensocket_plugins.ir.strategies import Strategy, pick_strategy
 
 from . import host_paths
+from . import row_nest as nest
 from .pointwise import kind_letter
 from .private import own, private
 from .reduction import accumulation_dtype
-from .row_nest import row_nest
 
 #: Most plans of an operator for a key, by layouts.
 _PLANNED: Final = 256
@@ -120,9 +119,12 @@ class SoftmaxLike(LadderOperator):
         accumulator = accumulation_dtype(state, dtype)
 
         def build() -> EntryPlan:
-            nest = row_nest(self.name, self.formula, ExprMath, [dtype], dtype, accumulator, 1, True, dtypes.int64)
+            from tensocket_plugins.ir.build.math import ExprMath
+
+            program = nest.row_nest(
+                self.name, self.formula, ExprMath, [dtype], dtype, accumulator, 1, True, dtypes.int64)
             scalars = ("rows", "columns", "columns", 1, "columns", 1)
-            return EntryPlan(nest, (dtype,), dtype, "same", scalars, limit=_FEW)
+            return EntryPlan(program, (dtype,), dtype, "same", scalars, limit=_FEW)
 
         last = entries.array_entry(self, state, (dtype,), along, build, partial(
             _compiled, state, along, (self.name, dtype, accumulator, 1, True, False, dtypes.int64), build))
@@ -173,6 +175,8 @@ class SoftmaxLike(LadderOperator):
 
     def _plan(self, state: DeviceState, operands: list[Any], dim: int, numbers: int) -> Plan:
         """Return the plan for operands with these layouts."""
+        from tensocket_plugins.ir.build.math import ExprMath
+
         dtype, shape = operands[0].dtype, operands[0]._array.shape
         axis = normalize_axis(self.label, dim, len(shape))
         check_dtype(self.label, state, dtype)
@@ -189,8 +193,8 @@ class SoftmaxLike(LadderOperator):
         assert state.runtime.target is not None
         kernel = program(
             state, (self.name, dtype, accumulator, rank, unit, beside, index),
-            lambda: row_nest(self.name, self.formula, ExprMath, [dtype] * len(operands), dtype, accumulator, rank, unit,
-                             index, numbers, beside),
+            lambda: nest.row_nest(self.name, self.formula, ExprMath, [dtype] * len(operands), dtype, accumulator, rank,
+                                  unit, index, numbers, beside),
             pick_strategy(math.prod(sizes), shape[axis], state.runtime.target))
         scalars = (*sizes, shape[axis], *(s for step, last in zip(steps, along, strict=True) for s in (*step, last)))
         return Plan(kernel, scalars, (Result(shape, dtype, state.key | dtype_bit(dtype)),))

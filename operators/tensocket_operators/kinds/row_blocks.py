@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tensocket_core.device import DeviceState
 from tensocket_core.keys import dtype_bit
@@ -17,31 +17,14 @@ from tensocket_core.launch.plan import Plan, Result
 from tensocket_core.launch.programs import program
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.ir.build.elements import load
-from tensocket_plugins.ir.build.math import ExprMath
-from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
 from tensocket_plugins.ir.element_types import arithmetic_dtype
-from tensocket_plugins.ir.nodes import (
-    Combine,
-    Expr,
-    Kernel,
-    Let,
-    Load,
-    Program,
-    Reduce,
-    Stmt,
-    Store,
-    Temporary,
-    Var,
-    cast,
-    const,
-    loop,
-)
-from tensocket_plugins.ir.schedule.nest import smaller
 from tensocket_plugins.ir.strategies import Strategy
 
-from .normalized_row_nest import RowMath
 from .reduction import accumulation_dtype
+
+if TYPE_CHECKING:
+    from tensocket_plugins.ir.nodes import Expr, Kernel, Program, Stmt
+
 
 #: Most rows of a block, elements up to which all rows are one block, and rows from which blocks have the most rows.
 _ROWS: Final = 32
@@ -107,6 +90,13 @@ def _program(record: RowsAndColumnSums, operands: Sequence[tuple[DType, RowLayou
 
     The sums of a single block are the results.
     """
+    from tensocket_plugins.ir.build.math import ExprMath
+    from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
+    from tensocket_plugins.ir.nodes import Let, Load, Program, Store, Temporary, Var, cast, const, loop
+    from tensocket_plugins.ir.schedule.nest import smaller
+
+    from .normalized_row_nest import RowMath
+
     index = dtypes.int64
     nest = ProgramBuilder(record.name, index)
     dtype = next(x[0] for x in operands if x is not None)
@@ -144,6 +134,9 @@ def _program(record: RowsAndColumnSums, operands: Sequence[tuple[DType, RowLayou
 def _added(name: str, parts: Sequence[str], totals: Sequence[str], sizes: tuple[Expr, Expr],
            types: tuple[DType, DType]) -> Kernel:
     """Return the kernel that adds up the sums of all blocks."""
+    from tensocket_plugins.ir.build.nest import parallel
+    from tensocket_plugins.ir.nodes import Combine, Kernel, Let, Load, Reduce, Store, Var, cast, const
+
     (blocks, length), (work, wide) = sizes, types
     j, b = (Var(name, dtypes.int64) for name in ("j", "b"))
     elements, lefts, rights, results = (
@@ -161,6 +154,9 @@ def _added(name: str, parts: Sequence[str], totals: Sequence[str], sizes: tuple[
 def _value(array: str, dtype: DType, lies: RowLayout, number: Expr, length: Expr,
            lets: list[Stmt]) -> Callable[[Any], Expr]:
     """Return an operand as a function of the position; an operand with one value per row is read once."""
+    from tensocket_plugins.ir.build.elements import load
+    from tensocket_plugins.ir.nodes import Let, Var, cast, const
+
     work = arithmetic_dtype(dtype)
     if lies == "row":
         known = Var(f"{array}_value", work)

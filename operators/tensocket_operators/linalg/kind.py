@@ -19,7 +19,7 @@ from tensocket_core.promotion import FLOAT8
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.dtypes import DType, complex32, float32, float64
 from tensocket_plugins.contract.errors import DtypeError, ShapeError, UndefinedDtype, UnsupportedDtype
-from tensocket_plugins.ir.build.nest import matmul_nest
+from tensocket_plugins.ir.build import nest
 from tensocket_plugins.ir.strategies import Strategy
 from tensocket_plugins.kit.host_memory import call_pooled
 
@@ -105,7 +105,7 @@ class MatMul(LadderOperator):
         if out.ndim == 2:
             batch, x_steps, y_steps = (), element_strides(x), element_strides(y)
         index = index_dtype(state, (out.size, x.size, y.size, _reach(x), _reach(y)))
-        launch(state, (self.name, dtype, len(batch), index), lambda: matmul_nest(dtype, len(batch), index),
+        launch(state, (self.name, dtype, len(batch), index), lambda: nest.matmul_nest(dtype, len(batch), index),
                Strategy.SERIAL, [out, x, y], [*batch, *out.shape[-2:], depth, *x_steps, *y_steps])
 
 

@@ -6,6 +6,11 @@ ceil(n / 4) blocks, so that neither device nor chunking changes a stream of numb
 
 from __future__ import annotations
 
+from tensocket_plugins.later import later
+
+#: Modules of kernels load with the first one.
+__getattr__ = later(__name__, "nest")
+
 from tensocket_core import functions as _late
 
 from .functions import rand, rand_like, randint, randint_like, randn, randn_like, randperm

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.ir.build.math import Computed
-from tensocket_plugins.ir.nodes import Assign, Expr, Let, Var, call, cast, loop, select
-from tensocket_plugins.ir.philox import normal_float32, normal_float64, uniform_float32, uniform_float64
+from tensocket_plugins.ir import nodes, philox
+from tensocket_plugins.ir.build import math as ir_math
+
+if TYPE_CHECKING:
+    from tensocket_plugins.ir.build.math import Computed
+    from tensocket_plugins.ir.nodes import Expr, Var
+
 
 #: The words of one block, as variables.
-Words = tuple[Var, Var, Var, Var]
+Words: TypeAlias = "tuple[Var, Var, Var, Var]"
 #: A function from words, and further numbers if it needs any, to random numbers.
-Formula = Callable[..., tuple[Expr, ...] | Computed]
+Formula: TypeAlias = "Callable[..., tuple[Expr, ...] | Computed]"
 #: Size of the widest range from which one draw takes whole numbers.
 INT_RANGE: Final = 1 << 63
 #: By float dtype, the bound up to which it represents every whole number.
@@ -27,29 +31,29 @@ EXACT: Final = {dtypes.float16: 1 << 11, dtypes.bfloat16: 1 << 8, dtypes.float32
 
 
 def _uniform32(words: Words) -> tuple[Expr, ...]:
-    return tuple(map(uniform_float32, words))
+    return tuple(map(philox.uniform_float32, words))
 
 
 def _uniform64(words: Words) -> tuple[Expr, ...]:
     a, b, c, d = words
-    return uniform_float64(a, b), uniform_float64(c, d)
+    return philox.uniform_float64(a, b), philox.uniform_float64(c, d)
 
 
 def _normal32(words: Words) -> Computed:
     """Return two pairs, computed one after the other in a loop, so that the kernel has code for one pair."""
     a, b, c, d = words
-    x, y = Var("x", dtypes.float32), Var("y", dtypes.float32)
-    pairs = loop(Var("pair", dtypes.int32), 2, [
-        *[Let(name, value) for name, value in zip((x, y), normal_float32(a, b), strict=True)],
-        Assign(a, c), Assign(b, d), Assign(c, call("bitcast", x, dtype=dtypes.uint32)),
-        Assign(d, call("bitcast", y, dtype=dtypes.uint32)),
+    x, y = nodes.Var("x", dtypes.float32), nodes.Var("y", dtypes.float32)
+    pairs = nodes.loop(nodes.Var("pair", dtypes.int32), 2, [
+        *[nodes.Let(name, value) for name, value in zip((x, y), philox.normal_float32(a, b), strict=True)],
+        nodes.Assign(a, c), nodes.Assign(b, d), nodes.Assign(c, nodes.call("bitcast", x, dtype=dtypes.uint32)),
+        nodes.Assign(d, nodes.call("bitcast", y, dtype=dtypes.uint32)),
     ])
-    return Computed((pairs,), tuple(call("bitcast", word, dtype=dtypes.float32) for word in words))
+    return ir_math.Computed((pairs,), tuple(nodes.call("bitcast", word, dtype=dtypes.float32) for word in words))
 
 
 def _normal64(words: Words) -> tuple[Expr, ...]:
     a, b, c, d = words
-    return normal_float64((a, b), (c, d))
+    return philox.normal_float64((a, b), (c, d))
 
 
 def _scaled(formula: Formula) -> Formula:
@@ -57,7 +61,7 @@ def _scaled(formula: Formula) -> Formula:
 
     def scaled(words: Words, scale: Expr, shift: Expr) -> Computed:
         made = _computed(formula(words))
-        return Computed(made.statements, tuple(x * scale + shift for x in made.value))
+        return ir_math.Computed(made.statements, tuple(x * scale + shift for x in made.value))
 
     return scaled
 
@@ -66,20 +70,20 @@ def _below(formula: Formula) -> Formula:
     """Return a formula that is 1 where the numbers of another are less than an argument, else 0."""
 
     def below(words: Words, bound: Expr) -> tuple[Expr, ...]:
-        return tuple(cast(x < bound, bound.dtype) for x in _computed(formula(words)).value)
+        return tuple(nodes.cast(x < bound, bound.dtype) for x in _computed(formula(words)).value)
 
     return below
 
 
 def _computed(made: tuple[Expr, ...] | Computed) -> Computed:
-    return made if isinstance(made, Computed) else Computed((), made)
+    return made if isinstance(made, ir_math.Computed) else ir_math.Computed((), made)
 
 
 def bits64(words: Words) -> tuple[Expr, ...]:
     """Return two numbers of 63 random bits as int64."""
     u64 = dtypes.uint64
-    a, b, c, d = [cast(word, u64) for word in words]
-    return tuple(cast((high << 32 | low) >> 1, dtypes.int64) for high, low in ((a, b), (c, d)))
+    a, b, c, d = [nodes.cast(word, u64) for word in words]
+    return tuple(nodes.cast((high << 32 | low) >> 1, dtypes.int64) for high, low in ((a, b), (c, d)))
 
 
 def integers64(words: Words, size: Expr, first: Expr) -> tuple[Expr, ...]:
@@ -93,16 +97,16 @@ def _modulo(x: Expr, size: Expr) -> Expr:
     The error of a quotient is at most 2^-51 of it plus 1, so that of the second one, which divides the remainder of the
     first, is at most 1. The factor keeps the quotient by 1 below 2^63.
     """
-    part = (1.0 - 2.0**-53) / cast(size, dtypes.float64)
+    part = (1.0 - 2.0**-53) / nodes.cast(size, dtypes.float64)
     for _ in range(2):
-        x = x - cast(cast(x, dtypes.float64) * part, dtypes.int64) * size
-    x = select(x < 0, x + size, x)
-    return select(x < size, x, x - size)
+        x = x - nodes.cast(nodes.cast(x, dtypes.float64) * part, dtypes.int64) * size
+    x = nodes.select(x < 0, x + size, x)
+    return nodes.select(x < size, x, x - size)
 
 
 def _upper(word: Expr, bits: int, dtype: DType) -> Expr:
     """Return the upper bits of a word as a float, without shifts, which primitives lack."""
-    return cast(cast(word, dtypes.int64) // (1 << (32 - bits)), dtype)
+    return nodes.cast(nodes.cast(word, dtypes.int64) // (1 << (32 - bits)), dtype)
 
 
 def _plain_uniform32(word: Expr) -> Expr:
@@ -115,22 +119,23 @@ def _plain_uniform64(high: Expr, low: Expr) -> Expr:
 
 def _plain_normal(uniform: Callable[..., Expr], words: int, trigonometric: str) -> Callable[..., Expr]:
     def formula(*bits: Expr) -> Expr:
-        radius = call("sqrt", call("log", 1.0 - uniform(*bits[:words])) * -2.0)
-        return radius * call(trigonometric, uniform(*bits[words:]) * (2 * math.pi))
+        radius = nodes.call("sqrt", nodes.call("log", 1.0 - uniform(*bits[:words])) * -2.0)
+        return radius * nodes.call(trigonometric, uniform(*bits[words:]) * (2 * math.pi))
 
     return formula
 
 
 PLAIN_UNIFORM: Final[dict[int, Callable[..., Expr]]] = {1: _plain_uniform32, 2: _plain_uniform64}
 PLAIN_NORMAL: Final = {
-    1: (lambda radius, angle: normal_float32(radius, angle)[0], lambda radius, angle: normal_float32(radius, angle)[1]),
+    1: (lambda radius, angle: philox.normal_float32(radius, angle)[0],
+        lambda radius, angle: philox.normal_float32(radius, angle)[1]),
     2: (_plain_normal(_plain_uniform64, 2, "cos"), _plain_normal(_plain_uniform64, 2, "sin")),
 }
 
 
 def plain_bits64(high: Expr, low: Expr) -> Expr:
     """Return the number that ``bits64`` makes of two words, in arithmetic that primitives have."""
-    return cast(high, dtypes.int64) * (1 << 31) + cast(low, dtypes.int64) // 2
+    return nodes.cast(high, dtypes.int64) * (1 << 31) + nodes.cast(low, dtypes.int64) // 2
 
 
 UNIFORM: Final[tuple[Formula, Formula]] = (_uniform32, _uniform64)

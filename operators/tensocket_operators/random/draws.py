@@ -22,6 +22,7 @@ from tensocket_plugins.ir.element_types import COMPONENT, arithmetic_dtype
 from tensocket_plugins.ir.strategies import Strategy
 
 from ..kinds.pointwise import kind_letter
+from . import nest
 from .distributions import (
     EXACT,
     INT_RANGE,
@@ -36,7 +37,6 @@ from .distributions import (
     side_by_side,
 )
 from .generator import Generator, generator_of
-from .nest import block_nest
 
 
 def draw_array(name: str, formula: Formula, device_state: DeviceState, shape: tuple[int, ...], dtype: DType,
@@ -97,7 +97,7 @@ def _first_draw(name: str, formula: Formula, device_state: DeviceState, out: Any
     index, side, count = index_dtype(device_state, (out.size,)), side_by_side(formula), out.size
     kinds = [dtypes.int64 if isinstance(number, int) else dtype for number in numbers]
     key = (name, formula, dtype, index)
-    launch(device_state, key, lambda: block_nest(name, formula, dtype, index, kinds, side), Strategy.SERIAL, [out],
+    launch(device_state, key, lambda: nest.block_nest(name, formula, dtype, index, kinds, side), Strategy.SERIAL, [out],
            [count, -(-count * words // (4 * side)), *state, *numbers])
     if device_state.runtime.profile.host_resident:  # index arithmetic is the same for all sizes
         device_state.programs[formula, dtype] = device_state.programs[key, Strategy.SERIAL], 4 * side

@@ -23,7 +23,7 @@ from tensocket_plugins.kit.host_memory import call_pooled
 from ..creation import check_range, empty_like, options, shape_of
 from ..creation.record import dispatch_factory, is_intercepted
 from ..kinds.programs import Programs
-from ..sorting.bitonic_kernel import sorted_positions
+from ..sorting import bitonic_kernel
 from .distributions import EXACT, INT_RANGE, NORMAL, UNIFORM, Formula, bits64
 from .draws import draw_array, floats, through_transforms, whole_numbers
 from .generator import Generator
@@ -176,7 +176,7 @@ def _ascending(keys: Any) -> Any:
 def _order(state: DeviceState, keys: Any) -> Any:
     """Return ``_ascending`` of a long vector, on a processor: sort upper halves, then the few keys that share one."""
     upper = (keys >> 31).astype(np.uint32)
-    order = sorted_positions(state, upper, dtypes.uint32, 0, False)
+    order = bitonic_kernel.sorted_positions(state, upper, dtypes.uint32, 0, False)
     ranked = upper[order]
     tied = np.flatnonzero(ranked[1:] == ranked[:-1])
     if tied.size:
@@ -209,7 +209,7 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
                             state.key | dtype_bit(dtypes.int64))
         if not state.runtime.profile.host_resident:
             if state.runtime.target is not None:
-                order = sorted_positions(state, keys._array, dtypes.int64, len(lead), False)
+                order = bitonic_kernel.sorted_positions(state, keys._array, dtypes.int64, len(lead), False)
                 array = order if chosen is dtypes.int64 else converted(state, order, dtypes.int64, chosen)
                 return wrap(array, state.key | dtype_bit(chosen))
             note_host_operator("randperm", keys)

@@ -23,7 +23,7 @@ from ..differentiation.delayed import without_derivative
 from ..kinds.composite import composite
 from ..kinds.programs import Programs
 from ..kinds.view import Custom
-from .histogram_kernel_cpu import count_in_bins
+from . import histogram_kernel_cpu
 from .value_checks import value_range
 
 #: Results of ``histogram`` and ``histogramdd``, under PyTorch's names.
@@ -131,7 +131,8 @@ def _at_once(values: Any, edges: Any, low: Any, high: Any, weights: Any = None) 
 
 def _counted(state: Any, values: Any, edges: Any, weights: Any, low: float, high: float) -> Any:
     added = None if weights is None else weights.contiguous()._array
-    counts = count_in_bins(state, values.contiguous()._array, edges.contiguous()._array, added, values.dtype, low, high)
+    counts = histogram_kernel_cpu.count_in_bins(
+        state, values.contiguous()._array, edges.contiguous()._array, added, values.dtype, low, high)
     return wrap(counts, values._key & ~DIM0)
 
 

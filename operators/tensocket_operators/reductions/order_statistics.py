@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
@@ -21,9 +21,12 @@ from tensocket_plugins.contract.errors import (
 from ..indexing.gather_scatter import gather_valid
 from ..indexing.selection import positions
 from ..kinds.composite import composite
-from ..sorting.selection_kernel_cpu import Rule
 from ..sorting.sorting import selection
 from .value_checks import any_true
+
+if TYPE_CHECKING:
+    from ..sorting.selection_kernel_cpu import Rule
+
 
 #: Results along a dimension, under PyTorch's names.
 MedianResult: Final = named_result("median", ("values", "indices"))

@@ -17,12 +17,13 @@ from tensocket_core.dispatch.modes import is_grad_enabled
 from tensocket_core.dispatch.results import named_result
 from tensocket_core.geometry import normalize_axes
 from tensocket_core.promotion import number_dtype
+from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError
 from tensocket_plugins.ir.build.fold import Fold
 
 from ..kinds.composite import composite
 from ..kinds.reduction import Reduction
-from .minmax_kernel import largest_value, smallest_value
+from . import minmax_kernel
 from .value_checks import any_true, promoted_for_arithmetic
 
 
@@ -65,9 +66,9 @@ _PROD: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: 
                     combine=lambda m, a, b: (a[0] * b[0],), finish=lambda m, acc, count: acc)
 _MEAN: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (0,),
                     combine=lambda m, a, b: (a[0] + b[0],), finish=lambda m, acc, count: (acc[0] / count,))
-_MAX: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (smallest_value(dtype),),
+_MAX: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (minmax_kernel.smallest_value(dtype),),
                    combine=lambda m, a, b: (m.maximum(a[0], b[0]),), finish=lambda m, acc, count: acc)
-_MIN: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (largest_value(dtype),),
+_MIN: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (minmax_kernel.largest_value(dtype),),
                    combine=lambda m, a, b: (m.minimum(a[0], b[0]),), finish=lambda m, acc, count: acc)
 _ANY: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (False,),
                    combine=lambda m, a, b: (a[0] | b[0],), finish=lambda m, acc, count: acc)
@@ -113,9 +114,11 @@ def _position_fold(largest: bool) -> Fold:
         left = better | (same & (i < j))
         return m.where(left, x, y), m.where(left, i, j)
 
-    identity = smallest_value if largest else largest_value
-    return Fold(element=lambda m, x, position: (x, position), identity=lambda dtype: (identity(dtype), _NOWHERE),
-                combine=combine, finish=lambda m, acc, count: (acc[1],), positions=frozenset({1}))
+    def identity(dtype: DType) -> tuple[Any, ...]:
+        return (minmax_kernel.smallest_value if largest else minmax_kernel.largest_value)(dtype), _NOWHERE
+
+    return Fold(element=lambda m, x, position: (x, position), identity=identity, combine=combine,
+                finish=lambda m, acc, count: (acc[1],), positions=frozenset({1}))
 
 
 _DIMS: Final = "Tensor input, int[]? dim=None, bool keepdim=False"

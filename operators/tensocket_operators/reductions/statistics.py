@@ -29,7 +29,7 @@ from ..kinds.multi_kernel import SequenceOperator, scan_operator
 from ..kinds.reduction import Reduction
 from ..kinds.view import Custom
 from ..pointwise.elementary import added_logarithms
-from ..scans.nest import Scan
+from ..scans.scan import Scan
 from .reductions import spread
 from .value_checks import value_range
 

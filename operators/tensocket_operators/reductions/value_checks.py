@@ -10,7 +10,7 @@ from tensocket_plugins.contract.dtypes import bool_
 from tensocket_plugins.contract.value_observers import note_read, unobserved
 from tensocket_plugins.ir.element_types import arithmetic_dtype
 
-from .minmax_kernel import both_extremes
+from . import minmax_kernel
 
 #: Elements up to which NumPy reads them faster than a kernel can be called.
 _SMALL: Final = 1 << 15
@@ -56,7 +56,8 @@ def _range(values: Any) -> tuple[Any, Any]:
     if values._device_state.runtime.profile.host_resident and values._array.size <= _SMALL and values.dtype.native:
         array = values._host()
         return array.min().item(), array.max().item()
-    found = values._device_state.holds_data and both_extremes(values._device_state, values._array, values.dtype)
+    state = values._device_state
+    found = state.holds_data and minmax_kernel.both_extremes(state, values._array, values.dtype)
     return found or (values.amin().item(), values.amax().item())
 
 

@@ -1,1 +1,8 @@
 """Running sums, products and extremes."""
+
+from __future__ import annotations
+
+from tensocket_plugins.later import later
+
+#: Modules of kernels load with the first one.
+__getattr__ = later(__name__, "kernel")

@@ -16,8 +16,9 @@ from tensocket_plugins.ir.element_types import COMPONENT
 from tensocket_plugins.ir.strategies import Strategy
 
 from ..kinds.programs import Programs
-from .nest import Scan, ScanForm, scan_nest
+from .nest import ScanForm, scan_nest
 from .nest_cpu import BLOCK, SIDE, columns_nest, rows_nest, tiles_nest
+from .scan import Scan
 
 #: Minimum number of elements per block of a divided row.
 _BLOCK: Final = 64

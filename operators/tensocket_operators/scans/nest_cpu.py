@@ -38,7 +38,8 @@ from tensocket_plugins.ir.nodes import (
 from tensocket_plugins.ir.schedule.nest import product
 from tensocket_plugins.ir.schedule.transpose import shuffles
 
-from .nest import Scan, ScanForm, ScanNest
+from .nest import ScanForm, ScanNest
+from .scan import Scan
 
 #: Number of rows, or pieces of a row, that a square holds, and of elements that it holds of each.
 SIDE: Final = 16

@@ -13,15 +13,16 @@ from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.results import named_result
 from tensocket_core.geometry import normalize_axis
 from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError, UndefinedDtype
 
 from ..indexing.gather_scatter import gather_valid
 from ..indexing.selection import positions
 from ..kinds.composite import composite
 from ..kinds.multi_kernel import SequenceOperator, scan_operator
-from ..reductions.minmax_kernel import largest_value, smallest_value
+from ..reductions import minmax_kernel
 from ..reductions.value_checks import any_true
-from .nest import Scan
+from .scan import Scan
 
 #: NumPy dtypes, with the wider dtype that accumulates them.
 _WIDER: Final = {np.dtype(np.float32): np.float64, np.dtype(np.complex64): np.complex128}
@@ -118,9 +119,11 @@ def _extreme(largest: bool) -> Scan:
             later = later | m.ne(b[0], b[0])
         return m.where(later, b[0], a[0]), m.where(later, b[1], a[1])
 
-    return Scan(element=lambda m, x, position: (x, position), combine=combine,
-                finish=lambda m, values: m.cast(values[1], dtypes.int64), positions=frozenset({1}),
-                identity=lambda dtype: (smallest_value(dtype) if largest else largest_value(dtype), 0))
+    def identity(dtype: DType) -> tuple[Any, ...]:
+        return (minmax_kernel.smallest_value if largest else minmax_kernel.largest_value)(dtype), 0
+
+    return Scan(element=lambda m, x, position: (x, position), combine=combine, identity=identity,
+                finish=lambda m, values: m.cast(values[1], dtypes.int64), positions=frozenset({1}))
 
 
 top_places: Final[SequenceOperator] = scan_operator(

@@ -1,1 +1,8 @@
 """Views, copies and other shapes of the same elements."""
+
+from __future__ import annotations
+
+from tensocket_plugins.later import later
+
+#: Modules of kernels load with the first one.
+__getattr__ = later(__name__, "flip_kernel_cpu")

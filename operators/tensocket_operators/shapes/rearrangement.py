@@ -22,8 +22,8 @@ from ..indexing import small_moves as direct_moves
 from ..indexing.gather_scatter import gather_valid, rows_index
 from ..kinds.composite import composite
 from ..kinds.view import Custom
+from . import flip_kernel_cpu
 from .arrangements import repeated_whole
-from .flip_kernel_cpu import reverse_array
 from .views import sizes
 
 #: Largest size at which NumPy stacks (elements of the first array), repeats (elements of the result) and reverses.
@@ -74,7 +74,7 @@ def _reverse(state: Any, input: Any, dims: tuple[int, ...]) -> Any:
             input = call(gather_valid, input, axis, rows_index(places, tuple(source.shape), axis))
         return input
     out = empty_preserved(state, source, dtype)
-    if source.size < _SMALL or not reverse_array(state, out, source, dims, dtype):
+    if source.size < _SMALL or not flip_kernel_cpu.reverse_array(state, out, source, dims, dtype):
         copy_elements(state, out, dtype, np.flip(source, dims), dtype)
     return wrap(out, state.key | dtype_bit(dtype))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -23,10 +23,11 @@ from ..kinds.composite import composite
 from ..kinds.multi_kernel import SequenceOperator
 from ..kinds.programs import Programs
 from ..scans.scans import gather_found
-from .bitonic_kernel import sorted_positions
-from .searchsorted_kernel import search_rows
-from .selection_kernel_cpu import Rule, selected_positions
-from .topk_kernel_cpu import top_positions
+from . import bitonic_kernel, searchsorted_kernel, selection_kernel_cpu, topk_kernel_cpu
+
+if TYPE_CHECKING:
+    from .selection_kernel_cpu import Rule
+
 
 _FIRST: Final = Programs("topk", cpu=True, simt=False)
 _SELECTION: Final = Programs("select", cpu=True, simt=False)
@@ -47,10 +48,10 @@ def _order(x: Any, dim: int, descending: bool, count: int) -> Any:
 def _generated_order(input: Any, dim: int, descending: bool, count: int) -> Any:
     state, dtype = input._device_state, input.dtype
     if input.ndim and 0 < count <= input.shape[dim] and _FIRST.of(state) and input._array.size and not is_recording():
-        array = top_positions(state, input._array, dtype, dim, count, descending)
+        array = topk_kernel_cpu.top_positions(state, input._array, dtype, dim, count, descending)
         if array is not None:
             return wrap(array, state.key | dtype_bit(dtypes.int64)).movedim(-1, dim).contiguous()
-    array = sorted_positions(state, input._array, dtype, dim, descending, count)
+    array = bitonic_kernel.sorted_positions(state, input._array, dtype, dim, descending, count)
     return wrap(array, state.key | dtype_bit(dtypes.int64))
 
 
@@ -86,7 +87,7 @@ def _selected(x: Any, dim: int, rule: Rule, rank: int) -> Any:
 def _generated_selection(input: Any, dim: int, rule: Rule, rank: int) -> Any:
     state = input._device_state
     if _SELECTION.of(state):
-        array = selected_positions(state, input._array, input.dtype, dim, rule, rank)
+        array = selection_kernel_cpu.selected_positions(state, input._array, input.dtype, dim, rule, rank)
         return wrap(array, state.key | dtype_bit(dtypes.int64))
     places = functions.argsort(input, dim)
     if rule == "kth" or not input.dtype.is_floating_point:
@@ -161,7 +162,7 @@ def _generated_search(edges: Any, values: Any, right: bool, sorter: Any) -> Any:
     length, rows = edges.shape[-1], math.prod(edges.shape[:-1])
     table = edges.reshape(rows, length).contiguous()
     wanted = values.reshape(rows, values.numel() // rows if rows else 0).contiguous()
-    found = search_rows(state, table._array, wanted._array, edges.dtype, right)
+    found = searchsorted_kernel.search_rows(state, table._array, wanted._array, edges.dtype, right)
     return wrap(found, state.key | dtype_bit(dtypes.int64)).reshape(shape)
 
 

@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from operator import attrgetter
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from ..contract.arrays import Array, DeviceArray, contiguous_strides
 from ..contract.backend import Executable, OpenDevice, Stream
 from ..contract.dtypes import DType
 from ..contract.launch_recorder import Call, ReplayForbiddenError, record_launches
 from ..contract.plans import ListPlan, ProgramPlan, RecordedCall, ReplayPlan, TapePlan, WrapperLayout
-from ..ir.nodes import Program
+
+if TYPE_CHECKING:
+    from ..ir.nodes import Program
 
 #: A program for many sets of arguments: ``run(buffers, scalars, stream)``, with a column for each parameter.
 ListExecutable = Callable[[Sequence[Sequence[Array]], Sequence[Iterable[int | float]], Stream], None]

@@ -20,7 +20,7 @@ from tensocket_core.keys import dtype_bit
 from tensocket_core.launch.copies import copy_elements
 from tensocket_core.tensor import wrap
 
-from .kernel import channels_array
+from . import kernel
 from .taps import NONE, Taps
 from .windows import fold_columns
 
@@ -148,8 +148,9 @@ def _by_channel(state: Any, x: Any, weight: Any, window: Window, outputs: tuple[
     shape = (batch, channels, weight.shape[0] // channels, *outputs)
     out = state.runtime.empty(shape, dtype, state.stream)
     kernels = weight.reshape((channels, shape[2], *weight.shape[2:])).contiguous()
-    channels_array(state, out, x._array, kernels._array, [s * n for s, n in zip(steps, window.stride, strict=True)],
-                   [s * d for s, d in zip(steps, window.dilation, strict=True)], dtype)
+    kernel.channels_array(state, out, x._array, kernels._array,
+                          [s * n for s, n in zip(steps, window.stride, strict=True)],
+                          [s * d for s, d in zip(steps, window.dilation, strict=True)], dtype)
     return wrap(out, state.key | dtype_bit(dtype)).view((batch, weight.shape[0], *outputs))
 
 

@@ -21,7 +21,7 @@ from ...kinds.composite import composite
 from ...kinds.view import Custom
 from ...shapes.copies import separate
 from ...shapes.views import sizes
-from .pad_kernel_cpu import border_array
+from . import pad_kernel_cpu
 from .windows import constant_pad, laid_like
 
 
@@ -126,7 +126,7 @@ def _border(state: Any, input: Any, pad: tuple[int, ...], mode: str) -> Any:
     shape = (*source.shape[:lead], *(n + low + high for n, low, high in zip(
         source.shape[lead:], pad[-2::-2], pad[::-2], strict=True)))
     out = state.runtime.empty(shape, dtype, state.stream)
-    if 0 not in shape and not border_array(state, out, source, pad, mode, None, dtype):
+    if 0 not in shape and not pad_kernel_cpu.border_array(state, out, source, pad, mode, None, dtype):
         return _pad_border(input.detach(), pad, mode)
     return wrap(out, state.key | dtype_bit(dtype))
 

@@ -25,9 +25,8 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.launch_recorder import note_range
 
 from ...kinds.view import Custom
-from ..pooling.kernel import pool_array, pool_gradient_array, pool_spread_array
-from .kernel import fold_array, resample_array
-from .pad_kernel_cpu import border_array
+from ..pooling import kernel as pool_kernel
+from . import kernel, pad_kernel_cpu
 from .taps import Taps
 
 _LAST: Final = {4: channels_last, 5: channels_last_3d}
@@ -88,7 +87,7 @@ def _resample(state: Any, input: Any, dim: int, taps: Taps) -> Any:
     if state.runtime.target is None:
         return laid_like(_resample_by_parts(state, input.detach(), axis, taps), source)
     out = empty_image(state, shape, dtype, source)
-    resample_array(state, out, source, axis, taps, dtype)
+    kernel.resample_array(state, out, source, axis, taps, dtype)
     return _wrapped(state, out, dtype)
 
 
@@ -128,7 +127,7 @@ def _fold(state: Any, input: Any, windows: tuple[Taps, ...]) -> Any:
     if state.runtime.target is None:
         return _fold_by_parts(state, input.detach(), windows, shape)
     out = state.runtime.empty(shape, dtype, state.stream)
-    fold_array(state, out, source, windows, dtype)
+    kernel.fold_array(state, out, source, windows, dtype)
     return _wrapped(state, out, dtype)
 
 
@@ -221,7 +220,7 @@ def _pool(state: Any, input: Any, windows: tuple[Taps, ...]) -> tuple[Any, Any]:
         best, chosen = _pool_by_parts(state, input.detach(), windows, shape)
         return laid_like(best, source), laid_like(chosen, source)
     out, places = empty_image(state, shape, dtype, source), empty_image(state, shape, dtypes.int64, source)
-    pool_array(state, out, places, source, windows, dtype)
+    pool_kernel.pool_array(state, out, places, source, windows, dtype)
     return _wrapped(state, out, dtype), _wrapped(state, places, dtypes.int64)
 
 
@@ -254,9 +253,9 @@ def _pool_gradient(state: Any, upstream: Any, places: Any, windows: tuple[Taps, 
     out = empty_image(state, shape, dtype, grad)
     # Sums in memory are rounded at every step, which is too inexact for 16-bit elements.
     if state.runtime.profile.host_resident and dtype.itemsize >= 4 and contiguous(out):
-        pool_spread_array(state, out, grad, places._array, dims, dtype)
+        pool_kernel.pool_spread_array(state, out, grad, places._array, dims, dtype)
     else:
-        pool_gradient_array(state, out, grad, places._array, windows, dtype)
+        pool_kernel.pool_gradient_array(state, out, grad, places._array, windows, dtype)
     return _wrapped(state, out, dtype)
 
 
@@ -297,7 +296,7 @@ def _pad(state: Any, input: Any, pad: tuple[int, ...], value: Any) -> Any:
     shape = tuple([n + low + high for n, (low, high) in zip(source.shape, sides, strict=True)])
     out = empty_image(state, shape, dtype, source)
     result = _wrapped(state, out, dtype)
-    if pad and 0 not in source.shape and border_array(state, out, source, pad, "constant", value, dtype):
+    if pad and 0 not in source.shape and pad_kernel_cpu.border_array(state, out, source, pad, "constant", value, dtype):
         return result
     if any(low > 0 or high > 0 for low, high in sides):
         fill_array("constant_pad_nd", state, out, value, dtype)

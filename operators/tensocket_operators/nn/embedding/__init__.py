@@ -1,1 +1,8 @@
 """Embeddings and bags of them."""
+
+from __future__ import annotations
+
+from tensocket_plugins.later import later
+
+#: Modules of kernels load with the first one.
+__getattr__ = later(__name__, "bag_kernel_cpu")

@@ -28,14 +28,14 @@ from tensocket_plugins.contract.errors import (
 )
 from tensocket_plugins.contract.launch_recorder import forbid_replay, is_recording, note_range
 
+from ...indexing import kernel
 from ...indexing.gather_scatter import SMALL, checked_index, rows_index, scatter_add_to_zeros
-from ...indexing.kernel import table_rows
 from ...kinds.composite import composite
 from ...kinds.private import private
 from ...kinds.programs import processors_only
 from ...linalg.distances import lengths
 from ...reductions.value_checks import checked_range, value_range
-from .bag_kernel_cpu import sum_bags
+from . import bag_kernel_cpu
 
 _INT64: Final = dtype_bit(int64)
 #: Keeps the factor of a renormalised row finite.
@@ -111,7 +111,7 @@ def _rows_host_path(key: int, state: DeviceState, next_path: Callable[..., Any])
                 or not 0 < places.size * table.shape[1] <= SMALL or not table.flags.c_contiguous
                 or not guard_range(places, 0, table.shape[0])):
             return next_path(weight, indices, *rest)
-        rows = table_rows(state, table, places, dtype) if processor and is_recording() else table.take(places, 0)
+        rows = kernel.table_rows(state, table, places, dtype) if processor and is_recording() else table.take(places, 0)
         return wrap(rows, out)
 
     return direct_rows
@@ -295,7 +295,7 @@ def _bags_host_path(key: int, state: DeviceState, next_path: Callable[..., Any])
             return next_path(weight, index, starts, factors, mean, skipped, by_freq, sparse)
         places, begins = index.contiguous()._array, starts.contiguous()._array
         weights = None if factors is None else factors.contiguous()._array
-        made = sum_bags(state, table, places, begins, weights, dtype, mean, skipped)
+        made = bag_kernel_cpu.sum_bags(state, table, places, begins, weights, dtype, mean, skipped)
         return wrap(made, state.key | dtype_bit(dtype))
 
     return private("embedding_bag", host_path)

@@ -7,7 +7,7 @@ together, as log probabilities; a large negative number stands for log 0, so tha
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_core import functions
 from tensocket_core.device import DeviceState
@@ -23,8 +23,12 @@ from ...kinds.composite import composite
 from ...kinds.pointwise import Pointwise
 from ...kinds.private import private
 from ...kinds.programs import processors_only
-from .ctc_kernel_cpu import Kind, along_time
+from . import ctc_kernel_cpu
 from .losses import reduced, reduction_name
+
+if TYPE_CHECKING:
+    from .ctc_kernel_cpu import Kind
+
 
 _NEVER: Final = -1e30
 
@@ -96,7 +100,7 @@ def _direct(kind: Kind) -> Any:
             if second.dtype is not dtype:
                 return next_path(first, second)
             arrays = [x.contiguous()._array for x in (first, second)]
-            made = along_time(state, kind, arrays, dtype, (shape[0], *shape[-2:]), _log_sum, _NEVER)
+            made = ctc_kernel_cpu.along_time(state, kind, arrays, dtype, (shape[0], *shape[-2:]), _log_sum, _NEVER)
             return wrap(made, state.key | dtype_bit(dtype))
 
         return private("ctc_loss", host_path)

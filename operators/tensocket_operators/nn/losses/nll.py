@@ -28,9 +28,9 @@ from tensocket_plugins.kit.host_kernels_quiet import quiet
 from ...kinds.composite import composite
 from ...kinds.private import private
 from ..normalization.softmax import log_softmax_rows, softmax_rows
+from . import nll_nest
 from .cross_entropy import factors, scored
 from .losses import reduced
-from .nll_nest import Form, class_gradient, class_terms
 
 _INT64: Final = dtype_bit(dtypes.int64)
 _FLOATS: Final[dict[int, DType]] = {_INT64 | dtype_bit(x): x for x in (dtypes.float32, dtypes.float64)}
@@ -102,9 +102,9 @@ def _loss_host_path(key: int, state: DeviceState, next_path: Callable[..., Any])
     def direct_loss(input: Any, target: Any, weight: Any, scores: bool, ignore_index: int, reduction: str) -> Any:
         x, labels = input._array, target._array
         if launched and _can_use_kernel(state, x, labels, weight, ignore_index):
-            form = Form(dtype, weight is not None, reduction)
+            form = nll_nest.Form(dtype, weight is not None, reduction)
             values = log_softmax_rows.below(out)(input, 1)._array if scores else x
-            return wrap(class_terms(
+            return wrap(nll_nest.class_terms(
                 state, form, values, labels, None if weight is None else weight._array, ignore_index), out)
         try:
             found = _gather_targets(x, labels, weight, ignore_index)
@@ -135,9 +135,9 @@ def _backward_host_path(key: int, state: DeviceState, next_path: Callable[..., A
                         reduction: str) -> Any:
         x, labels, scale = input._array, target._array, upstream._array
         if launched and _can_use_kernel(state, x, labels, weight, ignore_index):
-            form = Form(dtype, weight is not None, reduction)
+            form = nll_nest.Form(dtype, weight is not None, reduction)
             shares = softmax_rows.below(out)(input, 1)._array if scores else None
-            return wrap(class_gradient(state, form, scale, shares, x.shape, labels, (
+            return wrap(nll_nest.class_gradient(state, form, scale, shares, x.shape, labels, (
                 None if weight is None else weight._array), ignore_index), out)
         try:
             found = _gather_targets(x, labels, weight, ignore_index)

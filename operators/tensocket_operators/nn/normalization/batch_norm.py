@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -25,10 +25,7 @@ from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ShapeError
-from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
 from tensocket_plugins.ir.element_types import arithmetic_dtype
-from tensocket_plugins.ir.nodes import Program
-from tensocket_plugins.ir.nodes import call as ir_call
 from tensocket_plugins.ir.strategies import Strategy
 
 from ...kinds.composite import composite
@@ -46,6 +43,10 @@ from .normalization import (
     normalized_parts,
 )
 from .row_norms import normalize_sums
+
+if TYPE_CHECKING:
+    from tensocket_plugins.ir.nodes import Program
+
 
 
 def _update_statistic(running: Any, value: Any, momentum: float, factor: float = 1.0) -> None:
@@ -118,6 +119,8 @@ def _small_move(key: int, state: DeviceState) -> Callable[..., Any]:
 
 
 def _moving_nest(dtype: DType, state: DeviceState) -> Program:
+    from tensocket_plugins.ir.build.nest import Operand, pointwise_nest
+
     flat, number = Operand("flat", dtype), Operand("number", dtype)
     return pointwise_nest("running_statistics", lambda a, b, x, y, keep, first, second: (
         a * keep + x * first, b * keep + y * second), [flat] * 4 + [number] * 3, [flat] * 2, 1, index_dtype(state, ()))
@@ -198,6 +201,8 @@ _SMALL: Final = 4096
 
 
 def _known_formula(present: tuple[bool, ...], *values: Any) -> Any:
+    from tensocket_plugins.ir.nodes import call as ir_call
+
     given = iter(values)
     operands: list[Any] = [next(given) if there else None for there in present]
     x, weight, bias, mean, var = operands

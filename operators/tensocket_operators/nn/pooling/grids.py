@@ -20,7 +20,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 from ...kinds.composite import composite
 from ...kinds.programs import Programs
 from ...kinds.view import Custom
-from .grid_kernel_cpu import grid_points
+from . import grid_kernel_cpu
 
 _MODES: Final = ("bilinear", "nearest", "bicubic")
 _KERNEL: Final = Programs("grid_sample", cpu=True, simt=False)
@@ -137,7 +137,8 @@ def _at_once(points: Any, sizes: tuple[int, ...], mode: str, padding: str, align
 
 def _found_corners(state: Any, points: Any, sizes: tuple[int, ...], mode: str, padding: str,
                    align_corners: bool) -> tuple[Any, Any]:
-    weights, index = grid_points(state, points.contiguous()._array, points.dtype, sizes, mode, padding, align_corners)
+    weights, index = grid_kernel_cpu.grid_points(
+        state, points.contiguous()._array, points.dtype, sizes, mode, padding, align_corners)
     return wrap(weights, points._key), wrap(index, state.key | dtype_bit(dtypes.int64))
 
 

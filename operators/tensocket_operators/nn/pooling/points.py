@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensocket_core import functions
 from tensocket_core.device import DeviceState
@@ -16,7 +16,11 @@ from tensocket_core.tensor import wrap
 from ...kinds.composite import composite
 from ...kinds.private import private
 from ...kinds.programs import processors_only
-from .points_kernel_cpu import Kind, run_point_kernel
+from . import points_kernel_cpu
+
+if TYPE_CHECKING:
+    from .points_kernel_cpu import Kind
+
 
 
 def _direct(kind: Kind) -> Any:
@@ -39,7 +43,8 @@ def _direct(kind: Kind) -> Any:
             if (tuple(first.shape), tuple(second.shape)) != needed:
                 return next_path(first, second, index, size)
             arrays = [x.contiguous()._array for x in (first, second, index)]
-            made = run_point_kernel(state, kind, shape, arrays, dtype, (batch, channels, size, points))
+            sizes = (batch, channels, size, points)
+            made = points_kernel_cpu.run_point_kernel(state, kind, shape, arrays, dtype, sizes)
             return wrap(made, state.key | dtype_bit(dtype))
 
         return private("grid_sample", host_path)

@@ -1,0 +1,56 @@
+"""Modules and names of the main namespace that are imported at their first use."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Modules of the package.
+MODULES: Final = frozenset({
+    "_C", "_VF", "__config__", "__future__", "_custom_op", "_custom_ops", "_dynamo", "_functorch", "_inductor",
+    "_jit_internal", "_library", "_logging", "_ops", "_subclasses", "_tensor", "_utils", "_vmap_internals", "amp",
+    "array_api", "as_torch", "autograd", "backends", "compiler", "cpu", "cuda", "dispatch", "distributed",
+    "distributions", "errors", "export", "fft", "func", "functional", "functorch", "futures", "fx", "hub", "jit",
+    "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "optim", "overrides", "profiler",
+    "quasirandom", "random", "return_types", "serialization", "signal", "sparse", "special", "storage", "testing",
+    "torch_version", "types", "utils", "version", "xpu",
+})
+
+_NAMES: Final = {
+    "amp.autocast_mode": (
+        "autocast", "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
+        "get_autocast_cpu_dtype", "get_autocast_dtype", "get_autocast_gpu_dtype", "is_autocast_cache_enabled",
+        "is_autocast_cpu_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_cpu_dtype",
+        "set_autocast_cpu_enabled", "set_autocast_dtype", "set_autocast_enabled", "set_autocast_gpu_dtype",
+    ),
+    "amp.grad_scaler": ("GradScaler",),
+    "autograd.anomaly_mode": ("is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_anomaly_enabled"),
+    "compiler": ("compile",),
+    "errors": ("OutOfMemoryError",),
+    "func": ("vmap",),
+    "futures": ("Future",),
+    "jit": ("ScriptFunction", "ScriptModule"),
+    "namespace.devices": ("available_devices",),
+    "namespace.legacy": (
+        "compiled_with_cxx11_abi", "dsmm", "eig", "frobenius_norm", "get_num_interop_threads", "is_distributed",
+        "is_vulkan_available", "is_warn_always_enabled", "lstsq", "matrix_rank", "norm_except_dim", "nuclear_norm",
+        "range", "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "solve", "spmm", "sym_float",
+        "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "symeig",
+    ),
+    "nested.conversion": (
+        "_nested_from_padded", "_nested_from_padded_and_nested_example", "_nested_tensor_from_mask",
+        "_nested_tensor_from_mask_left_aligned",
+    ),
+    "nested.encoder": ("_native_multi_head_attention", "_transform_bias_rescale_qkv"),
+    "nested.sizes": ("SymInt",),
+    "nn.functional": ("celu_", "rrelu_", "selu_", "threshold_"),
+    "overrides": ("_assert",),
+    "random": ("default_generator",),
+    "serialization": ("load", "save"),
+    "storage": (
+        "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage",
+        "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage", "_LegacyStorage",
+        "_storage_classes",
+    ),
+}
+#: The module of each name.
+SOURCES: Final = {name: module for module, names in _NAMES.items() for name in names}
