@@ -23,6 +23,7 @@ from tensocket_operators import complex128 as cdouble
 from tensocket_operators import float16 as half
 from tensocket_operators import float32 as float
 from tensocket_operators import float64 as double
+from tensocket_operators import former_paths as _former_paths
 from tensocket_operators import int16 as short
 from tensocket_operators import int32 as int
 from tensocket_operators import int64 as long
@@ -31,6 +32,7 @@ from tensocket_operators.functions import *
 from tensocket_operators.library import Tag
 from tensocket_operators.namespaces import ops
 
+from .namespace.former_paths import MODULES as _MOVED
 from .namespace.later import MODULES as _MODULES
 from .namespace.later import SOURCES as _SOURCES
 from .namespace.losses import LOSSES as _LOSSES
@@ -115,6 +117,7 @@ if TYPE_CHECKING:
     from .serialization import load, save
 
 globals().update(_LOSSES)
+_former_paths.add(_MOVED)
 _set_array_namespace(lambda: import_module("tensocket.array_api"))
 
 e = math.e

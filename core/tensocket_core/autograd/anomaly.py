@@ -6,7 +6,7 @@ import sys
 import threading
 import traceback
 import warnings
-from pathlib import Path
+from os.path import dirname
 from typing import Any, Final
 
 from tensocket_plugins.contract.errors import AutogradError
@@ -15,7 +15,7 @@ from ..recording import SlowPathReason
 from .hooks import Extras
 
 #: Folder of the runtime; its own frames are of no use to users.
-_FOLDER: Final = str(Path(__file__).parents[1])
+_FOLDER: Final = dirname(dirname(__file__))
 
 
 class _Mode:

@@ -13,15 +13,14 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract import dtypes, plans
 from tensocket_plugins.contract.drafts import is_drafting
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.contract.kernels import Kernel
-from tensocket_plugins.contract.plans import EntryPlan, JoinPlan, Plan, ProductPlan, WrapperLayout
 from tensocket_plugins.ir.strategies import Strategy
 
 from ..dispatch.registry import COMPOSITES
@@ -30,6 +29,8 @@ from ..tensor import Tensor
 from .programs import note_failure
 
 if TYPE_CHECKING:
+    from tensocket_plugins.contract.plans import EntryPlan, Plan, WrapperLayout
+
     from ..device import DeviceState
     from ..dispatch.operator import Operator
 
@@ -58,7 +59,7 @@ _POINTWISE: Final = _SERVED | {dtypes.float16, dtypes.bfloat16, dtypes.complex64
 _OF_DEVICE: Final = DEVICE_MASK | DTYPE_MASK
 _LOCK: Final = held_over_forks(threading.RLock(), Rank.ENTRIES)
 Closure = Callable[..., Any]
-Build = Callable[[], EntryPlan]
+Build: TypeAlias = "Callable[[], EntryPlan]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def build_entry(operator: Operator, key: int, state: DeviceState, spec: EntrySpe
 
 def wrapper_layout(key: int) -> WrapperLayout:
     """Return the layout of new tensors with this key, which is given without ``DIM0``."""
-    return WrapperLayout(Tensor, "_array", (("_key", key, key | DIM0), *((name, None, None) for name in _EMPTY)),
+    return plans.WrapperLayout(Tensor, "_array", (("_key", key, key | DIM0), *((name, None, None) for name in _EMPTY)),
                          "_version_counter")
 
 
@@ -132,7 +133,7 @@ def build_product(operator: str, state: DeviceState, dtype: DType, key: int, nex
     if not ENABLED or state.runtime.target is None:
         return next_path
 
-    plan = ProductPlan(dtype, wrapper_layout(key), affine)
+    plan = plans.ProductPlan(dtype, wrapper_layout(key), affine)
     made: Closure = _made_once(state, (operator, dtype, key), lambda: _compiled_or(state, plan, next_path))
     return made
 
@@ -151,7 +152,7 @@ def build_join(operator: Operator, key: int, state: DeviceState, dtype: DType, n
     """
     if not ENABLED or state.runtime.target is None:
         return None
-    plan = JoinPlan(dtype, wrapper_layout(key & ~DIM0), new_dim)
+    plan = plans.JoinPlan(dtype, wrapper_layout(key & ~DIM0), new_dim)
     name = (operator.name, plan.dtype, key & ~DIM0)
     known: Closure | None = state.native_entries.get(name)
     return known or counted(operator, key, next_path,

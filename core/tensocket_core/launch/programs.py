@@ -7,21 +7,21 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract import dtypes, plans
 from tensocket_plugins.contract.drafts import is_drafting
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.contract.forks import Rank, held_over_forks
-from tensocket_plugins.contract.plans import ProgramPlan
 from tensocket_plugins.ir.strategies import Strategy
 from tensocket_plugins.ir.target import Target
-from tensocket_plugins.kit.plans import compile_list, compile_program
+from tensocket_plugins.kit import plans as kit_plans
 
 from ..device import DeviceState
 from .drafts import Draft
 from .stream_use import note_use
 
 if TYPE_CHECKING:
+    from tensocket_plugins.contract.plans import ProgramPlan
     from tensocket_plugins.ir.nodes import Program
 
 
@@ -95,7 +95,8 @@ def compiled(state: DeviceState, key: Hashable, build: Callable[[], Program], st
         if run is None:
             nest = build()
             try:
-                run = state.programs[key, strategy] = compile_program(state.runtime, _plan(state, nest, strategy))
+                run = kit_plans.compile_program(state.runtime, _plan(state, nest, strategy))
+                state.programs[key, strategy] = run
             except KernelError as error:
                 note_failure(state, nest, error)
         return run
@@ -121,7 +122,9 @@ def _compiled(state: DeviceState, nest: Program, strategy: Strategy | None, many
     """Compile a nest; where the code generator of the host fails, interpret it."""
     plan = _plan(state, nest, strategy)
     try:
-        return compile_list(state.runtime, plan.schedule()) if many else compile_program(state.runtime, plan)
+        if many:
+            return kit_plans.compile_list(state.runtime, plan.schedule())
+        return kit_plans.compile_program(state.runtime, plan)
     except KernelError as error:
         if not state.runtime.profile.host_resident:
             raise
@@ -136,7 +139,7 @@ def _plan(state: DeviceState, nest: Program, strategy: Strategy | None, *, draft
     target = state.runtime.target
     assert target is not None, "only devices with a code generator compile programs"
     text = f"{strategy}\n{target.text}\n{program_digest(nest)}"
-    return ProgramPlan(text, partial(scheduled, nest, target, strategy), draft)
+    return plans.ProgramPlan(text, partial(scheduled, nest, target, strategy), draft)
 
 
 def note_failure(state: DeviceState, program: Program, error: KernelError) -> None:

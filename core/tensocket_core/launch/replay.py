@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from threading import get_ident
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tensocket_plugins.contract import plans
 from tensocket_plugins.contract.forks import by_thread
 from tensocket_plugins.contract.launch_recorder import RECORDERS, note_range
-from tensocket_plugins.contract.plans import RecordedCall, ReplayPlan
 from tensocket_plugins.kit.bounded import BoundedCache
 
 from ..device import DeviceState
@@ -28,6 +28,10 @@ from ..tensor import Tensor, wrap
 from .arguments import frozen, identical
 from .entries import ENABLED, wrapper_layout
 from .stream_use import note_use
+
+if TYPE_CHECKING:
+    from tensocket_plugins.contract.plans import RecordedCall
+
 
 Closure = Callable[..., Any]
 #: Calls after which launches are recorded, most recordings of one shape with the same arguments, and most shapes and
@@ -172,7 +176,7 @@ def _record(state: DeviceState, found: _Recordings, positions: Sequence[int], ru
         results = made if is_tuple else (made,)
         if not all(type(x) is Tensor for x in results):
             return None
-        return RecordedCall(tuple([x._array for x in results]),
+        return plans.RecordedCall(tuple([x._array for x in results]),
                             tuple([wrapper_layout(x._key & ~DIM0) for x in results]), is_tuple)
 
     def stream(arrays: Sequence[Any]) -> Any:
@@ -181,7 +185,7 @@ def _record(state: DeviceState, found: _Recordings, positions: Sequence[int], ru
         return current
 
     arrays = {k: None if x is None else x._array for k, x in operands.items()}
-    plan = ReplayPlan(function, arrays, found.same, stream)
+    plan = plans.ReplayPlan(function, arrays, found.same, stream)
     try:
         made = state.runtime.compile_plan(plan, found.newest)
     except Exception:  # a recording runs on other contents, which may be invalid; ``run`` raises the call's own errors

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from tensocket_operators import former_paths as _former_paths
-
-from .former_paths import MODULES as _MODULES
 from .loading import get_unsafe_globals_in_checkpoint, load
 from .locations import default_restore_location, location_tag, register_package
 from .names import StorageType
@@ -24,8 +21,6 @@ from .safetensors import load_safetensors, save_safetensors
 from .safety import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 from .saving import DEFAULT_PROTOCOL as DEFAULT_PROTOCOL
 from .saving import save
-
-_former_paths.add(_MODULES)
 
 __all__ = [
     "LoadEndianness",

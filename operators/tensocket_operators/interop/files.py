@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,8 @@ def mapped(operator: str, filename: Any, shared: bool | None, nbytes: int) -> An
     Raises:
         ArgumentError: The file does not exist or is smaller, and is not shared.
     """
+    from pathlib import Path  # which brings urllib
+
     path = Path(filename)
     held = path.stat().st_size if path.is_file() else -1
     if not shared and held < max(nbytes, 0):

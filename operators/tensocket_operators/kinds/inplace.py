@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -23,12 +23,15 @@ from tensocket_core.launch.path import LadderOperator, Signature
 from tensocket_core.promotion import can_cast, result_type
 from tensocket_plugins.contract.errors import DtypeError, ShapeError
 from tensocket_plugins.contract.kernels import Kernel
-from tensocket_plugins.contract.plans import EntryPlan
 from tensocket_plugins.ir.element_types import arithmetic_dtype
 
 from . import host_paths
 from .pointwise import Pointwise
 from .private import own
+
+if TYPE_CHECKING:
+    from tensocket_plugins.contract.plans import EntryPlan
+
 
 
 def check_parts(operator: str, target: Any, operands: Iterable[Any]) -> None:

@@ -21,8 +21,8 @@ from tensocket_core.keys import AUTOGRAD, DIM0, LAZY
 from tensocket_core.launch.entries import ENABLED, counted, wrapper_layout
 from tensocket_core.recording import OVERRIDDEN_KERNELS
 from tensocket_core.tensor import Tensor, wrap
+from tensocket_plugins.contract import plans
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.plans import RecordedView, ViewPlan
 
 if TYPE_CHECKING:
     from tensocket_core.dispatch.operator import Operator
@@ -63,7 +63,7 @@ def noted_views(operator: Operator, key: int, state: DeviceState, next_path: Clo
 
     def specialise() -> Closure:
         function = partial(_views_of, next_path, frozenset(operator.schema.tensors))
-        plan = ViewPlan(function, wrapper_layout(key & ~DIM0), "_key", "_base", _MARK, OVERRIDDEN_KERNELS)
+        plan = plans.ViewPlan(function, wrapper_layout(key & ~DIM0), "_key", "_base", _MARK, OVERRIDDEN_KERNELS)
         made: Closure = state.runtime.compile_plan(plan, next_path) or next_path
         return made
 
@@ -97,7 +97,7 @@ def _views_of(next_path: Closure, tensors: frozenset[int], /, *args: Any, **name
     views = made if type(made) is tuple else (made,)
     if not views or not all(_is_view(x, source) for x in views):
         return None
-    found = tuple([RecordedView(x._array, x._key, getattr(x, _MARK)) for x in views])
+    found = tuple([plans.RecordedView(x._array, x._key, getattr(x, _MARK)) for x in views])
     return found if type(made) is tuple else found[0]
 
 

@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -40,13 +40,12 @@ from tensocket_core.launch.primitives import run_formula
 from tensocket_core.promotion import FLOAT8, number_dtype, result_type
 from tensocket_core.strides import empty_pointwise
 from tensocket_core.tensor import wrap
-from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract import dtypes, plans
 from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.launch_recorder import wants_kernels
-from tensocket_plugins.contract.plans import EntryPlan
 from tensocket_plugins.contract.primitives import PRIMITIVES
 from tensocket_plugins.ir.element_types import COMPONENT, arithmetic_dtype
 from tensocket_plugins.kit.host_kernels_math import ArrayMath
@@ -55,6 +54,10 @@ from . import host_paths
 from .exactness import is_exact
 from .pointwise_planner import PointwisePlanner
 from .private import private
+
+if TYPE_CHECKING:
+    from tensocket_plugins.contract.plans import EntryPlan
+
 
 #: Elements up to which a formula evaluated with NumPy, in several passes, is cheaper than calling a generated kernel.
 _DERIVED_LIMIT: Final = 2048
@@ -287,7 +290,7 @@ class Pointwise(LadderOperator):
         nest = pointwise_nest(self.name, formula, specs, [Operand("flat", result)], 1, dtypes.int64)
         numbers = frozenset({last}) if number else frozenset()
         scalars = ("size", f"number{last}") if number else ("size",)
-        return EntryPlan(nest, kinds, result, "same", scalars, numbers)
+        return plans.EntryPlan(nest, kinds, result, "same", scalars, numbers)
 
     def host_kernel(self, state: DeviceState, compute: DType, result: DType) -> Kernel | None:
         """Return the kernel for small arrays on a host-resident device: registered, else the formula in NumPy.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.operator import check_dtype, missing_primitive
@@ -21,12 +21,11 @@ from tensocket_core.launch.programs import index_dtype, program
 from tensocket_core.launch.stream_use import note_use
 from tensocket_core.promotion import FLOAT8, number_dtype
 from tensocket_core.tensor import wrap
-from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract import dtypes, plans
 from tensocket_plugins.contract.dtypes import DType, as_dtype
 from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, DtypeError, ShapeError, UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.launch_recorder import wants_kernels
-from tensocket_plugins.contract.plans import EntryPlan
 from tensocket_plugins.ir.build.fold import Fold
 from tensocket_plugins.ir.element_types import COMPONENT, arithmetic_dtype
 from tensocket_plugins.ir.strategies import pick_strategy
@@ -34,6 +33,10 @@ from tensocket_plugins.kit.bounded import BoundedCache
 
 from . import host_paths
 from .private import private
+
+if TYPE_CHECKING:
+    from tensocket_plugins.contract.plans import EntryPlan
+
 
 #: Elements that one thread reduces before other threads have started: over all dimensions, and along rows.
 _FEW: Final = 1 << 18
@@ -151,7 +154,7 @@ class Reduction(LadderOperator):
         scalars: tuple[str | int, ...] = ("size", 1, count) if trailing else ("rows", "columns", "columns", 1, count)
         limit = _FEW if trailing else _FEW_IN_ROWS
         shape: Literal["scalar", "rows"] = "scalar" if trailing else "rows"
-        return EntryPlan(nest, (dtype,), dtype, shape, scalars, limit=limit, trailing=trailing)
+        return plans.EntryPlan(nest, (dtype,), dtype, shape, scalars, limit=limit, trailing=trailing)
 
     def replays(self, call: Signature) -> bool:
         """Whether generated kernels serve small arrays of the key, not NumPy, which may add in another order."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -20,11 +20,10 @@ from tensocket_core.launch.path import LadderOperator, Signature
 from tensocket_core.launch.plan import STATIC, TENSOR, Plan, Result, Role, planned
 from tensocket_core.launch.programs import compiled, index_dtype, program
 from tensocket_core.tensor import wrap
-from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract import dtypes, plans
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
-from tensocket_plugins.contract.plans import LAST_DIM, EntryPlan
 from tensocket_plugins.ir.strategies import Strategy, pick_strategy
 
 from . import host_paths
@@ -32,6 +31,10 @@ from . import row_nest as nest
 from .pointwise import kind_letter
 from .private import own, private
 from .reduction import accumulation_dtype
+
+if TYPE_CHECKING:
+    from tensocket_plugins.contract.plans import EntryPlan
+
 
 #: Most plans of an operator for a key, by layouts.
 _PLANNED: Final = 256
@@ -124,12 +127,12 @@ class SoftmaxLike(LadderOperator):
             program = nest.row_nest(
                 self.name, self.formula, ExprMath, [dtype], dtype, accumulator, 1, True, dtypes.int64)
             scalars = ("rows", "columns", "columns", 1, "columns", 1)
-            return EntryPlan(program, (dtype,), dtype, "same", scalars, limit=_FEW)
+            return plans.EntryPlan(program, (dtype,), dtype, "same", scalars, limit=_FEW)
 
         last = entries.array_entry(self, state, (dtype,), along, build, partial(
             _compiled, state, along, (self.name, dtype, accumulator, 1, True, False, dtypes.int64), build))
         slower = host_paths.row(kernel, last, key, next_path)
-        spec = EntrySpec((dtype,), key, lambda: replace(build(), trailing=(LAST_DIM, None)))
+        spec = EntrySpec((dtype,), key, lambda: replace(build(), trailing=(plans.LAST_DIM, None)))
         return entries.build_entry(self, key, state, spec, slower) or slower
 
     def planned_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:

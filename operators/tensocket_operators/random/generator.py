@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import threading
 from typing import Any, Final
 
@@ -66,7 +66,7 @@ class Generator:
 
     def seed(self) -> int:
         """Start an unpredictable stream and return its seed."""
-        self.manual_seed(secrets.randbits(64))
+        self.manual_seed(int.from_bytes(os.urandom(8), "little"))
         return self._seed
 
     def get_state(self) -> Any:
@@ -147,7 +147,7 @@ def manual_seed(seed: int) -> Generator:
 
 def seed() -> int:
     """Start an unpredictable stream on all devices and return its seed."""
-    chosen = secrets.randbits(64)
+    chosen = int.from_bytes(os.urandom(8), "little")
     manual_seed(chosen)
     return chosen
 

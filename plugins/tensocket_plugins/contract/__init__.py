@@ -6,11 +6,16 @@ A backend author needs these names, the element types in ``contract.dtypes`` and
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from tensocket_plugins.later import later
+
 from .arrays import Array, Block, DeviceArray, Storage, contiguous_strides, is_contiguous, view_strides
 from .backend import Allocator, Backend, Event, Executable, MemoryStats, OpenDevice, Stream, Unavailable
 from .descriptor import Descriptor, DeviceInfo, Limits, Profile
 from .devices import Device, parse_device
 from .dtypes import DType, dtype_from_name
+from .entrypoints import ENTRY_POINT_GROUP
 from .errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -41,11 +46,21 @@ from .errors import (
     UnsupportedOperator,
 )
 from .exchange import Exchange
-from .hooks import ENTRY_POINT_GROUP, hookimpl, hookspec
 from .kernels import Kernel, KernelTable
 from .registry import Registry
 from .states import BackendRecord, State
 from .version import CONTRACT_VERSION
+
+if TYPE_CHECKING:
+    from .hooks import hookimpl, hookspec
+
+_module = later(__name__, "hooks", "plans")
+
+
+def __getattr__(name: str) -> Any:
+    """Return a marker of hooks, which needs pluggy, or a module that loads at its first use."""
+    return getattr(_module("hooks"), name) if name in ("hookimpl", "hookspec") else _module(name)
+
 
 __all__ = [
     "CONTRACT_VERSION",

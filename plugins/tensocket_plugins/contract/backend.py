@@ -17,11 +17,11 @@ from .descriptor import DeviceInfo, Profile
 from .dtypes import DType
 from .exchange import Exchange
 from .kernels import KernelTable
-from .plans import Plan
 
 if TYPE_CHECKING:
     from ..ir.nodes import Program
     from ..ir.target import Target
+    from .plans import Plan
 
 #: A compiled program: ``run(buffers, scalars, stream)``, both in the order of the program's parameters.
 Executable = Callable[[Sequence[Array], Sequence[int | float], "Stream"], None]

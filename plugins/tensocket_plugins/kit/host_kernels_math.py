@@ -6,15 +6,17 @@ Use them inside a function wrapped by ``host_kernels_quiet.quiet``: they do not 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..contract.dtypes import DType
 from ..ir.scalar import float32_to_bfloat16
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "NDArray[Any]"
 
 
 def idiv(x: Array, y: Array) -> Array:
