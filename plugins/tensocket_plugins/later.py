@@ -16,6 +16,9 @@ class _Later(ModuleType):
         setattr(self, name, value)
         return value
 
+    def __dir__(self) -> list[str]:
+        return dir(import_module(self.__name__))
+
 
 def later(package: str, *modules: str) -> Callable[[str], ModuleType]:
     """Return a package's ``__getattr__``, with which ``from package import module`` loads none of ``modules`` yet.

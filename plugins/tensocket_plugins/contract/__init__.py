@@ -6,6 +6,7 @@ A backend author needs these names, the element types in ``contract.dtypes`` and
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tensocket_plugins.later import later
@@ -54,12 +55,14 @@ from .version import CONTRACT_VERSION
 if TYPE_CHECKING:
     from .hooks import hookimpl, hookspec
 
-_module = later(__name__, "hooks", "plans")
+_module = later(__name__, "plans")
 
 
 def __getattr__(name: str) -> Any:
     """Return a marker of hooks, which needs pluggy, or a module that loads at its first use."""
-    return getattr(_module("hooks"), name) if name in ("hookimpl", "hookspec") else _module(name)
+    if name in ("hookimpl", "hookspec"):
+        return getattr(import_module(f"{__name__}.hooks"), name)
+    return _module(name)
 
 
 __all__ = [
