@@ -16,9 +16,11 @@ _FORMER: Final[dict[str, property]] = {}
 
 def quicken_attributes(state: DeviceState, wrapper: plans.WrapperLayout) -> None:
     """Replace the getters by a device's compiled ones; devices that open later are left to the former getters."""
-    compiled = {"shape": plans.SizesPlan(wrapper, Size), "dtype": plans.BitsPlan(wrapper, "_key", DTYPE_MASK, DTYPE_OF),
-                "device": plans.BitsPlan(wrapper, "_key", DEVICE_MASK, {k: s.device for k, s in BY_KEY.items()}),
-                "requires_grad": plans.BitsPlan(wrapper, "_key", AUTOGRAD, {0: False, AUTOGRAD: True})}
+    compiled: dict[str, plans.Plan] = {
+        "shape": plans.SizesPlan(wrapper, Size),
+        "dtype": plans.BitsPlan(wrapper, "_key", DTYPE_MASK, DTYPE_OF),
+        "device": plans.BitsPlan(wrapper, "_key", DEVICE_MASK, {k: s.device for k, s in BY_KEY.items()}),
+        "requires_grad": plans.BitsPlan(wrapper, "_key", AUTOGRAD, {0: False, AUTOGRAD: True})}
     for name, plan in compiled.items():
         former = _FORMER.setdefault(name, vars(Tensor)[name])
         assert former.fget is not None

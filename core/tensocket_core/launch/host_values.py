@@ -80,10 +80,11 @@ class HostValues:
         return self._values().tolist()
 
     def __bool__(self: Any) -> bool:
-        if self._array.size != 1:
+        try:
+            return self.item() != 0  # type: ignore[no-any-return]
+        except ShapeError:
             raise ShapeError("bool", f"a tensor of shape {list(self.shape)}", "only one element has a truth value",
-                             "use .any() or .all()")
-        return bool(self.item())
+                             "use .any() or .all()") from None
 
     def __int__(self: Any) -> int:
         return int(real_number("int", self.item()))

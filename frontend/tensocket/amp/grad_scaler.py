@@ -6,14 +6,16 @@ import inspect
 import warnings
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensocket_operators import Tensor, float16, float32, full, int32, is_available, no_grad
 from tensocket_operators.kinds.foreach_reductions import FINITE
 
 from ..errors import ArgumentError, ArgumentTypeError, DtypeError, ScalerError, StateDictError
 from ..namespace import foreach
-from ..optim.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from ..optim.optimizer import Optimizer
 
 
 class OptState(Enum):

@@ -53,6 +53,7 @@ def _small_conversion(key: int, state: DeviceState) -> Callable[[Any, DType], An
 def _to_host_path(key: int, state: DeviceState, body: Any) -> Any:
     """Return a closure for calls with one dtype, or with the host's name; the body serves all others."""
     own, convert_small = DTYPE_OF.get(key & DTYPE_MASK), _small_conversion(key, state)
+    name = HOST_DEVICE if state.device == Device(HOST_DEVICE) else None
 
     def direct_to(input: Any, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False,
                   copy: bool = False, memory_format: Any = None) -> Any:
@@ -65,7 +66,7 @@ def _to_host_path(key: int, state: DeviceState, body: Any) -> Any:
                 made = convert_small(input, wanted)
                 if made is not None:
                     return made
-            elif kind is str and wanted == HOST_DEVICE and open_device(wanted) is state:
+            elif kind is str and wanted == name:
                 return input
         return body(input, *args, device=device, dtype=dtype, non_blocking=non_blocking, copy=copy,
                     memory_format=memory_format)

@@ -46,12 +46,12 @@ def make_attribute(compiler: Compiler, layout: Layout, plan: SizesPlan | BitsPla
     w = Text()
     w.do(f"%table = load ptr, ptr {w.op(f'getelementptr i8, ptr %self, i64 {layout.data}')}")
     w.branch([w.op("icmp eq ptr %names, null"), w.op("icmp eq i64 %count, 1")])
-    slot = plan.wrapper.array if type(plan) is SizesPlan else plan.slot
+    slot = plan.slot if isinstance(plan, BitsPlan) else plan.wrapper.array
     held = open_wrapper(w, layout, plan.wrapper, offsets[slot], w.item("%args", 0, "ptr"))
-    if type(plan) is SizesPlan:
-        _sizes(w, layout, plan, held)
-    else:
+    if isinstance(plan, BitsPlan):
         _chosen(w, layout, plan, held)
+    else:
+        _sizes(w, layout, plan, held)
     call_next_path(w, layout, next_path)
     text = "\n".join([f"define ptr @{_NAME}(ptr %self, ptr %args, i64 %count, ptr %names) {{", "entry:",
                       f"  %sizes = alloca [{_RANKS} x i64]", "  %beyond = alloca i32", *w.lines, "}",

@@ -69,14 +69,19 @@ def clip_grads_with_norm_(
     """
     gradients = [gradient for parameter in _listed(parameters) if (gradient := parameter.grad) is not None]
     with _unrecorded((total_norm, *gradients)):
-        # If the norm is small enough, the factor is one; waiting for a comparison on a device would cost more. The host
-        # need not wait, and multiplies by a number, except in compiled functions: no graph contains it.
-        factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
-        if not is_compiling() and all(x.device.type == "cpu" for x in (factor, *gradients)):
-            _foreach.mul_(gradients, factor.item())
-        else:
-            for gradient in gradients:
-                gradient.mul_(factor.to(gradient.device))
+        _scale(gradients, max_norm, total_norm)
+
+
+def _scale(gradients: list[Tensor], max_norm: float, total_norm: Tensor) -> None:
+    """Multiply gradients in place, of which no operator is recorded."""
+    # If the norm is small enough, the factor is one; waiting for a comparison on a device would cost more. The host
+    # need not wait, and multiplies by a number, except in compiled functions: no graph contains it.
+    factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
+    if not is_compiling() and all(x.device.type == "cpu" for x in (factor, *gradients)):
+        _foreach.mul_(gradients, factor.item())
+    else:
+        for gradient in gradients:
+            gradient.mul_(factor.to(gradient.device))
 
 
 def clip_grad_norm_(
@@ -95,11 +100,10 @@ def clip_grad_norm_(
     Returns:
         The norm before.
     """
-    given = _listed(parameters)
-    gradients = [gradient for parameter in given if (gradient := parameter.grad) is not None]
+    gradients = [gradient for parameter in _listed(parameters) if (gradient := parameter.grad) is not None]
     with _unrecorded(gradients):
         total = get_total_norm(gradients, norm_type, error_if_nonfinite, foreach)
-        clip_grads_with_norm_(given, max_norm, total, foreach)
+        _scale(gradients, max_norm, total)
     return total
 
 

@@ -165,7 +165,7 @@ class ModuleState(ModuleTree):
                 _advice(found, [name for name, _ in self.named_parameters()], strict))
         with no_grad():
             for place, name, value, current in loading.pending:
-                _store(place, name, value, current, assign)
+                _put(place, name, value, current, assign)
         return found
 
     def _upgrade_state(self, state_dict: dict[str, Any], prefix: str, metadata: dict[str, Any]) -> None:
@@ -222,9 +222,9 @@ class ModuleState(ModuleTree):
                         f"occurred : {error.args}.")
         self._load_extra_state(state_dict, prefix, strict, missing_keys, unexpected_keys)
         if strict:
-            known = own.keys() | self._modules.keys()
-            unexpected_keys += [key for key in state_dict if key.startswith(prefix) and key != prefix + EXTRA
-                                and not self._knows(key[len(prefix):], known)]
+            known, loaded = own.keys() | self._modules.keys(), {prefix + name for name in own}
+            unexpected_keys += [key for key in state_dict if key not in loaded and key.startswith(prefix)
+                                and key != prefix + EXTRA and not self._knows(key[len(prefix):], known)]
 
     def _knows(self, name: str, known: set[str]) -> bool:
         first, dot, _ = name.partition(".")
@@ -307,10 +307,14 @@ class _Loading:
             metadata["pending"] = self.pending
         # Names that do not fit are always listed for the result; ``run``'s caller decides whether they are errors.
         module._load_from_state_dict(state, prefix, metadata, True, *self.found, self.problems)
-        for name, child in module._modules.items():
-            if child is not None:
-                start = f"{prefix}{name}."
-                self.run(child, {key: value for key, value in state.items() if key.startswith(start)}, start)
+        children = {name: child for name, child in module._modules.items() if child is not None}
+        parts: dict[str, dict[str, Any]] = {name: {} for name in children}
+        for key, value in state.items() if parts else ():
+            name, dot, _ = key[len(prefix):].partition(".")
+            if dot and name in parts and key.startswith(prefix):
+                parts[name][key] = value
+        for name, child in children.items():
+            self.run(child, parts[name], f"{prefix}{name}.")
         for hook in tuple(module._load_state_dict_post_hooks.values()):
             _nothing("load_state_dict post-hook", hook(module, self.found))
 
@@ -343,12 +347,16 @@ def _fitted(key: str, value: Any, current: Tensor, assign: bool) -> tuple[Any, s
 
 def _store(place: ModuleTree, name: str, value: Tensor, current: Tensor, assign: bool) -> None:
     with no_grad():
-        if get_swap_module_params_on_conversion():
-            _swap(value, current, assign)
-        elif assign:
-            setattr(place, name, _as_parameter(value, current))
-        else:
-            current.copy_(value)
+        _put(place, name, value, current, assign)
+
+
+def _put(place: ModuleTree, name: str, value: Tensor, current: Tensor, assign: bool) -> None:
+    if get_swap_module_params_on_conversion():
+        _swap(value, current, assign)
+    elif assign:
+        setattr(place, name, _as_parameter(value, current))
+    else:
+        current.copy_(value)
 
 
 def _swap(value: Tensor, current: Tensor, assign: bool) -> None:

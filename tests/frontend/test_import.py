@@ -1,0 +1,95 @@
+"""The cost of ``import tensocket``: which modules it loads, and that those loaded later are as good as loaded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import tensocket as torch
+from tensocket.namespace import later
+
+#: Modules and packages that a program should not load before it uses them.
+HEAVY = {
+    "importlib.metadata", "pluggy", "email", "logging", "secrets", "subprocess", "multiprocessing", "unittest",
+    "concurrent", "scipy", "llvmlite", "tensocket_compiler", "tensocket_cpu", "tensocket_plugins.contract.hooks",
+    "tensocket_plugins.contract.plans", "tensocket_plugins.ir.nodes", "tensocket_plugins.ir.schedule",
+    "tensocket_plugins.ir.build.math", "tensocket_plugins.ir.build.nest", "tensocket_plugins.kit.plans",
+    "tensocket.nn", "tensocket.optim", "tensocket.utils", "tensocket.amp", "tensocket.serialization", "tensocket.fx",
+    "tensocket.distributions",
+}
+
+
+def _run(code: str) -> list[str]:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    """Return the modules that the import loads besides those of NumPy."""
+    code = "import sys, numpy; before = set(sys.modules); import tensocket; print(*(set(sys.modules) - before))"
+    return set(_run(code))
+
+
+def test_the_import_loads_few_modules(loaded):
+    assert len(loaded) < 480  # 441 when the limit was set; each takes about 0.2 milliseconds
+
+
+def test_the_import_loads_no_heavy_module(loaded):
+    assert not {name for name in loaded if name in HEAVY or name.split(".")[0] in HEAVY}
+
+
+def test_the_import_loads_no_module_of_kernels(loaded):
+    assert not {name for name in loaded if name.endswith(("_kernel", "_kernel_cpu", "_nest", "nest_cpu"))
+                and name != "tensocket_operators.kinds.multi_kernel"}
+
+
+@pytest.mark.parametrize("name", sorted(later.MODULES))
+def test_modules_are_attributes_before_their_import(name):
+    code = f"import sys, tensocket; found = tensocket.{name}; print(found is sys.modules['tensocket.{name}'])"
+    if name in ("as_torch", "__future__"):  # the first changes the names of modules
+        pytest.skip("an import with effects, or a name that Python's own syntax takes")
+    assert _run(code)[-1] == "True"
+
+
+def test_names_are_those_of_their_modules():
+    for name in later.SOURCES:
+        assert getattr(torch, name) is not None
+    assert torch.save is torch.serialization.save
+    assert torch.autocast is torch.amp.autocast_mode.autocast
+    assert torch.set_anomaly_enabled is torch.autograd.set_detect_anomaly
+
+
+def test_listed_names_exist():
+    assert {*later.MODULES, *later.SOURCES, "add", "Tensor", "__version__"} <= set(dir(torch))
+    assert not [name for name in torch.__all__ if not hasattr(torch, name)]
+
+
+def test_unknown_names_are_attribute_errors():
+    with pytest.raises(AttributeError, match="module 'tensocket' has no attribute 'missing'"):
+        _ = torch.missing
+    with pytest.raises(AttributeError, match="has no attribute '_foreach_missing'"):
+        _ = torch._foreach_missing
+
+
+def test_a_pickle_of_a_former_path_needs_no_other_import():
+    pickled = b"ctensocket.nn.modules.rectifiers\nLeakyReLU\n."
+    code = f"import pickle, tensocket; print(pickle.loads({pickled!r}).__module__)"
+    assert _run(code) == ["tensocket.nn.modules.layers.rectifiers"]
+
+
+def test_stand_ins_list_and_load_their_module():
+    code = ("import sys; from tensocket_operators.indexing import kernel; name = kernel.__name__; "
+            "print(name in sys.modules, 'gather_arrays' in dir(kernel), name in sys.modules, "
+            "kernel.gather_arrays is sys.modules[name].gather_arrays)")
+    assert _run(code) == ["False", "True", "True", "True"]
+
+
+def test_stand_ins_of_unknown_names_are_attribute_errors():
+    import tensocket_operators.indexing as package
+
+    with pytest.raises(AttributeError, match="no attribute 'missing'"):
+        _ = package.missing
