@@ -25,6 +25,7 @@ _NAME: Final = "tensocket_attribute"
 #: The most dimensions of an array of NumPy.
 _RANKS: Final = 64
 _WORD: Final = 8
+_BEYOND: Final = 1 << 63
 
 
 def make_attribute(compiler: Compiler, layout: Layout, plan: SizesPlan | BitsPlan,
@@ -94,13 +95,14 @@ def _sizes(w: Text, layout: Layout, plan: SizesPlan, array: str) -> None:
 
 
 def _chosen(w: Text, layout: Layout, plan: BitsPlan, number: str) -> None:
-    """Return the value of the integer's bits."""
+    """Return the value of the integer's bits. Integers beyond a signed word have gone to the next path."""
+    known = {bits: value for bits, value in plan.values.items() if 0 <= bits < _BEYOND}
     bits = w.op(f"and i64 {python_int(w, layout, w.field(number, layout.type, 'ptr'), number)}, {plan.mask}")
     retain = w.known(layout.retain)
-    cases = " ".join(f"i64 {key}, label %case{k}" for k, key in enumerate(plan.values))
+    cases = " ".join(f"i64 {key}, label %case{k}" for k, key in enumerate(known))
     w.do(f"switch i64 {bits}, label %slow [{cases}]")
-    for k, value in enumerate(plan.values.values()):
+    for k, value in enumerate(known.values()):
         w.do(f"case{k}:")
-        known = w.known(id(value))
-        w.do(f"call void {retain}(ptr {known})")
-        w.do(f"ret ptr {known}")
+        held = w.known(id(value))
+        w.do(f"call void {retain}(ptr {held})")
+        w.do(f"ret ptr {held}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +14,10 @@ import tensocket_operators
 from tensocket_core.keys import AUTOGRAD
 from tensocket_operators.kinds import programs
 from tensocket_operators.kinds.programs import DECLARED, Programs, processors_only
+
+# Modules of kernels load with the first call that needs them.
+for module in pkgutil.walk_packages(tensocket_operators.__path__, "tensocket_operators."):
+    import_module(module.name)
 
 #: All declarations; a new one is added here, and gets tests of its own on both kinds of devices.
 NAMES = {"bags", "ctc_flows", "ctc_scores", "flip", "gather and scatter of runs", "grid_sample", "histogram", "pad",
