@@ -101,7 +101,7 @@ def _equal_path(key: int, state: Any, next_path: Any) -> Any:
     if dtype is None or not dtype.native:
         return None
     # Views of memory compare elements as C does; they know these dtypes.
-    few = _FEW if dtype.kind in ("bool", "int", "uint") or dtype.name in ("float32", "float64") else 0
+    few = _FEW if dtype.kind in ("bool", "int", "uint") or dtype.name in ("float32", "float64") else -1
 
     def host_equal(input: Any, other: Any) -> bool:
         x, y = input._array, other._array
