@@ -116,9 +116,6 @@ class Tensor:
         """Sizes of the dimensions."""
         return _tuple(Size, self._array.shape)
 
-    #: The same where a subclass overrides ``shape``.
-    _sizes = shape
-
     @property
     def ndim(self) -> int:
         """Number of dimensions."""

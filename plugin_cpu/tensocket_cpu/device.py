@@ -17,7 +17,6 @@ from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.contract.kernels import KernelTable
 from tensocket_plugins.contract.launch_recorder import RECORDERS, is_recording
 from tensocket_plugins.contract.plans import (
-    BitsPlan,
     EntryPlan,
     JoinPlan,
     ListPlan,
@@ -25,7 +24,6 @@ from tensocket_plugins.contract.plans import (
     ProductPlan,
     ProgramPlan,
     ReplayPlan,
-    SizesPlan,
     TapePlan,
     ViewPlan,
     WordsPlan,
@@ -213,10 +211,6 @@ class CpuDevice(OpenDevice):
             from .native.words import make_words
 
             return make_words(self.compiler, LAYOUT, plan)
-        if type(plan) is SizesPlan or type(plan) is BitsPlan:
-            from .native.attributes import make_attribute
-
-            return make_attribute(self.compiler, LAYOUT, plan, next_path)
         if type(plan) is EntryPlan:
             return make_entry(self.compiler, LAYOUT, plan, next_path)
         if type(plan) is ProductPlan:

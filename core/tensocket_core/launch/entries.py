@@ -26,7 +26,6 @@ from tensocket_plugins.ir.strategies import Strategy
 from ..dispatch.registry import COMPOSITES
 from ..keys import DEVICE_MASK, DIM0, DTYPE_MASK
 from ..tensor import Tensor
-from .attributes import quicken_attributes
 from .programs import note_failure
 
 if TYPE_CHECKING:
@@ -226,8 +225,6 @@ def _made_once(state: DeviceState, name: tuple[Any, ...], make: Callable[[], Any
         with _LOCK:
             found = state.native_entries.get(name)
             if found is None:
-                if not state.native_entries:
-                    quicken_attributes(state, wrapper_layout(0))
                 found = state.native_entries[name] = make()
     return found
 

@@ -37,7 +37,6 @@ class Layout:
         call: ``PyObject_Vectorcall``.
         retain, release: ``Py_IncRef`` and ``Py_DecRef``.
         tuple_size, tuple_new, tuple_set: ``PyTuple_Size``, ``PyTuple_New`` and ``PyTuple_SetItem``.
-        new_items: ``PyType_GenericAlloc``.
         list_new, list_get, list_set: ``PyList_New``, ``PyList_GetItem`` and ``PyList_SetItem``.
         new_integer: ``PyLong_FromLongLong``.
         get_attribute, set_attribute: ``PyObject_GetAttr`` and ``PyObject_SetAttr``.
@@ -64,7 +63,6 @@ class Layout:
     tuple_size: int
     tuple_new: int
     tuple_set: int
-    new_items: int
     list_new: int
     list_get: int
     list_set: int
@@ -157,8 +155,7 @@ def _functions() -> dict[str, int]:
     table = api.PyCapsule_GetPointer(capsule, None)
     named = {"call": api.PyObject_Vectorcall, "retain": api.Py_IncRef, "release": api.Py_DecRef,
              "tuple_size": api.PyTuple_Size, "tuple_new": api.PyTuple_New,
-             "tuple_set": api.PyTuple_SetItem, "new_items": api.PyType_GenericAlloc,
-             "new_integer": api.PyLong_FromLongLong,
+             "tuple_set": api.PyTuple_SetItem, "new_integer": api.PyLong_FromLongLong,
              "list_new": api.PyList_New, "list_get": api.PyList_GetItem, "list_set": api.PyList_SetItem,
              "get_attribute": api.PyObject_GetAttr, "set_attribute": api.PyObject_SetAttr,
              "is_subtype": api.PyType_IsSubtype, "as_integer": api.PyLong_AsLongLongAndOverflow}
@@ -196,24 +193,6 @@ def _reads_sequences(layout: Layout) -> bool:
     return True
 
 
-def _new_items_works(layout: Layout) -> bool:
-    """Whether the function makes a tuple of a subclass whose items, at first empty, lie where those of tuples do."""
-
-    class Specimen(tuple[Any, ...]):
-        __slots__ = ()
-
-    create = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_ssize_t)(layout.new_items)
-    retain = ctypes.PYFUNCTYPE(None, ctypes.py_object)(layout.retain)
-    made, parts = create(Specimen, 2), (object(), object())
-    places = [id(made) + layout.items + _WORD * k for k in range(2)]
-    if Specimen.__itemsize__ != _WORD or len(made) != 2 or any(map(_word, places)):
-        return False
-    for place, part in zip(places, parts, strict=True):
-        retain(part)
-        ctypes.c_uint64.from_address(place).value = id(part)
-    return type(made) is Specimen and made == parts and len(create(Specimen, 0)) == 0
-
-
 def find_layout() -> Layout | None:
     """Return the layout of this process; None if the checks fail."""
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != _WORD:
@@ -229,7 +208,7 @@ def find_layout() -> Layout | None:
         return None
     right = all(_reads_right(array, layout) for array in _specimens())
     right = right and _new_array_works(layout) and _new_object_works(layout) and _reads_sequences(layout)
-    right = right and _set_base_works(layout) and _new_items_works(layout)
+    right = right and _set_base_works(layout)
     return layout if right else None
 
 

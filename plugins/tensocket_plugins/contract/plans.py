@@ -4,8 +4,8 @@ An ``EntryPlan`` is a program with symbolic sizes and serves small dense operand
 product by the vendor's library; a ``JoinPlan`` copies small arrays into one; a ``ReplayPlan`` holds a function whose
 launches the device records for operands of known layouts; a ``ViewPlan`` makes views of its first argument; a
 ``ListPlan`` is a program over lists of arrays; a ``TapePlan`` is a sequence of launches that were noted before; a
-``WordsPlan`` compares words of memory; a ``SizesPlan`` or a ``BitsPlan`` reads an attribute. A ``ProgramPlan`` names a
-program by what it follows from, for caches of compiled programs.
+``WordsPlan`` compares words of memory. A ``ProgramPlan`` names a program by what it follows from, for caches of
+compiled programs.
 """
 
 from __future__ import annotations
@@ -284,35 +284,5 @@ class WordsPlan:
     unequal_values: Array
 
 
-@dataclass(frozen=True, slots=True)
-class SizesPlan:
-    """The sizes of the array in a wrapper: ``f(object)`` returns them as a tuple.
-
-    Attributes:
-        wrapper: Layout of the objects.
-        kind: Class of the result, a subclass of ``tuple`` without fields.
-    """
-
-    wrapper: WrapperLayout
-    kind: type
-
-
-@dataclass(frozen=True, slots=True)
-class BitsPlan:
-    """An attribute that bits of an integer in a wrapper decide: ``f(object)`` returns it.
-
-    Attributes:
-        wrapper: Layout of the objects.
-        slot: Name of the slot with the integer.
-        mask: The bits.
-        values: The attribute by these bits; the next path serves other bits.
-    """
-
-    wrapper: WrapperLayout
-    slot: str
-    mask: int
-    values: Mapping[int, object]
-
-
-Plan: TypeAlias = (EntryPlan | ProductPlan | JoinPlan | ReplayPlan | ViewPlan | ListPlan | ProgramPlan | TapePlan
-                   | WordsPlan | SizesPlan | BitsPlan)
+Plan: TypeAlias = (
+    EntryPlan | ProductPlan | JoinPlan | ReplayPlan | ViewPlan | ListPlan | ProgramPlan | TapePlan | WordsPlan)
