@@ -76,6 +76,7 @@ class Derivative:
         "parameters",
         "picks",
         "plans",
+        "replayed",
         "saved_positions",
         "tensors",
     )
@@ -99,6 +100,8 @@ class Derivative:
         #: cleared.
         self.plans: dict[tuple[bool, ...], tuple[int, ...]] = {}
         self.name = ""
+        #: ``functions`` for passes that record nothing, made by autograd; None before the first one.
+        self.replayed: tuple[Callable[..., Any] | None, ...] | None = None
         #: Whether a backward pass that does not retain the graph frees saved tensors.
         self.frees = True
         #: Whether the operator overwrites its first argument, regardless of the old values.
