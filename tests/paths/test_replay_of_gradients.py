@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import tensocket as torch
-from tensocket_core.autograd import replayed_rules
-from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.autograd import conjugate
+from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
 from tensocket_core.recording import OVERRIDDEN_KERNELS
+from tensocket_operators.differentiation import replayed_rules
 
 F = torch.nn.functional
 pytestmark = pytest.mark.usefixtures("fresh_tables", "fresh_rules")
@@ -22,11 +23,11 @@ PASSES = 8
 @pytest.fixture
 def fresh_rules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Rules replay nothing that earlier tests recorded, and no kernel is replaced."""
-    made: dict[Derivative, Any] = {}
-    original = replayed_rules.replayed_rules
-    monkeypatch.setattr("tensocket_core.autograd.node.replayed_rules",
-                        lambda derivative: made.setdefault(derivative, original(derivative)))
-    monkeypatch.setattr(Derivative, "replayed", property(lambda self: made.get(self), lambda self, value: None))
+    for operator in (*OPERATORS.values(), *COMPOSITES.values()):
+        if operator.derivative is not None:
+            monkeypatch.setattr(operator.derivative, "quick", None)
+    for twin in conjugate._TWINS.values():
+        monkeypatch.setattr(twin, "quick", None)
     before = OVERRIDDEN_KERNELS[:]
     OVERRIDDEN_KERNELS.clear()
     yield

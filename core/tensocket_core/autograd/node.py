@@ -19,7 +19,6 @@ from .detached import AfterDetach, DetachedCounter
 from .hooks import RemovableHandle, extras_of
 from .inspection import PACKED as PACKED
 from .inspection import Inspected, named
-from .replayed_rules import replayed_rules
 
 if TYPE_CHECKING:
     from .hooks import Extras
@@ -181,9 +180,7 @@ class Node(Inspected):
                 saved = cut
         elif saved is None:
             raise_freed(self)
-        rules = derivative.replayed
-        if rules is None:
-            rules = derivative.replayed = replayed_rules(derivative)
+        rules = derivative.quick or derivative.make_quick()
         if derivative.joint is not None:
             return list(rules[0](grad, *[saved[k] for k in derivative.picks[0]]))
         if len(edges) == 1:

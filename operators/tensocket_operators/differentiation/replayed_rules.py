@@ -1,4 +1,4 @@
-"""Rules of derivatives as replays: the launches of an earlier gradient of the same layouts, as one call of machine code.
+"""Rules of derivatives as replays: the launches of an earlier gradient of the same layouts, as one call.
 
 A rule is a function over public operators, which cost a table lookup, a tensor and a launch each. On a few elements,
 that is all of its time. Guard: the pass records nothing, and the gradient is small (``launch.replay`` has the others).
@@ -13,15 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from tensocket_core.device import BY_KEY
+from tensocket_core.dispatch.derivative import QUICK_RULES, RESULT, RESULTS, WANTED, Derivative
+from tensocket_core.dispatch.layers import highest
+from tensocket_core.dispatch.modes import thread_state
+from tensocket_core.dispatch.trace import Tracer
+from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, LAZY
+from tensocket_core.launch.replay import ELEMENTS, replayed
 from tensocket_plugins.contract.launch_recorder import is_recording, prefer_kernels
-
-from ..device import BY_KEY
-from ..dispatch.derivative import RESULT, RESULTS, WANTED, Derivative
-from ..dispatch.layers import highest
-from ..dispatch.modes import thread_state
-from ..dispatch.trace import Tracer
-from ..keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, LAZY
-from ..launch.replay import ELEMENTS, replayed
 
 Rule = Callable[..., Any]
 
@@ -41,10 +40,11 @@ class _References(Tracer):
 _REFERENCES: Final = _References(None, None)
 
 
+@QUICK_RULES.append
 def replayed_rules(derivative: Derivative) -> tuple[Rule | None, ...]:
     """Return a derivative's rules for passes that record nothing; small calls are replayed."""
-    if derivative.lists or not derivative.names:  # no operator of the catalogue
-        return derivative.functions if derivative.joint is None else (derivative.joint,)
+    if derivative.lists:
+        return derivative.functions
     positions = derivative.saved_positions
     return tuple([None if rule is None else _ReplayedRule(derivative, rule, [positions[k] for k in picks]).run
                   for rule, picks in zip(derivative.functions, derivative.picks, strict=True)])
