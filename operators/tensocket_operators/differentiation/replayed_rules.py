@@ -21,6 +21,7 @@ from tensocket_core.dispatch.trace import Tracer
 from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, LAZY
 from tensocket_core.launch.replay import ELEMENTS, replayed
 from tensocket_plugins.contract.launch_recorder import is_recording, prefer_kernels
+from tensocket_plugins.kit.bounded import BoundedCache
 
 Rule = Callable[..., Any]
 
@@ -38,6 +39,10 @@ class _References(Tracer):
 
 
 _REFERENCES: Final = _References(None, None)
+_INTEGERS: Final = frozenset({int})
+#: Tuples of integers, and of bools, by their values: replays compare arguments by identity. They are emptied when full.
+_SIZES: Final[BoundedCache[tuple[int, ...], tuple[int, ...]]] = BoundedCache(1024)
+_EDGES: Final[BoundedCache[tuple[bool, ...], tuple[bool, ...]]] = BoundedCache(256)
 
 
 @QUICK_RULES.append
@@ -48,6 +53,14 @@ def replayed_rules(derivative: Derivative) -> tuple[Rule | None, ...]:
     positions = derivative.saved_positions
     return tuple([None if rule is None else _ReplayedRule(derivative, rule, [positions[k] for k in picks]).run
                   for rule, picks in zip(derivative.functions, derivative.picks, strict=True)])
+
+
+def _kept(cache: BoundedCache[Any, Any], value: Any) -> Any:
+    """Return the object of a cache that is equal to a value, which it may become."""
+    found = cache.get(value)
+    if found is None:
+        found = cache[value] = value
+    return found
 
 
 class _ReplayedRule:
@@ -64,6 +77,7 @@ class _ReplayedRule:
         self._many, self._joint = derivative.multiple, derivative.joint is not None
         self._tensors = [k for k, at in enumerate(saved) if at == RESULT or at <= RESULTS or at in derivative.tensors]
         self._wanted = saved.index(WANTED) if self._joint and WANTED in saved else None
+        self._tuples = [k for k, at in enumerate(saved) if k not in self._tensors and at != WANTED]
         #: By the number of gradients, the positions of operands that are numbers, and the keys of all tensors; bounded
         #: by their combinations.
         self._replays: dict[tuple[int, int, int], Rule] = {}
@@ -84,11 +98,17 @@ class _ReplayedRule:
             elif saved[k] is not None:
                 numbers |= 1 << k
         place = len(grads), numbers, key
+        given = list(saved)
+        for k in self._tuples:
+            if type(saved[k]) is tuple and {*map(type, saved[k])} <= _INTEGERS:
+                given[k] = _kept(_SIZES, saved[k])
+        if self._wanted is not None:
+            given[self._wanted] = _kept(_EDGES, saved[self._wanted])
         try:
             replay = self._replays[place]
         except KeyError:
             replay = self._replays[place] = self._make(len(grads), numbers, key, len(saved))
-        made = replay(*grads, *saved)
+        made = replay(*grads, *given)
         if self._wanted is None or len(made) == len(saved[self._wanted]):
             return made
         given = iter(made)
