@@ -66,6 +66,19 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "scatter_add": (lambda x, y: x.scatter_add(1, torch.tensor([[0, 2], [1, 1], [4, 0]]), y), ((3, 5), (3, 2))),
     "scatter_reduce": (lambda x, y: x.scatter_reduce(1, torch.tensor([[0, 2], [1, 1], [4, 0]]), y, "amax"),
                        ((3, 5), (3, 2))),
+    "take_along_dim": (lambda x: torch.take_along_dim(x, torch.tensor([[0, -2], [1, 1], [-5, 0]]), 1), ((3, 5),)),
+    "take_along_dim, broadcast": (lambda x: torch.take_along_dim(x, torch.tensor([[0, 2, -1, 1]]), 1), ((3, 5),)),
+    "take_along_dim of broadcast": (lambda x: torch.take_along_dim(x, torch.tensor([[0, 2], [1, 1], [4, 0]]), 1),
+                                    ((1, 5),)),
+    "take_along_dim of all": (lambda x: torch.take_along_dim(x, torch.tensor([[0, 14], [1, 1]])), ((3, 5),)),
+    "scatter_reduce by products": (
+        lambda x, y: x.scatter_reduce(1, torch.tensor([[0, 2], [1, 1], [4, 0]]), y, "prod"), ((3, 5), (3, 2))),
+    "index_reduce": (lambda x, y: x.index_reduce(1, torch.tensor([3, 3]), y, "mean"), ((3, 5), (3, 2))),
+    "prod": (lambda x: x.prod(1), ((3, 5),)),
+    "masked_select": (lambda x: x.masked_select(torch.arange(15).reshape(3, 5) % 4 == 1), ((3, 5),)),
+    "masked_select, broadcast": (lambda x: x.masked_select(torch.arange(3).reshape(3, 1) != 1), ((5,),)),
+    "masked_scatter": (lambda x, y: x.masked_scatter(torch.arange(15).reshape(3, 5) % 4 == 1, y), ((3, 5), (2, 3))),
+    "masked_scatter, broadcast": (lambda x, y: x.masked_scatter(torch.arange(3).reshape(3, 1) == 1, y), ((5,), (6,))),
     "masked_fill": (lambda x: x.masked_fill(mask(x), 2.0), ((3, 5),)),
     "where": (lambda x, y: torch.where(mask(x), x, y), ((3, 5), (3, 5))),
     "cross": (lambda x, y: torch.linalg.cross(x, y), ((4, 3), (4, 3))),
@@ -98,6 +111,28 @@ def test_rules_are_replayed(asked: list[bool]) -> None:
         x.clamp(-0.5, 0.5).sum().backward()
         np.testing.assert_array_equal(x.grad.numpy(), (np.abs(x.detach().numpy()) <= 0.5).astype(float))
     assert any(asked)
+
+
+def test_products_with_zeros_after_others() -> None:
+    """A recording of products without zeros does not serve those with zeros."""
+    for k in range(3 * PASSES):
+        values = np.random.default_rng(k).standard_normal((2, 4)) + 3
+        values[0, k % 4] = (1.0, 0.0, -2.0)[k % 3]
+        values[0, (k + 1) % 4] = (1.0, 0.0, 2.0)[k // 3 % 3]
+        x = torch.tensor(values, requires_grad=True)
+        x.prod(1).sum().backward()
+        wanted = [[np.prod(np.delete(row, j)) for j in range(4)] for row in values]
+        np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=1e-12)
+
+
+def test_positions_out_of_one_recording_after_those_of_another() -> None:
+    for k in range(2 * PASSES):
+        places = np.random.default_rng(k).integers(-5, 5, (3, 2))
+        (x,) = leaves(k, (3, 5))
+        torch.take_along_dim(x, torch.tensor(places), 1).sum().backward()
+        wanted = np.zeros((3, 5))
+        np.add.at(wanted, (np.arange(3)[:, None], places), 1.0)
+        np.testing.assert_array_equal(x.grad.numpy(), wanted)
 
 
 def test_numbers_of_other_bits_are_other_calls() -> None:

@@ -41,6 +41,7 @@ _NODE_NAMES: Final = {
     "scatter_valid": "ScatterBackward0",
     "score_loss": "NllLossBackward0",
     "softmax_rows": "SoftmaxBackward0",
+    "take_along_dim": "GatherBackward0",
 }
 
 

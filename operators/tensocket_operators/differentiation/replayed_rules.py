@@ -31,7 +31,7 @@ class _References(Tracer):
 
     def operator(self, operator: Any, key: int, kernel: Any, args: tuple[Any, ...]) -> Any:
         """Run a call by the last of its paths; composites call operators that come here."""
-        if operator.body is None and highest(key) is None and key & DTYPE_MASK:
+        if highest(key) is None and key & DTYPE_MASK:
             state = BY_KEY.get(key & DEVICE_MASK)
             if state is not None:
                 kernel = operator.rungs(key, state)[-1][1]
@@ -45,7 +45,6 @@ _SIZES: Final[BoundedCache[tuple[int, ...], tuple[int, ...]]] = BoundedCache(102
 _EDGES: Final[BoundedCache[tuple[bool, ...], tuple[bool, ...]]] = BoundedCache(256)
 
 
-@QUICK_RULES.append
 def replayed_rules(derivative: Derivative) -> tuple[Rule | None, ...]:
     """Return a derivative's rules for passes that record nothing; small calls are replayed."""
     if derivative.lists:
@@ -137,3 +136,6 @@ class _ReplayedRule:
             return compute
         tensors = [*range(count), *[count + k for k in self._tensors if not numbers >> k & 1]]
         return replayed(state, tensors, count + saved, compute_or_record)
+
+
+QUICK_RULES.append(replayed_rules)
