@@ -28,6 +28,7 @@ def fresh_rules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             monkeypatch.setattr(operator.derivative, "quick", None)
     for twin in conjugate._TWINS.values():
         monkeypatch.setattr(twin, "quick", None)
+    monkeypatch.setattr(replayed_rules, "PATIENCE", 0)
     before = OVERRIDDEN_KERNELS[:]
     OVERRIDDEN_KERNELS.clear()
     yield

@@ -39,6 +39,9 @@ class _References(Tracer):
 
 
 _REFERENCES: Final = _References(None, None)
+#: Calls of a rule with tensors of the same keys before launches are recorded: kernels may have to be compiled then,
+#: which takes as long as some thousand calls, and most programs call few rules often.
+PATIENCE = 50
 _INTEGERS: Final = frozenset({int})
 #: Tuples of integers, and of bools, by their values: replays compare arguments by identity. They are emptied when full.
 _SIZES: Final[BoundedCache[tuple[int, ...], tuple[int, ...]]] = BoundedCache(1024)
@@ -80,6 +83,7 @@ class _ReplayedRule:
         #: By the number of gradients, the positions of operands that are numbers, and the keys of all tensors; bounded
         #: by their combinations.
         self._replays: dict[tuple[int, int, int], Rule] = {}
+        self._calls: dict[tuple[int, int, int], int] = {}
 
     def run(self, grad: Any, *saved: Any) -> Any:
         """Return what the rule returns."""
@@ -97,16 +101,18 @@ class _ReplayedRule:
             elif saved[k] is not None:
                 numbers |= 1 << k
         place = len(grads), numbers, key
+        replay = self._replays.get(place)
+        if replay is None:
+            calls = self._calls[place] = self._calls.get(place, 0) + 1
+            if calls <= PATIENCE:
+                return self._rule(grad, *saved)
+            replay = self._replays[place] = self._make(len(grads), numbers, key, len(saved))
         given = list(saved)
         for k in self._tuples:
             if type(saved[k]) is tuple and {*map(type, saved[k])} <= _INTEGERS:
                 given[k] = _kept(_SIZES, saved[k])
         if self._wanted is not None:
             given[self._wanted] = _kept(_EDGES, saved[self._wanted])
-        try:
-            replay = self._replays[place]
-        except KeyError:
-            replay = self._replays[place] = self._make(len(grads), numbers, key, len(saved))
         made = replay(*grads, *given)
         if self._wanted is None or len(made) == len(saved[self._wanted]):
             return made
