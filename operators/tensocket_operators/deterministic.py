@@ -13,9 +13,12 @@ from __future__ import annotations
 import warnings
 from typing import Any, Final
 
+from tensocket_core.recording import SlowPathReason
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UnsupportedOperator
 
 _DEBUG_MODES: Final = ("default", "warn", "error")
+#: While results must be reproducible, backward passes run every rule: replays of rules do not read the setting.
+_SLOW_PATHS: Final[list[SlowPathReason]] = []
 
 
 class Setting:
@@ -36,6 +39,8 @@ class Setting:
 
     def update(self, *, required: bool, warn_only: bool, fill: bool) -> None:
         """Change the setting."""
+        if required != self.required:
+            _SLOW_PATHS[:] = [SlowPathReason()] if required else []
         self.required, self.warn_only, self.fill = required, warn_only, fill
         self.filling = required and fill
 

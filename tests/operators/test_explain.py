@@ -75,3 +75,20 @@ class TestOnTheHost:
 def test_a_function_without_operators() -> None:
     with pytest.raises(ArgumentError, match="the function calls operators"):
         explain(lambda: 1)
+
+
+@pytest.mark.parametrize("device", ["cpu", "ref"])
+def test_assignments_are_explained(device: str) -> None:
+    x = torch.tensor([[1.0, -2.0], [3.0, -4.0]], device=device)
+    negative, source = x < 0, torch.ones(2, 2, device=device)
+    row = torch.zeros(2, device=device)
+    calls = {"setitem": lambda: x.__setitem__(negative, 0.0), "copy_": lambda: x.copy_(source),
+             "fill_": lambda: x.fill_(2.0), "zero_": lambda: x.zero_(),
+             "index_put_": lambda: x.index_put_((negative,), row)}
+    wanted = {"setitem": [[1.0, 0.0], [3.0, 0.0]], "copy_": [[1.0, 1.0]] * 2, "fill_": [[2.0, 2.0]] * 2,
+              "zero_": [[0.0, 0.0]] * 2, "index_put_": [[0.0, 0.0], [0.0, 0.0]]}
+    for name, call in calls.items():
+        found = explain(call)
+        assert found[0].operator == name
+        assert all(rung.path for item in found for rung in item.rungs if rung.served)
+        assert x.tolist() == wanted[name]

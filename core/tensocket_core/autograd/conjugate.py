@@ -37,7 +37,7 @@ def for_key(derivative: Derivative, key: int) -> Derivative:
     if twin is None:
         twin = _TWINS[derivative] = copy.copy(derivative)
         twin.functions = tuple(None if f is None else _conjugated(f) for f in derivative.functions)
-        twin.arrays = ()
+        twin.arrays, twin.quick = (), None
         twin.joint = None if derivative.joint is None else twin.functions[0]
         _TWINS[twin] = twin
     return twin

@@ -180,12 +180,13 @@ class Node(Inspected):
                 saved = cut
         elif saved is None:
             raise_freed(self)
+        rules = derivative.quick or derivative.make_quick()
         if derivative.joint is not None:
-            return list(derivative.joint(grad, *[saved[k] for k in derivative.picks[0]]))
+            return list(rules[0](grad, *[saved[k] for k in derivative.picks[0]]))
         if len(edges) == 1:
-            return [derivative.functions[0](grad, *[saved[k] for k in derivative.picks[0]])]
-        return [None if edge is None or function is None else function(grad, *[saved[k] for k in pick])
-                for edge, function, pick in zip(edges, derivative.functions, derivative.picks, strict=True)]
+            return [rules[0](grad, *[saved[k] for k in derivative.picks[0]])]
+        return [None if edge is None or rule is None else rule(grad, *[saved[k] for k in pick])
+                for edge, rule, pick in zip(edges, rules, derivative.picks, strict=True)]
 
     def _apply_unrecorded(self, grad: Any, edges: tuple[Any, ...]) -> list[Any]:
         with set_grad_enabled(False):

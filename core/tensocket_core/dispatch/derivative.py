@@ -21,6 +21,8 @@ WANTED: Final = -1001
 RESULTS: Final = -2000
 #: Elements up to which the engine computes gradients on arrays, because that is cheaper than on tensors.
 ARRAYS: Final = 4096
+#: ``make(derivative) -> functions`` for passes that record nothing; a package above registers it.
+QUICK_RULES: Final[list[Callable[[Derivative], tuple[Callable[..., Any] | None, ...]]]] = []
 #: Names of nodes that do not derive from the operator's name.
 _NODE_NAMES: Final = {
     "basic_index": "SliceBackward0",
@@ -30,15 +32,20 @@ _NODE_NAMES: Final = {
     "copy_slices": "torch::autograd::CopySlices",
     "convert": "ToCopyBackward0",
     "floor_divide": "NotImplemented",
+    "found_extremes": "CummaxBackward0",
+    "found_in_order": "SortBackward0",
+    "found_of_rank": "KthvalueBackward0",
     "gather_valid": "GatherBackward0",
     "index_by_position": "IndexBackward0",
     "log_softmax_rows": "LogSoftmaxBackward0",
+    "middle": "MedianBackward0",
     "put_by_position": "IndexPutBackward0",
     "scatter_number": "ScatterBackward0",
     "scatter_tensor": "ScatterBackward0",
     "scatter_valid": "ScatterBackward0",
     "score_loss": "NllLossBackward0",
     "softmax_rows": "SoftmaxBackward0",
+    "take_along_dim": "GatherBackward0",
 }
 
 
@@ -76,6 +83,7 @@ class Derivative:
         "parameters",
         "picks",
         "plans",
+        "quick",
         "saved_positions",
         "tensors",
     )
@@ -99,6 +107,8 @@ class Derivative:
         #: cleared.
         self.plans: dict[tuple[bool, ...], tuple[int, ...]] = {}
         self.name = ""
+        #: ``functions`` for passes that record nothing; None before the first one.
+        self.quick: tuple[Callable[..., Any] | None, ...] | None = None
         #: Whether a backward pass that does not retain the graph frees saved tensors.
         self.frees = True
         #: Whether the operator overwrites its first argument, regardless of the old values.
@@ -156,6 +166,12 @@ class Derivative:
         self.saved_positions = tuple(positions)
         self.frees = any(k in (*schema.tensors, RESULT) or k <= RESULTS for k in positions)
         self.picks = tuple(tuple(positions.index(_position(name, names)) for name in wanted) for wanted in used)
+
+    def make_quick(self) -> tuple[Callable[..., Any] | None, ...]:
+        """Make ``quick`` with the last of ``QUICK_RULES``, if the derivative belongs to an operator."""
+        plain = self.functions if self.joint is None else (self.joint,)
+        self.quick = QUICK_RULES[-1](self) if QUICK_RULES and self.names else plain
+        return self.quick
 
     def needed(self, edges: tuple[Any, ...]) -> tuple[int, ...]:
         """Return ``saved_positions`` with ``UNUSED`` for values that only arguments without an edge need."""

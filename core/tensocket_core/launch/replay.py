@@ -22,7 +22,7 @@ from tensocket_plugins.kit.bounded import BoundedCache
 
 from ..device import DeviceState
 from ..dispatch.modes import ACTIVE, STATE
-from ..keys import AUTOGRAD, DIM0
+from ..keys import AUTOGRAD, DIM0, LAZY
 from ..recording import OVERRIDDEN_KERNELS
 from ..tensor import Tensor, wrap
 from .arguments import frozen, identical
@@ -174,7 +174,7 @@ def _record(state: DeviceState, found: _Recordings, positions: Sequence[int], ru
         made = run(*given)
         is_tuple = type(made) is tuple
         results = made if is_tuple else (made,)
-        if not all(type(x) is Tensor for x in results):
+        if not all(type(x) is Tensor and not x._key & LAZY for x in results):
             return None
         return plans.RecordedCall(tuple([x._array for x in results]),
                             tuple([wrapper_layout(x._key & ~DIM0) for x in results]), is_tuple)

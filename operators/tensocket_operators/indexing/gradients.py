@@ -5,12 +5,13 @@ Positions are those of a forward pass, which has checked them.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.registry import COMPOSITES
-from tensocket_core.geometry import normalize_axis
+from tensocket_core.geometry import broadcast_shapes, normalize_axis
 from tensocket_plugins.contract import dtypes
 
 from ..kinds.composite import composite
@@ -79,6 +80,30 @@ def index_gradient(grad: Any, shape: tuple[int, ...], used: int, first: Any, sec
                    fourth: Any) -> Any:
     """Return zeros with ``grad`` added at index tensors of the dimensions in use."""
     return call(COMPOSITES["put_by_position"], grad.new_zeros(shape), grad, True, used, first, second, third, fourth)
+
+
+def along_dim_gradient(grad: Any, shape: tuple[int, ...], indices: Any, dim: int | None) -> Any:
+    """Return the gradient of ``take_along_dim``, for the tensor as it was broadcast."""
+    if dim is None:
+        return added_to_zeros(grad, 0, indices.reshape(-1), (math.prod(shape),)).reshape(shape)
+    axis = normalize_axis("take_along_dim", dim, len(shape))
+    size, wide = shape[axis], tuple(grad.shape)
+    places = functions.where(indices < 0, indices + size, indices).expand(wide)
+    return added_to_zeros(grad, axis, places, (*wide[:axis], size, *wide[axis + 1:]))
+
+
+def selected_gradient(grad: Any, shape: tuple[int, ...], mask: Any) -> Any:
+    """Return the gradient of ``masked_select``, for the tensor as it was broadcast."""
+    whole = broadcast_shapes("masked_select", [shape, tuple(mask.shape)])
+    return grad.new_zeros(whole).masked_scatter(mask.expand(whole), grad)
+
+
+def masked_source_gradient(grad: Any, mask: Any, shape: tuple[int, ...]) -> Any:
+    """Return the gradient of the source of ``masked_scatter``, of which as many elements count as the mask selects."""
+    if not mask._device_state.holds_data:
+        return grad.new_zeros(shape)
+    taken = grad.masked_select(mask)
+    return functions.cat([taken, taken.new_zeros(math.prod(shape) - taken.numel())]).reshape(shape)
 
 
 def filled_value_gradient(grad: Any, dim: int, index: Any) -> Any:

@@ -19,7 +19,7 @@ from ..kinds.pointwise import Pointwise
 from ..reductions.value_checks import value_range
 from .advanced_indexing import index_tensors
 from .gather_scatter import check_long, checked_index, rows_index, scatter_valid
-from .gradients import at_least_1d, filled_value_gradient
+from .gradients import at_least_1d, filled_value_gradient, masked_source_gradient, selected_gradient
 from .small_selections import argwhere_path, masked_scatter_path, masked_select_path
 
 
@@ -195,7 +195,8 @@ def _mask(operator: str, mask: Any) -> Any:
     return mask
 
 
-@composite("masked_select(Tensor input, Tensor mask) -> Tensor", host_path=masked_select_path)
+@composite("masked_select(Tensor input, Tensor mask) -> Tensor", host_path=masked_select_path, derivative=Derivative(
+    input=lambda grad, input_shape, mask: selected_gradient(grad, input_shape, mask)))
 def masked_select(input: Any, mask: Any) -> Any:
     """Return the elements where a mask is true, as a vector; tensor and mask broadcast together."""
     shape = broadcast_shapes("masked_select", [input._array.shape, _mask("masked_select", mask)._array.shape])
@@ -204,7 +205,10 @@ def masked_select(input: Any, mask: Any) -> Any:
     return index_tensors(input.expand(shape), (mask.expand(shape),))
 
 
-@composite("masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor", host_path=masked_scatter_path)
+@composite("masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor", host_path=masked_scatter_path,
+           derivative=Derivative(
+               input=lambda grad, mask: grad.masked_fill(mask, 0),
+               source=lambda grad, mask, source_shape: masked_source_gradient(grad, mask, source_shape)))
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """Return a copy of the tensor with elements of ``source``, in order, where a mask is true.
 

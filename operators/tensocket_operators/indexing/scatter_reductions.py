@@ -210,6 +210,7 @@ def _prod_gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, inde
     "scatter_reduce_valid(Tensor input, int dim, Tensor index, Tensor src, str reduce, bool include_self) -> Tensor",
     method=False,
     function=False,
+    replayable=True,
     derivative=Derivative(
         input=lambda grad, result, input, src, dim, index, reduce, include_self: _gradients(
             grad, result, input, src, dim, index, reduce, include_self

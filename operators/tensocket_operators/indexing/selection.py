@@ -33,6 +33,7 @@ from ..kinds.view import View
 from ..shapes.arrangements import diagonal_view, on_diagonal, repeated_each, rolled
 from ..shapes.views import sizes
 from .gather_scatter import check_long, checked_index, gather_valid
+from .gradients import along_dim_gradient
 from .small_selections import count_nonzero_path, trace_path
 
 # ---------------------------------------------------------------------------------------- triangles and diagonals
@@ -196,7 +197,9 @@ def take(input: Any, index: Any) -> Any:
     return call(gather_valid, flat, 0, places).reshape(tuple(index.shape))
 
 
-@composite("take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor", replayable=True)
+@composite("take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor", replayable=True,
+           derivative=Derivative(input=lambda grad, input_shape, indices, dim: along_dim_gradient(
+               grad, input_shape, indices, dim)))
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """Return the elements at positions along a dimension, one for each element of ``indices``; the rest broadcasts.
 

@@ -220,19 +220,32 @@ class Assign(InPlaceOperator):
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
         """Return one closure for all devices and mixtures of them: the target's device runs the function."""
+        return self._paths()[0][1]
+
+    def rungs(self, key: int, state: DeviceState) -> list[tuple[str, Callable[..., Any]]]:
+        """Return the shortcut, if there is one, and the function, which serves every call."""
+        return self._paths()
+
+    def _paths(self) -> list[tuple[str, Callable[..., Any]]]:
         run, repeated, shortcut = self.run, self.repeated, self.shortcut
 
         def assign(target: Any, *args: Any) -> Any:
-            if shortcut is not None and shortcut(target, *args):
-                bump(target)
-                return target
             held = own(self.name, target)
             check_writable(self.name, held, repeated)
             run(held._device_state, held, *[own(self.name, x) if hasattr(x, "_key") else x for x in args])
             bump(held)
             return target
 
-        return assign
+        if shortcut is None:
+            return [("compose", assign)]
+
+        def assign_few(target: Any, *args: Any) -> Any:
+            if not shortcut(target, *args):
+                return assign(target, *args)
+            bump(target)
+            return target
+
+        return [("host kernel", assign_few), ("compose", assign)]
 
 
 #: In-place form by the name of its operator.

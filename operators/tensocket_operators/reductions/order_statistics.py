@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.dispatch.results import named_result
 from tensocket_core.geometry import normalize_axis
 from tensocket_plugins.contract import dtypes
@@ -21,6 +23,7 @@ from tensocket_plugins.contract.errors import (
 from ..indexing.gather_scatter import gather_valid
 from ..indexing.selection import positions
 from ..kinds.composite import composite
+from ..scans.scans import found_derivative, gather_found
 from ..sorting.sorting import selection
 from .value_checks import any_true
 
@@ -63,8 +66,15 @@ def _check_real(name: str, input: Any, *, bools: bool = False) -> None:
 
 def _taken(input: Any, axis: int, rule: Rule, rank: int, keepdim: bool) -> tuple[Any, Any]:
     """Return the elements of a rank along the axis, and their positions."""
-    indices = call(selection, input.detach(), axis, rule, rank)
-    return _found(input, axis, indices, keepdim)
+    values, indices = call(COMPOSITES["found_of_rank"], input, axis, rule, rank)
+    return (values, indices) if keepdim else (values.squeeze(axis), indices.squeeze(axis))
+
+
+@composite("found_of_rank(Tensor input, int dim, str rule, int rank) -> any", method=False, function=False,
+           replayable=True, derivative=found_derivative())
+def found_of_rank(input: Any, dim: int, rule: Rule, rank: int) -> Any:
+    """Return the elements of a rank along a dimension, which stays with size 1, and their positions."""
+    return gather_found(selection, input, dim, rule, rank)
 
 
 def _found(input: Any, axis: int, indices: Any, keepdim: bool) -> tuple[Any, Any]:
@@ -87,12 +97,29 @@ def _median_of_all(name: Rule, input: Any) -> Any:
     if flat.numel() == 0:
         undefined = math.nan if input.dtype.is_floating_point else -(1 << (8 * input.dtype.itemsize - 1))
         return input.new_full((), undefined)
+    if not input._level:
+        return call(COMPOSITES["middle"], flat, name)
     value = _median(name, flat.detach(), 0, False, name)[0]
-    if not (input.requires_grad or input._level):
-        return value
-    same = flat.detach() == value
-    same = same | ((flat.detach() != flat.detach()) & (value != value))
+    same = _is_same(flat.detach(), value)
     return functions.where(same, flat, 0).sum() / same.sum()
+
+
+def _is_same(input: Any, value: Any) -> Any:
+    """Return the mask of the elements that equal a value; all NaNs are equal."""
+    return (input == value) | ((input != input) & (value != value))
+
+
+def _shared(grad: Any, input: Any, result: Any) -> Any:
+    """Return the gradient of the median of all elements."""
+    same = _is_same(input.detach(), result.detach())
+    return functions.where(same, grad / same.sum(), 0)
+
+
+@composite("middle(Tensor input, str rule) -> Tensor", method=False, function=False, replayable=True,
+           derivative=Derivative(input=_shared))
+def middle(input: Any, rule: Rule) -> Any:
+    """Return the lower median of a vector with elements."""
+    return _taken(input, 0, rule, 0, False)[0]
 
 
 @composite("median(Tensor input, int? dim=None, bool keepdim=False) -> any", replayable=True)

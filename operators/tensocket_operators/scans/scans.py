@@ -10,6 +10,7 @@ from tensocket_core import functions
 from tensocket_core.autograd.conjugate import wirtinger
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.dispatch.results import named_result
 from tensocket_core.geometry import normalize_axis
 from tensocket_plugins.contract import dtypes
@@ -17,6 +18,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError, UndefinedDtype
 
 from ..indexing.gather_scatter import gather_valid
+from ..indexing.gradients import added_to_zeros
 from ..indexing.selection import positions
 from ..kinds.composite import composite
 from ..kinds.multi_kernel import SequenceOperator, scan_operator
@@ -144,16 +146,29 @@ def gather_found(record: SequenceOperator, input: Any, *args: Any) -> tuple[Any,
     return (call(gather_valid, input, args[0], indices) if input.ndim else input.clone()), indices
 
 
+def found_derivative() -> Derivative:
+    """Return the derivative of an operator with the results of ``gather_found``."""
+    return Derivative(input=lambda grads, input_shape, dim, result1: (
+        added_to_zeros(grads[0], dim, result1, input_shape) if input_shape else grads[0]))
+
+
+@composite("found_extremes(Tensor input, int dim, bool largest) -> any", method=False, function=False, replayable=True,
+           derivative=found_derivative())
+def found_extremes(input: Any, dim: int, largest: bool) -> Any:
+    """Return running extremes along a dimension and their positions."""
+    return gather_found(top_places if largest else bottom_places, input, dim)
+
+
 @composite("cummax(Tensor input, int dim) -> any")
 def cummax(input: Any, dim: int) -> Any:
     """Return the running maximum along a dimension and its position, the last of equal elements."""
-    return CumMaxResult(*gather_found(top_places, input, normalize_axis("cummax", dim, input.ndim)))
+    return CumMaxResult(*call(COMPOSITES["found_extremes"], input, normalize_axis("cummax", dim, input.ndim), True))
 
 
 @composite("cummin(Tensor input, int dim) -> any")
 def cummin(input: Any, dim: int) -> Any:
     """Return the running minimum along a dimension and its position, the last of equal elements."""
-    return CumMinResult(*gather_found(bottom_places, input, normalize_axis("cummin", dim, input.ndim)))
+    return CumMinResult(*call(COMPOSITES["found_extremes"], input, normalize_axis("cummin", dim, input.ndim), False))
 
 
 # ------------------------------------------------------------------------------------------------------ differences

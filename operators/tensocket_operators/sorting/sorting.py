@@ -9,6 +9,7 @@ import numpy as np
 
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.dispatch.results import named_result
 from tensocket_core.geometry import normalize_axis
 from tensocket_core.keys import DTYPE_MASK, DTYPE_OF, dtype_bit
@@ -22,7 +23,7 @@ from ..indexing.gather_scatter import checked_index, gather_valid
 from ..kinds.composite import composite
 from ..kinds.multi_kernel import SequenceOperator
 from ..kinds.programs import Programs
-from ..scans.scans import gather_found
+from ..scans.scans import found_derivative, gather_found
 from . import bitonic_kernel, searchsorted_kernel, selection_kernel_cpu, topk_kernel_cpu
 
 if TYPE_CHECKING:
@@ -114,10 +115,18 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool
     return call(order, input.detach(), normalize_axis("argsort", dim, input.ndim), descending, -1)
 
 
+@composite("found_in_order(Tensor input, int dim, bool descending, int count) -> any", method=False, function=False,
+           replayable=True, derivative=found_derivative())
+def found_in_order(input: Any, dim: int, descending: bool, count: int) -> Any:
+    """Return the first ``count`` elements in order (-1 for all) and their positions."""
+    return gather_found(order, input, dim, descending, count)
+
+
 @composite("sort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> any")
 def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
     """Sort along a dimension; return elements and their positions. Always stable, NaN counts as the largest."""
-    return SortResult(*gather_found(order, input, normalize_axis("sort", dim, input.ndim), descending, -1))
+    axis = normalize_axis("sort", dim, input.ndim)
+    return SortResult(*call(COMPOSITES["found_in_order"], input, axis, descending, -1))
 
 
 @composite("topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> any")
@@ -132,10 +141,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     if not 0 <= k <= size:
         raise ArgumentError("topk", f"k={k} of {size} elements", "k lies between 0 and the dimension's size",
                             "pass a smaller k")
-    indices = call(order, input.detach(), axis, largest, k)
-    if input.ndim == 0:
-        return TopkResult(input.clone(), indices)
-    return TopkResult(call(gather_valid, input, axis, indices), indices)
+    return TopkResult(*call(COMPOSITES["found_in_order"], input, axis, largest, k))
 
 
 # ----------------------------------------------------------------------------------------------------------- search

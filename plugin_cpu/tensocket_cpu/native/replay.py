@@ -42,9 +42,9 @@ Array = Any
 Function = Callable[..., RecordedCall | None]
 #: The most bytes of an array; larger arrays take their memory from the pool.
 _BYTES: Final = 1 << 16
-#: The most operands and kernels of a call; below, the most words of a table.
+#: The most operands and kernels of a call; below, the most words of a table for each 16 kernels.
 _OPERANDS: Final = 16
-_CALLS: Final = 16
+_CALLS: Final = 64
 #: The seconds up to which launches that threads may divide are faster on one thread.
 _DIVIDED: Final = 25e-6
 _WORDS: Final = 1 << 10
@@ -134,8 +134,8 @@ class _Table(Words):
 class _Writer:
     """The writer of one table; records follow the head."""
 
-    def __init__(self, code: _Code) -> None:
-        self.table = _Table(_WORDS, np.uint64)
+    def __init__(self, code: _Code, kernels: int) -> None:
+        self.table = _Table(_WORDS * (1 + kernels // 16), np.uint64)
         self.table[:] = 0
         self.table.lead_to(_declined)
         self._used = len(Head)
@@ -148,7 +148,7 @@ class _Writer:
             IndexError: The table is full.
         """
         begin, self._used = self._used, self._used + len(values)
-        if self._used > _WORDS:
+        if self._used > self.table.size:
             raise IndexError("a table of launches is full")
         self.table[begin: self._used] = [value & _MASK for value in values]
         return address_of(self.table) + 8 * begin
@@ -217,7 +217,7 @@ def _recorded(function: Function, operands: Sequence[Array | None]) -> tuple[Any
 def _table(code: _Code, known: Recording, operands: Mapping[int, Array | None], trailing: Mapping[int, Any]
            ) -> _Table | None:
     """Write a recording as a table; return None if it is too large."""
-    w = _Writer(code)
+    w = _Writer(code, len(known.launches))
     made, blocks = known.made, [aligned(nbytes) for nbytes in known.blocks]
 
     def fixed(place: Place) -> int:

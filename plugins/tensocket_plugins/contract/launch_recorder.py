@@ -122,6 +122,13 @@ def wants_kernels() -> bool:
     return recorder is not None and recorder.wants_kernels
 
 
+def prefer_kernels() -> None:
+    """Let operators launch kernels for the rest of this thread's recording; see ``LaunchRecorder.wants_kernels``."""
+    recorder = RECORDERS.get(get_ident()) if RECORDERS else None
+    if recorder is not None:
+        recorder.wants_kernels = True
+
+
 def note_launch(kernel: Any, arrays: Sequence[Any], written: Sequence[bool], arguments: Any,
                 divided: bool = False) -> None:
     """Add a launch to this thread's recorder, if it records."""

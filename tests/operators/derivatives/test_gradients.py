@@ -312,6 +312,10 @@ COMPOSED |= {
     "take_gradient": [(lambda g, i: call(COMPOSITES["take_gradient"], g, (2, 2), i), X, INDEX)],
     "index_gradient": [
         (lambda g, i: call(COMPOSITES["index_gradient"], g, (2, 3), 2, i, None, None, None), X, PLACES)],
+    "found_extremes": [(lambda x: F.cummax(x, 1)[0], X), (lambda x: F.cummin(x, 0)[0], X)],
+    "found_in_order": [(lambda x: F.topk(x, 2, 0)[0], X)],
+    "found_of_rank": [(lambda x: F.kthvalue(x, 2, 1, True)[0], X)],
+    "middle": [(F.median, X)],
     "scatter_reduce_valid": [(lambda x, y, i: F.scatter_reduce(x, 0, i, y, "mean"), X, Y, INDEX)],
     "select_scatter": [(lambda x, y: F.select_scatter(x, y, 0, 1), X, ROW)],
     "slice_scatter": [(lambda x, y: F.slice_scatter(x, y, 1, 0, 3, 2), X, Y[:, :2])],
