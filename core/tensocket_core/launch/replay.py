@@ -160,6 +160,24 @@ def _decline(*args: Any) -> None:
 def _record(state: DeviceState, found: _Recordings, positions: Sequence[int], run: Closure,
             args: tuple[Any, ...]) -> None:
     """Record a call for its layouts, if the device can."""
+    made = compiled_launches(state, run, args, positions, found.newest, same=found.same)
+    if made is not None:
+        found.newest = made
+
+
+def compiled_launches(state: DeviceState, run: Closure, args: Sequence[Any], positions: Sequence[int],
+                      next_path: Closure, *, same: dict[int, Any], wants_kernels: bool = False) -> Closure | None:
+    """Record the launches of a call, and return a function that repeats them; None if the device cannot.
+
+    Args:
+        state: The device.
+        run: The call.
+        args: Its arguments.
+        positions: Positions of those that are tensors or None.
+        next_path: Serves all calls with tensors of other layouts, and with other objects.
+        same: The other arguments, by position.
+        wants_kernels: See ``ReplayPlan``.
+    """
     operands = {k: args[k] for k in positions}
     keys = [0 if x is None else x._key & ~(AUTOGRAD | DIM0) for x in operands.values()]
 
@@ -181,10 +199,8 @@ def _record(state: DeviceState, found: _Recordings, positions: Sequence[int], ru
         return current
 
     arrays = {k: None if x is None else x._array for k, x in operands.items()}
-    plan = ReplayPlan(function, arrays, found.same, stream)
+    plan = ReplayPlan(function, arrays, same, stream, wants_kernels)
     try:
-        made = state.runtime.compile_plan(plan, found.newest)
+        return state.runtime.compile_plan(plan, next_path)
     except Exception:  # a recording runs on other contents, which may be invalid; ``run`` raises the call's own errors
-        return
-    if made is not None:
-        found.newest = made
+        return None

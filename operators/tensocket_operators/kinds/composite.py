@@ -17,12 +17,29 @@ from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.operator import HostPath
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, LAZY
-from tensocket_core.launch.path import FUNCTION_LADDER, HostKernel, LadderOperator, Path, Signature, climb
+from tensocket_core.launch.path import Entry, HostKernel, LadderOperator, Path, Replay, Signature, climb
 from tensocket_plugins.contract.dtypes import DType
+
+from .unrolled import unrolled
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _VARIADIC: Final = 0x04
+
+
+class Unrolled:
+    """The operators of an earlier call with the same layouts and arguments, without the function between them."""
+
+    name = "unrolled"
+
+    def build(self, operator: LadderOperator, call: Signature, next_path: Callable[..., Any]
+              ) -> Callable[..., Any] | None:
+        """Return the closure that unrolls calls."""
+        return unrolled(operator, next_path) if isinstance(operator, Composite) else None
+
+
+#: The ladder of composites: a replay is one call, an unrolled call several.
+COMPOSITE_LADDER: Final[tuple[Path, ...]] = (Replay(), Entry(), HostKernel(), Unrolled())
 
 
 class Composite(LadderOperator):
@@ -37,7 +54,7 @@ class Composite(LadderOperator):
     """
 
     kind = "composite"
-    paths = FUNCTION_LADDER
+    paths = COMPOSITE_LADDER
 
     def __init__(self, schema: str, body: Callable[..., Any], *, host_path: HostPath | None = None,
                  replayable: bool = False,
@@ -52,6 +69,11 @@ class Composite(LadderOperator):
         self.variadic = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if (
             code.co_flags & _VARIADIC) else ""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a call is nothing but the calls of the operators inside, for every key."""
+        return self.derivative is None and self.host_path is None and not self.replayable and not self.overrides
+
     def _register(self) -> None:
         if self.name in COMPOSITES:
             raise ValueError(f"composite {self.name!r} is defined twice")
@@ -60,7 +82,7 @@ class Composite(LadderOperator):
     def recorded(self, key: int) -> Callable[..., Any]:
         """Return the function: autograd records the calls inside it. With its own derivative, these run unrecorded."""
         if self.derivative is None:
-            return self._climb(key, self._body(key), (HostKernel(),))[0][1]
+            return self._climb(key, self._body(key), (HostKernel(), Unrolled()))[0][1]
         below = key & ~AUTOGRAD
         run = self._climb(below, _unrecorded(self._body(key), self.schema.lists), self.paths)[0][1]
         return record(self.derivative, run, key)
