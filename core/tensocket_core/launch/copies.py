@@ -46,7 +46,8 @@ def copy_elements(state: DeviceState, out: Any, stored: DType, source: Any, dtyp
     runtime = state.runtime
     size = out.size
     if runtime.profile.host_resident and (
-            runtime.target is None or size < _SLOWLY_CONVERTED or size < _host_limit(out, stored, source, dtype)):
+            runtime.target is None or ((size < _SLOWLY_CONVERTED or size < _host_limit(out, stored, source, dtype))
+                                       and not wants_kernels())):
         out[...] = source if stored is dtype else to_dtype(native_values(source, dtype), stored)
     elif stored is dtype and _in_runs(out, source) and not wants_kernels() and (
             kernel := runtime.kernels.find("copy", dtype.name, direct=False)) is not None:

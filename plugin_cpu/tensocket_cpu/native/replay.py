@@ -43,10 +43,10 @@ Function = Callable[..., RecordedCall | None]
 _BYTES: Final = 1 << 16
 #: The most operands and kernels of a call; below, the most words of a table.
 _OPERANDS: Final = 16
-_CALLS: Final = 16
+_CALLS: Final = 32
 #: The seconds up to which launches that threads may divide are faster on one thread.
 _DIVIDED: Final = 25e-6
-_WORDS: Final = 1 << 10
+_WORDS: Final = 1 << 11
 #: The byte that fills memory before the trial of a call, and the number of such blocks for each result.
 _MARK: Final = 0xA5
 _MARKED: Final = 4
