@@ -25,6 +25,7 @@ from tensocket_plugins.contract.plans import (
     ProgramPlan,
     ReplayPlan,
     TapePlan,
+    ViewPlan,
     WordsPlan,
 )
 from tensocket_plugins.ir.decompose import decompose
@@ -209,6 +210,10 @@ class CpuDevice(OpenDevice):
             from .native.words import make_words
 
             return make_words(self.compiler, LAYOUT, plan)
+        if type(plan) is ViewPlan:
+            from .native.views import make_view
+
+            return make_view(self.compiler, LAYOUT, plan, next_path)
         if type(plan) is EntryPlan:
             return make_entry(self.compiler, LAYOUT, plan, next_path)
         if type(plan) is ProductPlan:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_core.device import BY_KEY
+from tensocket_core.dispatch.layers import highest
 from tensocket_core.dispatch.modes import thread_state
 from tensocket_core.dispatch.trace import Tracer
 from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, DTYPE_OF
@@ -18,7 +19,7 @@ from tensocket_core.launch.entries import ENABLED
 from tensocket_core.launch.path import LadderOperator, Planned, climb
 from tensocket_core.launch.replay import ELEMENTS, compiled_launches
 from tensocket_core.tensor import Tensor
-from tensocket_plugins.contract.launch_recorder import note_constant, outside_recording, wants_kernels
+from tensocket_plugins.contract.launch_recorder import forbid_replay, note_constant, outside_recording, wants_kernels
 
 from .unrolled_notes import OTHER, Notes, tensors_in
 
@@ -81,10 +82,17 @@ class _Launches(Tracer):
 
     def operator(self, operator: Any, key: int, kernel: Any, args: tuple[Any, ...]) -> Any:
         """Call the plan of an operator, or its reference."""
+        if highest(key) is not None:
+            forbid_replay()  # a layer above the device handles other objects than arrays
         if operator.body is None and isinstance(operator, LadderOperator):
             call = operator.signature(key, BY_KEY[key & DEVICE_MASK])
             kernel = climb(operator, call, operator.compose(call), (Planned(),))[0][1]
         return operator.invoke(kernel, args)
+
+    def helper(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """End the recording: the function checks elements, or sets the state of tensors."""
+        forbid_replay()
+        return function(*args)
 
     def factory(self, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Make a tensor that follows from arguments and shapes: a constant of the recording."""

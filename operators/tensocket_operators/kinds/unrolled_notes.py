@@ -10,12 +10,17 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from tensocket_core.dispatch.layers import highest
 from tensocket_core.dispatch.modes import ACTIVE, STATE, run_with_modes, thread_state
 from tensocket_core.dispatch.trace import Tracer
 from tensocket_core.geometry import memory_of
+from tensocket_core.keys import DIM0
 from tensocket_core.launch.arguments import frozen, identical
+from tensocket_core.launch.entries import ENABLED, wrapper_layout
 from tensocket_core.tensor import Tensor
+from tensocket_plugins.contract.plans import ViewPlan
 
+from .view import View
 from .watched import Watched, WatchError, plain, watch
 
 if TYPE_CHECKING:
@@ -164,20 +169,25 @@ class Notes(Tracer):
         self._check()
         if self._mask is None and getattr(operator, "is_open", False):
             return operator.invoke(kernel, args)
-        texts, name = [self._text(x) for x in args], f"t{len(self._lines)}"
-        if self._mask is not None:
-            text = f"modes({self._named(operator)}, {key}, ({''.join(f'{text}, ' for text in texts)}))"
-        else:
-            find, resolve = self._named(operator.table.get), self._named(operator.resolve)
-            text = f"({find}({key}) or {resolve}({key}))({invoked(operator, texts)})"
-        given = tuple(map(_plain, args))
-        self._note(name, text, changes="generator" in operator.schema.names or self._writes(operator, given))
+        texts, given = [self._text(x) for x in args], tuple(map(_plain, args))
         with thread_state(tracer=None):
             try:
                 result = operator.invoke(kernel, given) if self._mask is None else run_with_modes(operator, key, given)
             except Exception as error:
                 raise WatchError("an operator raises an error") from error
-        return self._watched(result, name)
+        return self._watched(result, self._note(
+            self._call(operator, key, texts, given, result),
+            changes="generator" in operator.schema.names or self._writes(operator, given)))
+
+    def _call(self, operator: Any, key: int, texts: Sequence[str], args: tuple[Any, ...], result: Any) -> str:
+        """Return the text of a call."""
+        if self._mask is not None:
+            return f"modes({self._named(operator)}, {key}, ({''.join(f'{text}, ' for text in texts)}))"
+        view = _compiled_view(operator, key, args, result) if isinstance(operator, View) else None
+        if view is not None:
+            return f"{self._named(view)}({texts[0]})"
+        find, resolve = self._named(operator.table.get), self._named(operator.resolve)
+        return f"({find}({key}) or {resolve}({key}))({invoked(operator, texts)})"
 
     def _writes(self, operator: Any, args: tuple[Any, ...]) -> bool:
         """Whether an operator writes to memory of the composite's arguments."""
@@ -191,23 +201,24 @@ class Notes(Tracer):
     def factory(self, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Note a call of a factory, and make it."""
         self._check()
-        name, texts = f"t{len(self._lines)}", [self._text(x) for x in args]
-        texts += [f"{key}={self._text(value)}" for key, value in keywords.items()]
-        self._note(name, f"{self._named(function)}({', '.join(texts)})",
-                   changes=function.__name__.startswith("rand"))
+        texts = [*map(self._text, args), *[f"{key}={self._text(value)}" for key, value in keywords.items()]]
         result = function(*map(_plain, args), **{key: _plain(value) for key, value in keywords.items()})
-        return self._watched(result, name)
+        return self._watched(result, self._note(f"{self._named(function)}({', '.join(texts)})",
+                                                changes=function.__name__.startswith("rand")))
 
     def helper(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Note a call of a function that sets the state of tensors, and make it."""
-        return self.factory(function, args, {})
+        """Note a call of a function that sets the state of tensors or checks elements, and make it."""
+        try:
+            return self.factory(function, args, {})
+        except Exception as error:
+            raise WatchError("a check raises an error") from error
 
     def _cut(self, watched: Watched, name: str) -> None:
         tensor = plain(watched)
         place = self._places[id(tensor)][0]
         if not place.startswith("t"):
             raise WatchError("the function sets the state of an argument")
-        self._note(f"{place}.{name}", "None", changes=False)
+        self._lines.append(f"{place}.{name} = None")
         setattr(tensor, name, None)
 
     def _check(self) -> None:
@@ -217,10 +228,13 @@ class Notes(Tracer):
         if len(self._lines) == _STEPS:
             raise WatchError("too many operators")
 
-    def _note(self, name: str, text: str, *, changes: bool) -> None:
+    def _note(self, text: str, *, changes: bool) -> str:
+        """Add a line; return the place of its result."""
         if changes and self._effect is None:
             self._effect = len(self._lines)
-        self._lines.append(f"{name} = {text}")
+        place = f"t{len(self._lines)}"
+        self._lines.append(f"{place} = {text}")
+        return place
 
     def function(self, result: Any, count: Sequence[str] = ()) -> Closure:
         """Compile the text; ``count`` is inserted behind the conditions."""
@@ -249,6 +263,18 @@ class Notes(Tracer):
             parts.append([line, *([f"del {', '.join(sorted(found - used))}"] if found - used else [])])
             used |= found
         return [*reversed(parts), [last]]
+
+
+def _compiled_view(view: View, key: int, args: tuple[Any, ...], result: Any) -> Closure | None:
+    """Return machine code that makes the same view of any tensor with the layout of ``args[0]``, if the device can."""
+    source = args[0]
+    if not ENABLED or highest(key) is not None or type(result) is not Tensor or result._base is not source or not (
+            source._array.size and source._device_state.runtime.profile.host_resident):
+        return None
+    rest, find, resolve = args[1:], view.table.get, view.resolve
+    plan = ViewPlan(wrapper_layout(result._key & ~DIM0), "_base", source._array, result._array)
+    return source._device_state.runtime.compile_plan(  # type: ignore[no-any-return]
+        plan, lambda x: (find(key) or resolve(key))(x, *rest))
 
 
 def invoked(operator: Any, texts: Sequence[str]) -> str:

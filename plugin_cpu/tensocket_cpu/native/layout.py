@@ -21,6 +21,8 @@ DENSE: Final = 0x0001 | 0x0100
 WRITEABLE: Final = 0x0400
 #: Index of ``PyArray_NewFromDescr`` in NumPy's table of C functions, the same since NumPy 1.0.
 _NEW_FROM_DESCR: Final = 94
+#: Index of ``PyArray_SetBaseObject``, the same since NumPy 1.7.
+_SET_BASE: Final = 282
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class Layout:
     Attributes:
         type: Offset of any object's type.
         data, rank, shape, strides, dtype, flags: Offsets of an array's fields.
-        new_array: ``PyArray_NewFromDescr``.
+        new_array, set_base: ``PyArray_NewFromDescr`` and ``PyArray_SetBaseObject``.
         call: ``PyObject_Vectorcall``.
         retain, release: ``Py_IncRef`` and ``Py_DecRef``.
         tuple_size, tuple_new, tuple_set: ``PyTuple_Size``, ``PyTuple_New`` and ``PyTuple_SetItem``.
@@ -52,6 +54,7 @@ class Layout:
     dtype: int
     flags: int
     new_array: int
+    set_base: int
     call: int
     retain: int
     release: int
@@ -116,6 +119,23 @@ def _new_array_works(layout: Layout) -> bool:
     return right and sys.getrefcount(dtype) == before
 
 
+def _set_base_works(layout: Layout) -> bool:
+    """Whether the function in NumPy's table makes an array keep the owner of another one alive."""
+    assign = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(layout.set_base)
+    create = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p,
+                               ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(layout.new_array)
+    retain = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(layout.retain)
+    owner = np.zeros(4, np.float32)
+    part, before = owner[1:], sys.getrefcount(owner)
+    retain(id(owner.dtype))
+    made = create(np.ndarray, id(owner.dtype), 1, ctypes.addressof((ctypes.c_ssize_t * 1)(3)), None,
+                  part.__array_interface__["data"][0], WRITEABLE, None)
+    retain(id(part))  # the function takes over one reference
+    right = assign(made, id(part)) == 0 and made.base is owner and sys.getrefcount(owner) == before + 1
+    del made
+    return right and sys.getrefcount(owner) == before
+
+
 #: The number by which ``PyType_GetSlot`` knows ``tp_new``.
 _TP_NEW: Final = 65
 
@@ -135,7 +155,7 @@ def _functions() -> dict[str, int]:
     found = {name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in named.items()}
     api.PyType_GetSlot.restype = ctypes.c_void_p
     api.PyType_GetSlot.argtypes = [ctypes.py_object, ctypes.c_int]
-    return found | {"new_array": _word(table + _WORD * _NEW_FROM_DESCR),
+    return found | {"new_array": _word(table + _WORD * _NEW_FROM_DESCR), "set_base": _word(table + _WORD * _SET_BASE),
                     "new_object": api.PyType_GetSlot(object, _TP_NEW)}
 
 
@@ -179,7 +199,8 @@ def find_layout() -> Layout | None:
     except (AttributeError, ValueError):  # this NumPy has its table elsewhere
         return None
     right = all(_reads_right(array, layout) for array in _specimens())
-    right = right and _new_array_works(layout) and _new_object_works(layout) and _reads_sequences(layout)
+    right = right and _new_array_works(layout) and _set_base_works(layout)
+    right = right and _new_object_works(layout) and _reads_sequences(layout)
     return layout if right else None
 
 

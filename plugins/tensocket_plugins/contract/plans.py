@@ -2,9 +2,9 @@
 
 An ``EntryPlan`` is a program with symbolic sizes and serves small dense operands of any shape; a ``ProductPlan`` is a
 product by the vendor's library; a ``JoinPlan`` copies small arrays into one; a ``ReplayPlan`` holds a function whose
-launches the device records for operands of known layouts; a ``ListPlan`` is a program over lists of arrays; a
-``TapePlan`` is a sequence of launches that were noted before; a ``WordsPlan`` compares words of memory. A
-``ProgramPlan`` names a program by what it follows from, for caches of compiled programs.
+launches the device records for operands of known layouts; a ``ViewPlan`` is a view of such arrays; a ``ListPlan`` is a
+program over lists of arrays; a ``TapePlan`` is a sequence of launches that were noted before; a ``WordsPlan`` compares
+words of memory. A ``ProgramPlan`` names a program by what it follows from, for caches of compiled programs.
 """
 
 from __future__ import annotations
@@ -175,6 +175,27 @@ class ReplayPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class ViewPlan:
+    """A view of arrays of one layout, in wrappers.
+
+    The compiled function is ``f(x)``. It returns a new object around the view, which shares the counter of changes with
+    ``x``; it makes the counter ``[0]`` if ``x`` has none. It serves arrays of the plan's dtype, shape and strides, and
+    hands all others, and objects that have a base, to its next path.
+
+    Attributes:
+        wrapper: Layout of the view's object; the values of counter and base do not matter.
+        base: Name of the slot with the object that another one is a view of; None in other objects.
+        array: An array, not empty.
+        view: Its view.
+    """
+
+    wrapper: WrapperLayout
+    base: str
+    array: Array
+    view: Array
+
+
+@dataclass(frozen=True, slots=True)
 class ListPlan:
     """One program for many sets of arguments.
 
@@ -241,4 +262,5 @@ class WordsPlan:
     unequal_values: Array
 
 
-Plan: TypeAlias = EntryPlan | ProductPlan | JoinPlan | ReplayPlan | ListPlan | ProgramPlan | TapePlan | WordsPlan
+Plan: TypeAlias = (EntryPlan | ProductPlan | JoinPlan | ReplayPlan | ViewPlan | ListPlan | ProgramPlan | TapePlan
+                   | WordsPlan)
