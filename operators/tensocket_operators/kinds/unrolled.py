@@ -29,20 +29,23 @@ from tensocket_plugins.contract.launch_recorder import RECORDERS
 from tensocket_plugins.kit.bounded import BoundedCache
 
 from .unrolled_launches import launched, may_launch
-from .unrolled_notes import OTHER, Notes, invoked
+from .unrolled_notes import OTHER, Notes, compiled_view, invoked
 from .watched import WatchError
 
 if TYPE_CHECKING:
     from .composite import Composite
+    from .view import View
 
 Closure = Callable[..., Any]
-#: Calls after which a composite is unrolled, and after which its launches are recorded; most attempts that fail, and
-#: most layouts of one closure (``benchmarks/overhead.py``: unrolling costs as much as some hundred calls save, the
-#: compilation of kernels as much as some thousand).
+#: Equal calls after which a composite is unrolled, and after which its launches are recorded; most attempts that fail,
+#: most unrolled calls of one closure, and most calls of which none repeats (``benchmarks/overhead.py``: unrolling costs
+#: as much as some hundred calls save, the compilation of kernels as much as some thousand).
 CALLS: Final = 3
+_ATTEMPTS: Final = (CALLS, 2 * CALLS, 4 * CALLS, 8 * CALLS)  # a call inside another recording is not recorded
 LAUNCHED_CALLS = 1000
 _FAILURES: Final = 4
 _UNROLLED: Final = 64
+_MISSED: Final = 1000
 _LISTS: Final = (list, tuple)
 
 
@@ -65,8 +68,10 @@ class _Front:
 
     def __init__(self, composite: Composite, run: Closure) -> None:
         self._composite, self._run = composite, run
-        # By shapes and values of the arguments; emptied when it is full.
+        self._plain = run
+        # By shapes and values of the arguments; emptied when they are full.
         self._known: BoundedCache[Any, Closure] = BoundedCache(_UNROLLED)
+        self._seen: BoundedCache[Any, int] = BoundedCache(_MISSED)
         self._missed = self._failed = 0
         self._dtype = DEFAULT_DTYPE[0]
         self.newest: list[Closure] = [_decline]
@@ -82,8 +87,7 @@ class _Front:
         heads = [*positional, *([f"*{variadic}"] if variadic else ["*"] if named else []), *named]
         scope: dict[str, Any] = {
             "_newest": self.newest, "_other": OTHER, "_call": self.call, "_ACTIVE": ACTIVE, "_RECORDERS": RECORDERS,
-            "_DTYPE": DEFAULT_DTYPE, "_dtype": self._dtype,
-            "_run": self._run}
+            "_DTYPE": DEFAULT_DTYPE, "_dtype": self._dtype, "_run": self._run}
         given = ", ".join(order)
         text = (f"def unrolled({', '.join(heads)}):\n    if not (_ACTIVE or _RECORDERS) and _DTYPE[0] is _dtype:\n"
                 f"        made = _newest[0]({given})\n        if made is not _other: return made\n"
@@ -100,29 +104,35 @@ class _Front:
         if (ACTIVE and STATE.mask is None) or RECORDERS or self._failed > _FAILURES:
             return self._composite.invoke(self._run, args)
         mode = (STATE.mask if ACTIVE else None), DEFAULT_DTYPE[0]
+        made = self.find((mode, *args), args, renew=mode == (None, self._dtype))
+        return self._composite.invoke(self._run, args) if made is OTHER else made
+
+    def find(self, facts: tuple[Any, ...], args: tuple[Any, ...], *, renew: bool) -> Any:
+        """Serve a call from the recorded ones, or note it; ``renew``: try its function first from now on."""
         try:
-            key = mode, _outline(args)
+            key = _outline(facts)
             found = self._known.get(key)
         except (TypeError, AttributeError):  # an argument of unknown type
-            return self._composite.invoke(self._run, args)
+            return OTHER
         if found is not None:
             made = found(*args)
             if made is not OTHER:
-                if mode == (None, self._dtype):
+                if renew:
                     self.newest[0] = found
                 return made
+        count = self._seen[key] = self._seen.get(key, 0) + 1
         self._missed += 1
-        if self._missed % CALLS == 0 and not OVERRIDDEN_KERNELS and not RECORDING_SLOW_PATHS and not sys.getprofile():
+        if count in _ATTEMPTS and not OVERRIDDEN_KERNELS and not RECORDING_SLOW_PATHS and not sys.getprofile():
             self._record(key, args)
-        return self._composite.invoke(self._run, args)
+        if not self._known and (self._failed > _FAILURES or self._missed > _MISSED):
+            self.newest[0] = self._plain  # no call repeats, or none can be unrolled
+        return OTHER
 
     def _record(self, key: Any, args: tuple[Any, ...]) -> None:
         """Unroll a call; if that fails too often, calls go to the composite."""
         found = _noted(self._composite, self._run, args)
         if found is None:
             self._failed += 1
-            if self._failed > _FAILURES and not self._known:
-                self.newest[0] = self._plain
             return
         notes, result = found
         count: list[str] = []
@@ -153,6 +163,41 @@ def _outline(value: Any) -> Any:
     if type(value) in _LISTS:
         return tuple([_outline(x) for x in value])
     return (value._key, value._array.shape) if hasattr(value, "_key") else frozen(value)
+
+
+class _Views(_Front):
+    """The views of one closure, as machine code. A view does not depend on modes, which act above its closure."""
+
+    def __init__(self, view: Any, key: int, run: Closure) -> None:
+        super().__init__(view, run)
+        self._key, self._plain = key, run
+
+    def closure(self) -> Closure:
+        """Return the function with the operator's parameters."""
+        given = ", ".join(self._composite.schema.names)
+        scope: dict[str, Any] = {"_newest": self.newest, "_other": OTHER, "_call": self.call}
+        exec(f"def unrolled({given}):\n    made = _newest[0]({given})\n"
+             f"    return _call({given}) if made is _other else made\n", scope)
+        return scope["unrolled"]  # type: ignore[no-any-return]
+
+    def call(self, *args: Any) -> Any:
+        """Serve a call with other arguments than the newest one."""
+        made = OTHER if self._failed > _FAILURES else self.find((*args, args[0]._array.strides), args, renew=True)
+        return self._run(*args) if made is OTHER else made
+
+    def _record(self, key: Any, args: tuple[Any, ...]) -> None:
+        notes = Notes(self._composite, self._run)
+        notes.begin(args, args)
+        made = compiled_view(self._key, args[0], self._run(*args), _decline)
+        if made is None:
+            self._failed += 1
+        else:
+            self._known[key] = notes.only(made)
+
+
+def unrolled_view(view: View, key: int, run: Closure) -> Closure:
+    """Return a closure that makes views as machine code; ``run`` makes all others."""
+    return _Views(view, key, run).closure()
 
 
 # ---------------------------------------------------------------------------------------------------- recording

@@ -13,12 +13,14 @@ from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.lazy import handle_with_bits
 from tensocket_core.dispatch.operator import HostPath, Operator, check_dtype
 from tensocket_core.keys import AUTOGRAD, CONJ, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, NEG, SCALAR_MASK, dtype_bit
+from tensocket_core.launch.entries import ENABLED
 from tensocket_core.launch.path import FUNCTION_LADDER, LadderOperator, Signature
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
 
 from .private import private
+from .unrolled import unrolled_view
 
 _new = object.__new__
 
@@ -32,6 +34,8 @@ class View(Operator):
     """
 
     kind = "view"
+    #: Whether machine code makes the views on the host that calls repeat.
+    unrolled = True
 
     def __init__(self, schema: str, doc: str, view: Callable[..., Any], host: Callable[..., Any] | None = None,
                  **record: Any) -> None:
@@ -53,7 +57,9 @@ class View(Operator):
     def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
         """Build the closure, which works on handles only."""
         view = self.host if state.runtime.profile.host_resident else self.view
-        return self._viewer(view, key, key)
+        closure = self._viewer(view, key, key)
+        return unrolled_view(self, key, closure) if self.unrolled and ENABLED and not key & LAZY and (
+            state.runtime.profile.host_resident) else closure
 
     def _viewer(self, view: Callable[..., Any], before: int, after: int) -> Callable[..., Any]:
         """Return the closure for the keys of the tensor (``before``) and of the view (``after``)."""

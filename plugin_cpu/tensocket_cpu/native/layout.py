@@ -38,6 +38,7 @@ class Layout:
         tuple_size, tuple_new, tuple_set: ``PyTuple_Size``, ``PyTuple_New`` and ``PyTuple_SetItem``.
         list_new, list_get, list_set: ``PyList_New``, ``PyList_GetItem`` and ``PyList_SetItem``.
         new_integer: ``PyLong_FromLongLong``.
+        get_attribute: ``PyObject_GetAttr``.
         is_subtype: ``PyType_IsSubtype``.
         as_integer: ``PyLong_AsLongLongAndOverflow``.
         new_object: The function that ``object.__new__`` calls.
@@ -65,6 +66,7 @@ class Layout:
     list_get: int
     list_set: int
     new_integer: int
+    get_attribute: int
     is_subtype: int
     as_integer: int
     new_object: int
@@ -150,6 +152,7 @@ def _functions() -> dict[str, int]:
     named = {"call": api.PyObject_Vectorcall, "retain": api.Py_IncRef, "release": api.Py_DecRef,
              "tuple_size": api.PyTuple_Size, "tuple_new": api.PyTuple_New,
              "tuple_set": api.PyTuple_SetItem, "new_integer": api.PyLong_FromLongLong,
+             "get_attribute": api.PyObject_GetAttr,
              "list_new": api.PyList_New, "list_get": api.PyList_GetItem, "list_set": api.PyList_SetItem,
              "is_subtype": api.PyType_IsSubtype, "as_integer": api.PyLong_AsLongLongAndOverflow}
     found = {name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in named.items()}

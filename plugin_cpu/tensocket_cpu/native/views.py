@@ -1,8 +1,8 @@
 """Views of arrays of one layout, in wrappers, as built-in functions of the interpreter.
 
 A table holds the layouts of array and view; one function of machine code, the same for all tables, checks the array,
-makes the view and the object around it. Both objects share one counter of changes. It hands arrays of other layouts,
-and arrays whose object is a view itself, to the next path.
+makes the view and the object around it. Both objects share one counter of changes. It hands arrays of other layouts to
+the next path.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def make_view(compiler: Compiler, layout: Layout, plan: ViewPlan, next_path: Cal
               ) -> Callable[..., Any] | None:
     """Compile a view; return None if the machine code does not make the same view."""
     offsets = slot_offsets(plan.wrapper)
-    if offsets is None or plan.base not in offsets or plan.wrapper.counter not in offsets:
+    if offsets is None or plan.base not in offsets or plan.wrapper.counter not in offsets or not (
+            hasattr(plan.wrapper.kind, plan.mark)):
         return None
     w = Text()
     w.addresses = [0] * (len(_Head) + len(plan.wrapper.slots))
@@ -65,25 +66,31 @@ def make_view(compiler: Compiler, layout: Layout, plan: ViewPlan, next_path: Cal
     values = [value if view.ndim else value_0d for _, value, value_0d in plan.wrapper.slots]
     table = Words(len(w.addresses), np.uint64)
     table[:] = [word & _MASK for word in (*words, *map(id, values), *w.addresses[len(words) + len(values):])]
-    table.alive = next_path, sizes, source.dtype, view.dtype, values, library, plan.wrapper
+    table.alive = next_path, plan.mark, sizes, source.dtype, view.dtype, values, library, plan.wrapper
     made = make_method(_NAME, address, table)
     return made if _agrees(made, plan) else None
 
 
 def _agrees(made: Callable[..., Any], plan: ViewPlan) -> bool:
-    """Whether a call makes the plan's view, of an object that has no counter yet."""
+    """Whether calls make the plan's view, of an object that has no counter yet, and of a view of it."""
     wrapper = plan.wrapper
-    given: Any = object.__new__(wrapper.kind)
-    for name, value, _ in wrapper.slots:
-        setattr(given, name, value)
-    setattr(given, wrapper.array, plan.array)
-    views = [made(given), made(given)]
-    counter = getattr(given, wrapper.counter)
-    return counter == [0] and all(
-        type(x) is wrapper.kind and getattr(x, wrapper.counter) is counter and getattr(x, plan.base) is given
-        and _same(getattr(x, wrapper.array), plan.view)
-        and all(getattr(x, name) is (value if plan.view.ndim else value_0d) for name, value, value_0d in wrapper.slots
-                if name not in (wrapper.counter, plan.base)) for x in views)
+    first, second = object.__new__(wrapper.kind), object.__new__(wrapper.kind)
+    for given, base in ((first, None), (second, first)):
+        for name, value, _ in wrapper.slots:
+            setattr(given, name, value)
+        setattr(given, wrapper.array, plan.array)
+        setattr(given, plan.base, base)
+        setattr(given, wrapper.counter, None if base is None else getattr(first, wrapper.counter))
+        views = [made(given), made(given)]
+        counter = getattr(first, wrapper.counter)
+        if counter != [0] or not all(
+                type(x) is wrapper.kind and getattr(x, wrapper.counter) is counter and getattr(x, plan.base) is first
+                and _same(getattr(x, wrapper.array), plan.view)
+                and all(getattr(x, name) is (value if plan.view.ndim else value_0d)
+                        for name, value, value_0d in wrapper.slots if name not in (wrapper.counter, plan.base))
+                for x in views):
+            return False
+    return True
 
 
 def _same(x: Array, y: Array) -> bool:
@@ -101,17 +108,17 @@ def _text(w: Text, layout: Layout, plan: ViewPlan, offsets: dict[str, int]) -> s
     w.branch([w.op("icmp eq ptr %names, null"), w.op("icmp eq i64 %count, 1")])
     item = w.item("%args", 0, "ptr")
     array = open_wrapper(w, layout, wrapper, offsets[wrapper.array], item)
-    counter, none = w.field(item, offsets[wrapper.counter], "ptr"), w.known(id(None))
-    base = w.field(item, offsets[plan.base], "ptr")
+    counter, base = (w.field(item, offsets[name], "ptr") for name in (wrapper.counter, plan.base))
     rank = w.op(f"sext i32 {w.field(array, layout.rank, 'i32')} to i64")
-    w.branch([w.op(f"icmp ne ptr {counter}, null"), w.op(f"icmp eq ptr {base}, {none}"),
+    w.branch([w.op(f"icmp ne ptr {counter}, null"), w.op(f"icmp ne ptr {base}, null"),
               w.op(f"icmp eq ptr {w.field(array, layout.type, 'ptr')}, {w.known(id(np.ndarray))}"),
               w.op(f"icmp eq ptr {w.field(array, layout.dtype, 'ptr')}, {w.item('%table', _Head.DTYPE, 'ptr')}"),
               w.op(f"icmp eq i64 {rank}, {w.item('%table', _Head.RANK, 'i64')}")])
     for field, head in ((layout.shape, _Head.SIZES), (layout.strides, _Head.STRIDES)):
         _compare(w, w.field(array, field, "ptr"), w.item("%table", head, "ptr"), rank)
+    base = _base(w, layout, plan, base, item)
     _make(w, layout, array)
-    _wrap(w, layout, plan, offsets, item)
+    _wrap(w, layout, plan, offsets, item, base)
     w.do("slow:")
     answer = w.op(f"call ptr {w.known(layout.call)}(ptr {w.item('%table', _Head.NEXT_PATH, 'ptr')}, ptr %args, "
                   "i64 %count, ptr %names)")
@@ -135,6 +142,23 @@ def _compare(w: Text, found: str, wanted: str, count: str) -> None:
     w.do(f"{done}:")
 
 
+def _base(w: Text, layout: Layout, plan: ViewPlan, base: str, item: str) -> str:
+    """Return the base of a view of ``item``; go to ``slow`` if ``item`` is a view that has a mark."""
+    none, own, other, ready = w.known(id(None)), w.label(), w.label(), w.label()
+    w.do(f"br i1 {w.op(f'icmp eq ptr {base}, {none}')}, label %{own}, label %{other}")
+    w.do(f"{own}:")
+    w.do(f"br label %{ready}")
+    w.do(f"{other}:")
+    mark = w.op(f"call ptr {w.known(layout.get_attribute)}(ptr {item}, ptr {w.known(id(plan.mark))})")
+    w.branch([w.op(f"icmp ne ptr {mark}, null")], otherwise="failed")
+    w.do(f"call void {w.known(layout.release)}(ptr {mark})")
+    unmarked = w.label()
+    w.branch([w.op(f"icmp eq ptr {mark}, {none}")], unmarked)
+    w.do(f"br label %{ready}")
+    w.do(f"{ready}:")
+    return w.op(f"phi ptr [{item}, %{own}], [{base}, %{unmarked}]")
+
+
 def _make(w: Text, layout: Layout, array: str) -> None:
     """Make the view ``%made`` of an array; return null if there is no memory for it."""
     dtype = w.item("%table", _Head.VIEW_DTYPE, "ptr")
@@ -151,7 +175,8 @@ def _make(w: Text, layout: Layout, array: str) -> None:
     w.branch([w.op(f"icmp eq i32 {status}, 0")], otherwise="drop")
 
 
-def _wrap(w: Text, layout: Layout, plan: ViewPlan, offsets: dict[str, int], item: str) -> None:
+def _wrap(w: Text, layout: Layout, plan: ViewPlan, offsets: dict[str, int], item: str,
+          base: str) -> None:
     """Return an object around ``%made`` that shares the counter of ``item``, which gets one if it has none."""
     wrapper, place = plan.wrapper, w.op(f"getelementptr i8, ptr {item}, i64 {offsets[plan.wrapper.counter]}")
     counter, none = w.op(f"load ptr, ptr {place}"), w.known(id(None))
@@ -170,7 +195,7 @@ def _wrap(w: Text, layout: Layout, plan: ViewPlan, offsets: dict[str, int], item
                   f"ptr {w.known(id(_EMPTY))}, ptr null)")
     w.branch([w.op(f"icmp ne ptr {answer}, null")], otherwise="drop")
     held = {name: w.item("%table", len(_Head) + k, "ptr") for k, (name, _, _) in enumerate(wrapper.slots)}
-    held |= {wrapper.counter: w.op(f"load ptr, ptr {place}"), plan.base: item}
+    held |= {wrapper.counter: w.op(f"load ptr, ptr {place}"), plan.base: base}
     for name, value in held.items():
         w.do(f"call void {w.known(layout.retain)}(ptr {value})")
         w.do(f"store ptr {value}, ptr {w.op(f'getelementptr i8, ptr {answer}, i64 {offsets[name]}')}")

@@ -179,18 +179,21 @@ class ViewPlan:
     """A view of arrays of one layout, in wrappers.
 
     The compiled function is ``f(x)``. It returns a new object around the view, which shares the counter of changes with
-    ``x``; it makes the counter ``[0]`` if ``x`` has none. It serves arrays of the plan's dtype, shape and strides, and
-    hands all others, and objects that have a base, to its next path.
+    ``x``; it makes the counter ``[0]`` if ``x`` has none. The view's base is that of ``x``, or ``x`` itself if it has
+    none. It serves arrays of the plan's dtype, shape and strides, and hands all others to its next path; also an ``x``
+    that has a base and a mark.
 
     Attributes:
         wrapper: Layout of the view's object; the values of counter and base do not matter.
         base: Name of the slot with the object that another one is a view of; None in other objects.
+        mark: Name of the attribute with the mark, or None.
         array: An array, not empty.
         view: Its view.
     """
 
     wrapper: WrapperLayout
     base: str
+    mark: str
     array: Array
     view: Array
 
