@@ -8,8 +8,10 @@ from typing import Any, Final
 
 from tensocket_core.geometry import contiguous
 from tensocket_core.launch.entries import ENABLED
-from tensocket_core.launch.path import FUNCTION_LADDER, LadderOperator, Signature
+from tensocket_core.launch.path import LadderOperator, Replay, Signature
 from tensocket_core.launch.replay import CALLS, ELEMENTS
+
+from .kinds.unrolled import CALLS as UNROLLED_CALLS
 
 Args = tuple[Any, ...]
 
@@ -79,12 +81,20 @@ def _plan_refused(operator: LadderOperator, call: Signature, args: Args) -> str:
     return "so few elements that planning does not pay, or layouts that have to be checked or converted first"
 
 
+def _not_unrolled(operator: LadderOperator, call: Signature) -> str:
+    return "the operator is not a function over others"
+
+
+def _unrolled_refused(operator: LadderOperator, call: Signature, args: Args) -> str:
+    return f"unrolled after {UNROLLED_CALLS} equal calls, if the function reads nothing but layouts"
+
+
 def _no_code(call: Signature) -> str:
     return "" if call.state.runtime.target is not None else "the device has no code generator"
 
 
 def _undecided(operator: LadderOperator, call: Signature) -> str:
-    settled = call.dtype is not None or operator.paths is FUNCTION_LADDER
+    settled = call.dtype is not None or type(operator.paths[0]) is Replay
     return "" if settled else "dtypes and numbers of each call decide what is computed in"
 
 
@@ -97,5 +107,6 @@ REASONS: Final[dict[str, PathReasons]] = {
     "entry": PathReasons(_no_entry, _entry_refused),
     "host kernel": PathReasons(_no_host_kernel, _host_kernel_refused),
     "replay": PathReasons(_no_replay, _replay_refused),
+    "unrolled": PathReasons(_not_unrolled, _unrolled_refused),
     "plan": PathReasons(_no_plan, _plan_refused),
 }

@@ -130,6 +130,10 @@ def climb(operator: LadderOperator, call: Signature, compose: Closure, paths: Se
     return found
 
 
+def _declined(*args: Any) -> None:
+    """Stand for the next path, to find out whether an operator has a faster one."""
+
+
 class LadderOperator(Operator):
     """An operator whose calls take the ladder. A kind implements ``compose`` and the methods that other paths call.
 
@@ -186,6 +190,12 @@ class LadderOperator(Operator):
     def replays(self, call: Signature) -> bool:
         """Whether calls with this signature only launch kernels, so that they can be replayed."""
         return self.replayable
+
+    def rounds_alike(self, call: Signature) -> bool:
+        """Whether plan and reference make the bits of the faster paths; true if there are none."""
+        resident = call.state.runtime.profile.host_resident
+        return not resident or all(path(call, _declined) in (None, _declined)
+                                   for path in (self.entry_closure, self.host_closure))
 
     def planned_path(self, call: Signature, next_path: Closure) -> Closure | None:
         """Return the closure over planned launches; None if the kind makes no plans."""

@@ -178,6 +178,10 @@ class Pointwise(LadderOperator):
         """Whether generated kernels also serve small arrays."""
         return self._launches(call.state) and not call.key & SCALAR_MASK
 
+    def rounds_alike(self, call: Signature) -> bool:
+        """Return True: NumPy serves only formulas that it rounds as kernels do (``exactness``)."""
+        return True
+
     def _launches(self, state: DeviceState) -> bool:
         """Whether kernels also serve small host arrays: formulas with extra arguments are many steps in NumPy."""
         return bool(self.launched or self.extras) and state.runtime.target is not None

@@ -86,6 +86,8 @@ class _Launches(Tracer):
             forbid_replay()  # a layer above the device handles other objects than arrays
         if operator.body is None and isinstance(operator, LadderOperator):
             call = operator.signature(key, BY_KEY[key & DEVICE_MASK])
+            if not operator.rounds_alike(call):
+                forbid_replay()
             kernel = climb(operator, call, operator.compose(call), (Planned(),))[0][1]
         return operator.invoke(kernel, args)
 
