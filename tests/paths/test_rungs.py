@@ -19,7 +19,7 @@ import tensocket as ts
 import tensocket.nn.functional as F
 from tensocket_core.device import open_device
 from tensocket_core.dispatch.registry import OPERATORS, clear_tables
-from tensocket_core.launch import entries
+from tensocket_core.launch import entries, replay
 from tensocket_operators.kinds import unrolled
 
 ops = pytest.importorskip("tensocket_conformance.ops")
@@ -81,6 +81,7 @@ def compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = dict(state.native_entries)
     monkeypatch.setattr(entries, "_CALLS", 1)
     monkeypatch.setattr(unrolled, "LAUNCHED_CALLS", 2)
+    monkeypatch.setattr(replay, "PATIENCE", 3)
     clear_tables()
     yield
     state.native_entries.clear()

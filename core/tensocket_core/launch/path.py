@@ -17,9 +17,9 @@ from tensocket_plugins.contract.kernels import Kernel
 
 from ..device import DeviceState
 from ..dispatch.operator import Operator
-from ..keys import DIM0, dtype_bit
+from ..keys import DIM0, SCALAR_MASK, dtype_bit
 from .entries import EntrySpec, build_entry
-from .replay import replayed
+from .replay import replayed, replayed_forms
 
 Closure = Callable[..., Any]
 
@@ -100,7 +100,10 @@ class Replay:
         """Return a closure that records launches and replays them."""
         if not operator.replays(call):
             return None
-        return replayed(call.state, operator.schema.tensors, len(operator.schema.names), next_path)
+        tensors, count = operator.schema.tensors, len(operator.schema.names)
+        if call.key & SCALAR_MASK:
+            return replayed_forms(call.state, tensors, count, next_path)
+        return replayed(call.state, tensors, count, next_path, wants_kernels=operator.replays_kernels)
 
 
 class Planned:
@@ -140,10 +143,12 @@ class LadderOperator(Operator):
     Attributes:
         paths: The paths above ``compose``, fastest first.
         replayable: Whether calls only launch kernels, so that they can be replayed; see ``launch.replay``.
+        replays_kernels: Whether kernels take the place of a host library in replays.
     """
 
     paths: tuple[Path, ...] = LADDER
     replayable = False
+    replays_kernels = False
 
     def build(self, key: int, state: DeviceState) -> Closure:
         """Build the closure for a key: all paths that can serve its calls, each with the next one behind it."""

@@ -125,6 +125,12 @@ class Reduction(LadderOperator):
         return host_paths.reduction(kernel, everything, None if last.run is along.run else last, call.result_key,
                                     positional, next_path)
 
+    replays_kernels = True
+
+    def replays(self, call: Signature) -> bool:
+        """Whether a kernel makes the bits of the paths before it."""
+        return not self.numbers and self.rounds_alike(call)
+
     def rounds_alike(self, call: Signature) -> bool:
         """Whether the order of the fold does not matter, or only generated kernels compute it."""
         exact = self.compute == "bool" or not self.empty or (call.compute is not None and call.compute.category < 2)

@@ -78,7 +78,7 @@ class _Front:
 
     def closure(self) -> Closure:
         """Return the function with the composite's own parameters."""
-        code = self._composite.body.__code__  # type: ignore[union-attr]
+        code = self._composite.body.__code__
         names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
         positional, named = names[:code.co_argcount], names[code.co_argcount:]
         variadic = self._composite.variadic

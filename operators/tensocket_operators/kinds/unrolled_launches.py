@@ -74,7 +74,7 @@ def launched(notes: Notes, composite: Composite, run: Closure, made: Closure, ar
         scope["make"] = getattr(notes.result_class, "_make", notes.result_class)
         lines.append("    if type(made) is tuple: return make(made)")
     exec("\n".join([*lines, "    return made", ""]), scope)
-    return scope["lead"]
+    return scope["lead"]  # type: ignore[no-any-return]
 
 
 class _Launches(Tracer):

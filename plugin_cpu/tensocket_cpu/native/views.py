@@ -74,7 +74,8 @@ def make_view(compiler: Compiler, layout: Layout, plan: ViewPlan, next_path: Cal
 def _agrees(made: Callable[..., Any], plan: ViewPlan) -> bool:
     """Whether calls make the plan's view, of an object that has no counter yet, and of a view of it."""
     wrapper = plan.wrapper
-    first, second = object.__new__(wrapper.kind), object.__new__(wrapper.kind)
+    first: Any = object.__new__(wrapper.kind)
+    second: Any = object.__new__(wrapper.kind)
     for given, base in ((first, None), (second, first)):
         for name, value, _ in wrapper.slots:
             setattr(given, name, value)
