@@ -11,7 +11,7 @@ from tensocket_core.launch.entries import ENABLED
 from tensocket_core.launch.path import LadderOperator, Replay, Signature
 from tensocket_core.launch.replay import CALLS, ELEMENTS
 
-from .kinds.unrolled import CALLS as UNROLLED_CALLS
+from .unrolled.fronts import CALLS as UNROLLED_CALLS
 
 Args = tuple[Any, ...]
 

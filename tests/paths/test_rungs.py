@@ -20,7 +20,7 @@ import tensocket.nn.functional as F
 from tensocket_core.device import open_device
 from tensocket_core.dispatch.registry import OPERATORS, clear_tables
 from tensocket_core.launch import entries, replay
-from tensocket_operators.kinds import unrolled
+from tensocket_operators.unrolled import fronts as unrolled
 
 ops = pytest.importorskip("tensocket_conformance.ops")
 suite = pytest.importorskip("tensocket_conformance.suite")

@@ -13,7 +13,7 @@ import pytest
 
 import tensocket as torch
 from tensocket_core.dispatch.registry import COMPOSITES
-from tensocket_operators.kinds import unrolled
+from tensocket_operators.unrolled import fronts as unrolled
 
 F = torch.nn.functional
 pytestmark = pytest.mark.usefixtures("fresh_tables")

@@ -20,7 +20,7 @@ from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, LAZY
 from tensocket_core.launch.path import Entry, HostKernel, LadderOperator, Path, Replay, Signature, climb
 from tensocket_plugins.contract.dtypes import DType
 
-from .unrolled import unrolled
+from ..unrolled.fronts import unrolled
 
 F = TypeVar("F", bound=Callable[..., Any])
 

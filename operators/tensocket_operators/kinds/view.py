@@ -19,8 +19,8 @@ from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
 
+from ..unrolled.fronts import unrolled_view
 from .private import private
-from .unrolled import unrolled_view
 
 _new = object.__new__
 

@@ -26,7 +26,7 @@ _FILLERS: Final = frozenset({"CACHE", "EXTENDED_ARG"})
 _GEOMETRY: Final = frozenset({id(vars(geometry)), id(vars(strides))})
 
 
-class WatchError(BaseException):
+class UnrollError(BaseException):
     """Raised if a function does more than call operators; no handler of errors of operators catches it."""
 
 
@@ -43,14 +43,14 @@ class Outline:
     def strides(self) -> tuple[int, ...]:
         """Strides in elements. Other code could mean bytes, as in NumPy."""
         if id(sys._getframe(1).f_globals) not in _GEOMETRY:
-            raise WatchError("the function reads strides")
+            raise UnrollError("the function reads strides")
         return self._elements
 
     def __getattr__(self, name: str) -> Any:
-        raise WatchError(f"the function reads {name} of a handle")
+        raise UnrollError(f"the function reads {name} of a handle")
 
 
-class Watched(Tensor):
+class StandIn(Tensor):
     """A stand-in for a tensor: its key and its layout; operators receive the tensor itself (``plain``).
 
     Python code reaches elements, storage and history of a tensor through attributes of its class only, and these read
@@ -64,18 +64,18 @@ class Watched(Tensor):
         if name == "_array" and not _reads_layout(sys._getframe(1)):
             return Outline(plain(self)._array)
         if name in _STATE and sys._getframe(1).f_globals is not vars(modes):  # modes settle results of operators
-            raise WatchError(f"the function reads {name}")
+            raise UnrollError(f"the function reads {name}")
         return object.__getattribute__(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _CUT or value is not None:
-            raise WatchError(f"the function sets {name}")
+            raise UnrollError(f"the function sets {name}")
         object.__getattribute__(self, "_cut_note")(self, name)
 
 
-def watch(tensor: Tensor, cut_note: Callable[[Watched, str], None]) -> Watched:
+def stand_in(tensor: Tensor, cut_note: Callable[[StandIn, str], None]) -> StandIn:
     """Return a stand-in for a tensor; ``cut_note`` is called if a function makes an attribute None."""
-    made = object.__new__(Watched)
+    made = object.__new__(StandIn)
     put = object.__setattr__
     put(made, "_array", tensor._array)
     put(made, "_key", tensor._key)
@@ -85,9 +85,9 @@ def watch(tensor: Tensor, cut_note: Callable[[Watched, str], None]) -> Watched:
     return made
 
 
-def plain(watched: Watched) -> Tensor:
+def plain(shown: StandIn) -> Tensor:
     """Return the tensor behind a stand-in."""
-    return object.__getattribute__(watched, "_plain")  # type: ignore[no-any-return]
+    return object.__getattribute__(shown, "_plain")  # type: ignore[no-any-return]
 
 
 def _reads_layout(frame: FrameType) -> bool:

@@ -1,7 +1,7 @@
 """Unrolled composites: the operators that an earlier call made, one after the other, without the function between.
 
 A composite is a function over operators. After a few calls, it runs once more on stand-ins for its tensors
-(``watched.py``), which refuse to show anything but layouts, and every operator that it calls is noted with its
+(``stand_ins.py``), which refuse to show anything but layouts, and every operator that it calls is noted with its
 arguments. The notes become a function: it compares the arguments' keys, layouts and values with those of the recorded
 call, and calls the same operators.
 
@@ -28,13 +28,13 @@ from tensocket_core.recording import OVERRIDDEN_KERNELS, RECORDING_SLOW_PATHS
 from tensocket_plugins.contract.launch_recorder import RECORDERS
 from tensocket_plugins.kit.bounded import BoundedCache
 
-from .unrolled_launches import launched, may_launch
-from .unrolled_notes import OTHER, Notes, compiled_view, invoked
-from .watched import WatchError
+from .launches import launched, may_launch
+from .notes import OTHER, Notes, compiled_view, invoked
+from .stand_ins import UnrollError
 
 if TYPE_CHECKING:
-    from .composite import Composite
-    from .view import View
+    from ..kinds.composite import Composite
+    from ..kinds.view import View
 
 Closure = Callable[..., Any]
 #: Equal calls after which a composite is unrolled, and after which its launches are recorded; most attempts that fail,
@@ -214,10 +214,10 @@ def _noted(composite: Composite, run: Closure, args: tuple[Any, ...]) -> tuple[N
     try:
         mutated = [p.mutated for p in composite.schema.parameters]
         given = [_copied(x) if writes else x for x, writes in zip(args, mutated, strict=True)]
-        watched = notes.begin(given, args)
+        shown = notes.begin(given, args)
         with fork_rng_states(rng_states()), thread_state(tracer=notes), _Unwarned():
-            return notes, composite.invoke(run, tuple(watched))
-    except (Exception, WatchError):  # whatever the run raised, the call itself raises its own errors
+            return notes, composite.invoke(run, tuple(shown))
+    except (Exception, UnrollError):  # whatever the run raised, the call itself raises its own errors
         return None
 
 
@@ -228,7 +228,7 @@ def _copied(value: Any) -> Any:
         return value
     made = value.clone()
     if made._array.strides != value._array.strides:
-        raise WatchError("a copy has another layout")
+        raise UnrollError("a copy has another layout")
     return made
 
 
@@ -244,6 +244,6 @@ class _Unwarned:
     @staticmethod
     def _note(frame: FrameType, event: str, value: Any) -> None:
         if value is warnings.warn or (event == "call" and frame.f_code is getattr(warnings.warn, "__code__", None)):
-            raise WatchError("the function warns")
+            raise UnrollError("the function warns")
 
 

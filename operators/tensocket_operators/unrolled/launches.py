@@ -21,10 +21,10 @@ from tensocket_core.launch.replay import ELEMENTS, compiled_launches
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.launch_recorder import forbid_replay, note_constant, outside_recording, wants_kernels
 
-from .unrolled_notes import OTHER, Notes, tensors_in
+from .notes import OTHER, Notes, tensors_in
 
 if TYPE_CHECKING:
-    from .composite import Composite
+    from ..kinds.composite import Composite
 
 Closure = Callable[..., Any]
 #: Types of arguments of which equal ones are mostly one object.

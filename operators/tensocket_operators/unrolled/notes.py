@@ -1,6 +1,6 @@
 """Notes of the operators that a composite calls, as the text of a function that calls the same ones.
 
-``Notes`` is a tracer. It gives the composite stand-ins for tensors (``watched.py``), and operators the tensors
+``Notes`` is a tracer. It gives the composite stand-ins for tensors (``stand_ins.py``), and operators the tensors
 themselves. Each tensor has a place in the text: an argument, or the result of an earlier line.
 """
 
@@ -20,10 +20,10 @@ from tensocket_core.launch.entries import ENABLED, wrapper_layout
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.plans import ViewPlan
 
-from .watched import Watched, WatchError, plain, watch
+from .stand_ins import StandIn, UnrollError, plain, stand_in
 
 if TYPE_CHECKING:
-    from .composite import Composite
+    from ..kinds.composite import Composite
 
 Closure = Callable[..., Any]
 #: Returned by a function for arguments that are not those of its recorded call.
@@ -53,7 +53,7 @@ class Notes(Tracer):
         super().__init__(None, None)
         self._composite = composite
         self._exclude, self._mask = STATE.exclude, STATE.mask if ACTIVE else None
-        self._places: dict[int, tuple[str, Watched]] = {}
+        self._places: dict[int, tuple[str, StandIn]] = {}
         #: Number of the first line that changes tensors or random streams, so that the composite cannot run again.
         self._effect: int | None = None
         self.scope: dict[str, Any] = {
@@ -80,26 +80,26 @@ class Notes(Tracer):
         """Compare the arguments of later calls with these; return their stand-ins."""
         self.names = [f"a{k}" for k in range(len(args))]
         tensors: list[tuple[str, Any]] = []
-        watched = [self._argument(name, x, y, tensors)
+        shown = [self._argument(name, x, y, tensors)
                    for name, x, y in zip(self.names, args, originals, strict=True)]
         for k, (name, x) in enumerate(tensors):  # whether two arguments are one tensor
             for earlier, y in tensors[:k]:
                 if x is y and self._composite.schema.is_mutable:
-                    raise WatchError("a tensor is written and is another argument, too")
+                    raise UnrollError("a tensor is written and is another argument, too")
                 self._layouts.append(f"{name} is {'' if x is y else 'not '}{earlier}")
-        return watched
+        return shown
 
     def _argument(self, name: str, value: Any, original: Any, tensors: list[tuple[str, Any]]) -> Any:
         if hasattr(value, "_key"):
             if value._array.size > ELEMENTS:
-                raise WatchError("a large tensor")
+                raise UnrollError("a large tensor")
             array, kind = original._array, self._named(type(original))
             handle = f"{name}_array"
             self._handles.append(f"{handle} = {name}._array")
             self._layouts.append(f"{name}._key == {original._key} and type({name}) is {kind} and {handle}.shape == "
                                 f"{tuple(array.shape)} and {handle}.strides == {tuple(array.strides)}")
             tensors.append((name, original))
-            return self._watched(value, name)
+            return self._shown(value, name)
         if type(value) in _LISTS:
             self.takes.append(f"if type({name}) is not {type(value).__name__} or len({name}) != {len(value)}: "
                                "return other")
@@ -124,30 +124,30 @@ class Notes(Tracer):
         self.scope[name] = value
         return name
 
-    def _watched(self, value: Any, place: str) -> Any:
+    def _shown(self, value: Any, place: str) -> Any:
         """Return the stand-ins for the tensors of a result, which is at a place of the text."""
         if isinstance(value, Tensor):
             if id(value) not in self._places:
-                self._places[id(value)] = place, watch(value, self._cut)  # keeps the tensor alive, and its id unique
+                self._places[id(value)] = place, stand_in(value, self._cut)  # keeps the tensor alive, and its id unique
             return self._places[id(value)][1]
         if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return type(value)(*[self._watched(x, f"{place}[{k}]") for k, x in enumerate(value)])
+            return type(value)(*[self._shown(x, f"{place}[{k}]") for k, x in enumerate(value)])
         if type(value) in _LISTS:
-            return type(value)([self._watched(x, f"{place}[{k}]") for k, x in enumerate(value)])
+            return type(value)([self._shown(x, f"{place}[{k}]") for k, x in enumerate(value)])
         if value is None:
             return None
-        raise WatchError("an operator returns a value")
+        raise UnrollError("an operator returns a value")
 
     def _text(self, value: Any) -> str:
         """Return the expression of an argument or result.
 
         Raises:
-            WatchError: It is a tensor of unknown origin, or an object that may change.
+            UnrollError: It is a tensor of unknown origin, or an object that may change.
         """
-        if type(value) is Watched:
+        if type(value) is StandIn:
             return self._places[id(plain(value))][0]
         if isinstance(value, Tensor):
-            raise WatchError("a tensor of unknown origin")
+            raise UnrollError("a tensor of unknown origin")
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return f"{self._named(type(value))}({', '.join(map(self._text, value))})"
         if type(value) is list:
@@ -160,7 +160,7 @@ class Notes(Tracer):
             if value is not Ellipsis:
                 frozen(value)
         except TypeError:
-            raise WatchError(f"a {type(value).__name__} among arguments") from None
+            raise UnrollError(f"a {type(value).__name__} among arguments") from None
         return repr(value) if value is None or type(value) in (bool, int) else self._named(value)
 
     def operator(self, operator: Any, key: int, kernel: Any, args: tuple[Any, ...]) -> Any:
@@ -173,8 +173,8 @@ class Notes(Tracer):
             try:
                 result = operator.invoke(kernel, given) if self._mask is None else run_with_modes(operator, key, given)
             except Exception as error:
-                raise WatchError("an operator raises an error") from error
-        return self._watched(result, self._note(
+                raise UnrollError("an operator raises an error") from error
+        return self._shown(result, self._note(
             self._call(operator, key, texts, given, result),
             changes="generator" in operator.schema.names or self._writes(operator, given)))
 
@@ -204,7 +204,7 @@ class Notes(Tracer):
         self._check()
         texts = [*map(self._text, args), *[f"{key}={self._text(value)}" for key, value in keywords.items()]]
         result = function(*map(_plain, args), **{key: _plain(value) for key, value in keywords.items()})
-        return self._watched(result, self._note(f"{self._named(function)}({', '.join(texts)})",
+        return self._shown(result, self._note(f"{self._named(function)}({', '.join(texts)})",
                                                 changes=function.__name__.startswith("rand")))
 
     def helper(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -212,22 +212,22 @@ class Notes(Tracer):
         try:
             return self.factory(function, args, {})
         except Exception as error:
-            raise WatchError("a check raises an error") from error
+            raise UnrollError("a check raises an error") from error
 
-    def _cut(self, watched: Watched, name: str) -> None:
-        tensor = plain(watched)
+    def _cut(self, shown: StandIn, name: str) -> None:
+        tensor = plain(shown)
         place = self._places[id(tensor)][0]
         if not place.startswith("t"):
-            raise WatchError("the function sets the state of an argument")
+            raise UnrollError("the function sets the state of an argument")
         self._lines.append(f"{place}.{name} = None")
         setattr(tensor, name, None)
 
     def _check(self) -> None:
         state = STATE
         if state.exclude != self._exclude or state.include or state.function_modes or state.dispatch_modes:
-            raise WatchError("the function changes modes")
+            raise UnrollError("the function changes modes")
         if len(self._lines) == _STEPS:
-            raise WatchError("too many operators")
+            raise UnrollError("too many operators")
 
     def _note(self, text: str, *, changes: bool) -> str:
         """Add a line; return the place of its result."""
@@ -305,7 +305,7 @@ def invoked(operator: Any, texts: Sequence[str]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if type(value) is Watched:
+    if type(value) is StandIn:
         return plain(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*map(_plain, value))
