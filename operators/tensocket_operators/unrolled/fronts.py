@@ -26,10 +26,11 @@ from tensocket_core.launch.arguments import frozen
 from tensocket_core.promotion import DEFAULT_DTYPE
 from tensocket_core.recording import OVERRIDDEN_KERNELS, RECORDING_SLOW_PATHS
 from tensocket_plugins.contract.launch_recorder import RECORDERS
+from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
 from tensocket_plugins.kit.bounded import BoundedCache
 
 from .launches import launched, may_launch
-from .notes import OTHER, Notes, compiled_view, invoked
+from .notes import OTHER, Notes, compiled_view, invoked, tensors_in
 from .stand_ins import UnrollError
 
 if TYPE_CHECKING:
@@ -86,14 +87,16 @@ class _Front:
         order = [*positional[:at], variadic, *positional[at:], *named] if variadic else [*names]
         heads = [*positional, *([f"*{variadic}"] if variadic else ["*"] if named else []), *named]
         scope: dict[str, Any] = {
-            "_newest": self.newest, "_other": OTHER, "_call": self.call, "_ACTIVE": ACTIVE, "_RECORDERS": RECORDERS,
+            "__name__": __name__, "_newest": self.newest, "_other": OTHER, "_call": self.call, "_ACTIVE": ACTIVE,
+            "_RECORDERS": RECORDERS, "_OBSERVERS": VALUE_OBSERVERS,
             "_DTYPE": DEFAULT_DTYPE, "_dtype": self._dtype, "_run": self._run}
         given = ", ".join(order)
-        text = (f"def unrolled({', '.join(heads)}):\n    if not (_ACTIVE or _RECORDERS) and _DTYPE[0] is _dtype:\n"
+        text = (f"def unrolled({', '.join(heads)}):\n"
+                "    if not (_ACTIVE or _RECORDERS or _OBSERVERS) and _DTYPE[0] is _dtype:\n"
                 f"        made = _newest[0]({given})\n        if made is not _other: return made\n"
                 f"    return _call({given})\n")
         text += f"def plain({given}):\n    return _run({invoked(self._composite, order)})\n"
-        exec(text, scope)
+        exec(compile(text, __file__, "exec"), scope)
         self._plain = scope["plain"]
         made = scope["unrolled"]
         made.__defaults__, made.__kwdefaults__ = self._composite.body.__defaults__, self._composite.body.__kwdefaults__
@@ -101,7 +104,7 @@ class _Front:
 
     def call(self, *args: Any) -> Any:
         """Serve a call with other arguments than the newest unrolled call."""
-        if (ACTIVE and STATE.mask is None) or RECORDERS or self._failed > _FAILURES:
+        if (ACTIVE and STATE.mask is None) or RECORDERS or VALUE_OBSERVERS or self._failed > _FAILURES:
             return self._composite.invoke(self._run, args)
         mode = (STATE.mask if ACTIVE else None), DEFAULT_DTYPE[0]
         made = self.find((mode, *args), args, renew=mode == (None, self._dtype))
@@ -175,9 +178,10 @@ class _Views(_Front):
     def closure(self) -> Closure:
         """Return the function with the operator's parameters."""
         given = ", ".join(self._composite.schema.names)
-        scope: dict[str, Any] = {"_newest": self.newest, "_other": OTHER, "_call": self.call}
-        exec(f"def unrolled({given}):\n    made = _newest[0]({given})\n"
-             f"    return _call({given}) if made is _other else made\n", scope)
+        scope: dict[str, Any] = {"__name__": __name__, "_newest": self.newest, "_other": OTHER, "_call": self.call}
+        text = (f"def unrolled({given}):\n    made = _newest[0]({given})\n"
+                f"    return _call({given}) if made is _other else made\n")
+        exec(compile(text, __file__, "exec"), scope)
         return scope["unrolled"]  # type: ignore[no-any-return]
 
     def call(self, *args: Any) -> Any:
@@ -213,23 +217,30 @@ def _noted(composite: Composite, run: Closure, args: tuple[Any, ...]) -> tuple[N
     notes = Notes(composite, run)
     try:
         mutated = [p.mutated for p in composite.schema.parameters]
-        given = [_copied(x) if writes else x for x, writes in zip(args, mutated, strict=True)]
+        given = [_copied(x, writes) for x, writes in zip(args, mutated, strict=True)]
+        kept = [(x, x._version) for value, writes in zip(given, mutated, strict=True) if not writes
+                for x in tensors_in(value)]
         shown = notes.begin(given, args)
         with fork_rng_states(rng_states()), thread_state(tracer=notes), _Unwarned():
-            return notes, composite.invoke(run, tuple(shown))
+            result = composite.invoke(run, tuple(shown))
+        # Statistics of a layer, for example, are written although the schema does not say so.
+        return None if any(x._version != version for x, version in kept) else (notes, result)
     except (Exception, UnrollError):  # whatever the run raised, the call itself raises its own errors
         return None
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: Any, written: bool) -> Any:
+    """Return an argument on memory of its own; one that is not ``written`` itself if a copy has another layout."""
     if type(value) in _LISTS:
-        return type(value)(map(_copied, value))
+        return type(value)([_copied(x, written) for x in value])
     if not hasattr(value, "_key"):
         return value
     made = value.clone()
-    if made._array.strides != value._array.strides:
+    if made._array.strides == value._array.strides:
+        return made
+    if written:
         raise UnrollError("a copy has another layout")
-    return made
+    return value
 
 
 class _Unwarned:

@@ -73,7 +73,7 @@ def launched(notes: Notes, composite: Composite, run: Closure, made: Closure, ar
     if notes.result_class is not None:
         scope["make"] = getattr(notes.result_class, "_make", notes.result_class)
         lines.append("    if type(made) is tuple: return make(made)")
-    exec("\n".join([*lines, "    return made", ""]), scope)
+    exec(compile("\n".join([*lines, "    return made", ""]), __file__, "exec"), scope)
     return scope["lead"]  # type: ignore[no-any-return]
 
 

@@ -57,7 +57,7 @@ class Notes(Tracer):
         #: Number of the first line that changes tensors or random streams, so that the composite cannot run again.
         self._effect: int | None = None
         self.scope: dict[str, Any] = {
-            "run": run, "other": OTHER, "modes": run_with_modes, "identical": identical}
+            "__name__": __name__, "run": run, "other": OTHER, "modes": run_with_modes, "identical": identical}
         self.result_class: Any = None
         self.values: list[str] = []
         self.takes: list[str] = []
@@ -251,7 +251,7 @@ class Notes(Tracer):
                  "    except AttributeError: return other", *[f"    {line}" for line in count],
                  *(["    try:", *[f"        {line}" for line in early], f"    except Exception: return {call}"]
                    if early else []), *[f"    {line}" for line in late], ""]
-        exec("\n".join(lines), self.scope)
+        exec(compile("\n".join(lines), __file__, "exec"), self.scope)
         self._places.clear()  # the function holds no tensor of the recorded call
         return self.scope["repeated"]  # type: ignore[no-any-return]
 
@@ -260,7 +260,7 @@ class Notes(Tracer):
         lines = [f"def only({', '.join(self.names)}):", *[f"    {line}" for line in self.takes],
                  f"    if not ({' and '.join(self.values) or True}): return other", "    return made(a0)", ""]
         self.scope["made"] = made
-        exec("\n".join(lines), self.scope)
+        exec(compile("\n".join(lines), __file__, "exec"), self.scope)
         self._places.clear()
         return self.scope["only"]  # type: ignore[no-any-return]
 
