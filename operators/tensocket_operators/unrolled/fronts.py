@@ -99,6 +99,7 @@ class _Front:
         exec(compile(text, __file__, "exec"), scope)
         self._plain = scope["plain"]
         made = scope["unrolled"]
+        made.__name__ = self._composite.body.__name__  # which names the entries behind it
         made.__defaults__, made.__kwdefaults__ = self._composite.body.__defaults__, self._composite.body.__kwdefaults__
         return made  # type: ignore[no-any-return]
 
