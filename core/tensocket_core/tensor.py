@@ -119,11 +119,11 @@ class Tensor:
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return len(self._array.shape)
+        return self._array.ndim  # type: ignore[no-any-return]
 
     def dim(self) -> int:
         """Return the number of dimensions."""
-        return len(self._array.shape)
+        return self._array.ndim  # type: ignore[no-any-return]
 
     def numel(self) -> int:
         """Return the number of elements."""

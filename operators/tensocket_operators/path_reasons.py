@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tensocket_core.geometry import contiguous
 from tensocket_core.launch.entries import ENABLED
-from tensocket_core.launch.path import LadderOperator, Replay, Signature
+from tensocket_core.launch.path import LADDER, LadderOperator, Signature
 from tensocket_core.launch.replay import CALLS, ELEMENTS
 
 from .unrolled.fronts import CALLS as UNROLLED_CALLS
@@ -63,6 +63,15 @@ def _host_kernel_refused(operator: LadderOperator, call: Signature, args: Args) 
     return "NumPy would lay the result out in another way, or refuses the arguments"
 
 
+def _no_views(operator: LadderOperator, call: Signature) -> str:
+    return _no_code(call) or _no_entry(operator, call)
+
+
+def _views_refused(operator: LadderOperator, call: Signature, args: Args) -> str:
+    return ("compiled after many calls only, or the call copies elements, came once, or has arguments that are not "
+            "compared")
+
+
 def _no_replay(operator: LadderOperator, call: Signature) -> str:
     return _no_code(call) or "calls are not declared to do nothing but launch kernels"
 
@@ -94,7 +103,7 @@ def _no_code(call: Signature) -> str:
 
 
 def _undecided(operator: LadderOperator, call: Signature) -> str:
-    settled = call.dtype is not None or type(operator.paths[0]) is Replay
+    settled = call.dtype is not None or operator.paths is not LADDER
     return "" if settled else "dtypes and numbers of each call decide what is computed in"
 
 
@@ -104,6 +113,7 @@ def _size(args: Args) -> int:
 
 #: Reasons by the name of the path.
 REASONS: Final[dict[str, PathReasons]] = {
+    "views": PathReasons(_no_views, _views_refused),
     "entry": PathReasons(_no_entry, _entry_refused),
     "host kernel": PathReasons(_no_host_kernel, _host_kernel_refused),
     "replay": PathReasons(_no_replay, _replay_refused),

@@ -10,10 +10,12 @@ from .indexing import (  # noqa: F401
     advanced_indexing,
     combinatorics,
     gather_scatter,
+    gradients,
     masked_scatter,
     scatter_reductions,
     selection,
     subscript,
+    triangles,
 )
 from .kinds.inplace import define_forms
 from .linalg import (  # noqa: F401

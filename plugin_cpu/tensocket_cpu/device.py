@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from .code.compiler import Compiler
     from .linear.halves import Halves
     from .lowp_gemm.products import LowPrecisionProducts
-    from .native import ReplayCompiler
+    from .native import ReplayCompiler, ViewCompiler
     from .threads.workers import Workers
 
 #: The number of elements from which a generated kernel beats NumPy's addition.
@@ -97,6 +97,7 @@ class CpuDevice(OpenDevice):
         self.kernels.register("gather", moving.gather)
         self._compiler: Compiler | None = None
         self._replays: ReplayCompiler | None = None
+        self._views: ViewCompiler | None = None
         self._lock = held_over_forks(threading.Lock(), Rank.COMPILERS)
 
     @property
@@ -202,7 +203,7 @@ class CpuDevice(OpenDevice):
             from .native.tape import make_tape
 
             return make_tape(self.compiler, self.pool, plan)
-        from .native import LAYOUT, ReplayCompiler, make_entry, make_join, make_product  # imports LLVM
+        from .native import LAYOUT, ReplayCompiler, ViewCompiler, make_entry, make_join, make_product  # imports LLVM
 
         if LAYOUT is None:
             return None
@@ -210,10 +211,6 @@ class CpuDevice(OpenDevice):
             from .native.words import make_words
 
             return make_words(self.compiler, LAYOUT, plan)
-        if type(plan) is ViewPlan:
-            from .native.views import make_view
-
-            return make_view(self.compiler, LAYOUT, plan, next_path)
         if type(plan) is EntryPlan:
             return make_entry(self.compiler, LAYOUT, plan, next_path)
         if type(plan) is ProductPlan:
@@ -224,6 +221,9 @@ class CpuDevice(OpenDevice):
         if type(plan) is ReplayPlan:
             self._replays = self._replays or ReplayCompiler(lambda: self.compiler, LAYOUT)
             return self._replays.compile(plan, next_path)
+        if type(plan) is ViewPlan:
+            self._views = self._views or ViewCompiler(lambda: self.compiler, LAYOUT)
+            return self._views.compile(plan, next_path)
         return None
 
     def empty(self, shape: tuple[int, ...], dtype: DType, stream: Stream) -> Any:

@@ -157,6 +157,12 @@ MUTANTS: dict[str, list[Mutant]] = {
         Mutant("autograd.joint:is_live", "return bool(tensor._key & AUTOGRAD) and", "return False and", "module_state"),
         Mutant("calls.again:Again.__call__", "world.restore(before)", "pass", "gradients_of_gradients"),
     ],
+    "options": [
+        Mutant("capture.options:OptionPlace.content", "self._element[()] = value", "self._element[()] or self._element.fill(value)", "rates"),
+        Mutant("calls.variant:Variant.__call__", "if self.apart and completely:", "if False:", "rates"),
+        Mutant("calls.check:check_call", "variant(tensors, completely=False)", "variant(tensors)", "rates"),
+        Mutant("capture.options:OptionReads.number_at", "return self._number(place.number)", "return table[key]", "rates"),
+    ],
     "results": [
         Mutant("calls.results:Results._maker", "return lambda arguments, arrays, made: arguments[position]", "return lambda arguments, arrays, made: arguments[0]", "results"),
         Mutant("calls.results:Results._maker", "position = self._arguments.get(id(leaf))", "position = None", "several_outputs"),

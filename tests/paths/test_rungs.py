@@ -20,6 +20,7 @@ import tensocket.nn.functional as F
 from tensocket_core.device import open_device
 from tensocket_core.dispatch.registry import OPERATORS, clear_tables
 from tensocket_core.launch import entries, replay
+from tensocket_operators.kinds import noted_views
 from tensocket_operators.unrolled import fronts as unrolled
 
 ops = pytest.importorskip("tensocket_conformance.ops")
@@ -82,6 +83,7 @@ def compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(entries, "_CALLS", 1)
     monkeypatch.setattr(unrolled, "LAUNCHED_CALLS", 2)
     monkeypatch.setattr(replay, "PATIENCE", 3)
+    monkeypatch.setattr(noted_views, "_CALLS", 1)
     clear_tables()
     yield
     state.native_entries.clear()

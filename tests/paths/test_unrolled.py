@@ -218,8 +218,7 @@ def test_errors_are_those_of_the_first_call() -> None:
 
 
 @pytest.mark.parametrize(("name", "run"), [
-    ("equal", lambda x: torch.equal(x, x)), ("allclose", lambda x: torch.allclose(x, x)),
-    ("nonzero", lambda x: x.nonzero()), ("as_strided", lambda x: x.as_strided((2,), (1,)))])
+    ("allclose", lambda x: torch.allclose(x, x)), ("as_strided", lambda x: x.as_strided((2,), (1,)))])
 def test_functions_that_read_elements_or_storage_are_not_unrolled(
         name: str, run: Callable[[Any], Any], noted: dict[str, bool]) -> None:
     for seed in range(CALLS):
@@ -256,6 +255,6 @@ def test_a_recorded_call_keeps_no_tensor() -> None:
 def test_values_that_change_with_every_call_are_not_recorded() -> None:
     x = torch.tensor(grid(30, 4))
     for k in range(30):
-        np.testing.assert_array_equal(x.narrow(0, k, 1).numpy(), x.numpy()[k: k + 1])
-    (closure,) = COMPOSITES["narrow"].table.values()
+        np.testing.assert_array_equal(torch.rsub(x, k).numpy(), k - x.numpy())
+    (closure,) = COMPOSITES["rsub"].table.values()
     assert not closure.__globals__["_call"].__self__._known

@@ -41,12 +41,12 @@ class CompiledNode(MultiNode):
             AutogradError: The graph was freed, or a tensor was modified.
         """
         if not differentiable:
-            return self.apply_plain(grad)
+            return self.apply_plain(grad, edges)
         if self.again is None:
             raise_freed(self)
         return self.again(grad)
 
-    def apply_plain(self, grad: Any) -> list[Any]:
+    def apply_plain(self, grad: Any, edges: tuple[Any, ...]) -> list[Any]:
         """Run the backward graph without recording."""
         if self.held is None or self.saved is None:
             raise_freed(self)

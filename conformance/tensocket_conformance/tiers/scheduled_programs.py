@@ -204,11 +204,38 @@ def _many_temporaries(world: World) -> Iterator[Any]:
     yield held
 
 
+def _rates(world: World) -> Iterator[Any]:
+    """Tell of steps whose rate a schedule inside of them sets, or the program between calls, and one that is read."""
+    model = world.module(nn.Linear(4, 2))
+    optimizer = ts.optim.Adam(model.parameters(), lr=0.1)
+    scheduler = ts.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.9**epoch)
+
+    def step(x: Any, scheduled: bool) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        if scheduled:
+            scheduler.step()
+        return loss.detach()
+
+    run = world.compile(step)
+    for _ in range(2 * CALLS):
+        yield run(world.floats(3, 4), True), *model.parameters(), optimizer.param_groups[0]["lr"], scheduler.last_epoch
+    for k in range(2 * CALLS):
+        optimizer.param_groups[0]["lr"] = 0.1 / (k + 1)
+        yield run(world.floats(3, 4), False), *model.parameters()
+    other = world.compile(lambda x: x * optimizer.param_groups[0]["lr"])
+    for k in range(CALLS):
+        optimizer.param_groups[0]["lr"] = 0.5 / (k + 1)
+        yield other(world.floats(3))
+
+
 #: The programs by name.
 PROGRAMS: Final[dict[str, Stateful]] = {
     "broadcast_gradients": Stateful(_broadcast_gradients, 8),
     "repeated_expressions": Stateful(_repeated_expressions, 8), "constants": Stateful(_constants, 8),
     "identities": Stateful(_identities, 8), "copies": Stateful(_copies, 8), "shifts": Stateful(_shifts, 8),
     "rows": Stateful(_rows, 7), "gathers": Stateful(_gathers, 10), "losses": Stateful(_losses, 6),
-    "many_temporaries": Stateful(_many_temporaries, 5),
+    "many_temporaries": Stateful(_many_temporaries, 5), "rates": Stateful(_rates, 10),
 }

@@ -19,7 +19,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from ..device import BY_KEY, DeviceState
-from ..dispatch.derivative import Derivative
+from ..dispatch.derivative import ARRAYS, Derivative
 from ..keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, OPTIONS, WRAPPER
 from ..launch import host_kernels
 from ..tensor import Tensor, wrap
@@ -28,10 +28,8 @@ from .node import Node
 
 _Array = np.ndarray
 _PARTS: Final = AUTOGRAD | LAZY | WRAPPER
-#: Largest gradient, in elements, for which this path pays off.
-_LIMIT: Final = 4096
 Rule = Callable[..., Any]
-Plan = tuple[tuple[int, Rule, tuple[int, ...]], ...]
+Plan = tuple[tuple[int, Rule, tuple[tuple[int, bool], ...]], ...]
 
 
 class HostRules:
@@ -42,8 +40,9 @@ class HostRules:
         dtype: The NumPy dtype.
         numbers: Python numbers as arrays, ``host_kernels.NUMBERS``.
         total: ``total(x, dims, keepdim)`` sums along dimensions.
-        plans: By derivative: for every argument with a gradient its position, the function on arrays and the positions
-            of that function's saved values; None for a derivative without such functions.
+        plans: By derivative: for every argument with a gradient its position, the function on arrays, and for each of
+            that function's saved values its position and whether it is an operand, which may be a number; None for a
+            derivative without such functions.
     """
 
     __slots__ = ("_device_state", "_kind", "dtype", "numbers", "options", "plans", "total")
@@ -59,16 +58,17 @@ class HostRules:
 
     def resolve(self, derivative: Derivative) -> Plan | None:
         """Return the functions of a derivative, with names of kernels replaced by the kernels."""
-        plan: list[tuple[int, Rule, tuple[int, ...]]] | None = [] if derivative.arrays else None
+        plan: list[tuple[int, Rule, tuple[tuple[int, bool], ...]]] | None = [] if derivative.arrays else None
         for position, (rule, picks) in enumerate(zip(derivative.arrays, derivative.picks, strict=False)):
             if isinstance(rule, str):
                 kernel = self._device_state.runtime.kernels.find(rule, self._kind.name, direct=True)
-                if kernel is None or (kernel.limit or _LIMIT) < _LIMIT:
+                if kernel is None or (kernel.limit or ARRAYS) < ARRAYS:
                     plan = None
                     break
                 rule = kernel.run
             if rule is not None and plan is not None:
-                plan.append((position, rule, picks))
+                saved = tuple([(pick, derivative.saved_positions[pick] in derivative.tensors) for pick in picks])
+                plan.append((position, rule, saved))
         found = self.plans[derivative] = None if plan is None else tuple(plan)
         return found
 
@@ -95,47 +95,35 @@ def _host(options: int) -> HostRules | None:
     return host
 
 
-def _value(node: Node, host: HostRules, position: int) -> Any:
-    """Return a saved array or other value; NotImplemented if the general path must handle it."""
-    value, version = node.saved[position], node.versions[position]  # type: ignore[index]  # not freed yet
-    if version < 0:
-        if version != -1:
-            return NotImplemented
-        return host.number(value) if type(value) is float or type(value) is int else value
-    counter = value._version_counter
-    array = value._array
-    unusual = (0 if counter is None else counter[0]) != version or value._key & (WRAPPER | LAZY)
-    return NotImplemented if unusual or array.dtype is not host.dtype else array
-
-
-def _outputs(node: Node, host: HostRules, array: Any) -> list[Any] | None:
-    """Return the gradients of a node's arguments; None if the general path must compute them."""
+def _outputs(node: Node, edges: tuple[Any, ...], host: HostRules, array: Any) -> list[Any] | None:
+    """Return the gradients of the arguments with an edge; None if the general path must compute them."""
     try:
         plan = host.plans[node.derivative]
     except KeyError:
         plan = host.resolve(node.derivative)
-    if plan is None or array.size > _LIMIT or array.dtype is not host.dtype or node.saved is None:
+    if plan is None or array.size > ARRAYS or array.dtype is not host.dtype or node.saved is None:
         return None
-    edges = node.edges
     outputs = [None] * len(edges)
+    saved, versions = node.saved, node.versions
     for position, rule, picks in plan:
         if edges[position] is None:
             continue
-        if not picks:
-            output = rule(array)
-        elif len(picks) == 1:
-            value = _value(node, host, picks[0])
-            if value is NotImplemented:
-                return None
-            output = rule(array, value)
-        else:
-            values = []
-            for pick in picks:
-                value = _value(node, host, pick)
-                if value is NotImplemented:
+        values = [array]
+        for pick, is_operand in picks:
+            value, version = saved[pick], versions[pick]
+            if version >= 0:
+                counter = value._version_counter
+                if (0 if counter is None else counter[0]) != version or value._key & (LAZY | WRAPPER):
                     return None
-                values.append(value)
-            output = rule(array, *values)
+                value = value._array
+                if value.dtype is not host.dtype:
+                    return None
+            elif version != -1:
+                return None
+            elif is_operand and (type(value) is float or type(value) is int):
+                value = host.number(value)
+            values.append(value)
+        output = rule(*values)
         if type(output) is not _Array:
             if output is NotImplemented:
                 return None
@@ -164,12 +152,13 @@ def run_chain_on_arrays(state: Any, node: Node, grad: Any) -> tuple[Any, Any, in
         host = _host(options)
     if host is None or grad._key & ~DIM0 != options:
         return node, grad, 0
-    array, grad = grad._array, None
+    array, grad, kept_edges = grad._array, None, state.kept_edges
     while True:
-        outputs = _outputs(node, host, array)
+        edges = node.edges if kept_edges is None else kept_edges.get(node.sequence, ())
+        outputs = _outputs(node, edges, host, array) if edges else None
         if outputs is None:
             return node, wrap(array, options), sequence
-        sequence, edges = node.sequence, node.edges
+        sequence = node.sequence
         if not state.retain_graph and node.saved and node.derivative.frees:
             node.saved = None
         array = None
@@ -192,30 +181,29 @@ def _pass_on(state: Any, host: HostRules, edges: tuple[Any, ...], outputs: list[
         sole = sys.getrefcount(array) == SOLE_REFERENCE
         if isinstance(edge, Tensor) and edge._key & _PARTS == AUTOGRAD and edge._extras is None and (
                 edge._key & OPTIONS == host.options):
-            kept = _add_to_leaf(edge, host, array, sole)
-            if kept:
+            if _add_to_leaf(state, edge, host, array, sole):
                 continue
         state.give(edge, wrap(array, host.options))
 
 
-def _add_to_leaf(leaf: Any, host: HostRules, array: Any, sole: bool) -> bool:
-    """Add to a leaf's gradient; False if the general path must do it."""
-    if leaf._base is not None:
-        return False
+def _add_to_leaf(state: Any, leaf: Any, host: HostRules, array: Any, sole: bool) -> bool:
+    """Add to a leaf's gradient, or capture it; False if the general path must do it."""
     own = leaf._array
     if array.shape != own.shape:
-        if not own.ndim or array.ndim != own.ndim + 1 or array.shape[1:] != own.shape or array.size > _LIMIT:
+        if not own.ndim or array.ndim != own.ndim + 1 or array.shape[1:] != own.shape or array.size > ARRAYS:
             return False
         array, sole = host.total(array, (0,), False), True
+    if state.captures:
+        state.capture((id(leaf), 0), wrap(_owned(array, sole), host.options))
+        return True
+    if leaf._base is not None:
+        return False
     with LOCKS[id(leaf) >> 5 & 15]:
         old = leaf._grad
         if old is None:
             if not own.flags.c_contiguous:
                 return False
-            flags = array.flags
-            # An array that others refer to, or a part of a larger one, is copied.
-            leaf._grad = wrap(array if sole and flags.owndata and flags.c_contiguous else array.copy(),
-                                      host.options)
+            leaf._grad = wrap(_owned(array, sole), host.options)
             return True
         held = old._array
         if (old._key & ~DIM0 != host.options or not held.flags.carray or array.shape != held.shape):
@@ -227,3 +215,9 @@ def _add_to_leaf(leaf: Any, host: HostRules, array: Any, sole: bool) -> bool:
             counter[0] += 1
         np.add(held, array, held)
         return True
+
+
+def _owned(array: Any, sole: bool) -> Any:
+    """Return an array for a gradient: a copy of one that others refer to, or of a part of a larger one."""
+    flags = array.flags
+    return array if sole and flags.owndata and flags.c_contiguous else array.copy()

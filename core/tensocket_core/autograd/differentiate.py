@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError, DtypeError, ShapeError
 
 from ..dispatch.call import collected_key
 from ..dispatch.modes import ACTIVE, STATE
 from ..dispatch.overrides import call_torch_function, overridden
-from ..keys import AUTOGRAD
+from ..keys import AUTOGRAD, LAZY, OPTIONS, WRAPPER
+from ..tensor import Tensor, wrap
 from ..warned import warn_once
 from .edges import edge_from_place, target_of
 from .engine import run_pass
@@ -22,13 +25,14 @@ BATCHED: Final[list[Callable[[Callable[..., Any]], Callable[..., Any]]]] = []
 
 def _edge(operator: str, value: Any, role: str) -> Any:
     """Return the edge of a tensor or of a gradient edge; None if it has no gradient."""
+    key = getattr(value, "_key", None)
+    if key is not None:
+        return (value._grad_fn or value) if key & AUTOGRAD else None
     if isinstance(value, GradientEdge):
         return edge_from_place(value.node, value.output_nr)
-    if not hasattr(value, "_key"):
-        kind = AutogradError if role == "an input" else ArgumentTypeError
-        raise kind(operator, f"{role} of type {type(value).__name__}", "gradients belong to tensors or gradient edges",
-                   "pass tensors")
-    return (value._grad_fn or value) if value._key & AUTOGRAD else None
+    kind = AutogradError if role == "an input" else ArgumentTypeError
+    raise kind(operator, f"{role} of type {type(value).__name__}", "gradients belong to tensors or gradient edges",
+               "pass tensors")
 
 
 class RecordedDual(NamedTuple):
@@ -70,7 +74,7 @@ def _first_gradient(operator: str, root: Any, gradient: Any, create_graph: bool)
         if root.dtype.kind == "complex":
             raise AutogradError(operator, f"a tensor of dtype {root.dtype.name}",
                                 "a gradient is created implicitly for real numbers only", "pass gradient=")
-        return root.new_ones(root.shape)
+        return first_gradient(root)
     if tuple(gradient.shape) != tuple(root.shape):
         raise ShapeError(
             operator,
@@ -86,6 +90,16 @@ def _first_gradient(operator: str, root: Any, gradient: Any, create_graph: bool)
             "pass a gradient of the tensor's dtype",
         )
     return gradient if create_graph else gradient.detach() if gradient._key & AUTOGRAD else gradient
+
+
+def first_gradient(root: Any) -> Any:
+    """Return the implicit gradient of a tensor with one element."""
+    array = root._array
+    if ACTIVE or type(array) is not np.ndarray or root._key & (LAZY | WRAPPER) or not root.dtype.native:
+        return root.new_ones(root.shape)
+    ones = array.copy()
+    ones.fill(1)
+    return wrap(ones, root._key & OPTIONS)
 
 
 def _ones_for(operator: str, root: GradientEdge) -> Any:
@@ -115,6 +129,8 @@ def _roots(operator: str, outputs: Sequence[Any], gradients: Sequence[Any],
 
 def _sequence(values: Any) -> tuple[Any, ...]:
     """Return one value, or those of an iterable such as ``module.parameters()``, as a tuple; of a dict, its values."""
+    if type(values) is Tensor:
+        return (values,)
     if isinstance(values, dict):
         return tuple(values.values())
     if hasattr(type(values), "__torch_function__") or isinstance(values, GradientEdge) or not isinstance(

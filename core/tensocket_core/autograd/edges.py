@@ -92,22 +92,46 @@ def reachable(nodes: Iterable[Node]) -> dict[int, Node]:
     return found
 
 
-def on_the_way(nodes: Iterable[Node], wanted: set[Target], inclusive: bool) -> set[int]:
-    """Return the sequence numbers of the nodes that lead to a wanted target; ``inclusive`` adds the targets' own."""
-    needed: set[int] = set()
-    own = {identity for identity, _ in wanted} if inclusive else set()
-    for sequence, node in sorted(reachable(nodes).items()):
-        if id(node) in own:
-            needed.add(sequence)
-            continue
-        for edge in node.edges:
+def all_lead_to(nodes: Iterable[Node], wanted: set[Target]) -> bool:
+    """Whether all gradients of ``nodes`` end in leaves that are wanted targets."""
+    stack = list(nodes)
+    found: set[int] = set()
+    while stack:
+        for edge in stack.pop().edges:
             if edge is None:
                 continue
-            below = node_of(edge)
-            if target_of(edge) in wanted or (below is not None and below.sequence in needed):
-                needed.add(sequence)
-                break
-    return needed
+            node = edge.node if type(edge) is Output else edge
+            if isinstance(node, Node):
+                if node.sequence not in found:
+                    found.add(node.sequence)
+                    stack.append(node)
+            elif (id(edge), 0) not in wanted:
+                return False
+    return True
+
+
+def edges_on_the_way(nodes: Iterable[Node], wanted: set[Target], inclusive: bool,
+                     leaves: bool) -> dict[int, tuple[Any, ...]] | None:
+    """Return the edges that lead to wanted targets, by the sequence number of their node; None for each other edge.
+
+    Nodes without such edges are left out, unless ``inclusive`` adds those that are targets themselves. With ``leaves``,
+    all targets are leaves; the result is None if all edges lead to them.
+    """
+    if leaves and all_lead_to(nodes, wanted):
+        return None
+    kept: dict[int, tuple[Any, ...]] = {}
+    own = {identity for identity, _ in wanted} if inclusive else ()
+    found = reachable(nodes)
+    for sequence in sorted(found):
+        node = found[sequence]
+        edges: list[Any] = []
+        for edge in node.edges:
+            below, index = (edge.node, edge.index) if type(edge) is Output else (edge, 0)
+            leads = (id(below), index) in wanted or (isinstance(below, Node) and below.sequence in kept)
+            edges.append(edge if leads else None)
+        if any(edge is not None for edge in edges) or id(node) in own:
+            kept[sequence] = tuple(edges)
+    return kept
 
 
 def last_uses(nodes: Iterable[Node]) -> dict[int, list[int]]:

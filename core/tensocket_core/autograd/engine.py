@@ -24,11 +24,12 @@ from ..device import thread_streams, use_streams
 from ..dispatch.modes import ACTIVE, INHERITED, STATE, set_grad_enabled
 from ..keys import AUTOGRAD, OPTIONS, WRAPPER
 from ..recording import OVERRIDDEN_KERNELS, RECORDING_SLOW_PATHS
+from ..tensor import Tensor
 from . import anomaly
 from .accumulate import SOLE_REFERENCE, accumulate, add_gradients, try_set_first
 from .array_backward import run_chain_on_arrays
 from .deep import in_new_thread, stack_is_full
-from .edges import Target, cast_to_shape, check_swapped, fit_edge, last_uses, node_of, on_the_way, target_of
+from .edges import Target, cast_to_shape, check_swapped, edges_on_the_way, fit_edge, last_uses, node_of, target_of
 from .hooks import Extras, name_of
 from .inspection import NAMED
 from .node import MultiNode, Node, Output
@@ -56,8 +57,9 @@ class _Pass:
         ends: Whether the pass ends at wanted edges: none gets what flows through another.
     """
 
-    __slots__ = ("callbacks", "captured", "create_graph", "ends", "grads", "heap", "held", "into", "last_uses",
-                 "needed", "nodes", "nothing", "number", "own", "plain", "retain_graph", "roots", "wanted")
+    __slots__ = ("callbacks", "captured", "captures", "create_graph", "ends", "grads", "heap", "held", "into",
+                 "kept_edges", "last_uses", "nodes", "nothing", "number", "own", "plain", "retain_graph", "roots",
+                 "wanted")
 
     def __init__(self, edges: Iterable[Any] | None, create_graph: bool, retain_graph: bool, into: bool,
                  ends: bool = False) -> None:
@@ -69,13 +71,17 @@ class _Pass:
         self.nodes: dict[int, Node] = {}
         #: By sequence number: the gradient of a node with one output, or a list for several.
         self.grads: dict[int, Any] = {}
-        #: Whether the pass only accumulates into leaves, without recording or special features.
-        self.plain = edges is None and not create_graph and not RECORDING_SLOW_PATHS
+        #: Whether only leaves receive gradients, without recording or special features.
+        self.plain = not create_graph and not RECORDING_SLOW_PATHS and (
+            edges is None or all(isinstance(edge, Tensor) for edge in edges))
+        #: Whether the gradients of wanted targets are captured.
+        self.captures = edges is not None and not into
         #: Sequence numbers of nodes whose gradient only this pass refers to: further gradients are added in place.
         self.own: set[int] = set()
         self.wanted = None if edges is None else {target_of(edge) for edge in edges}
-        #: Sequence numbers of the nodes that lead to a wanted target.
-        self.needed: set[int] | None = None
+        #: By sequence number of the nodes that lead to a wanted target: their edges, None for each that does not. None
+        #: if all edges lead to wanted targets.
+        self.kept_edges: dict[int, tuple[Any, ...]] | None = None
         self.captured: dict[Target, Any] = {}
         #: Leaves with hooks and their gradients so far; by sequence number, the leaves that no older node uses.
         self.held: dict[int, tuple[Any, Any]] = {}
@@ -120,7 +126,7 @@ class _Pass:
     def _visit_without_gradient(self, edge: Any) -> None:
         """Visit the target of an edge even if no gradient arrives: user-defined functions receive zeros, hooks None."""
         node = node_of(edge)
-        if node is None or node.sequence in self.grads or (self.wanted is not None and not self._leads_on(edge)):
+        if node is None or node.sequence in self.grads:
             return
         sequence = node.sequence
         self.grads[sequence] = None
@@ -166,8 +172,8 @@ class _Pass:
             return
         if leaf._key & AUTOGRAD:
             if leaf._extras is None:
-                if self.wanted is not None and not self.into:
-                    self._capture((id(leaf), 0), grad)
+                if self.captures:
+                    self.capture((id(leaf), 0), grad)
                 else:
                     accumulate(leaf, grad, self.create_graph, sole)
             else:
@@ -176,7 +182,7 @@ class _Pass:
         elif leaf._extras is not None and leaf._extras.swapped:
             self.held[id(leaf)] = leaf, grad
 
-    def _capture(self, target: Target, grad: Any) -> None:
+    def capture(self, target: Target, grad: Any) -> None:
         known = target in self.captured
         self.captured[target] = add_gradients(self.captured.pop(target), grad, self.create_graph) if known else grad
 
@@ -205,9 +211,10 @@ class _Pass:
             grad: Its gradient; a list for a node with several outputs.
         """
         if self.wanted is not None:
-            self.needed = on_the_way(self.nodes.values(), self.wanted, self.into)
+            nodes = self.nodes.values() if node is None else (node,)
+            self.kept_edges = edges_on_the_way(nodes, self.wanted, self.into, self.plain)
         heap, retain = self.heap, self.retain_graph
-        plain = self.plain
+        plain, kept_edges = self.plain, self.kept_edges
         on_arrays = plain and not ACTIVE and not OVERRIDDEN_KERNELS
         while node is not None or heap:
             if node is None:
@@ -228,21 +235,21 @@ class _Pass:
                         break
                     if last:
                         grad = cast_to_shape(grad, node.shape, node.options)
-                edges = node.edges
+                edges = node.edges if kept_edges is None else kept_edges.get(node.sequence, ())
                 if plain and type(node) is Node and node.extras is None and not grad._key & WRAPPER:
-                    if node.derivative.add_part is not None and self._give_part(node, grad):
+                    if not edges or (node.derivative.add_part is not None and self._give_part(node, grad)):
                         break
-                    outputs = node.apply_plain(grad)
-                elif plain and type(node) is MultiNode and node.extras is None and not _wrapped(grad):
-                    outputs = node.apply_plain(tuple(grad))
+                    outputs = node.apply_plain(grad, edges)
+                elif plain and edges and type(node) is MultiNode and node.extras is None and not _wrapped(grad):
+                    outputs = node.apply_plain(tuple(grad), edges)
                 else:
                     with set_grad_enabled(self.create_graph):
-                        outputs = self._visit(node, grad)
+                        outputs = self._visit(node, grad, edges)
                 if not retain and node.saved and node.derivative.frees:
                     node.saved = None
                 # No variable may hold a gradient that is passed on, so that a leaf can take it over without a copy.
                 grad = None
-                only = None if heap or self.held else _only_node(edges, outputs)
+                only = None if heap or self.held or not edges else _only_node(edges, outputs)
                 if only is None:
                     self._pass_on(edges, outputs)
                     break
@@ -260,6 +267,7 @@ class _Pass:
                 self._finish()
 
     def _pass_on(self, edges: tuple[Any, ...], outputs: list[Any]) -> None:
+        keeps = self.plain and not self.captures
         for edge in reversed(edges):
             output = outputs.pop()
             if edge is None:
@@ -269,7 +277,7 @@ class _Pass:
             else:
                 # The count is taken before the call, because arguments are references too.
                 sole = sys.getrefcount(output) == SOLE_REFERENCE
-                if not (sole and self.plain and try_set_first(edge, output)):
+                if not (sole and keeps and try_set_first(edge, output)):
                     self.give(edge, output, sole)
 
     def _finish(self) -> None:
@@ -282,30 +290,29 @@ class _Pass:
         """Visit a node that received no gradient."""
         self.nothing.discard(node.sequence)
         with set_grad_enabled(self.create_graph):
-            outputs = self._visit(node, [None] * len(node.outputs) if isinstance(node, MultiNode) else None)
+            edges = node.edges if self.kept_edges is None else self.kept_edges.get(node.sequence, ())
+            outputs = self._visit(node, [None] * len(node.outputs) if isinstance(node, MultiNode) else None, edges)
         if not self.retain_graph and node.saved and node.derivative.frees:
             node.saved = None
-        self._pass_on(node.edges, outputs)
+        self._pass_on(edges, outputs)
         if self.held:
             with set_grad_enabled(self.create_graph):
                 self._serve_held(node.sequence)
 
-    def _visit(self, node: Node, grad: Any) -> list[Any]:
-        """Visit a node with special features: hooks, several outputs, a stream, wanted gradients."""
+    def _visit(self, node: Node, grad: Any, edges: tuple[Any, ...]) -> list[Any]:
+        """Visit a node with special features: hooks, several outputs, a stream, wanted gradients; ``edges`` as kept."""
         many = isinstance(node, MultiNode)
         grads = tuple(grad) if many else (grad,)
         extras = node.extras
         if extras is not None:
             grads = tuple([extras.run_gradient(k, g) for k, g in enumerate(grads)])
-        edges: tuple[Any, ...] = node.edges
         if self.wanted is not None:
             for k, g in enumerate(grads):
-                if g is not None and not self.into and (id(node), k) in self.wanted:
-                    self._capture((id(node), k), g)
+                if g is not None and self.captures and (id(node), k) in self.wanted:
+                    self.capture((id(node), k), g)
             ended = self.ends and any((id(node), k) in self.wanted for k in range(len(grads)))
-            if ended or node.sequence not in (self.needed or ()):
+            if ended or not edges:
                 return [None] * len(edges)
-            edges = tuple([edge if self._leads_on(edge) else None for edge in edges])
         if extras is not None and extras.before:
             grads = extras.run_before(grads)
         outputs = self._compute(node, grads if many else grads[0], edges)
@@ -313,10 +320,6 @@ class _Pass:
             fitted = tuple([fit_edge(edge, output) for edge, output in zip(edges, outputs, strict=True)])
             outputs = list(extras.run_after(fitted, grads))
         return outputs
-
-    def _leads_on(self, edge: Any) -> bool:
-        node = node_of(edge)
-        return target_of(edge) in (self.wanted or ()) or (node is not None and node.sequence in (self.needed or ()))
 
     def _compute(self, node: Node, grad: Any, edges: tuple[Any, ...]) -> list[Any]:
         if not node.runs_without and (grad is None or (type(grad) is tuple and all(g is None for g in grad))):
@@ -370,9 +373,9 @@ class _Pass:
         if leaf._extras.swapped:
             check_swapped(leaf, [edge for edge, _ in self.roots])
         grad = leaf._extras.run_gradient(0, grad)
-        if self.wanted is not None and not self.into:
+        if self.captures:
             # A pass that only returns gradients runs neither the leaf's node nor its hooks.
-            self._capture((id(leaf), 0), grad)
+            self.capture((id(leaf), 0), grad)
         else:
             _accumulate_hooked(leaf, leaf._extras, grad, self.create_graph)
 

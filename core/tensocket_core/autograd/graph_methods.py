@@ -14,7 +14,7 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, 
 
 from ..dispatch.modes import ACTIVE, STATE
 from ..keys import AUTOGRAD, DTYPE_MASK, OPTIONS, WRAPPER, dtype_bit
-from ..tensor import Tensor, tensor_methods, wrap
+from ..tensor import Tensor, tensor_methods
 from . import differentiate
 from .engine import run_pass
 from .hooks import Extras, Hooks, RemovableHandle, extras_of
@@ -74,9 +74,7 @@ class AutogradMethods:
             # Fast path for losses and other usual cases; it saves some microseconds. Other calls take the general path.
             first = gradient
             if gradient is None and array.size == 1:
-                ones = array.copy()
-                ones.fill(1)
-                first = wrap(ones, self._key & OPTIONS)
+                first = differentiate.first_gradient(self)
             if type(first) is Tensor and first._array.shape == array.shape and (
                     first._key & _PARTS == self._key & _PARTS ^ AUTOGRAD):
                 run_pass(((self._grad_fn or self, first),), None, retain_graph, create_graph)
@@ -202,6 +200,9 @@ def check_grad(tensor: Any, value: Any) -> None:
         ShapeError: Its shape differs from the tensor's.
         DtypeError: Its dtype or device differs.
     """
+    if type(value) is Tensor and value is not tensor and value._array.shape == tensor._array.shape and not (
+            (value._key ^ tensor._key) & OPTIONS):
+        return
     if not hasattr(value, "_key"):
         raise ArgumentTypeError("grad", type(value).__name__, "a gradient is a tensor or None", "assign a tensor")
     if value is tensor:

@@ -157,9 +157,9 @@ class Node(Inspected):
         return [None if edge is None or function is None else function(grad, *[saved[k] for k in pick])
                 for edge, function, pick in zip(edges, derivative.functions, derivative.picks, strict=True)]
 
-    def apply_plain(self, grad: Any) -> list[Any]:
-        """Run ``apply`` for all edges, without recording: saved tensors are detached from the graph."""
-        derivative, saved, edges = self.derivative, self.saved, self.edges
+    def apply_plain(self, grad: Any, edges: tuple[Any, ...]) -> list[Any]:
+        """Run ``apply`` without recording: saved tensors are detached from the graph."""
+        derivative, saved = self.derivative, self.saved
         if saved:
             cut: Any = None
             for k, version in enumerate(self.versions):
@@ -170,12 +170,12 @@ class Node(Inspected):
                         raise_modified(self, value, version)
                     if value._key & _PARTS:
                         if value._key & WRAPPER:
-                            return self._apply_unrecorded(grad)
+                            return self._apply_unrecorded(grad, edges)
                         if cut is None:
                             cut = list(saved)
                         cut[k] = value._cut()
                 elif version == PACKED:
-                    return self._apply_unrecorded(grad)
+                    return self._apply_unrecorded(grad, edges)
             if cut is not None:
                 saved = cut
         elif saved is None:
@@ -187,9 +187,9 @@ class Node(Inspected):
         return [None if edge is None or function is None else function(grad, *[saved[k] for k in pick])
                 for edge, function, pick in zip(edges, derivative.functions, derivative.picks, strict=True)]
 
-    def _apply_unrecorded(self, grad: Any) -> list[Any]:
+    def _apply_unrecorded(self, grad: Any, edges: tuple[Any, ...]) -> list[Any]:
         with set_grad_enabled(False):
-            return self.apply(grad, self.edges, False)
+            return self.apply(grad, edges, False)
 
     def release(self) -> None:
         """Free saved values."""

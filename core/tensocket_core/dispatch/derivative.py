@@ -19,6 +19,8 @@ UNUSED: Final = -1000
 WANTED: Final = -1001
 #: Position of the first of several results; ``RESULTS - k`` is that of result k.
 RESULTS: Final = -2000
+#: Elements up to which the engine computes gradients on arrays, because that is cheaper than on tensors.
+ARRAYS: Final = 4096
 #: Names of nodes that do not derive from the operator's name.
 _NODE_NAMES: Final = {
     "basic_index": "SliceBackward0",
@@ -29,7 +31,11 @@ _NODE_NAMES: Final = {
     "convert": "ToCopyBackward0",
     "floor_divide": "NotImplemented",
     "gather_valid": "GatherBackward0",
+    "index_by_position": "IndexBackward0",
     "log_softmax_rows": "LogSoftmaxBackward0",
+    "put_by_position": "IndexPutBackward0",
+    "scatter_number": "ScatterBackward0",
+    "scatter_tensor": "ScatterBackward0",
     "scatter_valid": "ScatterBackward0",
     "score_loss": "NllLossBackward0",
     "softmax_rows": "SoftmaxBackward0",

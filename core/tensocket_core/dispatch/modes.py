@@ -253,16 +253,23 @@ class set_grad_enabled:
 
 
 def _switch(enabled: bool) -> None:
-    exclude = STATE.exclude
+    state = STATE
+    exclude = state.exclude
     wanted = exclude & ~AUTOGRAD if enabled else exclude | AUTOGRAD
     if wanted != exclude:
-        update_state(exclude=wanted)
+        state.exclude = _MASKS.setdefault(wanted, wanted)
+        if state.mask is not None:  # with other effects, the mask and the entry of ``ACTIVE`` stay as they are
+            state.mask = ~wanted
+            if not (wanted or state.overrides_off):
+                state._busy = None
+            elif state._busy is None:
+                state._busy = _Busy()
 
 
 class _Mode:
     """Context manager and decorator without effect before it is entered."""
 
-    __slots__ = ("_inner",)
+    __slots__ = ("_previous",)
     mode: bool
 
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
@@ -271,10 +278,11 @@ class _Mode:
         return mode if function is None else mode(function)
 
     def __enter__(self) -> None:
-        self._inner = set_grad_enabled(self.mode)
+        self._previous = not STATE.exclude & AUTOGRAD
+        _switch(self.mode)
 
     def __exit__(self, *error: object) -> None:
-        self._inner.__exit__()
+        _switch(self._previous)
 
     def __call__(self, function: F) -> F:
         """Decorate ``function``."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.launch_recorder import wants_kernels
+from tensocket_plugins.contract.launch_recorder import is_recording
 from tensocket_plugins.ir.build.elements import MOVED_AS
 from tensocket_plugins.ir.schedule import Strategy
 
@@ -45,11 +45,10 @@ def copy_elements(state: DeviceState, out: Any, stored: DType, source: Any, dtyp
         return
     runtime = state.runtime
     size = out.size
-    if runtime.profile.host_resident and (
-            runtime.target is None or ((size < _SLOWLY_CONVERTED or size < _host_limit(out, stored, source, dtype))
-                                       and not wants_kernels())):
+    if runtime.profile.host_resident and (runtime.target is None or (not is_recording() and (
+            size < _SLOWLY_CONVERTED or size < _host_limit(out, stored, source, dtype)))):
         out[...] = source if stored is dtype else to_dtype(native_values(source, dtype), stored)
-    elif stored is dtype and _in_runs(out, source) and not wants_kernels() and (
+    elif stored is dtype and _in_runs(out, source) and not is_recording() and (
             kernel := runtime.kernels.find("copy", dtype.name, direct=False)) is not None:
         kernel.run([out], [expand(source, shape)], (), state.stream)
     elif runtime.target is not None:

@@ -108,7 +108,7 @@ def build_entry(operator: Operator, key: int, state: DeviceState, spec: EntrySpe
         return made
 
     if spec.counted:
-        return _counted(operator, key, next_path, lambda: specialise(wrapped))
+        return counted(operator, key, next_path, lambda: specialise(wrapped), _CALLS)
     return _when_small(operator, key, next_path, wrapped, specialise)
 
 
@@ -155,8 +155,8 @@ def build_join(operator: Operator, key: int, state: DeviceState, dtype: DType, n
     plan = JoinPlan(dtype, wrapper_layout(key & ~DIM0), new_dim)
     name = (operator.name, plan.dtype, key & ~DIM0)
     known: Closure | None = state.native_entries.get(name)
-    return known or _counted(operator, key, next_path,
-                             lambda: _made_once(state, name, lambda: _compiled_or(state, plan, next_path)))
+    return known or counted(operator, key, next_path,
+                            lambda: _made_once(state, name, lambda: _compiled_or(state, plan, next_path)), _CALLS)
 
 
 class ArrayEntry:
@@ -239,19 +239,20 @@ def served(*kinds: DType, pointwise: bool = False) -> bool:
     return (_POINTWISE if pointwise else _SERVED).issuperset(kinds)
 
 
-def _counted(operator: Operator, key: int, next_path: Closure, specialise: Callable[[], Closure]) -> Closure:
-    """Return a closure that runs ``next_path`` until it has been called often enough for the entry to pay."""
-    left, run = _CALLS, next_path
+def counted(operator: Operator, key: int, next_path: Closure, specialise: Callable[[], Closure],
+            calls: int) -> Closure:
+    """Return a closure that runs ``next_path``, and after a number of calls what ``specialise`` makes."""
+    left, run = calls, next_path
 
-    def counted(*args: Any) -> Any:
+    def run_counted(*args: Any, **named: Any) -> Any:
         nonlocal left, run
         left -= 1
         if left == 0:
             run = specialise()
-            _replace(operator, key, counted, run)
-        return run(*args)
+            _replace(operator, key, run_counted, run)
+        return run(*args, **named)
 
-    return counted
+    return run_counted
 
 
 def _when_small(operator: Operator, key: int, next_path: Closure, build: Build,

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.launch_recorder import is_recording
 
 from ..device import DeviceState
 from ..dispatch.modes import ACTIVE, STATE
@@ -42,7 +43,7 @@ def fill_array(operator: str, state: DeviceState, out: Any, value: Any, dtype: D
     if 0 in out.shape:
         return
     runtime = state.runtime
-    if runtime.profile.host_resident and (runtime.target is None or out.size < MANY):
+    if runtime.profile.host_resident and (runtime.target is None or (out.size < MANY and not is_recording())):
         out[...] = to_dtype(np.asarray(value), dtype)
     elif runtime.target is not None:
         run_generated(state, ("fill", dtype), lambda x: x, [(value, dtype)],

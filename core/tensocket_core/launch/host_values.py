@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from tensocket_plugins.contract.dtypes import ALL
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, note_read
 from tensocket_plugins.ir.build.math import arithmetic_dtype
@@ -13,9 +14,12 @@ from tensocket_plugins.ir.build.math import arithmetic_dtype
 from ..device import PENDING, wait_for_values
 from ..dispatch.lazy import resolved
 from ..dispatch.modes import untransformed
-from ..keys import LAZY
+from ..keys import LAZY, WRAPPER
 from ..tensor import tensor_methods
 from .stream_use import copy_arrays
+
+#: Bits of tensors whose elements are not values in their memory as NumPy reads it.
+_INDIRECT: Final = LAZY | WRAPPER | sum(1 << dtype.bit for dtype in ALL if not dtype.native)
 
 
 @tensor_methods
@@ -56,7 +60,10 @@ class HostValues:
         Raises:
             ShapeError: The tensor does not have exactly one element.
         """
-        if self._array.size != 1:
+        array = self._array
+        if type(array) is np.ndarray and array.size == 1 and not (self._key & _INDIRECT or VALUE_OBSERVERS or PENDING):
+            return array.item()
+        if array.size != 1:
             raise ShapeError(
                 "item",
                 f"a tensor of shape {list(self.shape)}",
@@ -67,6 +74,9 @@ class HostValues:
 
     def tolist(self: Any) -> Any:
         """Return the elements as nested lists of Python numbers."""
+        array = self._array
+        if type(array) is np.ndarray and not (self._key & _INDIRECT or VALUE_OBSERVERS or PENDING):
+            return array.tolist()
         return self._values().tolist()
 
     def __bool__(self: Any) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tensocket.errors import ArgumentError
+from tensocket_core.keys import DTYPE_OF, WRAPPER
 from tensocket_operators import Tensor, full, zeros_like
 from tensocket_operators.functions import view_as_complex, view_as_real
 from tensocket_operators.kinds.foreach import ListFunction
@@ -22,6 +25,10 @@ from .optimizer import (
     _use_grad_for_differentiable,
     evaluate,
 )
+
+_key_of: Final = operator.attrgetter("_key")
+#: Key bits of complex dtypes.
+_COMPLEX: Final = sum(bit for bit, dtype in DTYPE_OF.items() if dtype.is_complex)
 
 
 class Batch:
@@ -133,9 +140,10 @@ class ListOptimizer(Optimizer):
         for group in self.param_groups:
             params = []
             for parameter in group["params"]:
-                if parameter.grad is None:
+                gradient = parameter.grad
+                if gradient is None:
                     continue
-                if parameter.grad.is_sparse:
+                if gradient._key & WRAPPER and gradient.is_sparse:
                     self._update_sparse(parameter, group)
                 else:
                     params.append(parameter)
@@ -270,7 +278,7 @@ def apply_quotient_step(p: Any, numerator: Any, denominator: Any, rate: Any) -> 
 
 
 def _any_complex(params: list[Tensor]) -> bool:
-    return any(parameter.is_complex() for parameter in params)
+    return bool(functools.reduce(operator.or_, map(_key_of, params), 0) & _COMPLEX)
 
 
 def update_lists(kind: type[ListOptimizer], params: list[Tensor], grads: list[Tensor],

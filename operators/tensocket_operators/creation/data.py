@@ -20,11 +20,13 @@ from ..interop.numpy import array_dtype
 from . import sizes
 from .base import options
 from .record import dispatch_factory, is_intercepted
+from .small import small_values
 
 _CATEGORY_OF_KIND: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _SEQUENCES: Final = {list, tuple}
 _PYTHON: Final = {bool, int, float, complex}
 _PLAIN: Final = _SEQUENCES | _PYTHON
+_SERVED: Final = {list, int, float}
 
 
 def is_storage(data: Any) -> bool:
@@ -209,6 +211,10 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         ArgumentTypeError: The elements are not numbers.
         ShapeError: Nested lists have different lengths.
     """
+    if not (ACTIVE or requires_grad or rest) and type(data) in _SERVED:
+        small = small_values(data, dtype, device)
+        if small is not None:
+            return small
     if rest or (ACTIVE and is_intercepted()):
         return dispatch_factory(tensor, data, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     if hasattr(data, "_key"):

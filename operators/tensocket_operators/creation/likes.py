@@ -18,7 +18,7 @@ from .base import lift_to_level_of, mark_uninitialized, options, shape_of, unini
 from .data import tensor
 from .ranges import arange
 from .record import dispatch_factory, is_intercepted
-from .sizes import small_filled
+from .small import small_filled, small_like
 
 
 def _like(input: Any, dtype: Any, device: Any) -> tuple[tuple[int, ...], DType, DeviceState]:
@@ -41,6 +41,10 @@ def _array_like(input: Any, dtype: DType, state: DeviceState, memory_format: Any
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
                memory_format: Any = None, **rest: Any) -> Any:
     """Return an uninitialised tensor of another's shape, strides, dtype and device."""
+    if not (ACTIVE or dtype or device or requires_grad or memory_format or rest):
+        small = small_like(input, None)
+        if small is not None:
+            return small
     if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and is_intercepted(input)):
         return dispatch_factory(empty_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
@@ -61,6 +65,10 @@ def _filled_like(operator: str, input: Any, value: Any, dtype: Any, device: Any,
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
                memory_format: Any = None, **rest: Any) -> Any:
     """Return zeros of another tensor's shape, strides, dtype and device."""
+    if not (ACTIVE or dtype or device or requires_grad or memory_format or rest):
+        small = small_like(input, 0)
+        if small is not None:
+            return small
     if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and is_intercepted(input)):
         return dispatch_factory(zeros_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
@@ -70,6 +78,10 @@ def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
               memory_format: Any = None, **rest: Any) -> Any:
     """Return ones of another tensor's shape, strides, dtype and device."""
+    if not (ACTIVE or dtype or device or requires_grad or memory_format or rest):
+        small = small_like(input, 1)
+        if small is not None:
+            return small
     if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and is_intercepted(input)):
         return dispatch_factory(ones_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)

@@ -27,6 +27,7 @@ from tensocket_plugins.kit.host_memory import pooled
 
 from .base import options
 from .record import dispatch_factory, is_intercepted
+from .small import small_range
 
 #: Number of elements from which the host first allocates memory, so that it fails before it computes any.
 _MANY: Final = 1 << 32
@@ -40,6 +41,11 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = No
         ArgumentError: step is zero or leads away from end, or a number is not finite.
         ArgumentTypeError: No number is given.
     """
+    if not (ACTIVE or requires_grad or rest):
+        small = small_range(0, start, step, dtype, device) if end is None else (
+            small_range(start, end, step, dtype, device))
+        if small is not None:
+            return small
     if rest or (ACTIVE and is_intercepted()):
         return dispatch_factory(arange, start, end, step, rest=rest, dtype=dtype, device=device,
                                 requires_grad=requires_grad)

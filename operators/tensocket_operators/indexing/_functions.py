@@ -196,52 +196,6 @@ def method_index_put_(input: Any, indices: Any, values: Any, accumulate: bool = 
 index_put_ = method_index_put_
 
 
-_c_tril = COMPOSITES['tril']
-_c_tril_table = _c_tril.table
-
-
-@public(_c_tril)
-def tril(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
-    if out is not None:
-        if overridden(input, out):
-            return call_overrides(_c_tril, input, diagonal, out=out)
-        return write_out('tril', out, tril(input, diagonal), exact=True)
-    try:
-        key = input._key
-    except AttributeError:
-        key = foreign_key(_c_tril, (input, diagonal,))
-    if ACTIVE:
-        return run_with_modes(_c_tril, key, (input, diagonal))
-    try:
-        run = _c_tril_table[key]
-    except KeyError:
-        run = _c_tril.resolve(key)
-    return run(input, diagonal)
-
-
-_c_triu = COMPOSITES['triu']
-_c_triu_table = _c_triu.table
-
-
-@public(_c_triu)
-def triu(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
-    if out is not None:
-        if overridden(input, out):
-            return call_overrides(_c_triu, input, diagonal, out=out)
-        return write_out('triu', out, triu(input, diagonal), exact=True)
-    try:
-        key = input._key
-    except AttributeError:
-        key = foreign_key(_c_triu, (input, diagonal,))
-    if ACTIVE:
-        return run_with_modes(_c_triu, key, (input, diagonal))
-    try:
-        run = _c_triu_table[key]
-    except KeyError:
-        run = _c_triu.resolve(key)
-    return run(input, diagonal)
-
-
 _c_trace = COMPOSITES['trace']
 _c_trace_table = _c_trace.table
 
@@ -947,6 +901,52 @@ def __setitem__(input: Any, index: Any, value: Any) -> Any:
     except KeyError:
         run = _c_setitem.resolve(key)
     return run(input, index, value)
+
+
+_c_tril = COMPOSITES['tril']
+_c_tril_table = _c_tril.table
+
+
+@public(_c_tril)
+def tril(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
+    if out is not None:
+        if overridden(input, out):
+            return call_overrides(_c_tril, input, diagonal, out=out)
+        return write_out('tril', out, tril(input, diagonal), exact=True)
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_tril, (input, diagonal,))
+    if ACTIVE:
+        return run_with_modes(_c_tril, key, (input, diagonal))
+    try:
+        run = _c_tril_table[key]
+    except KeyError:
+        run = _c_tril.resolve(key)
+    return run(input, diagonal)
+
+
+_c_triu = COMPOSITES['triu']
+_c_triu_table = _c_triu.table
+
+
+@public(_c_triu)
+def triu(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
+    if out is not None:
+        if overridden(input, out):
+            return call_overrides(_c_triu, input, diagonal, out=out)
+        return write_out('triu', out, triu(input, diagonal), exact=True)
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_triu, (input, diagonal,))
+    if ACTIVE:
+        return run_with_modes(_c_triu, key, (input, diagonal))
+    try:
+        run = _c_triu_table[key]
+    except KeyError:
+        run = _c_triu.resolve(key)
+    return run(input, diagonal)
 
 
 __all__ = [

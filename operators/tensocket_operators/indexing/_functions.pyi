@@ -37,12 +37,6 @@ def method_index_put_(input: Tensor, indices: Any, values: Operand, accumulate: 
     """Write (or add) values at index tensors, in place."""
 index_put_ = method_index_put_
 
-def tril(input: Tensor, diagonal: _int = 0, *, out: Any = None) -> Tensor:
-    """Return the lower triangles of matrices, up to a diagonal; zeros elsewhere."""
-
-def triu(input: Tensor, diagonal: _int = 0, *, out: Any = None) -> Tensor:
-    """Return the upper triangles of matrices, from a diagonal on; zeros elsewhere."""
-
 def trace(input: Tensor) -> Tensor:
     """Sum the diagonal of a matrix."""
 
@@ -229,6 +223,12 @@ def method_getitem(input: Tensor, index: Any) -> Tensor:
 
 def method_setitem(input: Tensor, index: Any, value: Any) -> Any:
     """Perform ``input[index] = value``."""
+
+def tril(input: Tensor, diagonal: _int = 0, *, out: Any = None) -> Tensor:
+    """Return the lower triangles of matrices, up to a diagonal; zeros elsewhere."""
+
+def triu(input: Tensor, diagonal: _int = 0, *, out: Any = None) -> Tensor:
+    """Return the upper triangles of matrices, from a diagonal on; zeros elsewhere."""
 
 __all__ = [
     "argwhere", "cartesian_prod", "combinations", "count_nonzero", "cross", "diagonal", "gather", "ger", "gradient",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from tensocket_core import functions
 from tensocket_core.dispatch import lazy
 from tensocket_core.dispatch.blame import blame
 from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.dispatch.versions import bump, check_writable
 from tensocket_core.geometry import broadcast_shapes, owner_of
 from tensocket_core.keys import LAZY
@@ -30,12 +32,14 @@ from tensocket_plugins.kit.host_memory import call_pooled
 
 from ..kinds.composite import composite
 from ..kinds.inplace import check_separate
+from ..kinds.pointwise import Pointwise
 from ..kinds.private import own
 from .gather_scatter import check_reach, checked_index, gather_valid, rows_index, scatter_valid
 from .kernel import scatter_arrays
+from .small_selections import nonzero_path
 
 
-@composite("nonzero(Tensor input, *, bool as_tuple=False) -> any")
+@composite("nonzero(Tensor input, *, bool as_tuple=False) -> any", host_path=nonzero_path)
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Return the positions of nonzero elements, one row each, in row-major order; their number depends on the data."""
     if as_tuple and input.ndim == 0:
@@ -101,6 +105,12 @@ def _index_on_device(input: Any, index: Any) -> Any:
     return index.to(input.device)
 
 
+#: The position in two flattened dimensions, of which the second one has a size.
+combined_position: Final = Pointwise(
+    "combined_position(Tensor input, Operand size, Tensor other) -> Tensor", "input * size + other, for positions.",
+    lambda m, position, size, other: position * size + other, kinds="i", launched=True, method=False, function=False)
+
+
 class _Selection:
     """Index tensors over some dimensions of a tensor, as positions in its flattened indexed dimensions."""
 
@@ -131,7 +141,7 @@ class _Selection:
                 raise IndexDtypeError("index", f"an index tensor of dtype {index.dtype.name}",
                                       "tensors that index are of integers or bools", "convert it with .long()")
             valid = _index_on_device(input, checked_index("index", index, size, negative=True))
-            position = valid if position is None else position * size + valid
+            position = valid if position is None else call(combined_position, position, size, valid)
         return position.expand(self.shape).reshape(-1)
 
     def rows(self, input: Any) -> Any:
@@ -180,7 +190,7 @@ def _expanded(input: Any, indices: Any) -> tuple[Any, ...]:
     """Return one index tensor or None per dimension; positions replace bool masks."""
     result: list[Any] = []
     for index in indices:
-        if index is not None and index.dtype in (dtypes.bool_, dtypes.uint8):
+        if index is not None and index.dtype in _MASKS:
             span = tuple(input._array.shape[len(result):len(result) + index.ndim])
             if tuple(index.shape) != span:
                 raise IndexOutOfRange(
@@ -214,8 +224,47 @@ def _flattened(input: Any, indices: Any) -> tuple[Any, tuple[Any, ...]]:
     return input, tuple(result)
 
 
+def _by_position(indices: Any) -> tuple[Any, ...] | None:
+    """Return the dimensions with an index tensor, as bits, and the tensors; None for masks and for too many tensors."""
+    used, given = 0, []
+    for k, x in enumerate(indices):
+        if x is not None:
+            if x.dtype in _MASKS:
+                return None
+            used |= 1 << k
+            given.append(x)
+    if not 0 < len(given) <= _INDICES:
+        return None
+    return used, *given, *(None,) * (_INDICES - len(given))
+
+
+def _listed(used: int, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return index tensors by dimension: the inverse of ``_by_position``."""
+    rest = iter(given)
+    return tuple([next(rest) if used >> k & 1 else None for k in range(used.bit_length())])
+
+
+_MASKS: Final = frozenset({dtypes.bool_, dtypes.uint8})
+#: Most index tensors of the operators that take them one by one, so that their launches can be replayed.
+_INDICES: Final = 4
+
+
+@composite("index_by_position(Tensor input, int used, Tensor? first, Tensor? second, Tensor? third, Tensor? fourth)"
+           " -> Tensor", method=False, function=False, replayable=True,
+           derivative=Derivative(input=lambda grad, input_shape, used, first, second, third, fourth: call(
+               COMPOSITES["index_gradient"], grad, input_shape, used, first, second, third, fourth)))
+def index_by_position(input: Any, used: int, first: Any, second: Any, third: Any, fourth: Any) -> Any:
+    """Return the elements at index tensors of the dimensions in use."""
+    return _indexed(input, _listed(used, (first, second, third, fourth)))
+
+
 def index_tensors(input: Any, indices: Any) -> Any:
     """Return the elements at index tensors (None selects a whole dimension)."""
+    given = _by_position(indices)
+    return _indexed(input, indices) if given is None else call(COMPOSITES["index_by_position"], input, *given)
+
+
+def _indexed(input: Any, indices: Any) -> Any:
     input, indices = _flattened(input, indices)
     selection = _Selection(input, _expanded(input, indices))
     rows = selection.rows(input)
@@ -228,8 +277,31 @@ def index_tensors(input: Any, indices: Any) -> Any:
 @composite("index_put(Tensor input, any indices, Operand values, bool accumulate=False) -> Tensor")
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """Return a copy of input with values written (or added) at index tensors."""
+    values = values if hasattr(values, "_key") else input.new_full((), values)
+    if not values.ndim and values.dtype is not input.dtype:
+        values = values.to(input.dtype)
+    given = _by_position(indices)
+    if given is None:
+        return _put(input, indices, values, accumulate)
+    return call(COMPOSITES["put_by_position"], input, values, accumulate, *given)
+
+
+def _put(input: Any, indices: Any, values: Any, accumulate: bool) -> Any:
     selection, value, position = _prepare_put(input, indices, values)
     return selection.unrows(call(scatter_valid, selection.rows(input), 0, position, value, accumulate))
+
+
+@composite("put_by_position(Tensor input, Tensor values, bool accumulate, int used, Tensor? first, Tensor? second, "
+           "Tensor? third, Tensor? fourth) -> Tensor", method=False, function=False, replayable=True,
+           derivative=Derivative(
+               input=lambda grad, accumulate, used, first, second, third, fourth: grad if accumulate else call(
+                   COMPOSITES["put_by_position"], grad, grad.new_zeros(()), False, used, first, second, third, fourth),
+               values=lambda grad, used, first, second, third, fourth: call(
+                   COMPOSITES["index_by_position"], grad, used, first, second, third, fourth)))
+def put_by_position(input: Any, values: Any, accumulate: bool, used: int, first: Any, second: Any,
+                    third: Any, fourth: Any) -> Any:
+    """Apply ``index_put`` to index tensors of the dimensions in use."""
+    return _put(input, _listed(used, (first, second, third, fourth)), values, accumulate)
 
 
 def _prepare_put(input: Any, indices: Any, values: Any) -> tuple[_Selection, Any, Any]:

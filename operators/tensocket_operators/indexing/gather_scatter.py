@@ -23,16 +23,23 @@ from tensocket_plugins.contract.errors import (
     IndexOutOfRange,
     ShapeError,
 )
-from tensocket_plugins.contract.launch_recorder import note_range
-from tensocket_plugins.contract.value_observers import note_read
+from tensocket_plugins.contract.launch_recorder import is_recording, note_range
 from tensocket_plugins.ir.build.math import arithmetic_dtype
 
 from ..deterministic import SETTING
 from ..kinds.composite import composite
+from ..kinds.pointwise import Pointwise
 from ..kinds.view import Custom
 from ..reductions.value_checks import checked_range
 from . import small_moves as direct_moves
+from .gradients import at_least_1d, corner_gradient, padded, without_places
 from .kernel import gather_arrays, scatter_arrays
+
+#: Positions that count from the end become positions from the start.
+wrapped_index: Final = Pointwise(
+    "wrapped_index(Tensor input, Operand size) -> Tensor", "Indices, plus size where they are negative.",
+    lambda m, index, size: m.where(index < 0, index + size, index), kinds="i", launched=True, method=False,
+    function=False)
 
 
 def checked_index(operator: str, index: Any, size: int, *, negative: bool = False) -> Any:
@@ -57,9 +64,9 @@ def checked_index(operator: str, index: Any, size: int, *, negative: bool = Fals
             f"an index lies between {-size if negative else 0} and {size - 1}",
             "check the index tensor",
         )
-    if low < 0:
-        note_read(index)
-        return functions.where(index < 0, index + size, index)
+    if negative and (low < 0 or is_recording()):  # replays accept both signs
+        note_range(index._array, -size, size)
+        return call(wrapped_index, index, size)
     note_range(index._array, 0, size)
     return index
 
@@ -141,7 +148,7 @@ scatter_valid: Final[Custom] = Custom(
         input=lambda grad, axis, index, add: (
             grad if add else call(scatter_valid, grad, axis, index, grad.new_zeros(tuple(index.shape)), False)
         ),
-        src=lambda grad, axis, index, src_shape: _padded(call(gather_valid, grad, axis, index), src_shape),
+        src=lambda grad, axis, index, src_shape: padded(call(gather_valid, grad, axis, index), src_shape),
     ),
 )
 
@@ -178,10 +185,6 @@ def scatter_add_to_zeros(grad: Any, axis: int, index: Any, shape: tuple[int, ...
     return call(sum_at, grad, index, axis, tuple(shape), SETTING.required)
 
 
-def _padded(grad: Any, shape: tuple[int, ...]) -> Any:
-    return grad if tuple(grad.shape) == shape else grad.embed_index(shape, tuple(slice(0, n) for n in grad.shape))
-
-
 def same_rank(operator: str, input: Any, index: Any, axis: int, *others: Any) -> None:
     """Check the shapes of an index tensor and of the tensors that it indexes.
 
@@ -200,11 +203,6 @@ def same_rank(operator: str, input: Any, index: Any, axis: int, *others: Any) ->
         )
 
 
-def at_least_1d(value: Any) -> Any:
-    """Return a tensor of at least one dimension: for positions, a number is a vector of one element."""
-    return value if value.ndim else value.reshape(1)
-
-
 def _sparse_at(grad: Any, index: Any, axis: int, shape: tuple[int, ...]) -> Any:
     """Return ``grad`` at positions along an axis, as a sparse tensor of a shape that is not coalesced."""
     sizes = tuple(index.shape)
@@ -216,17 +214,18 @@ def _sparse_at(grad: Any, index: Any, axis: int, shape: tuple[int, ...]) -> Any:
     return grad.reshape(-1)._sparse_at(positions, shape)
 
 
-@composite(
-    "gather_sparsely(Tensor input, int axis, Tensor index) -> Tensor", method=False, function=False,
-    derivative=Derivative(input=lambda grad, input_shape, axis, index: _sparse_at(
-        grad, at_least_1d(index), axis, input_shape)),
-)
-def gather_sparsely(input: Any, axis: int, index: Any) -> Any:
-    """Apply ``gather`` at checked positions, with a sparse gradient."""
-    return call(gather_valid, at_least_1d(input), axis, at_least_1d(index)).reshape(tuple(index.shape))
+def _sparsely_at(grad: Any, shape: tuple[int, ...], dim: int, index: Any) -> Any:
+    places = at_least_1d(index).to(dtypes.int64)
+    return _sparse_at(grad, places, normalize_axis("gather", dim, len(shape)), shape)
 
 
-@composite("gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor")
+def _added_at(grad: Any, shape: tuple[int, ...], dim: int, index: Any) -> Any:
+    return call(COMPOSITES["gather_gradient"], grad, shape, dim, index)
+
+
+@composite("gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", replayable=True,
+           derivative=Derivative(input=lambda grad, input_shape, dim, index, sparse_grad: (
+               _sparsely_at if sparse_grad else _added_at)(grad, input_shape, dim, index)))
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """Return out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks.
 
@@ -239,8 +238,6 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
         whole, places = at_least_1d(input), at_least_1d(index)
         same_rank("gather", whole, places, axis)
         valid = checked_index("gather", places, whole._array.shape[axis]).reshape(tuple(index.shape))
-    if sparse_grad:
-        return call(COMPOSITES["gather_sparsely"], input, axis, valid)
     if input.ndim == 0 or index.ndim == 0:
         return call(gather_valid, at_least_1d(input), axis, at_least_1d(valid)).reshape(tuple(index.shape))
     return call(gather_valid, input, axis, valid)
@@ -269,8 +266,6 @@ def same_dtype(operator: str, input: Any, src: Any) -> None:
 
 def _scattered(operator: str, input: Any, dim: int, index: Any, src: Any, add: bool) -> Any:
     axis = normalize_axis(operator, dim, input.ndim)
-    if not hasattr(src, "_key"):
-        src = input.new_full(tuple(index.shape), src)
     same_dtype(operator, input, src)
     if 0 in index._array.shape:
         index, src = empty_index_and_source(input, index, src)
@@ -280,6 +275,20 @@ def _scattered(operator: str, input: Any, dim: int, index: Any, src: Any, add: b
     same_rank(operator, input, index, axis, src)
     valid = checked_index(operator, index, input._array.shape[axis])
     return call(scatter_valid, input, axis, valid, _cut(src, tuple(index.shape)), add)
+
+
+@composite("scatter_tensor(Tensor input, int dim, Tensor index, Tensor src) -> Tensor", method=False, function=False,
+           replayable=True, derivative=Derivative(input=without_places, src=corner_gradient))
+def scatter_tensor(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """Apply ``scatter`` to a tensor of values."""
+    return _scattered("scatter", input, dim, index, src, False)
+
+
+@composite("scatter_number(Tensor input, int dim, Tensor index, Scalar value) -> Tensor", method=False, function=False,
+           replayable=True, derivative=Derivative(input=without_places))
+def scatter_number(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """Apply ``scatter`` to one number."""
+    return _scattered("scatter", input, dim, index, input.new_full(tuple(index.shape), value), False)
 
 
 @composite("scatter(Tensor input, int dim, Tensor index, Operand? src=None, *, Operand? value=None, str? reduce=None)"
@@ -293,7 +302,7 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
     if src is None:
         raise ArgumentTypeError("scatter", "neither src nor value", "what is written is given", "pass src or value")
     if reduce is None:
-        return _scattered("scatter", input, dim, index, src, False)
+        return call(COMPOSITES["scatter_tensor" if hasattr(src, "_key") else "scatter_number"], input, dim, index, src)
     if reduce not in ("add", "multiply"):
         raise ArgumentError("scatter", f"reduce={reduce!r}", "reduce is 'add' or 'multiply'",
                             "use scatter_reduce for others")
@@ -302,7 +311,8 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
     return input.scatter_reduce(dim, index, src, "sum" if reduce == "add" else "prod")
 
 
-@composite("scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor")
+@composite("scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor", replayable=True,
+           derivative=Derivative(input=lambda grad: grad, src=corner_gradient))
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """Return a copy of input with out[index[i, j], j] += src[i, j] for dim=0, and likewise for other dims and ranks."""
     return _scattered("scatter_add", input, dim, index, src, True)
@@ -322,7 +332,9 @@ def _index_select_host_path(key: int, state: Any, next_path: Any) -> Any:
     return None if key & (AUTOGRAD | DIM0) else direct_moves.rows_along(SMALL, state, next_path)
 
 
-@composite("index_select(Tensor input, int dim, Tensor index) -> Tensor", host_path=_index_select_host_path)
+@composite("index_select(Tensor input, int dim, Tensor index) -> Tensor", host_path=_index_select_host_path,
+           replayable=True, derivative=Derivative(input=lambda grad, input_shape, dim, index: call(
+               COMPOSITES["index_select_gradient"], grad, input_shape, dim, index)))
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """Return positions of a dimension, in the order of a vector of indices."""
     axis = normalize_axis("index_select", dim, input.ndim)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.geometry import broadcast_shapes, normalize_axis
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import DimensionError, DtypeError, ShapeError
@@ -13,9 +15,12 @@ from tensocket_plugins.contract.errors import DimensionError, DtypeError, ShapeE
 from ..deterministic import alert_not_deterministic
 from ..kinds.composite import composite
 from ..kinds.inplace import check_separate
+from ..kinds.pointwise import Pointwise
 from ..reductions.value_checks import value_range
 from .advanced_indexing import index_tensors
 from .gather_scatter import check_long, checked_index, rows_index, scatter_valid
+from .gradients import at_least_1d, filled_value_gradient
+from .small_selections import argwhere_path, masked_scatter_path, masked_select_path
 
 
 def vector_index(operator: str, input: Any, dim: int, index: Any, source: Any = None) -> tuple[int, Any, Any]:
@@ -55,16 +60,39 @@ def _along(input: Any, axis: int, places: Any, source: Any, add: bool) -> Any:
     return call(scatter_valid, input, axis, rows_index(places, tuple(source.shape), axis), source, add)
 
 
-@composite("index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor")
+def _selected(grad: Any, dim: int, index: Any, shape: tuple[int, ...]) -> Any:
+    """Return the gradient of a source along positions."""
+    return grad.index_select(dim, index).reshape(shape)
+
+
+def _source_gradient(grad: Any, dim: int, index: Any, shape: tuple[int, ...], alpha: Any) -> Any:
+    selected = _selected(grad, dim, index, shape)
+    return selected if alpha == 1 else selected * alpha
+
+
+#: The product of a tensor and a number, always by a kernel, so that replays contain it.
+times_number: Final = Pointwise(
+    "times_number(Tensor input, Operand by) -> Tensor", "input * by.", lambda m, x, by: x * by, kinds="bifc",
+    launched=True, method=False, function=False, derivative=Derivative(input=lambda grad, by: grad * by))
+
+
+@composite("index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+           replayable=True, derivative=Derivative(
+               input=lambda grad: grad,
+               source=lambda grad, dim, index, source_shape, alpha: _source_gradient(
+                   grad, dim, index, source_shape, alpha)))
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """Return a copy of the tensor with ``alpha * source`` added at positions of a dimension."""
     axis, places, source = vector_index("index_add", input, dim, index, source)
     if input.dtype.kind in ("int", "uint"):
         alpha = int(alpha)
-    return _along(input, axis, places, source if alpha == 1 else source * alpha, True)
+    return _along(input, axis, places, source if alpha == 1 else call(times_number, source, alpha), True)
 
 
-@composite("index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor")
+@composite("index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor", replayable=True,
+           derivative=Derivative(
+               input=lambda grad, dim, index: grad.index_fill(dim, index, 0),
+               source=lambda grad, dim, index, source_shape: _selected(grad, dim, index, source_shape)))
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """Return a copy of the tensor with ``source`` at positions of a dimension."""
     check_long("index_copy", index)
@@ -72,33 +100,61 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     return _along(input, axis, places, source, False)
 
 
-@composite("index_fill(Tensor input, int dim, Tensor index, Operand value) -> Tensor")
-def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
-    """Return a copy of the tensor with one value at positions of a dimension; negative ones count from the end."""
+def _check_fill(input: Any, dim: int, index: Any, is_complex: bool, value: Any) -> int:
+    """Return the axis of ``index_fill``.
+
+    Raises:
+        ShapeError: The index is not a vector.
+        DimensionError: The index is of neither int64 nor int32.
+        DtypeError: The value is complex, but the tensor is not.
+    """
     axis = normalize_axis("index_fill", dim, input.ndim)
     if index.ndim > 1:
         raise ShapeError("index_fill", f"index {list(index.shape)}", "the index is a vector", "flatten it")
     if index.dtype is not dtypes.int64 and index.dtype is not dtypes.int32:
         raise DimensionError("index_fill", f"an index of dtype {index.dtype.name}", "positions are int64",
                              "convert it with .long()")
-    shape = tuple(input.shape)
+    if is_complex and input.dtype.kind != "complex":
+        raise DtypeError("index_fill", f"the value {value} for {input.dtype.name}",
+                         "a complex number has no real form", "pass its real part")
+    return axis
+
+
+@composite("index_fill_number(Tensor input, int dim, Tensor index, Scalar value) -> Tensor", method=False,
+           function=False, replayable=True,
+           derivative=Derivative(input=lambda grad, dim, index: grad.index_fill(dim, index, 0)))
+def index_fill_number(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """Apply ``index_fill`` to a number."""
+    axis, shape = _check_fill(input, dim, index, isinstance(value, complex), value), tuple(input.shape)
     places = checked_index("index_fill", index.reshape(-1), shape[axis] if shape else 1, negative=True)
-    if hasattr(value, "_key"):
-        if value.ndim:
-            raise ShapeError("index_fill", f"a value of shape {list(value.shape)}",
-                             "the value is a number or a 0-dimensional tensor", "use index_copy for tensors")
-        if value.dtype.kind == "complex" and input.dtype.kind != "complex":
-            raise DtypeError("index_fill", f"a value of dtype {value.dtype.name} for {input.dtype.name}",
-                             "a complex number has no real form", "pass its real part")
-        value = value.to(input.dtype)
-    else:
-        if isinstance(value, complex) and input.dtype.kind != "complex":
-            raise DtypeError("index_fill", f"the value {value} for {input.dtype.name}",
-                             "a complex number has no real form", "pass its real part")
-        value = input.new_full((), value)
+    wide = rows_index(places, shape or (1,), axis)
+    source = input.new_full((), value).expand(tuple(wide.shape))
+    return call(scatter_valid, at_least_1d(input), axis, wide, source, False).reshape(shape)
+
+
+@composite("index_fill_tensor(Tensor input, int dim, Tensor index, Tensor value) -> Tensor", method=False,
+           function=False, replayable=True,
+           derivative=Derivative(input=lambda grad, dim, index: grad.index_fill(dim, index, 0),
+                                 value=filled_value_gradient))
+def index_fill_tensor(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """Apply ``index_fill`` to a 0-dimensional tensor of the tensor's dtype, whose gradient counts a position once."""
+    axis, shape = _check_fill(input, dim, index, False, value), tuple(input.shape)
+    places = checked_index("index_fill", index.reshape(-1), shape[axis] if shape else 1, negative=True)
     marks = places.new_zeros(shape[axis] if shape else 1, dtype=dtypes.bool_)
     marks = call(scatter_valid, marks, 0, places, marks.new_ones(places.shape), False)
     return functions.where(marks.reshape((-1, *(1,) * (len(shape) - axis - 1)) if shape else ()), value, input)
+
+
+@composite("index_fill(Tensor input, int dim, Tensor index, Operand value) -> Tensor")
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """Return a copy of the tensor with one value at positions of a dimension; negative ones count from the end."""
+    if not hasattr(value, "_key"):
+        return call(COMPOSITES["index_fill_number"], input, dim, index, value)
+    if value.ndim:
+        raise ShapeError("index_fill", f"a value of shape {list(value.shape)}",
+                         "the value is a number or a 0-dimensional tensor", "use index_copy for tensors")
+    _check_fill(input, dim, index, value.dtype.kind == "complex", f"of dtype {value.dtype.name}")
+    return call(COMPOSITES["index_fill_tensor"], input, dim, index, value.to(input.dtype))
 
 
 @composite("put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor")
@@ -113,6 +169,17 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
                              "there is an element for every position", "reshape source")
     if not accumulate:
         alert_not_deterministic("put_", input.device)
+    return call(COMPOSITES["put_elements"], input, index, source, accumulate)
+
+
+@composite("put_elements(Tensor input, Tensor index, Tensor source, bool accumulate) -> Tensor", method=False,
+           function=False, replayable=True,
+           derivative=Derivative(
+               input=lambda grad, index, source_shape, accumulate: grad if accumulate else call(
+                   COMPOSITES["put_elements"], grad, index, grad.new_zeros(source_shape), False),
+               source=lambda grad, index, source_shape: grad.take(index).reshape(source_shape)))
+def put_elements(input: Any, index: Any, source: Any, accumulate: bool) -> Any:
+    """Apply ``put`` to arguments of checked shapes and dtypes."""
     places = checked_index("put", index, input.numel(), negative=True).reshape(-1)
     flat = input.contiguous().view(-1)
     return call(scatter_valid, flat, 0, places, source.reshape(-1), accumulate).view(tuple(input.shape))
@@ -127,7 +194,7 @@ def _mask(operator: str, mask: Any) -> Any:
     return mask
 
 
-@composite("masked_select(Tensor input, Tensor mask) -> Tensor")
+@composite("masked_select(Tensor input, Tensor mask) -> Tensor", host_path=masked_select_path)
 def masked_select(input: Any, mask: Any) -> Any:
     """Return the elements where a mask is true, as a vector; tensor and mask broadcast together."""
     shape = broadcast_shapes("masked_select", [input._array.shape, _mask("masked_select", mask)._array.shape])
@@ -136,7 +203,7 @@ def masked_select(input: Any, mask: Any) -> Any:
     return index_tensors(input.expand(shape), (mask.expand(shape),))
 
 
-@composite("masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor")
+@composite("masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor", host_path=masked_scatter_path)
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """Return a copy of the tensor with elements of ``source``, in order, where a mask is true.
 
@@ -177,7 +244,7 @@ def _masked_scatter_of_examples(input: Any, mask: Any, source: Any) -> Any:
     return functions.where(mask, chosen.reshape(tuple(input.shape)), input)
 
 
-@composite("argwhere(Tensor input) -> Tensor")
+@composite("argwhere(Tensor input) -> Tensor", host_path=argwhere_path)
 def argwhere(input: Any) -> Any:
     """Return the positions of nonzero elements, one row each."""
     return input.nonzero()

@@ -21,10 +21,10 @@ from tensocket_plugins.contract.errors import ArgumentError, UndefinedDtype
 from ..differentiation.delayed import DelayedError
 from ..kinds.composite import composite
 from ..kinds.inplace import check_separate
+from ..kinds.pointwise import Pointwise
 from ..kinds.private import own
 from ..reductions.value_checks import any_true
 from .gather_scatter import (
-    at_least_1d,
     check_reach,
     checked_index,
     empty_index_and_source,
@@ -34,6 +34,7 @@ from .gather_scatter import (
     same_rank,
     scatter_valid,
 )
+from .gradients import at_least_1d
 from .kernel import combine_arrays
 from .masked_scatter import vector_index
 
@@ -126,8 +127,18 @@ def _reduced(input: Any, dim: int, index: Any, src: Any, reduce: str, include_se
     total = call(scatter_valid, input, dim, index, src, True)
     if reduce == "sum":
         return total
-    count = _counts(input, dim, index, include_self).clamp_min(1)
-    return total / count if total.dtype.category > 1 else total.floor_divide(count).to(total.dtype)
+    count = _counts(input, dim, index, include_self)
+    if total.dtype.kind == "float":
+        return call(mean_of_total, total, count)
+    count = count.clamp_min(1)
+    return total / count if total.dtype.kind == "complex" else total.floor_divide(count).to(total.dtype)
+
+
+#: A kernel divides, so that replays contain it.
+mean_of_total: Final = Pointwise(
+    "mean_of_total(Tensor total, Tensor count) -> Tensor", "total / count, where at least one value counts.",
+    lambda m, total, count: total / m.maximum(count, 1), kinds="f", launched=True, method=False, function=False,
+    derivative=Derivative(total=lambda grad, count: grad / count.clamp_min(1)))
 
 
 def _counts(input: Any, dim: int, index: Any, include_self: bool) -> Any:
@@ -214,7 +225,8 @@ def scatter_reduce_valid(input: Any, dim: int, index: Any, src: Any, reduce: str
 
 
 @composite(
-    "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"
+    "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
+    replayable=True
 )
 def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Return a copy of the tensor with the values of ``src`` that share a position reduced.
@@ -250,7 +262,8 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
 
 
 @composite(
-    "index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"
+    "index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
+    replayable=True
 )
 def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Return a copy of the tensor with the slices of ``source`` that share a position of a dimension reduced.

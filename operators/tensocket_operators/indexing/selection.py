@@ -10,10 +10,9 @@ import numpy as np
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call, tensor_key
 from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.geometry import (
-    as_strided,
     broadcast_shapes,
-    element_strides,
     is_integer,
     normalize_axes,
     normalize_axis,
@@ -31,9 +30,10 @@ from tensocket_plugins.contract.errors import (
 from ..kinds.composite import composite
 from ..kinds.multi_kernel import SequenceOperator
 from ..kinds.view import View
-from ..shapes.copies import separate
+from ..shapes.arrangements import diagonal_view, on_diagonal, repeated_each, rolled
 from ..shapes.views import sizes
 from .gather_scatter import check_long, checked_index, gather_valid
+from .small_selections import count_nonzero_path, trace_path
 
 # ---------------------------------------------------------------------------------------- triangles and diagonals
 
@@ -43,65 +43,20 @@ def positions(like: Any, size: int) -> Any:
     return like.new_arange(0, size, 1)
 
 
-def _places(operator: str, input: Any, diagonal: int) -> tuple[Any, Any]:
-    """Return the column of each element of a matrix and the diagonal's column in its row, as broadcastable tensors."""
-    if input.ndim < 2:
-        raise ShapeError(operator, f"a tensor of shape {list(input.shape)}", "matrices have at least 2 dimensions",
-                         "unsqueeze it first")
-    rows, columns = input.shape[-2:]
-    return positions(input, columns), positions(input, rows).unsqueeze(1) + min(max(diagonal, -rows), columns)
-
-
-@composite("tril(Tensor input, int diagonal=0) -> Tensor")
-def tril(input: Any, diagonal: int = 0) -> Any:
-    """Return the lower triangles of matrices, up to a diagonal; zeros elsewhere."""
-    column, limit = _places("tril", input, diagonal)
-    return input.masked_fill(column > limit, 0)
-
-
-@composite("triu(Tensor input, int diagonal=0) -> Tensor")
-def triu(input: Any, diagonal: int = 0) -> Any:
-    """Return the upper triangles of matrices, from a diagonal on; zeros elsewhere."""
-    column, limit = _places("triu", input, diagonal)
-    return input.masked_fill(column < limit, 0)
-
-
-def _diagonal(array: Any, offset: int, dim1: int, dim2: int) -> Any:
-    rank = len(array.shape)
-    first, second = normalize_axis("diagonal", dim1, rank), normalize_axis("diagonal", dim2, rank)
-    if first == second:
-        raise ShapeError("diagonal", f"dims {dim1} and {dim2} of a {rank}-dimensional tensor",
-                         "a diagonal lies between two different dims", "pass two dims of the tensor")
-    row, column = max(-offset, 0), max(offset, 0)
-    length = max(min(array.shape[first] - row, array.shape[second] - column), 0)
-    strides, rest = element_strides(array), [k for k in range(rank) if k not in (first, second)]
-    start = row * strides[first] + column * strides[second] if length else 0
-    return as_strided(array, (*(array.shape[k] for k in rest), length),
-                      (*(strides[k] for k in rest), strides[first] + strides[second]), start)
-
-
 def _on_diagonal(grad: Any, shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Any:
     """Return zeros of a shape, with ``grad`` on a diagonal."""
     rank = len(shape)
-    first, second = dim1 % rank, dim2 % rank
-    rows, columns, length = shape[first], shape[second], grad.shape[-1]
-    row, column = max(-offset, 0), max(offset, 0)
-    lead = tuple(grad.shape[:-1])
-    index = (positions(grad, length) + column).unsqueeze(-1).expand((*lead, length, 1))
-    band = grad.new_zeros((*lead, length, columns)).scatter(-1, index, grad.unsqueeze(-1)) if length else None
-    parts = [grad.new_zeros((*lead, row, columns)) if length else None, band,
-             grad.new_zeros((*lead, rows - row - length if length else rows, columns))]
-    return functions.cat([x for x in parts if x is not None], -2).movedim((-2, -1), (first, second))
+    return call(on_diagonal, grad, shape[dim1], shape[dim2], offset, dim1 % rank - rank, dim2 % rank - rank)
 
 
 diagonal: Final = View(
     "diagonal(Tensor input, int offset=0, int dim1=0, int dim2=1) -> Tensor~",
-    "The elements whose index along dim2 is that along dim1 plus offset, as a last dimension.", _diagonal,
+    "The elements whose index along dim2 is that along dim1 plus offset, as a last dimension.", diagonal_view,
     derivative=Derivative(
         input=lambda grad, input_shape, offset, dim1, dim2: _on_diagonal(grad, input_shape, offset, dim1, dim2)))
 
 
-@composite("trace(Tensor input) -> Tensor")
+@composite("trace(Tensor input) -> Tensor", host_path=trace_path)
 def trace(input: Any) -> Any:
     """Sum the diagonal of a matrix."""
     if input.ndim != 2:
@@ -113,7 +68,7 @@ def trace(input: Any) -> Any:
 # ---------------------------------------------------------------------------------------- arrangements and copies
 
 
-@composite("roll(Tensor input, int[] shifts, any dims=None) -> Tensor")
+@composite("roll(Tensor input, int[] shifts, any dims=None) -> Tensor", replayable=True)
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """Move elements along dimensions, those beyond the end to the start; without dims, in row-major order.
 
@@ -131,14 +86,8 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     if input.ndim == 0:
         raise DimensionError("roll", f"dims {chosen} of a 0-dimensional tensor", "a dim is one of the tensor",
                              "leave out dims")
-    result = input
-    for step, dim in zip(steps, chosen, strict=True):
-        axis = normalize_axis("roll", dim, input.ndim)
-        size = input.shape[axis]
-        split = size - step % size if size else 0
-        if 0 < split < size:
-            result = functions.cat([result.narrow(axis, split, size - split), result.narrow(axis, 0, split)], axis)
-    return result.clone() if result is input else result
+    axes = [normalize_axis("roll", dim, input.ndim) - input.ndim for dim in chosen]
+    return call(rolled, input, steps, tuple(axes))
 
 
 @composite("meshgrid(any tensors, *, str indexing='ij') -> any~", method=False)
@@ -176,7 +125,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
     return (grids[1], grids[0], *grids[2:]) if swap else tuple(grids)
 
 
-@composite("tile(Tensor input, int... dims) -> Tensor")
+@composite("tile(Tensor input, int... dims) -> Tensor", replayable=True)
 def tile(input: Any, *dims: Any) -> Any:
     """Return copies of the tensor along its last dimensions (or new leading ones)."""
     counts = sizes(dims)
@@ -198,7 +147,8 @@ repeated: Final[SequenceOperator] = SequenceOperator(
     method=False, function=False)
 
 
-@composite("repeat_interleave(Tensor input, any repeats=None, int? dim=None, *, int? output_size=None) -> Tensor")
+@composite("repeat_interleave(Tensor input, any repeats=None, int? dim=None, *, int? output_size=None) -> Tensor",
+           replayable=True)
 def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *,
                       output_size: int | None = None) -> Any:
     """Repeat every element (or slice along a dimension); with counts alone, repeat their positions.
@@ -220,9 +170,7 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
     count = int(repeats)
     if count < 0:
         raise ArgumentError("repeat_interleave", f"repeats={count}", "counts are not negative", "pass 0 or more")
-    shape = tuple(input.shape)
-    wide = input.unsqueeze(axis + 1).expand((*shape[:axis + 1], count, *shape[axis + 1:]))
-    return separate(wide.reshape((*shape[:axis], shape[axis] * count, *shape[axis + 1:])), input)
+    return call(repeated_each, input, count, axis - input.ndim)
 
 
 def _counts(repeats: Any, size: int) -> Any:
@@ -238,14 +186,17 @@ def _counts(repeats: Any, size: int) -> Any:
 # ------------------------------------------------------------------------------------------------------ selections
 
 
-@composite("take(Tensor input, Tensor index) -> Tensor")
+@composite("take(Tensor input, Tensor index) -> Tensor", replayable=True, derivative=Derivative(
+    input=lambda grad, input_shape, index: call(COMPOSITES["take_gradient"], grad, input_shape, index)))
 def take(input: Any, index: Any) -> Any:
     """Return the elements at row-major positions, in the index's shape."""
     check_long("take", index)
-    return input.reshape(-1)[index.reshape(-1)].reshape(tuple(index.shape))
+    flat = input.reshape(-1)
+    places = checked_index("take", index, flat._array.shape[0], negative=True).reshape(-1)
+    return call(gather_valid, flat, 0, places).reshape(tuple(index.shape))
 
 
-@composite("take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor")
+@composite("take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor", replayable=True)
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """Return the elements at positions along a dimension, one for each element of ``indices``; the rest broadcasts.
 
@@ -269,7 +220,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     return call(gather_valid, wide[0], axis, valid)
 
 
-@composite("count_nonzero(Tensor input, any dim=None) -> Tensor")
+@composite("count_nonzero(Tensor input, any dim=None) -> Tensor", host_path=count_nonzero_path)
 def count_nonzero(input: Any, dim: Any = None) -> Any:
     """Count the nonzero elements."""
     counted = input if input.dtype is dtypes.bool_ else input != 0

@@ -12,6 +12,7 @@ from tensocket_core.launch.host_kernels import Closure
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.launch_recorder import RECORDERS
 from tensocket_plugins.kit.host_kernels import undispatched
 
 _new = object.__new__
@@ -83,7 +84,7 @@ def taken(x: Any, positions: Any, limit: int) -> Any:
         return None
     try:
         # ``take`` would copy all of an array that is not contiguous.
-        r = x.take(positions, 0) if x.flags.c_contiguous else x[positions]
+        r = x.take(positions, 0) if x.flags.c_contiguous else x[positions].copy()
     except IndexError:
         return None
     return r if type(r) is _Array and r.flags.c_contiguous else None
@@ -110,7 +111,8 @@ def rows_along(limit: int, state: DeviceState, next_path: Closure) -> Closure:
 
     def host_rows(a: Any, dim: int, index: Any) -> Any:
         positions = index._array
-        if dim != 0 or positions.ndim != 1 or not index._key & integers or (positions.size and positions.min() < 0):
+        if RECORDERS or dim != 0 or positions.ndim != 1 or not index._key & integers or (
+                positions.size and positions.min() < 0):
             return next_path(a, dim, index)
         x = a._array
         r = taken(x, positions, limit)

@@ -11,13 +11,15 @@ from tensocket_core.dispatch.call import call, collected_key
 from tensocket_core.dispatch.modes import STATE, is_grad_enabled, no_grad
 from tensocket_core.dispatch.overrides import call_torch_function, overridden
 from tensocket_core.dispatch.versions import bump, check_writable
-from tensocket_core.geometry import dense_overlaps
+from tensocket_core.geometry import dense_overlaps, owner_of
 from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, WRAPPER, dtype_bit
 from tensocket_core.launch.fill import from_values
 from tensocket_core.launch.numbers import check_range, rounded
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentTypeError, IndexDtypeError
+from tensocket_plugins.contract.launch_recorder import RECORDERS
+from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
 from tensocket_plugins.ir.build.math import arithmetic_dtype
 
 from ..kinds.composite import composite
@@ -149,11 +151,56 @@ def _getitem_host(array: Any, index: Any) -> Any:
     return result if type(result) is np.ndarray else array[(*index, ...)]
 
 
+_ALL: Final = slice(None)
+
+
+def _gathered(array: Any, index: Any, integers: int, bools: int) -> Any:
+    """Return a new NumPy array: a few elements at an index with tensors; None if the general closure must decide.
+
+    Args:
+        array: The elements.
+        index: One part, or a tuple: ints, slices with positive steps, None, and tensors with dimensions.
+        integers: Key of index tensors.
+        bools: Key of masks.
+    """
+    basic: list[Any] = []
+    advanced: list[Any] = []
+    most = array.size
+    for part in index if type(index) is tuple else (index,):
+        kind = type(part)
+        if kind is Tensor:
+            positions = part._array
+            if part._key == integers:
+                most *= positions.size
+                basic.append(_ALL)
+            elif part._key == bools:
+                basic += [_ALL] * positions.ndim
+            else:
+                return None
+            advanced.append(positions)
+        elif kind is int:  # unlike NumPy, PyTorch does not count it among the index tensors
+            basic.append(part)
+        elif part is None or (kind is slice and (part.step is None or (type(part.step) is int and part.step > 0))):
+            basic.append(part)
+            advanced.append(_ALL)
+        else:
+            return None
+    if most > SMALL or VALUE_OBSERVERS or RECORDERS:
+        return None
+    try:
+        found = array[tuple(basic)][tuple(advanced)]
+    except IndexError:
+        return None
+    if not found.size and found.ndim > 1:
+        return None  # strides of results without elements are those of the general closure
+    return found if found.flags.c_contiguous and 1 not in found.shape else found.copy()
+
+
 def _getitem_host_path(key: int, state: Any, body: Any) -> Any:
     if key & AUTOGRAD:
         return None
     key &= ~DIM0
-    integers = state.key | dtype_bit(dtypes.int64)
+    integers, bools = state.key | dtype_bit(dtypes.int64), state.key | dtype_bit(dtypes.bool_)
     dtype = DTYPE_OF[key & DTYPE_MASK]
 
     def rows(a: Any, index: Any) -> Any:
@@ -164,15 +211,21 @@ def _getitem_host_path(key: int, state: Any, body: Any) -> Any:
             if array is None and positions.ndim == 1 and positions.size and positions.strides[0] and (
                     positions.min() >= 0):
                 array = many_rows(a._array, positions, dtype, state)
+        return made(a, index, array)
+
+    def made(a: Any, index: Any, array: Any) -> Any:
         if array is None:
-            return body(a, index)
+            array = _gathered(a._array, index, integers, bools)
+            if array is None:
+                return body(a, index)
         t = _new(Tensor)
         t._array, t._key = array, key
         t._grad = t._grad_fn = t._version_counter = t._base = None
         return t
 
     def next_path(a: Any, index: Any) -> Any:
-        return rows(a, index) if type(index) is Tensor else body(a, index)
+        kind = type(index)
+        return rows(a, index) if kind is Tensor else made(a, index, None) if kind is tuple else body(a, index)
 
     return viewer(_getitem_host, key, 2, next_path)
 
@@ -212,11 +265,12 @@ _HELD: Final = {dtypes.float32: ((int, float), 1e30), dtypes.float64: ((int, flo
 
 
 def _setitem_host_path(key: int, state: Any, body: Any) -> Any:
-    """Return a closure in which NumPy writes few elements at a basic index."""
+    """Return a closure in which NumPy writes few elements at a basic index, or a number where a mask is true."""
     held = None if key & (AUTOGRAD | DIM0) else _HELD.get(DTYPE_OF[key & DTYPE_MASK])
     if held is None:
         return None
     kinds, most = held
+    bools = state.key | dtype_bit(dtypes.bool_)
 
     def direct_setitem(a: Any, index: Any, value: Any) -> Any:
         memory, counter = a._array, a._version_counter
@@ -229,6 +283,14 @@ def _setitem_host_path(key: int, state: Any, body: Any) -> Any:
         else:
             return body(a, index, value)
         try:
+            if type(index) is Tensor:
+                mask = index._array
+                if index._key != bools or given is not value or memory.size > _FEW or mask.shape != memory.shape or (
+                        VALUE_OBSERVERS or RECORDERS or owner_of(mask) is owner_of(memory)):
+                    return body(a, index, value)
+                memory[mask] = given
+                bump(a)
+                return None
             array = _getitem_host(memory, index)
             if array is None or array.size > _FEW or (given is not value and given.ndim > array.ndim) or (
                     given is not value and given.base is not None and np.may_share_memory(given, array)):

@@ -12,18 +12,19 @@ from tensocket_core.dispatch.modes import ACTIVE, of_data
 from tensocket_core.geometry import memory_of
 from tensocket_core.keys import CONJ, LAZY, dtype_bit
 from tensocket_core.tensor import wrap
-from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.devices import HOST_DEVICE
-from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.dtypes import FROM_NUMPY, DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ExchangeError
 
 from ..creation.record import dispatch_factory, is_intercepted
-from .exported import fix_size
+from .exported import FIXED, fix_size
 
 _READ_ONLY: Final = (
     "the {} is not writable: the tensor shares its memory, and in-place operators on it raise an error; "
     "copy it first if the tensor is to be written to"
 )
+#: Dtypes by the identity of NumPy's object, of which there is one for the life of the process; hashing one is slow.
+_BY_IDENTITY: Final = {id(np.dtype(numpy.type)): dtype for numpy, dtype in FROM_NUMPY.items()}
 
 
 def array_dtype(operator: str, array: np.ndarray[Any, Any]) -> DType:
@@ -33,10 +34,10 @@ def array_dtype(operator: str, array: np.ndarray[Any, Any]) -> DType:
         ArgumentTypeError: NumPy's dtype has no counterpart.
         ArgumentError: The bytes of its elements are not in the machine's order.
     """
-    dtype = dtypes.FROM_NUMPY.get(array.dtype)
+    dtype = _BY_IDENTITY.get(id(array.dtype)) or FROM_NUMPY.get(array.dtype)
     if dtype is not None:
         return dtype
-    if not array.dtype.isnative and array.dtype.newbyteorder("=") in dtypes.FROM_NUMPY:
+    if not array.dtype.isnative and array.dtype.newbyteorder("=") in FROM_NUMPY:
         raise ArgumentError(operator, f"an array of dtype {array.dtype.str}", "elements are in the machine's byte "
                             "order", "convert it with .astype(array.dtype.newbyteorder('='))")
     raise ArgumentTypeError(operator, f"an array of dtype {array.dtype}", "elements are bools, integers, floats or "
@@ -52,6 +53,13 @@ def from_numpy(array: Any) -> Any:
     """
     if ACTIVE and is_intercepted():
         return dispatch_factory(from_numpy, array)
+    if type(array) is np.ndarray and array.base is None and not ACTIVE:
+        # Guard: a writable array with memory of its own, without gaps. Work: one tensor. Others need checks.
+        dtype, flags = _BY_IDENTITY.get(id(array.dtype)), array.flags
+        if dtype is not None and flags.carray:
+            if id(array) not in FIXED:
+                fix_size(array)
+            return wrap(array, open_device(HOST_DEVICE).key | dtype_bit(dtype))
     if not isinstance(array, np.ndarray):
         raise ArgumentTypeError("from_numpy", f"{type(array).__name__}", "a NumPy array is needed",
                                 "convert it with np.asarray(...)")
@@ -63,18 +71,21 @@ def from_numpy(array: Any) -> Any:
 
 def _shared(operator: str, array: np.ndarray[Any, Any]) -> Any:
     dtype = array_dtype(operator, array)
-    if any(s < 0 for s in array.strides):
+    strides = array.strides
+    if strides and min(strides) < 0:
         raise ArgumentError(operator, "an array with negative strides", "strides are not negative",
                             "pass array.copy()")
-    if any(s % dtype.itemsize for s in array.strides):
-        raise ArgumentError(operator, f"an array of {dtype.name} with strides of {array.strides} bytes",
+    size = dtype.itemsize
+    if any(s % size for s in strides):
+        raise ArgumentError(operator, f"an array of {dtype.name} with strides of {strides} bytes",
                             "strides are multiples of the element size", "pass array.copy()")
     # Handles are plain arrays: subclasses (np.matrix, np.memmap) override operators.
     plain = array if type(array) is np.ndarray else array.view(np.ndarray)
-    if type(plain.base) is np.ndarray and plain.size != memory_of(plain).size:
+    if plain.base is not None and type(plain.base) is np.ndarray and plain.size != memory_of(plain).size:
         plain = _alone(plain)
     fix_size(plain)
-    return of_data(wrap(plain, open_device(HOST_DEVICE).key | dtype_bit(dtype)))
+    made = wrap(plain, open_device(HOST_DEVICE).key | dtype_bit(dtype))
+    return of_data(made) if ACTIVE else made
 
 
 class _Elements:

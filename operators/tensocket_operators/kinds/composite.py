@@ -7,6 +7,7 @@ call computes the same.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_
 from typing import Any, Final, TypeVar
 
 from tensocket_core.device import BY_KEY, DeviceState
@@ -21,12 +22,40 @@ from tensocket_core.launch.path import Entry, HostKernel, LadderOperator, Path, 
 from tensocket_plugins.contract.dtypes import DType
 
 from ..unrolled.fronts import unrolled
+from .noted_views import NotedViews
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _VARIADIC: Final = 0x04
 
 
+class _ReplayByPosition(Replay):
+    """The replay of a function with arguments that have no position: keyword-only and variadic ones."""
+
+    def build(self, operator: LadderOperator, call: Signature, next_path: Callable[..., Any]
+              ) -> Callable[..., Any] | None:
+        """Return a closure that gives these arguments a position."""
+        def run_next(*args: Any) -> Any:
+            return operator.invoke(next_path, args)
+
+        made = super().build(operator, call, run_next)
+        if made is None or made is run_next:
+            return None
+        replay = made
+        if not operator.variadic:
+            return lambda *args, **named: replay(*args, *named.values())
+        at, known = operator.schema.names.index(operator.variadic), ()
+
+        def run_variadic(*args: Any, **named: Any) -> Any:
+            nonlocal known
+            values, last = args[at:], known
+            if len(values) == len(last) and all(map(is_, values, last)):
+                values = last  # replays compare the tuple by identity
+            else:
+                known = values
+            return replay(*args[:at], values, *named.values())
+
+        return run_variadic
 class Unrolled:
     """The operators of an earlier call with the same layouts and arguments, without the function between them."""
 
@@ -57,17 +86,21 @@ class Composite(LadderOperator):
     paths = COMPOSITE_LADDER
 
     def __init__(self, schema: str, body: Callable[..., Any], *, host_path: HostPath | None = None,
-                 replayable: bool = False,
+                 replayable: bool = False, by_layout: bool = True,
                  lazy: bool = False, **record: Any) -> None:
         super().__init__(schema, body.__doc__ or "", **record)
         self.body: Callable[..., Any] = body
         self.host_path = host_path
         self.replayable = replayable
+        if self.makes_views and by_layout:
+            self.paths = (NotedViews(), *self.paths)
         self.lazy = lazy or self.makes_views
         code = body.__code__
         self.positional = code.co_argcount
         self.variadic = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if (
             code.co_flags & _VARIADIC) else ""
+        if replayable and (code.co_kwonlyargcount or self.variadic):
+            self.paths = tuple([_ReplayByPosition() if type(path) is Replay else path for path in self.paths])
 
     @property
     def is_open(self) -> bool:
@@ -85,7 +118,11 @@ class Composite(LadderOperator):
             return self._climb(key, self._body(key), (HostKernel(), Unrolled()))[0][1]
         below = key & ~AUTOGRAD
         run = self._climb(below, _unrecorded(self._body(key), self.schema.lists), self.paths)[0][1]
-        return record(self.derivative, run, key)
+        if self.positional == len(self.schema.names):
+            return record(self.derivative, run, key)
+        # Recorders take all arguments by position.
+        recorder = record(self.derivative, lambda *args: self.invoke(run, args), key)
+        return lambda *args, **named: recorder(*args, *named.values())
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
         """Return the function, for any device and any mixture of devices, or a shortcut."""
@@ -150,8 +187,12 @@ def _cut(value: Any) -> Any:
 
 def composite(schema: str, *, method: bool | str = True, function: bool = True, namespace: str = "torch",
               aliases: tuple[str, ...] = (), dunder: tuple[str, ...] = (), host_path: HostPath | None = None,
-              derivative: Derivative | None = None, replayable: bool = False, lazy: bool = False) -> Callable[[F], F]:
+              derivative: Derivative | None = None, replayable: bool = False, by_layout: bool = True,
+              lazy: bool = False) -> Callable[[F], F]:
     """Register a function as an operator; its docstring is the operator's documentation.
+
+    With ``by_layout``, views that the function returns follow from the layout of its first argument and from the other
+    arguments: not from random numbers, or positions in memory.
 
     Raises:
         ValueError: The name is taken, or the schema's parameters are not the function's.
@@ -159,7 +200,8 @@ def composite(schema: str, *, method: bool | str = True, function: bool = True, 
 
     def register(run: F) -> F:
         item = Composite(schema, run, method=method, function=function, namespace=namespace, aliases=aliases,
-                           dunder=dunder, host_path=host_path, derivative=derivative, replayable=replayable, lazy=lazy)
+                           dunder=dunder, host_path=host_path, derivative=derivative, replayable=replayable,
+                           by_layout=by_layout, lazy=lazy)
         code = run.__code__
         names = [*code.co_varnames[: code.co_argcount], *([item.variadic] if item.variadic else ()),
                  *code.co_varnames[code.co_argcount: code.co_argcount + code.co_kwonlyargcount]]

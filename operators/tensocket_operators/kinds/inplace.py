@@ -204,20 +204,25 @@ class Assign(InPlaceOperator):
         doc: Its documentation.
         run: The function.
         repeated: Whether elements of the target may share memory, because they are assigned the same value.
+        shortcut: ``shortcut(target, *args)`` does the same to small arrays; False for calls that it does not serve.
         record: The rest of the record.
     """
 
     def __init__(self, schema: str, doc: str, run: Callable[..., Any], *, repeated: bool = False,
-                 **record: Any) -> None:
+                 shortcut: Callable[..., bool] | None = None, **record: Any) -> None:
         super().__init__(schema, doc, function=False, **record)
         self.run = run
+        self.shortcut = shortcut
         self.repeated = repeated
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
         """Return one closure for all devices and mixtures of them: the target's device runs the function."""
-        run, repeated = self.run, self.repeated
+        run, repeated, shortcut = self.run, self.repeated, self.shortcut
 
         def assign(target: Any, *args: Any) -> Any:
+            if shortcut is not None and shortcut(target, *args):
+                bump(target)
+                return target
             held = own(self.name, target)
             check_writable(self.name, held, repeated)
             run(held._device_state, held, *[own(self.name, x) if hasattr(x, "_key") else x for x in args])

@@ -14,6 +14,7 @@ from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.keys import dtype_bit
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.dtypes import DType, complex64, complex128, float32, float64, int64
+from tensocket_plugins.contract.launch_recorder import is_recording
 from tensocket_plugins.ir.build.math import arithmetic_dtype
 
 from ..scans.kernel import scan_array
@@ -32,7 +33,8 @@ class SequenceOperator(HostOperator):
             any operators.
         many: Elements from which ``generate`` is faster than NumPy on the host; None for never.
         counted: Position of the argument that has these elements.
-        replayable: Whether calls only launch kernels, as in composites.
+        replayable: Whether ``generate`` only launches kernels, as in composites; recordings then use it for arrays of
+            all sizes.
     """
 
     kind = "sequence"
@@ -60,8 +62,9 @@ class SequenceOperator(HostOperator):
         target = state.runtime.target
         if target is None or not state.runtime.profile.host_resident:
             return target is not None
-        return self.many is not None and target.kind == "cpu" and counted._array.size >= self.many and bool(
-            counted.ndim)
+        if target.kind != "cpu" or self.many is None or not counted.ndim:
+            return False
+        return counted._array.size >= self.many or (self.replayable and is_recording())
 
 
 def scan_operator(schema: str, doc: str, compute: Callable[..., Any], scan: Scan, *, result: Any = "same",

@@ -125,12 +125,6 @@ class Reduction(LadderOperator):
         return host_paths.reduction(kernel, everything, None if last.run is along.run else last, call.result_key,
                                     positional, next_path)
 
-    replays_kernels = True
-
-    def replays(self, call: Signature) -> bool:
-        """Whether a kernel makes the bits of the paths before it."""
-        return not self.numbers and self.rounds_alike(call)
-
     def rounds_alike(self, call: Signature) -> bool:
         """Whether the order of the fold does not matter, or only generated kernels compute it."""
         exact = self.compute == "bool" or not self.empty or (call.compute is not None and call.compute.category < 2)
@@ -161,6 +155,10 @@ class Reduction(LadderOperator):
         limit = _FEW if trailing else _FEW_IN_ROWS
         shape: Literal["scalar", "rows"] = "scalar" if trailing else "rows"
         return EntryPlan(nest, (dtype,), dtype, shape, scalars, limit=limit, trailing=trailing)
+
+    def replays(self, call: Signature) -> bool:
+        """Whether generated kernels serve small arrays of the key, not NumPy, which may add in another order."""
+        return call.kernel is None or call.zero_dim
 
     def planned_path(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the closure for calls over all dimensions or one, if they run exactly one generated kernel."""
@@ -230,8 +228,8 @@ class Reduction(LadderOperator):
                 source.category < 2 or (compute is dtypes.bool_ and source.kind == "float" and source not in FLOAT8)):
             return False
         host_kernel = runtime.kernels.find(self.name, compute.name, direct=True)
-        few = runtime.profile.host_resident and host_kernel is not None and (
-            host_kernel.limit is None or array.size <= host_kernel.limit)
+        few = runtime.profile.host_resident and host_kernel is not None and not wants_kernels() and (
+            host_kernel.limit is None or array.size <= host_kernel.limit) and bool(array.shape)
         return not few and source.name in runtime.profile.dtypes and not self._must_decompose(state, compute)
 
     def compute_dtype(self, dtype: DType, given: DType | None = None) -> DType:

@@ -13,13 +13,12 @@ from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.lazy import handle_with_bits
 from tensocket_core.dispatch.operator import HostPath, Operator, check_dtype
 from tensocket_core.keys import AUTOGRAD, CONJ, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, NEG, SCALAR_MASK, dtype_bit
-from tensocket_core.launch.entries import ENABLED
 from tensocket_core.launch.path import FUNCTION_LADDER, LadderOperator, Signature
 from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
 
-from ..unrolled.fronts import unrolled_view
+from .noted_views import noted_views
 from .private import private
 
 _new = object.__new__
@@ -34,8 +33,6 @@ class View(Operator):
     """
 
     kind = "view"
-    #: Whether machine code makes the views on the host that calls repeat.
-    unrolled = True
 
     def __init__(self, schema: str, doc: str, view: Callable[..., Any], host: Callable[..., Any] | None = None,
                  **record: Any) -> None:
@@ -57,11 +54,9 @@ class View(Operator):
     def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
         """Build the closure, which works on handles only."""
         view = self.host if state.runtime.profile.host_resident else self.view
-        closure = self._viewer(view, key, key)
-        return unrolled_view(self, key, closure) if self.unrolled and ENABLED and not key & LAZY and (
-            state.runtime.profile.host_resident) else closure
+        return self._viewer(view, key, key, state)
 
-    def _viewer(self, view: Callable[..., Any], before: int, after: int) -> Callable[..., Any]:
+    def _viewer(self, view: Callable[..., Any], before: int, after: int, state: DeviceState) -> Callable[..., Any]:
         """Return the closure for the keys of the tensor (``before``) and of the view (``after``)."""
         if (before | after) & LAZY:
             next_path = view
@@ -69,7 +64,8 @@ class View(Operator):
             def view(array: Any, *args: Any) -> Any:
                 return handle_with_bits(next_path(handle_with_bits(array, before, 0), *args), 0, after)
 
-        return viewer(view, after & ~(DIM0 | SCALAR_MASK), len(self.schema.parameters), self.next_path)
+        made = viewer(view, after & ~(DIM0 | SCALAR_MASK), len(self.schema.parameters), self.next_path)
+        return made if (before | after) & LAZY else noted_views(self, before, state, made)
 
     def next_path(self, input: Any, argument: Any) -> Any:
         """Return the result for an argument type that the view has no rule for; called while its error is handled."""
@@ -148,7 +144,7 @@ class LazyView(View):
 
     def build(self, key: int, state: DeviceState) -> Callable[..., Any]:
         """Return the closure of a view whose key has these bits flipped."""
-        return self._viewer(self.view, key, key ^ self.bits)
+        return self._viewer(self.view, key, key ^ self.bits, state)
 
 
 class RetypedView(View):
@@ -182,7 +178,7 @@ class RetypedView(View):
         check_dtype(self.name, state, dtype)
         view = self.host if state.runtime.profile.host_resident else self.view
         after = key & ~(bits | CONJ) | dtype_bit(dtype)
-        return self._viewer(view, key, after ^ NEG if key & CONJ and self.conjugates else after)
+        return self._viewer(view, key, after ^ NEG if key & CONJ and self.conjugates else after, state)
 
 
 def _noted(record: Callable[..., Any]) -> Callable[..., Any]:

@@ -319,12 +319,8 @@ eigvalsh: Final[HostOperator] = HostOperator(
     derivative=wirtinger(Derivative(A=lambda grad, A, UPLO: _eigvalsh_gradient(grad, A, UPLO))), **MATRIX)
 
 
-def _complex(values: Any) -> Any:
-    return values.astype(np.complex64 if values.dtype in (np.float32, np.complex64) else np.complex128)
-
-
 def _eig(matrix: Any) -> Any:
-    return _complex(packed(np.linalg.eig(matrix), matrix.ndim - 2))
+    return packed(host_linalg.eig(matrix), matrix.ndim - 2)
 
 
 def _eig_gradient(grad: Any, matrix: Any, result: Any) -> Any:
@@ -350,7 +346,7 @@ eig: Final[HostOperator] = HostOperator(
     shape=lambda x: _packed_shape(x, eigh_shapes(x[-1])), result="complex",
     derivative=wirtinger(Derivative(A=lambda grad, A, result: _eig_gradient(grad, A, result))), **MATRIX)
 eigvals: Final[HostOperator] = HostOperator(
-    "eigvals(Tensor A) -> Tensor", "Eigenvalues.", guarded("eigvals", lambda x: _complex(np.linalg.eigvals(x))),
+    "eigvals(Tensor A) -> Tensor", "Eigenvalues.", guarded("eigvals", host_linalg.eigvals),
     label="linalg.eigvals",
     shape=lambda x: x[:-1], result="complex",
     derivative=wirtinger(Derivative(A=lambda grad, A: _eigvals_gradient(grad, A))), **MATRIX)

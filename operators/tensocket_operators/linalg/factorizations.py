@@ -21,10 +21,12 @@ from tensocket_plugins.contract.errors import DtypeError, LinAlgError, ShapeErro
 
 from ..differentiation.delayed import without_derivative
 from ..indexing.selection import positions
+from ..kinds.array_paths import array_path
 from ..kinds.composite import composite
 from ..kinds.host_library import HostOperator
 from ..reductions.value_checks import value_range
 from . import lapack
+from . import matrix_paths as paths
 from .decompositions import LINALG, MATRIX, adjoint, check_matrix
 from .decompositions import _cholesky_gradient as cholesky_gradient
 
@@ -67,7 +69,8 @@ cholesky_ex: Final[HostOperator] = HostOperator(
     derivative=wirtinger(Derivative(A=lambda grads, result0: cholesky_gradient(grads[0], result0))), **MATRIX)
 
 
-@composite("linalg_cholesky_ex(Tensor A, *, bool upper=False, bool check_errors=False) -> any", **LINALG)
+@composite("linalg_cholesky_ex(Tensor A, *, bool upper=False, bool check_errors=False) -> any",
+           host_path=array_path(paths.cholesky_ex, CholeskyResult), **LINALG)
 def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
     """Return ``linalg.cholesky`` without raising: info is 0, or the order of the minor that is not positive definite.
 
@@ -130,7 +133,8 @@ lu_permutation: Final[HostOperator] = HostOperator(
     label="linalg.lu", shape=lambda x, rows: (*x[:-1], rows), result="int64", kinds="i", method=False, function=False)
 
 
-@composite("linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> any", **LINALG)
+@composite("linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> any",
+           host_path=array_path(paths.lu_factor_ex, LUFactorExResult), **LINALG)
 def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
     """Return ``linalg.lu_factor`` without raising: info is 0, or the position of the first zero on U's diagonal.
 
@@ -144,7 +148,8 @@ def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = Fals
     return LUFactorExResult(*result)
 
 
-@composite("linalg_lu_factor(Tensor A, *, bool pivot=True) -> any", **LINALG)
+@composite("linalg_lu_factor(Tensor A, *, bool pivot=True) -> any",
+           host_path=array_path(paths.lu_factor, LUFactorResult), **LINALG)
 def linalg_lu_factor(A: Any, *, pivot: bool = True) -> Any:
     """Return L (without its diagonal of ones) and U in one matrix, and each row's exchange partner, from 1.
 
@@ -165,7 +170,8 @@ def _unpacked_lu(factors: Any) -> tuple[Any, Any]:
     return below + ones, factors.narrow(-2, 0, inner).triu()
 
 
-@composite("linalg_lu(Tensor A, *, bool pivot=True) -> any", **LINALG)
+@composite("linalg_lu(Tensor A, *, bool pivot=True) -> any",
+           host_path=array_path(paths.lu_parts, LUResult), **LINALG)
 def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
     """Return P, L and U with A == P @ L @ U; without pivoting, P is empty.
 
@@ -180,7 +186,8 @@ def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
 
 
 @composite("lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> any",
-           method=False)
+           method=False,
+           host_path=array_path(paths.lu_unpack, UnpackResult, accepts=paths.WITH_PIVOTS))
 def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
     """Return P, L and U from the results of ``linalg.lu_factor``; parts that are not requested are empty."""
     check_matrix("lu_unpack", LU_data)
@@ -195,7 +202,8 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_piv
     return UnpackResult(_permuted(LU_pivots, LU_data.shape[-2], LU_data.dtype) if unpack_pivots else none, lower, upper)
 
 
-@composite("lu(Tensor A, bool pivot=True, bool get_infos=False) -> any")
+@composite("lu(Tensor A, bool pivot=True, bool get_infos=False) -> any",
+           host_path=array_path(paths.lu))
 def lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
     """Return ``linalg.lu_factor``, or with ``get_infos`` ``linalg.lu_factor_ex``, as a tuple."""
     check_matrix("lu", A)
@@ -211,7 +219,8 @@ ldl_factors: Final[HostOperator] = HostOperator(
     result=("same", "int32", "int32"), **MATRIX)
 
 
-@composite("linalg_ldl_factor_ex(Tensor A, *, bool hermitian=False, bool check_errors=False) -> any", **LINALG)
+@composite("linalg_ldl_factor_ex(Tensor A, *, bool hermitian=False, bool check_errors=False) -> any",
+           host_path=array_path(paths.ldl_factor_ex, LDLExResult), **LINALG)
 def linalg_ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False) -> Any:
     """Factor symmetric (or Hermitian) matrices for ``linalg.ldl_solve``; info is 0, or the position of a zero block.
 
@@ -225,7 +234,8 @@ def linalg_ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool 
     return LDLExResult(without_derivative("linalg_ldl_factor_ex", result[0], A), *result[1:])
 
 
-@composite("linalg_ldl_factor(Tensor A, *, bool hermitian=False) -> any", **LINALG)
+@composite("linalg_ldl_factor(Tensor A, *, bool hermitian=False) -> any",
+           host_path=array_path(paths.ldl_factor, LDLResult), **LINALG)
 def linalg_ldl_factor(A: Any, *, hermitian: bool = False) -> Any:
     """Factor symmetric (or Hermitian) matrices for ``linalg.ldl_solve``, reading only the lower triangle.
 
@@ -301,7 +311,8 @@ def _check_reflectors(operator: str, vectors: Any, factors: Any) -> None:
                          "there are at most as many factors as rows and columns", "pass the results of geqrf")
 
 
-@composite("linalg_householder_product(Tensor input, Tensor tau) -> Tensor", **LINALG)
+@composite("linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
+           host_path=array_path(paths.householder_product), **LINALG)
 def householder_product(input: Any, tau: Any) -> Any:
     """Return the first columns of a product of reflectors in the form of ``geqrf``.
 
@@ -322,13 +333,15 @@ def householder_product(input: Any, tau: Any) -> Any:
     return call(reflected, input, tau, ones.expand((*input.shape[:-2], rows, columns)), False)
 
 
-@composite("orgqr(Tensor input, Tensor input2) -> Tensor")
+@composite("orgqr(Tensor input, Tensor input2) -> Tensor",
+           host_path=array_path(paths.householder_product))
 def orgqr(input: Any, input2: Any) -> Any:
     """Return ``linalg.householder_product``."""
     return householder_product(input, input2)
 
 
-@composite("ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, bool transpose=False) -> Tensor")
+@composite("ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, bool transpose=False) -> Tensor",
+           host_path=array_path(paths.ormqr))
 def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
     """Multiply a matrix by a product of reflectors (``transpose``: its adjoint), from the left or from the right."""
     check_matrix("ormqr", input)
@@ -353,7 +366,8 @@ geqrf_parts: Final[HostOperator] = HostOperator(
     result=("same", "same"), **MATRIX)
 
 
-@composite("geqrf(Tensor input) -> any")
+@composite("geqrf(Tensor input) -> any",
+           host_path=array_path(paths.geqrf, QRFactors))
 def geqrf(input: Any) -> Any:
     """Return R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` with factored Q.
 

@@ -17,11 +17,13 @@ from tensocket_plugins.contract.errors import DtypeError, ShapeError
 from tensocket_plugins.kit import host_linalg
 
 from ..indexing.selection import positions
+from ..kinds.array_paths import array_path
 from ..kinds.composite import composite
 from ..kinds.host_library import HostOperator, same_shape
 from ..reductions.value_checks import any_true
 from . import decompositions as parts
 from . import lapack
+from . import matrix_paths as paths
 from .decompositions import LINALG, MATRIX, adjoint, check_matrix, guarded, packed
 
 #: Result with PyTorch's names.
@@ -64,7 +66,8 @@ triangular: Final[HostOperator] = HostOperator(
     **MATRIX)
 
 
-@composite("linalg_inv(Tensor A) -> Tensor", **LINALG)
+@composite("linalg_inv(Tensor A) -> Tensor",
+           host_path=array_path(paths.inv), **LINALG)
 def inv(A: Any) -> Any:
     """Return the inverses of square matrices.
 
@@ -75,13 +78,15 @@ def inv(A: Any) -> Any:
     return call(inverse, A)
 
 
-@composite("inverse(Tensor input) -> Tensor")
+@composite("inverse(Tensor input) -> Tensor",
+           host_path=array_path(paths.inv))
 def inverse_of(input: Any) -> Any:
     """Return the inverses of square matrices: ``linalg.inv``."""
     return inv(input)
 
 
-@composite("linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", **LINALG)
+@composite("linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
+           host_path=array_path(paths.solve), **LINALG)
 def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     """Solve A @ X == B; with ``left=False``, X @ A == B. B is a vector if it has A's shape without the last size.
 
@@ -101,7 +106,8 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
 
 
 @composite("linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) "
-           "-> Tensor", **LINALG)
+           "-> Tensor",
+           host_path=array_path(paths.solve_triangular), **LINALG)
 def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
     """Return X with A @ X == B (or X @ A == B) for triangular A; only one triangle is read."""
     check_matrix("solve_triangular", A, square=True)
@@ -111,8 +117,11 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
 
 
 def _pinv(matrix: Any, absolute: Any, relative: Any, hermitian: bool) -> Any:
-    host_linalg.check_finite(matrix)
-    u, s, vh = np.linalg.svd(matrix, full_matrices=False, hermitian=hermitian)
+    if hermitian:
+        host_linalg.check_finite(matrix)
+        u, s, vh = np.linalg.svd(matrix, full_matrices=False, hermitian=True)
+    else:
+        u, s, vh = host_linalg.svd(matrix, False)
     top = s.max(-1, keepdims=True, initial=0)
     cut = np.maximum(np.asarray(absolute)[..., None], np.asarray(relative)[..., None] * top)
     inverted = np.where(s > cut, 1 / np.where(s > cut, s, 1), 0).astype(s.dtype)
@@ -152,8 +161,16 @@ def _cuts(operator: str, A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
     return (0.0 if given[0] is None else given[0]), given[1]
 
 
+def pinv_path(matrix: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
+    """Return the pseudoinverse of one matrix with numbers as tolerances; see ``matrix_paths``."""
+    if matrix.ndim != 2 or not matrix.size or (hermitian and matrix.shape[0] != matrix.shape[1]):
+        return NotImplemented
+    cuts = paths.tolerances(matrix, atol, rcond if rtol is None else rtol)
+    return NotImplemented if cuts is None else _pinv(matrix, *cuts, hermitian)
+
+
 @composite("linalg_pinv(Tensor A, any rcond=None, bool hermitian=False, *, any atol=None, any rtol=None) -> Tensor",
-           **LINALG)
+           host_path=array_path(pinv_path), **LINALG)
 def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
     """Return pseudoinverses; singular values up to max(atol, rtol * largest) count as 0; ``rcond`` is ``rtol``."""
     check_matrix("pinv", A, square=hermitian)
@@ -162,7 +179,8 @@ def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None
 
 
 @composite("linalg_matrix_rank(Tensor A, any tol=None, bool hermitian=False, *, any atol=None, any rtol=None) "
-           "-> Tensor", **LINALG)
+           "-> Tensor",
+           host_path=array_path(paths.matrix_rank), **LINALG)
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
     """Return the number of singular values above max(atol, rtol * largest); ``tol`` is ``atol``."""
     check_matrix("matrix_rank", A, square=hermitian)
@@ -202,7 +220,7 @@ def _det_gradient(grad: Any, matrix: Any, result: Any) -> Any:
 
 
 determinant: Final[HostOperator] = HostOperator(
-    "det(Tensor A) -> Tensor", "Determinants.", guarded("det", np.linalg.det), label="linalg.det",
+    "det(Tensor A) -> Tensor", "Determinants.", guarded("det", host_linalg.det), label="linalg.det",
     shape=lambda x: x[:-2],
     derivative=wirtinger(Derivative(A=lambda grad, A, result: _det_gradient(grad, A, result))), **MATRIX)
 
@@ -219,7 +237,7 @@ def _slogdet_gradient(grad: Any, matrix: Any, result: Any) -> Any:
 
 
 def _slogdet(matrix: Any) -> Any:
-    return packed([x[..., None] for x in np.linalg.slogdet(matrix)], matrix.ndim - 2)
+    return packed([x[..., None] for x in host_linalg.slogdet(matrix)], matrix.ndim - 2)
 
 
 signed_logarithm: Final[HostOperator] = HostOperator(
@@ -229,20 +247,23 @@ signed_logarithm: Final[HostOperator] = HostOperator(
     derivative=wirtinger(Derivative(A=lambda grad, A, result: _slogdet_gradient(grad, A, result))), **MATRIX)
 
 
-@composite("linalg_det(Tensor A) -> Tensor", **LINALG)
+@composite("linalg_det(Tensor A) -> Tensor",
+           host_path=array_path(paths.det), **LINALG)
 def det(A: Any) -> Any:
     """Return the determinants of square matrices."""
     check_matrix("det", A, square=True)
     return call(determinant, A)
 
 
-@composite("det(Tensor input) -> Tensor")
+@composite("det(Tensor input) -> Tensor",
+           host_path=array_path(paths.det))
 def det_of(input: Any) -> Any:
     """Return the determinants of square matrices: ``linalg.det``."""
     return det(input)
 
 
-@composite("linalg_slogdet(Tensor A) -> any", **LINALG)
+@composite("linalg_slogdet(Tensor A) -> any",
+           host_path=array_path(paths.slogdet, SlogdetResult), **LINALG)
 def slogdet(A: Any) -> Any:
     """Return the sign (or direction) and the logarithm of the absolute value of determinants."""
     check_matrix("slogdet", A, square=True)

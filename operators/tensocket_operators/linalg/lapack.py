@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,11 @@ def over_batch(run: Callable[..., Any], outputs: Sequence[Output], *arrays: tupl
         outputs: Shapes and dtypes for one element. An empty element is skipped: its results are 0.
         arrays: Arrays with the number of their last dimensions that belong to an element; the others broadcast.
     """
+    if all(x.ndim == rank and x.size for x, rank in arrays):
+        single = [np.empty(shape, dtype) for shape, dtype in outputs]
+        for target, value in zip(single, run(*[x for x, _ in arrays]), strict=True):
+            target[...] = value
+        return tuple(single)
     lead = np.broadcast_shapes(*(x.shape[:x.ndim - rank] for x, rank in arrays))
     count = math.prod(lead)
     flat = [np.broadcast_to(x, (*lead, *x.shape[x.ndim - rank:])).reshape((count, *x.shape[x.ndim - rank:]))
@@ -37,9 +43,14 @@ def over_batch(run: Callable[..., Any], outputs: Sequence[Output], *arrays: tupl
     return tuple(x.reshape((*lead, *shape)) for x, (shape, _) in zip(made, outputs, strict=True))
 
 
-def routines(names: Sequence[str], like: Array) -> Any:
+def routines(names: tuple[str, ...], like: Array) -> Any:
     """Return LAPACK's routines for a dtype; the first call imports SciPy."""
-    return require("scipy.linalg", f"LAPACK's {names[0]}").get_lapack_funcs(names, dtype=like.dtype)
+    return _routines(names, like.dtype)
+
+
+@cache
+def _routines(names: tuple[str, ...], dtype: np.dtype[Any]) -> Any:
+    return require("scipy.linalg", f"LAPACK's {names[0]}").get_lapack_funcs(names, dtype=dtype)
 
 
 def cholesky(matrix: Array) -> tuple[Array, ...]:

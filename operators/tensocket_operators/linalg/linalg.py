@@ -12,10 +12,12 @@ from tensocket_core.promotion import promote_types
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from ..indexing.selection import crossed, positions
+from ..kinds.array_paths import array_path
 from ..kinds.composite import composite
 from ..reductions.reductions import length
 from ..reductions.value_checks import promoted_for_arithmetic
 from . import decompositions as parts
+from . import matrix_paths as paths
 from .decompositions import LINALG, adjoint, check_matrix, unpacked
 from .inverses import inv
 
@@ -28,7 +30,8 @@ EigResult: Final = named_result("linalg_eig", ("eigenvalues", "eigenvectors"))
 # ---------------------------------------------------------------------------------------------------- decompositions
 
 
-@composite("linalg_cholesky(Tensor A, *, bool upper=False) -> Tensor", **LINALG)
+@composite("linalg_cholesky(Tensor A, *, bool upper=False) -> Tensor",
+           host_path=array_path(paths.cholesky), **LINALG)
 def cholesky(A: Any, *, upper: bool = False) -> Any:
     """Return lower triangular L with L @ L.mH == A (upper: its adjoint) for positive definite Hermitian A.
 
@@ -40,7 +43,8 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
     return adjoint(lower) if upper else lower
 
 
-@composite("linalg_qr(Tensor A, str mode='reduced') -> any", **LINALG)
+@composite("linalg_qr(Tensor A, str mode='reduced') -> any",
+           host_path=array_path(paths.qr, QRResult), **LINALG)
 def qr(A: Any, mode: str = "reduced") -> Any:
     """Return orthonormal Q and upper triangular R with Q @ R == A.
 
@@ -66,7 +70,8 @@ def _check_driver(driver: str | None) -> None:
                             "leave it out")
 
 
-@composite("linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> any", **LINALG)
+@composite("linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> any",
+           host_path=array_path(paths.svd, SVDResult), **LINALG)
 def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """Return U, S and Vh with A == U @ diag(S) @ Vh; singular values are in descending order.
 
@@ -83,7 +88,8 @@ def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Any
     return SVDResult(*parts.parts_of_svd(A, full_matrices))
 
 
-@composite("linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", **LINALG)
+@composite("linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
+           host_path=array_path(paths.svdvals), **LINALG)
 def svdvals(A: Any, *, driver: str | None = None) -> Any:
     """Return singular values in descending order; ``driver`` is that of ``svd``."""
     check_matrix("svdvals", A)
@@ -98,26 +104,30 @@ def _triangle(name: str, A: Any, UPLO: str) -> str:
     return UPLO.upper()
 
 
-@composite("linalg_eigh(Tensor A, str UPLO='L') -> any", **LINALG)
+@composite("linalg_eigh(Tensor A, str UPLO='L') -> any",
+           host_path=array_path(paths.eigh, EighResult), **LINALG)
 def eigh(A: Any, UPLO: str = "L") -> Any:
     """Return eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices; only one triangle is read."""
     return EighResult(*parts.parts_of_eigh(A, _triangle("eigh", A, UPLO)))
 
 
-@composite("linalg_eigvalsh(Tensor A, str UPLO='L') -> Tensor", **LINALG)
+@composite("linalg_eigvalsh(Tensor A, str UPLO='L') -> Tensor",
+           host_path=array_path(paths.eigvalsh), **LINALG)
 def eigvalsh(A: Any, UPLO: str = "L") -> Any:
     """Return the eigenvalues of Hermitian matrices, ascending."""
     return call(parts.eigvalsh, A, _triangle("eigvalsh", A, UPLO))
 
 
-@composite("linalg_eig(Tensor A) -> any", **LINALG)
+@composite("linalg_eig(Tensor A) -> any",
+           host_path=array_path(paths.eig, EigResult), **LINALG)
 def eig(A: Any) -> Any:
     """Return the eigenvalues and eigenvectors of square matrices, complex."""
     check_matrix("eig", A, square=True)
     return EigResult(*unpacked(call(parts.eig, A), parts.eigh_shapes(A.shape[-1])))
 
 
-@composite("linalg_eigvals(Tensor A) -> Tensor", **LINALG)
+@composite("linalg_eigvals(Tensor A) -> Tensor",
+           host_path=array_path(paths.eigvals), **LINALG)
 def eigvals(A: Any) -> Any:
     """Return the eigenvalues of square matrices, complex."""
     check_matrix("eigvals", A, square=True)
@@ -237,7 +247,8 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dty
     return vector_norm(A, ord, dim, keepdim, dtype=dtype)
 
 
-@composite("linalg_matrix_power(Tensor A, int n) -> Tensor", **LINALG)
+@composite("linalg_matrix_power(Tensor A, int n) -> Tensor",
+           host_path=array_path(paths.matrix_power), **LINALG)
 def matrix_power(A: Any, n: int) -> Any:
     """Return A @ A @ ..., n times; negative powers are those of the inverse."""
     check_matrix("matrix_power", A, square=True)

@@ -14,11 +14,13 @@ from tensocket_core.geometry import normalize_axes
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
 from ..indexing.selection import positions
+from ..kinds.array_paths import array_path
 from ..kinds.composite import composite
 from ..kinds.view import Custom
 from . import decompositions as parts
+from . import matrix_paths as paths
 from .decompositions import LINALG, adjoint, check_matrix
-from .inverses import pinv, slogdet
+from .inverses import pinv, pinv_path, slogdet
 from .linalg import cholesky, matrix_norm, matrix_power, vector_norm
 from .linalg import qr as linalg_qr
 
@@ -104,7 +106,8 @@ def matrix_exp(input: Any) -> Any:
 # ------------------------------------------------------------------------------------------------------- numbers
 
 
-@composite("linalg_cond(Tensor A, any p=None) -> Tensor", **LINALG)
+@composite("linalg_cond(Tensor A, any p=None) -> Tensor",
+           host_path=array_path(paths.cond), **LINALG)
 def cond(A: Any, p: Any = None) -> Any:
     """Condition numbers: norm(A, p) * norm(inv(A), p); inf for singular matrices.
 
@@ -133,7 +136,8 @@ def cond(A: Any, p: Any = None) -> Any:
     return result.masked_fill(singular, math.inf)
 
 
-@composite("logdet(Tensor input) -> Tensor")
+@composite("logdet(Tensor input) -> Tensor",
+           host_path=array_path(paths.logdet))
 def logdet(input: Any) -> Any:
     """Logarithm of determinants; NaN for negative ones."""
     sign, size = slogdet(input)
@@ -142,7 +146,8 @@ def logdet(input: Any) -> Any:
     return size.masked_fill(sign == -1, math.nan)
 
 
-@composite("slogdet(Tensor input) -> any")
+@composite("slogdet(Tensor input) -> any",
+           host_path=array_path(paths.slogdet, SlogdetOfResult))
 def slogdet_of(input: Any) -> Any:
     """``linalg.slogdet``."""
     return SlogdetOfResult(*slogdet(input))
@@ -154,7 +159,8 @@ def matrix_power_of(input: Any, n: int) -> Any:
     return matrix_power(input, n)
 
 
-@composite("pinverse(Tensor input, Scalar rcond=1e-15) -> Tensor")
+@composite("pinverse(Tensor input, Scalar rcond=1e-15) -> Tensor",
+           host_path=array_path(lambda matrix, rcond=1e-15: pinv_path(matrix, rtol=rcond)))
 def pinverse(input: Any, rcond: float = 1e-15) -> Any:
     """``linalg.pinv`` with the relative tolerance ``rcond``."""
     return pinv(input, rtol=rcond)
@@ -163,19 +169,22 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Any:
 # ------------------------------------------------------------------------------------------------ older forms
 
 
-@composite("cholesky(Tensor input, bool upper=False) -> Tensor")
+@composite("cholesky(Tensor input, bool upper=False) -> Tensor",
+           host_path=array_path(paths.cholesky))
 def cholesky_of(input: Any, upper: bool = False) -> Any:
     """``linalg.cholesky``."""
     return cholesky(input, upper=upper)
 
 
-@composite("qr(Tensor input, bool some=True) -> any")
+@composite("qr(Tensor input, bool some=True) -> any",
+           host_path=array_path(paths.qr_of, QRResult))
 def qr(input: Any, some: bool = True) -> Any:
     """``linalg.qr``, reduced or (``some=False``) complete."""
     return QRResult(*linalg_qr(input, "reduced" if some else "complete"))
 
 
-@composite("svd(Tensor input, bool some=True, bool compute_uv=True) -> any")
+@composite("svd(Tensor input, bool some=True, bool compute_uv=True) -> any",
+           host_path=array_path(paths.svd_of, SVDResult))
 def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
     """U, S and V with input == U @ diag(S) @ V.mH; without ``compute_uv``, U and V are zeros."""
     check_matrix("svd", input)

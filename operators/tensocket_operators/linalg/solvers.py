@@ -15,10 +15,12 @@ from tensocket_core.limits import finfo
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, LinAlgError, ShapeError
 
 from ..indexing.selection import positions
+from ..kinds.array_paths import array_path
 from ..kinds.composite import composite
 from ..kinds.host_library import HostOperator
 from ..reductions.value_checks import any_true
 from . import lapack
+from . import matrix_paths as paths
 from .decompositions import LINALG, MATRIX, adjoint, check_matrix, guarded
 from .factorizations import check_info, lu_permutation, triangular
 from .inverses import pinv
@@ -50,7 +52,8 @@ solve_with_info: Final[HostOperator] = HostOperator(
         B=lambda grads, A: call(solve_with_info, adjoint(A), grads[0])[0])), **MATRIX)
 
 
-@composite("linalg_inv_ex(Tensor A, *, bool check_errors=False) -> any", **LINALG)
+@composite("linalg_inv_ex(Tensor A, *, bool check_errors=False) -> any",
+           host_path=array_path(paths.inv_ex, InverseResult), **LINALG)
 def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
     """Return ``linalg.inv`` without raising: info is 0, or the first zero on U's diagonal, with an inverse of NaN.
 
@@ -64,7 +67,8 @@ def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
     return InverseResult(result, info)
 
 
-@composite("linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> any", **LINALG)
+@composite("linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> any",
+           host_path=array_path(paths.solve_ex, SolveResult), **LINALG)
 def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Any:
     """Return ``linalg.solve`` without raising: info is 0, or the first zero on U's diagonal, with a solution of NaN.
 
@@ -97,7 +101,8 @@ def _factor_gradient(core: Any, factor: Any, upper: bool) -> Any:
 @composite("cholesky_solve(Tensor input, Tensor input2, bool upper=False) -> Tensor", derivative=wirtinger(Derivative(
     input=lambda grad, input2, upper: functions.cholesky_solve(grad, input2, upper),
     input2=lambda grad, input2, upper, result: _factor_gradient(
-        functions.cholesky_solve(grad, input2, upper) @ adjoint(result), input2, upper))))
+        functions.cholesky_solve(grad, input2, upper) @ adjoint(result), input2, upper))),
+           host_path=array_path(paths.cholesky_solve))
 def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
     """Return X with A @ X == input for A with the Cholesky factor input2."""
     check_matrix("cholesky_solve", input2, square=True)
@@ -107,7 +112,8 @@ def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
 
 
 @composite("cholesky_inverse(Tensor input, bool upper=False) -> Tensor", derivative=wirtinger(Derivative(
-    input=lambda grad, input, upper, result: _factor_gradient(result @ grad @ result, input, upper))))
+    input=lambda grad, input, upper, result: _factor_gradient(result @ grad @ result, input, upper))),
+           host_path=array_path(paths.cholesky_inverse))
 def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     """Return the inverses of the matrices with Cholesky factors ``input``."""
     check_matrix("cholesky_inverse", input, square=True)
@@ -131,7 +137,7 @@ def _exchanged(swaps: Any, right: Any, *, back: bool) -> Any:
 
 
 @composite("linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
-           **LINALG)
+           host_path=array_path(paths.lu_solve, accepts=paths.WITH_PIVOTS), **LINALG)
 def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
     """Solve A @ X == B with the results of ``linalg.lu_factor``; ``adjoint``: A.mH @ X == B; not ``left``: X @ A == B.
 
@@ -155,14 +161,16 @@ def _adjoint_of(matrix: Any) -> Any:
     return adjoint(matrix)
 
 
-@composite("lu_solve(Tensor input, Tensor LU_data, Tensor LU_pivots) -> Tensor")
+@composite("lu_solve(Tensor input, Tensor LU_data, Tensor LU_pivots) -> Tensor",
+           host_path=array_path(paths.lu_solve_of, accepts=paths.WITH_PIVOTS))
 def lu_solve_of(input: Any, LU_data: Any, LU_pivots: Any) -> Any:
     """Run ``linalg.lu_solve`` with the right-hand side first."""
     return lu_solve(LU_data, LU_pivots, input)
 
 
 @composite("triangular_solve(Tensor input, Tensor A, bool upper=True, bool transpose=False, "
-           "bool unitriangular=False) -> any")
+           "bool unitriangular=False) -> any",
+           host_path=array_path(paths.triangular_solve, TriangularResult))
 def triangular_solve(input: Any, A: Any, upper: bool = True, transpose: bool = False,
                      unitriangular: bool = False) -> Any:
     """Return X with A @ X == input (``transpose``: A.mT @ X == input) for triangular A, and a copy of A."""

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket_core.device import open_device
+from tensocket_core.device import DeviceState, open_device
 from tensocket_core.dispatch.call import call
 from tensocket_core.formats import preserve_format
+from tensocket_core.keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF, dtype_bit
 from tensocket_core.strides import suggested_format
+from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.devices import HOST_DEVICE, Device
 from tensocket_plugins.contract.dtypes import DType, as_dtype
 from tensocket_plugins.contract.errors import ArgumentTypeError
+from tensocket_plugins.contract.launch_recorder import RECORDERS
+from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from ..kinds.composite import composite
 from ..shapes.copies import convert
+
+#: Elements up to which copies convert by NumPy, with the same results (``launch/copies.py``).
+_SMALL: Final = 1023
 
 
 def _refused(given: str) -> ArgumentTypeError:
@@ -22,10 +30,53 @@ def _refused(given: str) -> ArgumentTypeError:
                              "for example .to('cpu', tensocket.float32)")
 
 
+@quiet
+def _as_type(array: Any, kind: Any) -> Any:
+    return array.astype(kind)
+
+
+def _small_conversion(key: int, state: DeviceState) -> Callable[[Any, DType], Any]:
+    """Return ``convert(tensor, dtype)`` for tensors of a key: NumPy's conversion of few elements; None for others."""
+    own = DTYPE_OF.get(key & DTYPE_MASK)
+    served = own is not None and own.native and own.kind != "complex" and not key & AUTOGRAD
+
+    def convert_small(input: Any, dtype: DType) -> Any:
+        array = input._array
+        if not served or RECORDERS or not dtype.native or dtype.kind == "complex" or array.size > _SMALL or not (
+                array.flags.c_contiguous and dtype.name in state.runtime.profile.dtypes):
+            return None
+        return wrap(_as_type(array, dtype.numpy), state.key | dtype_bit(dtype))
+
+    return convert_small
+
+
+def _to_host_path(key: int, state: DeviceState, body: Any) -> Any:
+    """Return a closure for calls with one dtype, or with the host's name; the body serves all others."""
+    own, convert_small = DTYPE_OF.get(key & DTYPE_MASK), _small_conversion(key, state)
+
+    def direct_to(input: Any, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False,
+                  copy: bool = False, memory_format: Any = None) -> Any:
+        if not (copy or memory_format is not None or device is not None) and len(args) + (dtype is not None) == 1:
+            wanted = args[0] if args else dtype
+            if wanted is own:
+                return input
+            kind = type(wanted)
+            if kind is DType:
+                made = convert_small(input, wanted)
+                if made is not None:
+                    return made
+            elif kind is str and wanted == HOST_DEVICE and open_device(wanted) is state:
+                return input
+        return body(input, *args, device=device, dtype=dtype, non_blocking=non_blocking, copy=copy,
+                    memory_format=memory_format)
+
+    return direct_to
+
+
 @composite(
     "to(Tensor input, any args, *, device? device=None, dtype? dtype=None, bool non_blocking=False, "
     "bool copy=False, any memory_format=None) -> Tensor~",
-    function=False,
+    function=False, host_path=_to_host_path,
 )
 def to(
     input: Any, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, copy: bool = False,
@@ -72,9 +123,19 @@ def _conversion(dtype: DType, name: str) -> Any:
     def run(input: Any, memory_format: Any = None) -> Any:
         return input.to(dtype) if memory_format is None else input.to(dtype, memory_format=memory_format)
 
+    def host_path(key: int, state: DeviceState, body: Any) -> Any:
+        convert_small, same = _small_conversion(key, state), DTYPE_OF.get(key & DTYPE_MASK) is dtype
+
+        def direct(input: Any, memory_format: Any = None) -> Any:
+            made = None if memory_format is not None else input if same else convert_small(input, dtype)
+            return body(input, memory_format) if made is None else made
+
+        return direct
+
     run.__doc__ = f"This tensor as {dtype.name}."
     run.__name__ = f"to_{name}"
-    return composite(f"{name}(Tensor input, any memory_format=None) -> Tensor~", function=False)(run)
+    schema = f"{name}(Tensor input, any memory_format=None) -> Tensor~"
+    return composite(schema, function=False, host_path=host_path)(run)
 
 
 to_float: Final = _conversion(dtypes.float32, "float")

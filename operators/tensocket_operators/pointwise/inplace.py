@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
+
+from tensocket_core.device import DeviceState
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.modes import no_grad
+from tensocket_core.dispatch.versions import bump
 from tensocket_core.geometry import broadcast_shapes, contiguous, overlaps_partially
-from tensocket_core.keys import AUTOGRAD
+from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, LAZY, OPTIONS, WRAPPER
 from tensocket_core.launch.copies import converted, copy_elements, to_device
 from tensocket_core.launch.fill import fill_array
 from tensocket_core.launch.stream_use import copy_arrays
 from tensocket_plugins.contract.dtypes import bool_
 from tensocket_plugins.contract.errors import ShapeError
+from tensocket_plugins.contract.launch_recorder import RECORDERS
 
 from ..kinds.composite import composite
 from ..kinds.inplace import Assign, check_parts, check_separate
+
+#: Elements up to which one thread of NumPy fills an array faster than a kernel is launched (64 KiB of float32).
+_FEW: Final = 1 << 14
+#: Elements up to which NumPy copies arrays of one dtype.
+_SMALL: Final = 1 << 14
+_INDIRECT: Final = LAZY | WRAPPER
 
 
 def _copy(state: Any, target: Any, src: Any) -> None:
@@ -51,6 +63,21 @@ def _copy(state: Any, target: Any, src: Any) -> None:
     copy_elements(state, target._array, target.dtype, to_device(array, dtype, src._device_state, state), dtype)
 
 
+def _copy_small(target: Any, src: Any, non_blocking: bool = False) -> bool:
+    """Copy between dense arrays of one shape and dtype in the host's memory, apart from each other."""
+    key, counter = target._key, target._version_counter
+    if RECORDERS or not hasattr(src, "_key") or (key ^ src._key) & OPTIONS or (key | src._key) & _INDIRECT:
+        return False
+    x, y = target._array, src._array
+    if type(x) is not np.ndarray or x.shape != y.shape or x.size > _SMALL or not x.flags.carray or not (
+            counter is None or type(counter) is list):
+        return False
+    if (x.base is not None or y.base is not None) and np.may_share_memory(x, y):
+        return False
+    x[...] = y
+    return True
+
+
 def _copied(grad: Any, wanted: Any) -> tuple[Any, Any]:
     """Return zeros for the overwritten values, and the gradient for the new ones."""
     return (grad.new_zeros(grad.shape) if wanted[0] else None), (grad if wanted[1] else None)
@@ -80,6 +107,7 @@ copy_: Final = Assign(
     "copy_(Tensor! input, Operand src, bool non_blocking=False) -> Tensor",
     "Elements of src, converted and moved, in place.",
     lambda state, target, src, non_blocking=False: _copy(state, target, src),
+    shortcut=_copy_small,
     derivative=Derivative(lambda grad, wanted: _copied(grad, wanted)).of_overwriting(),
 )
 basic_put_: Final = Assign(
@@ -96,7 +124,26 @@ fill_: Final = Assign("fill_(Tensor! input, Operand value) -> Tensor", "One valu
                       repeated=True, derivative=Derivative(lambda grad, wanted: _copied(grad, wanted)).of_overwriting())
 
 
-@composite("zero_(Tensor! input) -> Tensor", function=False)
+def _zero_path(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Return a shortcut for dense arrays in host memory: NumPy's fill, without conversion of a number.
+
+    Guard: no gradients, a contiguous array of at most ``_FEW`` elements. All other calls take ``fill_``.
+    """
+    if key & ~(DTYPE_MASK | DIM0) != state.key or not state.runtime.profile.host_resident:
+        return None
+
+    def zero(target: Any) -> Any:
+        array = target._array
+        if not array.flags.carray or array.size > _FEW:
+            return next_path(target)
+        bump(target)  # raises for inference tensors
+        array.fill(0)
+        return target
+
+    return zero
+
+
+@composite("zero_(Tensor! input) -> Tensor", function=False, host_path=_zero_path)
 def zero_(input: Any) -> Any:
     """Set all elements to 0, in place."""
     return input.fill_(0)

@@ -134,8 +134,9 @@ def whole_numbers(device_state: DeviceState, shape: tuple[int, ...], dtype: DTyp
     """Return a tensor of whole numbers in [low, high), of ``dtype`` or int64: 63 random bits modulo the range."""
     size, target = high - low, device_state.runtime.target
     # A range of 2^63 numbers takes all 63 bits; int64 cannot represent its size.
-    if target is not None and target.float64 and dtype.kind == "int" and size < INT_RANGE:
-        return drawn_tensor("randint", integers64, device_state, shape, dtype, 2, generator, (size, low))
+    if target is not None and target.float64 and size < INT_RANGE:
+        stored = dtype if dtype.kind == "int" else dtypes.int64
+        return drawn_tensor("randint", integers64, device_state, shape, stored, 2, generator, (size, low))
     drawn = drawn_tensor("bits", bits64, device_state, shape, dtypes.int64, 2, generator)
     if size <= INT_RANGE:
         return (drawn if size == INT_RANGE else drawn % size) + low

@@ -13,7 +13,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UndefinedDtype
 from tensocket_plugins.ir.build.math import arithmetic_dtype
 
-from ..reductions.value_checks import any_true
+from ..reductions.value_checks import value_range
 from .distributions import BERNOULLI, EXACT, INT_RANGE, NORMAL, NORMAL_SCALED, UNIFORM, UNIFORM_SCALED
 from .draws import drawn_in_place, floats, whole_numbers
 from .generator import Generator
@@ -208,6 +208,11 @@ def bernoulli_(input: Any, p: Any = 0.5, *, generator: Generator | None = None) 
     return input.copy_(uniforms(input, generator) < probability)
 
 
+def _is_probability(least: float, most: float) -> bool:
+    """Whether numbers between these lie between 0 and 1; NaN does not."""
+    return least >= 0 and most <= 1
+
+
 def checked_probability(operator: str, p: Any) -> Any:
     """Return a probability, or a tensor of probabilities without history.
 
@@ -221,7 +226,7 @@ def checked_probability(operator: str, p: Any) -> Any:
         return p
     check_floats(operator, p.dtype)
     p = p.detach()
-    if p._device_state.holds_data and p.numel() and any_true(~((p >= 0) & (p <= 1))):
+    if p._device_state.holds_data and p.numel() and not _is_probability(*value_range(p)):
         raise ArgumentError(operator, "a tensor with other numbers", "a probability lies between 0 and 1",
                             "pass probabilities")
     return p

@@ -20,7 +20,7 @@ from ..call_forms import write_out
 from ..creation import empty_like, options, shape_of
 from ..creation.record import dispatch_factory, is_intercepted
 from ..kinds.view import Custom
-from ..reductions.value_checks import any_true
+from ..reductions.value_checks import any_true, value_range
 from .distributions import NORMAL, NORMAL_SCALED
 from .draws import drawn_tensor, floats
 from .generator import Generator
@@ -155,7 +155,8 @@ def _check_weights(input: Any, num_samples: int, replacement: bool) -> None:
                             "a category is drawn once without replacement", "pass replacement=True")
     if not input._device_state.holds_data or not input.numel():
         return
-    if any_true(~((input >= 0) & (input < math.inf))):
+    least, most = value_range(input.detach())
+    if not (least >= 0 and most < math.inf):  # NaN is neither
         raise ArgumentError("multinomial", "weights that are negative or not finite",
                             "weights are finite and not negative", "check the weights")
     if any_true(input.sum(-1) <= 0):

@@ -7,19 +7,31 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tensocket_core import functions
+from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.modes import ACTIVE
 from tensocket_core.dispatch.results import named_result
+from tensocket_core.keys import DIM0, dtype_bit
+from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError, UndefinedDtype
+from tensocket_plugins.contract.launch_recorder import forbid_replay, note_constant
 from tensocket_plugins.ir.build.math import arithmetic_dtype
+from tensocket_plugins.kit.bounded import BoundedCache
 
 from .. import creation
 from ..differentiation.delayed import without_derivative
 from ..kinds.composite import composite
+from ..kinds.programs import Programs
+from ..kinds.view import Custom
+from .histogram_kernel_cpu import count_in_bins
 from .value_checks import value_range
 
 #: Results of ``histogram`` and ``histogramdd``, under PyTorch's names.
 HistogramResult: Final = named_result("histogram", ("hist", "bin_edges"))
 HistogramddResult: Final = named_result("histogramdd", ("hist", "bin_edges"))
+
+
+_KERNEL: Final = Programs("histogram", cpu=True, simt=False)
 
 
 def _check_floating(name: str, input: Any) -> None:
@@ -44,6 +56,7 @@ def _bounds(name: str, values: Any, low: float, high: float, *, given: bool) -> 
     if not given and not values._device_state.holds_data:
         return 0.0, 1.0
     if not given and values.numel():
+        forbid_replay()  # the bounds are values
         least, most = value_range(values.detach())
         low, high = (float(least), float(most))
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -72,6 +85,22 @@ def _edges(name: str, values: Any, bins: int, low: float, high: float) -> Any:
     return creation.linspace(low, high, bins + 1, dtype=values.dtype, device=values.device)
 
 
+#: Edges by device, dtype, bins and bounds, for calls that do not return them; emptied when it is full.
+_KNOWN: Final[BoundedCache[tuple[Any, ...], Any]] = BoundedCache(64)
+
+
+def _known_edges(name: str, values: Any, bins: int, low: Any, high: Any) -> Any:
+    """Return ``_edges`` for reading only."""
+    if ACTIVE or hasattr(low, "_key"):
+        return _edges(name, values, bins, low, high)
+    key = values._device_state.key, values.dtype, bins, low, high
+    edges = _KNOWN.get(key)
+    if edges is None:
+        edges = _KNOWN[key] = _edges(name, values, bins, low, high)
+    note_constant(edges._array)
+    return edges
+
+
 def _even_places(values: Any, edges: Any, low: Any, high: Any) -> Any:
     """Compute the bin of each element; move to a neighbouring bin where rounding missed it."""
     last = edges.numel() - 2
@@ -87,7 +116,32 @@ def _within(values: Any, edges: Any) -> Any:
     return (values >= edges[0]) & (values <= edges[-1])
 
 
-@composite("histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor")
+def _at_once(values: Any, edges: Any, low: Any, high: Any, weights: Any = None) -> Any:
+    """Return the counts of a vector's elements in bins of equal width by one kernel; None if it cannot count them.
+
+    Guard: a processor with a code generator, float32 or float64, bounds that are numbers, no mode or transform.
+    """
+    state, dtype = values._device_state, values.dtype
+    plain = [x for x in (values, edges, weights) if x is not None]
+    if ACTIVE or not _KERNEL.of(state) or dtype not in (dtypes.float32, dtypes.float64) or hasattr(low, "_key") or any(
+            x._key & ~DIM0 != state.key | dtype_bit(dtype) for x in plain):
+        return None
+    return call(_bin_counts, values, edges, weights, low, high)
+
+
+def _counted(state: Any, values: Any, edges: Any, weights: Any, low: float, high: float) -> Any:
+    added = None if weights is None else weights.contiguous()._array
+    counts = count_in_bins(state, values.contiguous()._array, edges.contiguous()._array, added, values.dtype, low, high)
+    return wrap(counts, values._key & ~DIM0)
+
+
+_bin_counts: Final = Custom(
+    "bin_counts(Tensor values, Tensor edges, Tensor? weights, float low, float high) -> Tensor",
+    "Counts, or sums of weights, of a vector's elements in bins of equal width, on processors.", _counted,
+    method=False, function=False, replayable=True)
+
+
+@composite("histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", replayable=True)
 def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """Count the elements in bins of equal width from ``min`` to ``max``, by default the range of the elements.
 
@@ -109,7 +163,10 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     if max < min:
         raise ArgumentError("histc", f"min={min}, max={max}", "max is not less than min", "exchange them")
     low, high = _bounds("histc", values, min, max, given=min != max)
-    edges = _edges("histc", values, bins, low, high)
+    edges = _known_edges("histc", values, bins, low, high)
+    found = _at_once(values, edges, low, high)
+    if found is not None:
+        return found.to(input.dtype)
     counts = values.new_zeros((bins,))
     counts = counts.scatter_add(0, _even_places(values, edges, low, high), _within(values, edges).to(values.dtype))
     return counts.to(input.dtype)
@@ -154,6 +211,18 @@ def _given_edges(name: str, points: Any, bins: Any) -> Any:
     return bins.detach().clone()
 
 
+def _given_range(name: str, values: Any, range: Any) -> tuple[Any, Any]:
+    """Return the bounds of bins of equal width.
+
+    Raises:
+        ArgumentError: The upper bound is less than the lower one.
+    """
+    low, high = (0.0, 0.0) if range is None else (float(range[0]), float(range[1]))
+    if high < low:
+        raise ArgumentError(name, f"a range from {low} to {high}", "max is not less than min", "exchange them")
+    return _bounds(name, values, low, high, given=range is not None)
+
+
 def _coordinate(name: str, values: Any, bins: Any, range: Any) -> tuple[Any, Any, Any]:
     """Return the bin edges of one coordinate, the bin of each value, and whether the value is in a bin."""
     if hasattr(bins, "_key"):
@@ -161,10 +230,7 @@ def _coordinate(name: str, values: Any, bins: Any, range: Any) -> tuple[Any, Any
         places = functions.searchsorted(edges, values, right=True) - 1
         places = places - (values == edges[-1]).to(dtypes.int64)
         return edges, places.clamp(0, max(edges.numel() - 2, 0)), _within(values, edges)
-    low, high = (0.0, 0.0) if range is None else (float(range[0]), float(range[1]))
-    if high < low:
-        raise ArgumentError(name, f"a range from {low} to {high}", "max is not less than min", "exchange them")
-    low, high = _bounds(name, values, low, high, given=range is not None)
+    low, high = _given_range(name, values, range)
     edges = _edges(name, values, bins, low, high)
     return edges, _even_places(values, edges, low, high), _within(values, edges)
 
@@ -173,6 +239,13 @@ def _histogram(name: str, points: Any, bins: Sequence[Any], range: Any, weight: 
                density: bool) -> tuple[Any, list[Any]]:
     """Return the counts of points (rows of coordinates) and the bin edges of each coordinate."""
     _check_floating(name, points)
+    if len(bins) == 1 and not density and not hasattr(bins[0], "_key"):
+        values = points.reshape(-1)
+        low, high = _given_range(name, values, range)
+        bounds = _edges(name, values, bins[0], low, high)
+        found = _at_once(values, bounds, low, high, None if weight is None else weight.detach().reshape(-1))
+        if found is not None:
+            return found, [bounds]
     edges, shape = [], []
     place, inside = points.new_zeros((points.shape[0],), dtype=dtypes.int64), points.new_ones((), dtype=dtypes.bool_)
     for k, given in enumerate(bins):

@@ -1,4 +1,4 @@
-"""Order statistics: medians, quantiles, modes, the k-th smallest element. All build on ``sort``."""
+"""Order statistics: medians, quantiles, modes, the k-th smallest element. They build on ``sort`` and selection."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from typing import Any, Final
 
 from tensocket_core import functions
+from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.results import named_result
 from tensocket_core.geometry import normalize_axis
 from tensocket_plugins.contract import dtypes
@@ -17,8 +18,11 @@ from tensocket_plugins.contract.errors import (
     UndefinedDtype,
 )
 
+from ..indexing.gather_scatter import gather_valid
 from ..indexing.selection import positions
 from ..kinds.composite import composite
+from ..sorting.selection_kernel_cpu import Rule
+from ..sorting.sorting import selection
 from .value_checks import any_true
 
 #: Results along a dimension, under PyTorch's names.
@@ -54,40 +58,33 @@ def _check_real(name: str, input: Any, *, bools: bool = False) -> None:
                              "convert with .to(dtype) first")
 
 
-def _taken(input: Any, axis: int, indices: Any, keepdim: bool) -> tuple[Any, Any]:
+def _taken(input: Any, axis: int, rule: Rule, rank: int, keepdim: bool) -> tuple[Any, Any]:
+    """Return the elements of a rank along the axis, and their positions."""
+    indices = call(selection, input.detach(), axis, rule, rank)
+    return _found(input, axis, indices, keepdim)
+
+
+def _found(input: Any, axis: int, indices: Any, keepdim: bool) -> tuple[Any, Any]:
     """Return the elements at ``indices``, which have size 1 along the axis, and the indices."""
-    values = input.gather(axis, indices)
+    values = call(gather_valid, input, axis, indices)
     return (values, indices) if keepdim else (values.squeeze(axis), indices.squeeze(axis))
 
 
-def _first_nan(values: Any, axis: int) -> Any:
-    """Return how many elements are not NaN, with size 1 along the axis: the first NaN's position in sorted values."""
-    return (values == values).sum(axis, True)
-
-
-def _median(name: str, input: Any, dim: int, keepdim: bool, skip: bool) -> tuple[Any, Any]:
-    """Return the lower median and its position; the first NaN, or with ``skip`` the median of the other elements."""
+def _median(name: str, input: Any, dim: int, keepdim: bool, rule: Rule) -> tuple[Any, Any]:
+    """Return the lower median and its position."""
     axis = _checked_axis(name, input, dim)
     if input.ndim == 0:
         return input.clone(), input.new_zeros((), dtype=dtypes.int64)
-    size = input.shape[axis]
-    places = functions.argsort(input, axis)
-    if not input.dtype.is_floating_point:
-        return _taken(input, axis, places.narrow(axis, (size - 1) // 2, 1), keepdim)
-    count = _first_nan(input.detach(), axis)
-    middle = functions.where(count == size, (size - 1) // 2, count)
-    if skip:
-        middle = (count - 1).clamp(min=0) // 2
-    return _taken(input, axis, places.gather(axis, middle), keepdim)
+    return _taken(input, axis, rule, 0, keepdim)
 
 
-def _median_of_all(name: str, input: Any, skip: bool) -> Any:
+def _median_of_all(name: Rule, input: Any) -> Any:
     """Return the lower median of all elements; equal elements share its gradient evenly."""
     flat = input.reshape(-1)
     if flat.numel() == 0:
         undefined = math.nan if input.dtype.is_floating_point else -(1 << (8 * input.dtype.itemsize - 1))
         return input.new_full((), undefined)
-    value = _median(name, flat.detach(), 0, False, skip)[0]
+    value = _median(name, flat.detach(), 0, False, name)[0]
     if not (input.requires_grad or input._level):
         return value
     same = flat.detach() == value
@@ -105,8 +102,8 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """
     _check_real("median", input)
     if dim is None:
-        return _median_of_all("median", input, False)
-    return MedianResult(*_median("median", input, dim, keepdim, False))
+        return _median_of_all("median", input)
+    return MedianResult(*_median("median", input, dim, keepdim, "median"))
 
 
 @composite("nanmedian(Tensor input, int? dim=None, bool keepdim=False) -> any")
@@ -119,8 +116,8 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """
     _check_real("nanmedian", input)
     if dim is None:
-        return _median_of_all("nanmedian", input, True)
-    return NanmedianResult(*_median("nanmedian", input, dim, keepdim, True))
+        return _median_of_all("nanmedian", input)
+    return NanmedianResult(*_median("nanmedian", input, dim, keepdim, "nanmedian"))
 
 
 @composite("mode(Tensor input, int dim=-1, bool keepdim=False) -> any")
@@ -142,7 +139,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     begins = functions.cat([later.new_ones(tuple(1 if k == axis else n for k, n in enumerate(input.shape))), later],
                            axis)
     lengths = places - functions.where(begins, places, 0).cummax(axis)[0]
-    return ModeResult(*_taken(input, axis, order.gather(axis, lengths.argmax(axis, True)), keepdim))
+    return ModeResult(*_found(input, axis, order.gather(axis, lengths.argmax(axis, True)), keepdim))
 
 
 @composite("kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> any")
@@ -164,7 +161,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
                             "pass another k")
     if input.ndim == 0:
         return KthvalueResult(input.clone(), input.new_zeros((), dtype=dtypes.int64))
-    return KthvalueResult(*_taken(input, axis, functions.argsort(input, axis).narrow(axis, k - 1, 1), keepdim))
+    return KthvalueResult(*_taken(input, axis, "kth", k - 1, keepdim))
 
 
 @composite("msort(Tensor input) -> Tensor")

@@ -12,7 +12,7 @@ import numpy as np
 from tensocket_core import functions
 from tensocket_core.dispatch.blame import blame
 from tensocket_core.dispatch.call import call
-from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.derivative import ARRAYS, Derivative
 from tensocket_core.dispatch.modes import is_grad_enabled
 from tensocket_core.dispatch.results import named_result
 from tensocket_core.geometry import normalize_axes
@@ -42,9 +42,16 @@ def spread(value: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
 
 
 def _spread_array(grad: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
-    """Return ``spread`` of one element as an array."""
-    return NotImplemented if grad.ndim or dim is not None or keepdim or 0 in shape else np.ndarray(
-        shape, grad.dtype, grad, 0, (0,) * len(shape))
+    """Return ``spread`` on arrays: a small result is dense, as fast paths serve dense arrays only."""
+    if math.prod(shape) > ARRAYS:
+        return NotImplemented
+    full = np.empty(shape, grad.dtype)
+    full[...] = restore(grad, shape, dim, keepdim) if grad.ndim else grad
+    return full
+
+
+def _mean_array(grad: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
+    return _spread_array(np.asarray(grad / max(count_of(shape, dim), 1)), shape, dim, keepdim)
 
 
 def count_of(shape: tuple[int, ...], dim: Any) -> int:
@@ -137,7 +144,7 @@ mean: Final = Reduction(
         input=lambda grad, input_shape, dim, keepdim: spread(
             grad / max(count_of(input_shape, dim), 1), input_shape, dim, keepdim
         )
-    ),
+    ).on_arrays(input=_mean_array),
 )
 square_sum: Final = Reduction(
     f"square_sum({_DIMS}) -> Tensor",

@@ -18,6 +18,7 @@ from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ShapeError, TransformError
 
+from ..kinds.arranged import Arranged
 from ..kinds.inplace import InPlace
 from ..kinds.normalized_row import RowOperator
 from ..kinds.pointwise import Pointwise
@@ -135,6 +136,11 @@ def matmul(info: Info, in_dims: Any, input: Any, other: Any) -> Any:
     return call(info.operator, aligned(input, in_dims[0], wide), aligned(other, in_dims[1], wide)), 0
 
 
+def arranged(info: Info, in_dims: Any, input: Any, *args: Any) -> Any:
+    """Run as it is: dimensions count from the last one."""
+    return call(info.operator, input, *args), 0
+
+
 def loop(info: Info, in_dims: Any, *args: Any) -> Any:
     """Run one call per example, and stack the results.
 
@@ -180,7 +186,7 @@ def _kind(*classes: type) -> Callable[[Any], bool]:
 
 KINDS.extend([(_kind(Pointwise), pointwise), (_kind(InPlace), pointwise_inplace), (_kind(View), view),
               (_kind(Reduction), reduction), (_kind(SoftmaxLike), row), (_kind(RowOperator), broad_row),
-              (_kind(MatMul), matmul), (_kind(object), loop)])
+              (_kind(MatMul), matmul), (_kind(Arranged), arranged), (_kind(object), loop)])
 
 # ---------------------------------------------------------------------------------------------------------- views
 
@@ -280,6 +286,11 @@ def _cat(info: Info, in_dims: Any, tensors: Any, dim: int) -> Any:
     return functions.cat(values, normalize_axis("cat", dim, rank(values[0], 0)) + 1), 0
 
 
+@batching_rule("blocks_on_diagonal")
+def _blocks(info: Info, in_dims: Any, blocks: Any) -> Any:
+    return call(info.operator, [spread(info, x, d) for x, d in zip(blocks, in_dims[0], strict=True)]), 0
+
+
 @batching_rule("gather_valid")
 def _gather(info: Info, in_dims: Any, input: Any, axis: int, index: Any) -> Any:
     return call(info.operator, spread(info, input, in_dims[0]), axis + 1, spread(info, index, in_dims[2])), 0
@@ -350,7 +361,7 @@ def _pinv(info: Info, in_dims: Any, input: Any, *args: Any) -> Any:
     return call(info.operator, input, *args), 0
 
 
-@batching_rule("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "argsort")
+@batching_rule("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "argsort", "select_position")
 def _along(info: Info, in_dims: Any, input: Any, dim: int, *args: Any) -> Any:
     axis = normalize_axis(info.operator.name, dim, rank(input, 0))
     if input.ndim == 1:

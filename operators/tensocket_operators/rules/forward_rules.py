@@ -25,6 +25,7 @@ from tensocket_core.transforms.tangents import (
 from tensocket_plugins.contract.arrays import DeviceArray, contiguous_strides
 from tensocket_plugins.contract.errors import ShapeError
 
+from ..kinds.arranged import Arranged
 from ..kinds.inplace import InPlace
 from ..kinds.pointwise import Pointwise
 from ..kinds.view import View
@@ -77,6 +78,7 @@ def _of_matmul(operator: Any, args: tuple[Any, ...], tangents: tuple[Any, ...], 
 
 
 KINDS[View] = _of_view
+KINDS[Arranged] = _of_view
 KINDS[MatMul] = _of_matmul
 KINDS[Pointwise] = _of_pointwise
 
@@ -106,7 +108,7 @@ def _as_strided(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
 
 
 @forward_rule("clone", "convert", "embed_index", "sum", "mean", "gather_valid", "cumsum", "conj_physical",
-              "reverse", "border", "fft_c2c", "fft_r2c", "fft_c2r")
+              "reverse", "border", "triangle", "fft_c2c", "fft_r2c", "fft_c2r")
 def _linear(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
     if tangents[0] is None or result.dtype.kind not in ("float", "complex"):
         return None
@@ -141,11 +143,23 @@ def _cat(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
     return functions.cat(parts, args[1])
 
 
+@forward_rule("blocks_on_diagonal")
+def _blocks(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
+    parts = [x.new_zeros(tuple(x.shape)) if t is None else t for x, t in zip(args[0], tangents[0], strict=True)]
+    return call(operator, parts)
+
+
 @forward_rule("scatter_valid")
 def _scatter(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
     input, axis, index, src, add = args
     filled = [x.new_zeros(tuple(x.shape)) if t is None else t for x, t in ((input, tangents[0]), (src, tangents[3]))]
     return call(operator, filled[0], axis, index, filled[1], add)
+
+
+@forward_rule("with_part")
+def _with_part(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
+    filled = [x.new_zeros(tuple(x.shape)) if t is None else t for x, t in zip(args[:2], tangents[:2], strict=True)]
+    return call(operator, *filled, *args[2:])
 
 
 @forward_rule("softmax_rows")

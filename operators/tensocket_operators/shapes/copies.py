@@ -16,6 +16,7 @@ from tensocket_core.strides import empty_strided_array, format_strides, public_s
 from tensocket_core.tensor import Tensor, wrap
 from tensocket_plugins.contract.arrays import contiguous_strides
 from tensocket_plugins.contract.errors import ShapeError
+from tensocket_plugins.contract.launch_recorder import RECORDERS, is_recording
 
 from ..indexing import small_moves as direct_moves
 from ..kinds.view import Custom
@@ -60,6 +61,8 @@ def _clone_host_path(key: int, state: Any, next_path: Any) -> Any:
 
     def direct_clone(a: Any, memory_format: Any = None) -> Any:
         x = a._array
+        if RECORDERS and is_recording():  # a kernel copies
+            return next_path(a, memory_format)
         if memory_format is None and x.size <= limit and x.flags.c_contiguous:
             r = x.copy()
         else:

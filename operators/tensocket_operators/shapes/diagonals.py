@@ -8,6 +8,7 @@ from typing import Any
 
 from tensocket_core import functions
 from tensocket_core.device import open_device
+from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.modes import ACTIVE, as_leaf
 from tensocket_core.geometry import normalize_axis
 from tensocket_core.promotion import result_type
@@ -16,13 +17,14 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 
 from .. import creation
 from ..creation.record import dispatch_factory, is_intercepted
-from ..indexing.selection import positions
+from ..indexing.small_selections import nonzero_static_path
 from ..kinds.composite import composite
+from .arrangements import blocks_on_diagonal, on_diagonal
 
 # ------------------------------------------------------------------------------------------------------- diagonals
 
 
-@composite("diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
+@composite("diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", replayable=True)
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Return matrices of zeros with the last dimension of the input on a diagonal.
 
@@ -45,18 +47,10 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
                          "pass two dims of the result")
     count = input.shape[-1]
     size = count + abs(offset)
-    place = positions(input, size)
-    first = max(-offset, 0)
-    padded = input
-    if offset:
-        gap = input.new_zeros((*input.shape[:-1], abs(offset)))
-        padded = functions.cat([gap, input] if first else [input, gap], -1)
-    wide = padded.unsqueeze(-1).expand((*padded.shape, size))
-    matrix = functions.where(place - place.unsqueeze(1) == offset, wide, wide.new_zeros(()))
-    return matrix.movedim((-2, -1), (rows, columns))
+    return call(on_diagonal, input, size, size, offset, rows - rank, columns - rank)
 
 
-@composite("diag(Tensor input, int diagonal=0) -> Tensor")
+@composite("diag(Tensor input, int diagonal=0) -> Tensor", replayable=True)
 def diag(input: Any, diagonal: int = 0) -> Any:
     """Return a square matrix with a vector on a diagonal, or a copy of a diagonal of a matrix.
 
@@ -72,7 +66,7 @@ def diag(input: Any, diagonal: int = 0) -> Any:
                      "use diag_embed or diagonal for batches")
 
 
-@composite("diagflat(Tensor input, int offset=0) -> Tensor")
+@composite("diagflat(Tensor input, int offset=0) -> Tensor", replayable=True)
 def diagflat(input: Any, offset: int = 0) -> Any:
     """Return a square matrix with all elements, in row-major order, on a diagonal."""
     return diag_embed(input.reshape(-1), offset)
@@ -96,21 +90,15 @@ def block_diag(*tensors: Any) -> Any:
     if not tensors:
         return creation.empty(1, 0)
     dtype = result_type(tensors)
-    blocks = [x.to(dtype).reshape((1,) * (2 - x.ndim) + tuple(x.shape)) for x in tensors]
-    width = sum(x.shape[1] for x in blocks)
-    rows, start = [], 0
-    for x in blocks:
-        height, own = x.shape
-        before, after = x.new_zeros((height, start)), x.new_zeros((height, width - start - own))
-        rows.append(functions.cat([before, x, after], 1))
-        start += own
-    return functions.cat(rows, 0)
+    typed = [x if x.dtype is dtype else x.to(dtype) for x in tensors]
+    blocks = [x if x.ndim == 2 else x.reshape((1,) * (2 - x.ndim) + tuple(x.shape)) for x in typed]
+    return call(blocks_on_diagonal, blocks)
 
 
 # ------------------------------------------------------------------------------------------------------- rotations
 
 
-@composite("fliplr(Tensor input) -> Tensor")
+@composite("fliplr(Tensor input) -> Tensor", replayable=True)
 def fliplr(input: Any) -> Any:
     """Return a copy with the columns, the second dimension, in reverse order.
 
@@ -123,7 +111,7 @@ def fliplr(input: Any) -> Any:
     return input.flip(1)
 
 
-@composite("flipud(Tensor input) -> Tensor")
+@composite("flipud(Tensor input) -> Tensor", replayable=True)
 def flipud(input: Any) -> Any:
     """Return a copy with the rows, the first dimension, in reverse order.
 
@@ -135,7 +123,7 @@ def flipud(input: Any) -> Any:
     return input.flip(0)
 
 
-@composite("rot90(Tensor input, int k=1, any dims=(0, 1)) -> Tensor")
+@composite("rot90(Tensor input, int k=1, any dims=(0, 1)) -> Tensor", replayable=True)
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     """Return a copy rotated by k right angles in the plane of two dims, from the first towards the second.
 
@@ -260,7 +248,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     return tuple(flat.div(step, rounding_mode="floor") % size for step, size in zip(steps, sizes, strict=True))
 
 
-@composite("nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor")
+@composite("nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor", host_path=nonzero_static_path)
 def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
     """Return the indices of ``size`` nonzero elements: (size, dimensions). Surplus rows hold ``fill_value``.
 

@@ -10,7 +10,6 @@ from tensocket_core import functions
 from tensocket_core.dispatch.call import call, tensor_key
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.registry import COMPOSITES
-from tensocket_core.formats import contiguous_format
 from tensocket_core.geometry import broadcast_shapes, is_integer, normalize_axes, normalize_axis
 from tensocket_core.keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF, dtype_bit
 from tensocket_core.launch.copies import copy_elements
@@ -23,8 +22,8 @@ from ..indexing import small_moves as direct_moves
 from ..indexing.gather_scatter import gather_valid, rows_index
 from ..kinds.composite import composite
 from ..kinds.view import Custom
+from .arrangements import repeated_whole
 from .flip_kernel_cpu import reverse_array
-from .repeat_host import repeated
 from .views import sizes
 
 #: Largest size at which NumPy stacks (elements of the first array), repeats (elements of the result) and reverses.
@@ -82,11 +81,11 @@ def _reverse(state: Any, input: Any, dims: tuple[int, ...]) -> Any:
 
 reverse: Final[Custom] = Custom(
     "reverse(Tensor input, int[] dims) -> Tensor", "Elements in reverse order along dimensions, at least one.",
-    _reverse, method=False, function=False,
+    _reverse, method=False, function=False, replayable=True,
     derivative=Derivative(input=lambda grad, dims: call(reverse, grad, dims)))
 
 
-@composite("flip(Tensor input, int... dims) -> Tensor")
+@composite("flip(Tensor input, int... dims) -> Tensor", replayable=True)
 def flip(input: Any, *dims: Any) -> Any:
     """Return a copy with the elements in reverse order along dimensions.
 
@@ -100,7 +99,7 @@ def flip(input: Any, *dims: Any) -> Any:
     return call(reverse, input, tuple(axes)) if axes and input.ndim else input.clone()
 
 
-@composite("repeat(Tensor input, int... repeats) -> Tensor", function=False, host_path=_direct(repeated))
+@composite("repeat(Tensor input, int... repeats) -> Tensor", replayable=True, function=False)
 def repeat(input: Any, *repeats: Any) -> Any:
     """Return copies of the tensor along every dimension; more repeats than dimensions add leading dimensions."""
     counts = sizes(repeats)
@@ -109,13 +108,7 @@ def repeat(input: Any, *repeats: Any) -> Any:
         raise ShapeError("repeat", f"repeats {list(counts)} for {input.ndim} dimensions",
                          "there is a repeat for every dimension, not negative", "add leading ones")
     shape = (1,) * lead + tuple(input.shape)
-    paired = input.reshape(tuple(n for size in shape for n in (1, size)))
-    grown = paired.expand(tuple(n for count, size in zip(counts, shape, strict=True) for n in (count, size)))
-    result = grown.clone(memory_format=contiguous_format).view(
-        tuple(count * size for count, size in zip(counts, shape, strict=True))
-    )
-    result._base = result._fixed_view = None  # nothing else holds the copy
-    return result
+    return call(repeated_whole, input.reshape(shape) if lead else input, counts)
 
 
 @composite("movedim(Tensor input, int[] source, int[] destination) -> Tensor~", aliases=("moveaxis",))

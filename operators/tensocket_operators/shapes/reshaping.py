@@ -9,7 +9,7 @@ from typing import Any, Final
 from tensocket_core import functions
 from tensocket_core.autograd.inplace import check_no_leaf
 from tensocket_core.autograd.view_history import reattach_view
-from tensocket_core.dispatch.call import tensor_key
+from tensocket_core.dispatch.call import call, tensor_key
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.dispatch.modes import is_grad_enabled
 from tensocket_core.dispatch.versions import bump
@@ -24,6 +24,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 from ..kinds.composite import composite
 from ..kinds.view import View
 from ..reductions.value_checks import writable_copy
+from .arrangements import with_part
 from .views import sizes
 
 #: More sections than this are treated as a mistake: no machine holds that many tensors.
@@ -134,24 +135,38 @@ def _copy_with_view_written(name: str, input: Any, src: Any, view: Any) -> Any:
     return result
 
 
-@composite("select_scatter(Tensor input, Tensor src, int dim, int index) -> Tensor")
+def _with_part(name: str, input: Any, src: Any, view: str, part: Any, where: tuple[Any, ...]) -> Any:
+    """Return a copy of the tensor with ``src`` in place of ``part``, one of its views."""
+    if part.shape != src.shape:
+        raise ShapeError(name, f"src of shape {list(src.shape)} for a part of shape {list(part.shape)}",
+                         "src has the shape of the part", "reshape src")
+    return call(with_part, input, src.to(input.dtype), view, where)
+
+
+@composite("select_scatter(Tensor input, Tensor src, int dim, int index) -> Tensor", replayable=True)
 def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     """Return a copy of the tensor with ``src`` at one position of a dimension."""
-    return _copy_with_view_written("select_scatter", input, src, lambda x: x.select(dim, index))
+    part = input.detach().select(dim, index)
+    axis = normalize_axis("select_scatter", dim, input.ndim)
+    return _with_part("select_scatter", input, src, "select", part, (axis - input.ndim, index % input.shape[axis]))
 
 
-@composite("slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor")
+@composite("slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
+           replayable=True)
 def slice_scatter(input: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
     """Return a copy of the tensor with ``src`` at a slice of a dimension."""
     axis = normalize_axis("slice_scatter", dim, input.ndim)
-    index = (slice(None),) * axis + (slice(start, end, step),)
-    return _copy_with_view_written("slice_scatter", input, src, lambda x: x.basic_index(index))
+    part = input.detach().basic_index((slice(None),) * axis + (slice(start, end, step),))
+    return _with_part("slice_scatter", input, src, "slice", part, (axis - input.ndim, start, end, step))
 
 
-@composite("diagonal_scatter(Tensor input, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor")
+@composite("diagonal_scatter(Tensor input, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+           replayable=True)
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """Return a copy of the tensor with ``src`` on a diagonal."""
-    return _copy_with_view_written("diagonal_scatter", input, src, lambda x: x.diagonal(offset, dim1, dim2))
+    part, rank = input.detach().diagonal(offset, dim1, dim2), input.ndim
+    where = offset, dim1 % rank - rank, dim2 % rank - rank
+    return _with_part("diagonal_scatter", input, src, "diagonal", part, where)
 
 
 @composite(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensocket_core.autograd.inplace import fix_views
+from tensocket_core.autograd.inplace import fix_views, one_of_many
 from tensocket_core.dispatch.call import call
 from tensocket_core.formats import check_format, contiguous_format, preserve_format
 from tensocket_core.geometry import (
@@ -20,7 +20,9 @@ from tensocket_core.geometry import (
     normalize_axis,
     normalize_shape,
 )
+from tensocket_core.keys import AUTOGRAD, DIM0
 from tensocket_core.strides import in_format, reach
+from tensocket_core.tensor import Tensor
 from tensocket_plugins.contract.arrays import view_strides
 from tensocket_plugins.contract.errors import (
     ArgumentError,
@@ -32,10 +34,31 @@ from tensocket_plugins.contract.errors import (
 )
 
 from ..kinds.composite import composite
-from .views import sizes, strided
+from ..kinds.view import viewer
+from .views import sizes, strided, view_host
+
+_new = object.__new__
 
 
-@composite("reshape(Tensor input, int... shape) -> Tensor~")
+def _reshape_host_path(key: int, state: Any, body: Any) -> Any:
+    """Return a closure that makes a view of a contiguous array by sizes that fit; the body serves other calls."""
+    if key & AUTOGRAD:
+        return None
+    make = viewer(view_host, key & ~DIM0, 2, lambda input, shape: body(input, *shape))
+
+    def direct_reshape(input: Any, *shape: Any) -> Any:
+        given = shape[0] if len(shape) == 1 and type(shape[0]) is tuple else shape
+        if given and type(given[0]) is int and input._array.flags.c_contiguous:
+            try:
+                return make(input, given)
+            except (ShapeError, ArgumentError):
+                pass  # the body raises the error under this operator's name
+        return body(input, *shape)
+
+    return direct_reshape
+
+
+@composite("reshape(Tensor input, int... shape) -> Tensor~", host_path=_reshape_host_path)
 def reshape(input: Any, *shape: Any) -> Any:
     """Return the same elements in another shape; a view where possible, else a copy. -1 is inferred."""
     given = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
@@ -52,7 +75,7 @@ def reshape(input: Any, *shape: Any) -> Any:
     return copied
 
 
-@composite("as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor~")
+@composite("as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor~", by_layout=False)
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """Return a view with any geometry. The offset counts from the storage's start; by default it is the tensor's."""
     shape, strides, first = checked_geometry("as_strided", input, size, stride, storage_offset)
@@ -197,7 +220,34 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     return tuple(input.split(-(-size // int(chunks)), dim))
 
 
-@composite("unbind(Tensor input, int dim=0) -> any~")
+def _unbind_host_path(key: int, state: Any, body: Any) -> Any:
+    """Return a closure that makes the views of the first dimension; the body serves other calls."""
+    if key & AUTOGRAD:
+        return None
+    key, reason = key & ~DIM0, one_of_many("unbind")
+
+    def direct_unbind(input: Any, dim: int = 0) -> Any:
+        array, base = input._array, input._base
+        if type(dim) is not int or dim != 0 or not array.ndim:
+            return body(input, dim)
+        version = input._version_counter
+        if version is None:
+            version = input._version_counter = [0]
+        fixed = reason if base is None else input._fixed_view or reason
+        flat = array.ndim == 1
+        views = []
+        for part in [array[k, ...] for k in range(len(array))] if flat else array:
+            t = _new(Tensor)
+            t._array, t._key = part, key | DIM0 if flat else key
+            t._grad = t._grad_fn = None
+            t._version_counter, t._base, t._fixed_view = version, input if base is None else base, fixed
+            views.append(t)
+        return tuple(views)
+
+    return direct_unbind
+
+
+@composite("unbind(Tensor input, int dim=0) -> any~", host_path=_unbind_host_path)
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """Return a view of every position of a dimension."""
     axis = _own_axis("unbind", input, dim, DimensionError)

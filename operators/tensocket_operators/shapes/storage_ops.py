@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 from tensocket_core.autograd.view_history import reattach_view
 from tensocket_core.dispatch.lazy import handle_with_bits, in_memory, plain_handle
@@ -11,7 +11,7 @@ from tensocket_core.dispatch.modes import STATE
 from tensocket_core.dispatch.versions import bump
 from tensocket_core.formats import check_format, contiguous_format, preserve_format
 from tensocket_core.geometry import as_strided, memory_nbytes, memory_of, memory_offset
-from tensocket_core.keys import AUTOGRAD, DIM0, LAZY
+from tensocket_core.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, LAZY
 from tensocket_core.promotion import get_default_dtype
 from tensocket_core.strides import format_strides, reach, suggested_format
 from tensocket_plugins.contract.arrays import contiguous_strides
@@ -95,7 +95,29 @@ def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> A
     return input.resize_(tuple(the_template.shape), memory_format=memory_format)
 
 
-@composite("equal(Tensor input, Tensor other) -> any")
+def _equal_path(key: int, state: Any, next_path: Any) -> Any:
+    """Return a closure that compares few elements of one dtype by NumPy."""
+    dtype = DTYPE_OF.get(key & DTYPE_MASK)
+    if dtype is None or not dtype.native:
+        return None
+
+    def host_equal(input: Any, other: Any) -> bool:
+        x, y = input._array, other._array
+        if x.shape != y.shape:
+            return False
+        if not x.shape:
+            return x.item() == y.item()  # type: ignore[no-any-return]
+        # All truth values of a comparison are bytes of 1: that takes a fifth of the time of ``all``.
+        return b"\0" not in (x == y).tobytes() if x.size <= _SMALL else next_path(input, other)
+
+    return host_equal
+
+
+#: Most elements that NumPy compares.
+_SMALL: Final = 1 << 12
+
+
+@composite("equal(Tensor input, Tensor other) -> any", host_path=_equal_path)
 def equal(input: Any, other: Any) -> bool:
     """Whether two tensors have the same shape and equal elements."""
     if input.shape != other.shape:
@@ -135,7 +157,7 @@ def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, e
     return bool(isclose(input, other, rtol, atol, equal_nan).all().item())
 
 
-@composite("narrow_copy(Tensor input, int dim, int start, int length) -> Tensor")
+@composite("narrow_copy(Tensor input, int dim, int start, int length) -> Tensor", replayable=True)
 def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
     """Return ``narrow`` as a copy.
 

@@ -25,43 +25,44 @@ def _several(operator: str, views: Any, out: Any) -> Any:
     return None
 
 
-@composite("alias_copy(Tensor input) -> Tensor", method=False)
+@composite("alias_copy(Tensor input) -> Tensor", replayable=True, method=False)
 def alias_copy(input: Any) -> Any:
     """Return a copy of the tensor."""
     return _owned(input)
 
 
-@composite("detach_copy(Tensor input) -> Tensor", method=False)
+@composite("detach_copy(Tensor input) -> Tensor", replayable=True, method=False)
 def detach_copy(input: Any) -> Any:
     """Return a copy of the tensor, which is differentiable like every copy, as in PyTorch."""
     return _owned(input)
 
 
-@composite("as_strided_copy(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor", method=False)
+@composite("as_strided_copy(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+           replayable=True, method=False)
 def as_strided_copy(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """Return ``as_strided`` as a copy."""
     return _owned(input.as_strided(size, stride, storage_offset))
 
 
-@composite("diagonal_copy(Tensor input, int offset=0, int dim1=0, int dim2=1) -> Tensor", method=False)
+@composite("diagonal_copy(Tensor input, int offset=0, int dim1=0, int dim2=1) -> Tensor", replayable=True, method=False)
 def diagonal_copy(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """Return ``diagonal`` as a copy."""
     return _owned(input.diagonal(offset, dim1, dim2))
 
 
-@composite("expand_copy(Tensor input, int[] size, *, bool implicit=False) -> Tensor", method=False)
+@composite("expand_copy(Tensor input, int[] size, *, bool implicit=False) -> Tensor", replayable=True, method=False)
 def expand_copy(input: Any, size: Any, *, implicit: bool = False) -> Any:
     """Return ``expand`` as a copy; ``implicit`` has no effect."""
     return _owned(input.expand(size))
 
 
-@composite("permute_copy(Tensor input, int[] dims) -> Tensor", method=False)
+@composite("permute_copy(Tensor input, int[] dims) -> Tensor", replayable=True, method=False)
 def permute_copy(input: Any, dims: Any) -> Any:
     """Return ``permute`` as a copy."""
     return _owned(input.permute(dims))
 
 
-@composite("select_copy(Tensor input, int dim, int index) -> Tensor", method=False)
+@composite("select_copy(Tensor input, int dim, int index) -> Tensor", replayable=True, method=False)
 def select_copy(input: Any, dim: int, index: int) -> Any:
     """Return ``select`` as a copy."""
     return _owned(input.select(dim, index))
@@ -75,43 +76,44 @@ def slice_of(input: Any, dim: int = 0, start: int | None = None, end: int | None
         (*[slice(None)] * (dim % input.ndim), slice(start, end, step)))
 
 
-@composite("slice_copy(Tensor input, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor", method=False)
+@composite("slice_copy(Tensor input, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
+           replayable=True, method=False)
 def slice_copy(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
     """Return a copy of positions of a dimension from ``start`` to before ``end``, ``step`` apart, as in Python."""
     return _owned(slice_of(input, dim, start, end, step))
 
 
-@composite("squeeze_copy(Tensor input, any dim=None) -> Tensor", method=False)
+@composite("squeeze_copy(Tensor input, any dim=None) -> Tensor", replayable=True, method=False)
 def squeeze_copy(input: Any, dim: Any = None) -> Any:
     """Return ``squeeze`` as a copy."""
     return _owned(input.squeeze(dim))
 
 
-@composite("t_copy(Tensor input) -> Tensor", method=False)
+@composite("t_copy(Tensor input) -> Tensor", replayable=True, method=False)
 def t_copy(input: Any) -> Any:
     """Return ``t`` as a copy."""
     return _owned(input.t())
 
 
-@composite("transpose_copy(Tensor input, int dim0, int dim1) -> Tensor", method=False)
+@composite("transpose_copy(Tensor input, int dim0, int dim1) -> Tensor", replayable=True, method=False)
 def transpose_copy(input: Any, dim0: int, dim1: int) -> Any:
     """Return ``transpose`` as a copy."""
     return _owned(input.transpose(dim0, dim1))
 
 
-@composite("unfold_copy(Tensor input, int dimension, int size, int step) -> Tensor", method=False)
+@composite("unfold_copy(Tensor input, int dimension, int size, int step) -> Tensor", replayable=True, method=False)
 def unfold_copy(input: Any, dimension: int, size: int, step: int) -> Any:
     """Return ``unfold`` as a copy."""
     return _owned(input.unfold(dimension, size, step))
 
 
-@composite("unsqueeze_copy(Tensor input, int dim) -> Tensor", method=False)
+@composite("unsqueeze_copy(Tensor input, int dim) -> Tensor", replayable=True, method=False)
 def unsqueeze_copy(input: Any, dim: int) -> Any:
     """Return ``unsqueeze`` as a copy."""
     return _owned(input.unsqueeze(dim))
 
 
-@composite("view_copy(Tensor input, any size) -> Tensor", method=False)
+@composite("view_copy(Tensor input, any size) -> Tensor", replayable=True, method=False)
 def view_copy(input: Any, size: Any) -> Any:
     """Return ``view`` as a copy; ``size`` may be a dtype."""
     return _owned(input.view(size))

@@ -27,6 +27,8 @@ from tensocket_plugins.contract.errors import (
 from ..kinds.view import View
 from .reinterpret import retyped
 
+_INTS: Final = {int}
+
 
 def sizes(shape: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return sizes that are given one by one or as one sequence."""
@@ -49,14 +51,14 @@ def _view(array: Any, shape: tuple[Any, ...]) -> Any:
     return strided_view(array, wanted, strides, 0)
 
 
-def _view_host(array: Any, shape: tuple[Any, ...]) -> Any:
+def view_host(array: Any, shape: tuple[Any, ...]) -> Any:
     """Return NumPy's reshape where its rules are PyTorch's: for one list of sizes without negative ones but -1."""
     if array.flags.c_contiguous:
         try:
             result = array.reshape(shape)
         except (TypeError, ValueError):
             one = len(shape) == 1 and isinstance(shape[0], tuple)
-            return _view_host(array, shape[0]) if one else _view(array, shape)
+            return view_host(array, shape[0]) if one else _view(array, shape)
         if result.shape == shape or -1 in shape:
             return result
     return _view(array, shape)
@@ -93,6 +95,17 @@ def _permute(array: Any, dims: tuple[Any, ...]) -> Any:
             "list all dims of the tensor",
         )
     return array.transpose(axes)
+
+
+def _permute_host(array: Any, dims: tuple[Any, ...]) -> Any:
+    """Return NumPy's transpose, whose rules for ints are PyTorch's."""
+    axes = dims[0] if len(dims) == 1 and type(dims[0]) is tuple else dims
+    if set(map(type, axes)) == _INTS:
+        try:
+            return array.transpose(axes)
+        except ValueError:
+            pass  # the code below raises the error
+    return _permute(array, dims)
 
 
 def _expand(array: Any, shape: tuple[Any, ...]) -> Any:
@@ -264,7 +277,7 @@ view: Final = _ShapeView(
     "view(Tensor input, int... size) -> Tensor~",
     "The same elements as another shape, without copying; -1 is inferred.",
     _view,
-    _view_host,
+    view_host,
     derivative=Derivative(input=lambda grad, input_shape: grad.reshape(input_shape)),
 )
 transpose: Final = View(
@@ -281,6 +294,7 @@ t: Final = View(
     derivative=Derivative(input=lambda grad: grad.t()),
 )
 permute: Final = View("permute(Tensor input, int... dims) -> Tensor~", "Dimensions in another order.", _permute,
+                      _permute_host,
                       derivative=Derivative(input=lambda grad, dims: grad.permute(_inverse(sizes(dims)))))
 expand: Final = View("expand(Tensor input, int... size) -> Tensor~",
                      "Dimensions of size 1 repeated without copying; -1 keeps a size.", _expand,

@@ -18,38 +18,34 @@ from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.geometry import is_integer, normalize_axis
 from tensocket_core.promotion import complex_dtype, number_dtype
-from tensocket_plugins.contract.errors import ArgumentError, DimensionError, DtypeError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from .. import creation
 from ..call_forms import write_out
 from ..indexing.selection import positions
 from ..kinds.composite import composite
 from ..kinds.host_library import HostOperator, same_shape
+from . import pocketfft
+from .fourier_paths import (
+    ALL,
+    ONE,
+    PAIR,
+    check_sizes,
+    doubled,
+    half_path,
+    one,
+    one_halved,
+    real_path,
+    scale_of,
+    several,
+    whole_path,
+)
 
 _RECORD: Final[dict[str, Any]] = {"halves": False, "method": False, "function": False}
 _FFT: Final[dict[str, Any]] = {"method": False, "namespace": "fft"}
 _SIGNATURE: Final = "(Tensor input, int? n=None, int dim=-1, str? norm=None) -> Tensor"
 _SEVERAL: Final = "(Tensor input, any s=None, any dim=None, str? norm=None) -> Tensor"
 _TWO: Final = "(Tensor input, any s=None, any dim=(-2, -1), str? norm=None) -> Tensor"
-
-
-def _scaled(values: Any, scale: float) -> Any:
-    return values if scale == 1 else values * values.real.dtype.type(scale)
-
-
-def _complex_to_complex(x: Any, dim: tuple[int, ...], scale: float, forward: bool) -> Any:
-    if forward:
-        return _scaled(np.fft.fftn(x, axes=dim), scale)
-    return _scaled(np.fft.ifftn(x, axes=dim, norm="forward"), scale)
-
-
-def _real_to_half(x: Any, dim: tuple[int, ...], scale: float) -> Any:
-    return _scaled(np.fft.rfftn(x, axes=dim), scale)
-
-
-def _half_to_real(x: Any, dim: tuple[int, ...], scale: float, size: int) -> Any:
-    sizes = [*(x.shape[k] for k in dim[:-1]), size]
-    return _scaled(np.fft.irfftn(x, s=sizes, axes=dim, norm="forward"), scale)
 
 
 def _half_gradient(grad: Any, shape: tuple[int, ...], dim: tuple[int, ...], scale: float) -> Any:
@@ -75,40 +71,27 @@ def _real_shape(shape: tuple[int, ...], dim: tuple[int, ...], scale: float, size
 
 
 whole: Final[HostOperator] = HostOperator(
-    "fft_c2c(Tensor input, int[] dim, float scale, bool forward) -> Tensor", "Complex transform.", _complex_to_complex,
+    "fft_c2c(Tensor input, int[] dim, float scale, bool forward) -> Tensor", "Complex transform.",
+    pocketfft.complex_to_complex,
     kinds="c",
     shape=same_shape, derivative=wirtinger(Derivative(
         input=lambda grad, dim, scale, forward: call(whole, grad, dim, scale, not forward))),
     **_RECORD)
 to_half: Final[HostOperator] = HostOperator(
     "fft_r2c(Tensor input, int[] dim, float scale) -> Tensor", "Transform of real values, without mirrored ones.",
-    _real_to_half, kinds="f",
+    pocketfft.real_to_half, kinds="f",
     shape=_half_shape, result="complex", derivative=wirtinger(Derivative(
         input=lambda grad, input_shape, dim, scale: _half_gradient(grad, input_shape, dim, scale))),
     **_RECORD)
 to_real: Final[HostOperator] = HostOperator(
     "fft_c2r(Tensor input, int[] dim, float scale, int size) -> Tensor", "Inverse transform with real values.",
-    _half_to_real, kinds="c",
+    pocketfft.half_to_real, kinds="c",
     shape=_real_shape, result="real", derivative=wirtinger(Derivative(
         input=lambda grad, input_shape, dim, scale: _real_gradient(grad, input_shape, dim, scale))),
     **_RECORD)
 
 
 # ------------------------------------------------------------------------------------------------------- arguments
-
-
-def _scale(name: str, norm: str | None, count: int, forward: bool) -> float:
-    """Return the factor of a normalisation.
-
-    Raises:
-        ArgumentError: The normalisation is unknown.
-    """
-    if norm not in (None, "backward", "ortho", "forward"):
-        raise ArgumentError(f"fft.{name}", f"norm={norm!r}", "the normalisation is 'backward', 'ortho' or 'forward'",
-                            "pass one of these")
-    if norm == "ortho":
-        return 1 / math.sqrt(count)
-    return 1 / count if (norm == "forward") is forward else 1.0
 
 
 def _floating(name: str, input: Any, *, real: bool) -> Any:
@@ -137,49 +120,19 @@ def _resized(input: Any, dims: Sequence[int], sizes: Sequence[int]) -> Any:
     return input
 
 
-def _several(name: str, input: Any, s: Any, dim: Any) -> tuple[tuple[int, ...], list[int]]:
-    """Return dimensions and their sizes.
-
-    Raises:
-        ShapeError: Sizes and dimensions do not fit each other, or a dimension appears twice.
-    """
-    s = (s,) if is_integer(s) else s
-    if dim is None:
-        dim = range(input.ndim) if s is None else range(input.ndim - len(s), input.ndim)
-    given = (dim,) if is_integer(dim) else tuple(dim)
-    if s is not None and len(given) > input.ndim:
-        raise ShapeError(f"fft.{name}", f"sizes {list(s)} for {input.ndim} dimensions",
-                         "there is one size for every dim", "pass fewer sizes")
-    axes = tuple(normalize_axis(f"fft.{name}", d, input.ndim) for d in given)
-    if len(set(axes)) != len(axes) or (s is not None and len(s) != len(axes)):
-        raise ShapeError(f"fft.{name}", f"sizes {s}, dims {list(given)}", "every dim appears once and has one size",
-                         "pass as many sizes as dims")
-    sizes = [input.shape[d] if s is None or s[k] == -1 else s[k] for k, d in enumerate(axes)]
-    return axes, sizes
-
-
-def _check_sizes(name: str, input: Any, sizes: Sequence[int]) -> None:
-    if input.ndim == 0 and sizes:
-        raise DimensionError(f"fft.{name}", "a 0-dimensional tensor", "a transform runs along a dimension",
-                             "pass a vector")
-    if any(n < 1 for n in sizes):
-        raise ArgumentError(f"fft.{name}", f"{min(sizes)} points", "a transform has at least one point",
-                            "pass a larger n")
-
-
 def _transform(name: str, input: Any, axes: tuple[int, ...], sizes: list[int], norm: str | None, forward: bool) -> Any:
-    _check_sizes(name, input, sizes)
+    check_sizes(name, input, sizes)
     input = _floating(name, input, real=False)
     if not axes:
         return input.clone()
-    return call(whole, _resized(input, axes, sizes), axes, _scale(name, norm, math.prod(sizes), forward), forward)
+    return call(whole, _resized(input, axes, sizes), axes, scale_of(name, norm, math.prod(sizes), forward), forward)
 
 
 def _half(name: str, input: Any, axes: tuple[int, ...], sizes: list[int], norm: str | None,
           forward: bool = True) -> Any:
-    _check_sizes(name, input, sizes)
+    check_sizes(name, input, sizes)
     input = _floating(name, input, real=True)
-    scale = _scale(name, norm, math.prod(sizes), forward)
+    scale = scale_of(name, norm, math.prod(sizes), forward)
     if not axes:
         raise ShapeError(f"fft.{name}", "no dims", "at least one dimension is transformed", "pass a dim")
     return call(to_half, _resized(input, axes, sizes), axes, scale)
@@ -188,142 +141,128 @@ def _half(name: str, input: Any, axes: tuple[int, ...], sizes: list[int], norm: 
 def _real(name: str, input: Any, axes: tuple[int, ...], sizes: list[int], norm: str | None,
           forward: bool = False) -> Any:
     """Transform half-complex to real values; ``sizes`` are those of the result."""
-    _check_sizes(name, input, sizes)
+    check_sizes(name, input, sizes)
     if not axes:
         raise ShapeError(f"fft.{name}", "no dims", "at least one dimension is transformed", "pass a dim")
     input = _resized(_floating(name, input, real=False), axes, [*sizes[:-1], sizes[-1] // 2 + 1])
-    return call(to_real, input, axes, _scale(name, norm, math.prod(sizes), forward), sizes[-1])
-
-
-def _one(name: str, input: Any, n: int | None, dim: int, *, halved: bool = False) -> tuple[tuple[int, ...], list[int]]:
-    """Return one dimension and its size; for half-complex input, the size of the result."""
-    axis = normalize_axis(f"fft.{name}", dim, input.ndim)
-    have = input.shape[axis] if input.ndim else 1
-    return (axis,), [(2 * (have - 1) if halved else have) if n is None else n]
-
-
-def _doubled(name: str, input: Any, s: Any, dim: Any) -> tuple[tuple[int, ...], list[int]]:
-    axes, sizes = _several(name, input, s, dim)
-    if axes and (s is None or (s if is_integer(s) else s[-1]) == -1):
-        sizes[-1] = 2 * (sizes[-1] - 1)
-    return axes, sizes
+    return call(to_real, input, axes, scale_of(name, norm, math.prod(sizes), forward), sizes[-1])
 
 
 # ----------------------------------------------------------------------------------------------------- one dimension
 
 
-@composite(f"fft_fft{_SIGNATURE}", **_FFT)
+@composite(f"fft_fft{_SIGNATURE}", host_path=whole_path("fft", (ONE, one), True), **_FFT)
 def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """Transform along a dimension: result[k] = sum of input[j] * exp(-2i pi j k / n)."""
-    return _transform("fft", input, *_one("fft", input, n, dim), norm, True)
+    return _transform("fft", input, *one("fft", input, n, dim), norm, True)
 
 
-@composite(f"fft_ifft{_SIGNATURE}", **_FFT)
+@composite(f"fft_ifft{_SIGNATURE}", host_path=whole_path("ifft", (ONE, one), False), **_FFT)
 def ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """Invert ``fft``."""
-    return _transform("ifft", input, *_one("ifft", input, n, dim), norm, False)
+    return _transform("ifft", input, *one("ifft", input, n, dim), norm, False)
 
 
-@composite(f"fft_rfft{_SIGNATURE}", **_FFT)
+@composite(f"fft_rfft{_SIGNATURE}", host_path=half_path("rfft", (ONE, one)), **_FFT)
 def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """Return the first n // 2 + 1 elements of ``fft`` of real values; the others mirror them."""
-    return _half("rfft", input, *_one("rfft", input, n, dim), norm)
+    return _half("rfft", input, *one("rfft", input, n, dim), norm)
 
 
-@composite(f"fft_irfft{_SIGNATURE}", **_FFT)
+@composite(f"fft_irfft{_SIGNATURE}", host_path=real_path("irfft", (ONE, one_halved), False), **_FFT)
 def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """Invert ``rfft``; n is the size of the result, by default 2 * (m - 1)."""
-    return _real("irfft", input, *_one("irfft", input, n, dim, halved=True), norm)
+    return _real("irfft", input, *one("irfft", input, n, dim, halved=True), norm)
 
 
-@composite(f"fft_hfft{_SIGNATURE}", **_FFT)
+@composite(f"fft_hfft{_SIGNATURE}", host_path=real_path("hfft", (ONE, one_halved), True), **_FFT)
 def hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """Transform values without their mirrored half; the result is real."""
     mirrored = _floating("hfft", input, real=False).conj()
-    return _real("hfft", mirrored, *_one("hfft", input, n, dim, halved=True), norm, True)
+    return _real("hfft", mirrored, *one("hfft", input, n, dim, halved=True), norm, True)
 
 
 @composite(f"fft_ihfft{_SIGNATURE}", **_FFT)
 def ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """Invert ``hfft``."""
-    return _half("ihfft", input, *_one("ihfft", input, n, dim), norm, False).conj()
+    return _half("ihfft", input, *one("ihfft", input, n, dim), norm, False).conj()
 
 
 # ------------------------------------------------------------------------------------------------- several dimensions
 
 
-@composite(f"fft_fftn{_SEVERAL}", **_FFT)
+@composite(f"fft_fftn{_SEVERAL}", host_path=whole_path("fftn", (ALL, several), True), **_FFT)
 def fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """Transform along several dimensions, by default all."""
-    return _transform("fftn", input, *_several("fftn", input, s, dim), norm, True)
+    return _transform("fftn", input, *several("fftn", input, s, dim), norm, True)
 
 
-@composite(f"fft_fft2{_TWO}", **_FFT)
+@composite(f"fft_fft2{_TWO}", host_path=whole_path("fft2", (PAIR, several), True), **_FFT)
 def fft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
     """Transform along two dimensions."""
-    return _transform("fft2", input, *_several("fft2", input, s, dim), norm, True)
+    return _transform("fft2", input, *several("fft2", input, s, dim), norm, True)
 
 
-@composite(f"fft_ifftn{_SEVERAL}", **_FFT)
+@composite(f"fft_ifftn{_SEVERAL}", host_path=whole_path("ifftn", (ALL, several), False), **_FFT)
 def ifftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """Invert the transform along several dimensions, by default all."""
-    return _transform("ifftn", input, *_several("ifftn", input, s, dim), norm, False)
+    return _transform("ifftn", input, *several("ifftn", input, s, dim), norm, False)
 
 
-@composite(f"fft_ifft2{_TWO}", **_FFT)
+@composite(f"fft_ifft2{_TWO}", host_path=whole_path("ifft2", (PAIR, several), False), **_FFT)
 def ifft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
     """Invert the transform along two dimensions."""
-    return _transform("ifft2", input, *_several("ifft2", input, s, dim), norm, False)
+    return _transform("ifft2", input, *several("ifft2", input, s, dim), norm, False)
 
 
-@composite(f"fft_rfftn{_SEVERAL}", **_FFT)
+@composite(f"fft_rfftn{_SEVERAL}", host_path=half_path("rfftn", (ALL, several)), **_FFT)
 def rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """Transform real values along several dimensions, by default all; the last one is halved."""
-    return _half("rfftn", input, *_several("rfftn", input, s, dim), norm)
+    return _half("rfftn", input, *several("rfftn", input, s, dim), norm)
 
 
-@composite(f"fft_rfft2{_TWO}", **_FFT)
+@composite(f"fft_rfft2{_TWO}", host_path=half_path("rfft2", (PAIR, several)), **_FFT)
 def rfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
     """Transform real values along two dimensions; the last one is halved."""
-    return _half("rfft2", input, *_several("rfft2", input, s, dim), norm)
+    return _half("rfft2", input, *several("rfft2", input, s, dim), norm)
 
 
-@composite(f"fft_irfftn{_SEVERAL}", **_FFT)
+@composite(f"fft_irfftn{_SEVERAL}", host_path=real_path("irfftn", (ALL, doubled), False), **_FFT)
 def irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """Invert ``rfftn``; the last size is that of the result."""
-    return _real("irfftn", input, *_doubled("irfftn", input, s, dim), norm)
+    return _real("irfftn", input, *doubled("irfftn", input, s, dim), norm)
 
 
-@composite(f"fft_irfft2{_TWO}", **_FFT)
+@composite(f"fft_irfft2{_TWO}", host_path=real_path("irfft2", (PAIR, doubled), False), **_FFT)
 def irfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
     """Invert ``rfft2``; the last size is that of the result."""
-    return _real("irfft2", input, *_doubled("irfft2", input, s, dim), norm)
+    return _real("irfft2", input, *doubled("irfft2", input, s, dim), norm)
 
 
-@composite(f"fft_hfftn{_SEVERAL}", **_FFT)
+@composite(f"fft_hfftn{_SEVERAL}", host_path=real_path("hfftn", (ALL, doubled), True), **_FFT)
 def hfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """Transform values without the mirrored half of the last dimension; the result is real."""
     mirrored = _floating("hfftn", input, real=False).conj()
-    return _real("hfftn", mirrored, *_doubled("hfftn", input, s, dim), norm, True)
+    return _real("hfftn", mirrored, *doubled("hfftn", input, s, dim), norm, True)
 
 
-@composite(f"fft_hfft2{_TWO}", **_FFT)
+@composite(f"fft_hfft2{_TWO}", host_path=real_path("hfft2", (PAIR, doubled), True), **_FFT)
 def hfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
     """Apply ``hfftn`` along two dimensions."""
     mirrored = _floating("hfft2", input, real=False).conj()
-    return _real("hfft2", mirrored, *_doubled("hfft2", input, s, dim), norm, True)
+    return _real("hfft2", mirrored, *doubled("hfft2", input, s, dim), norm, True)
 
 
 @composite(f"fft_ihfftn{_SEVERAL}", **_FFT)
 def ihfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """Invert ``hfftn``."""
-    return _half("ihfftn", input, *_several("ihfftn", input, s, dim), norm, False).conj()
+    return _half("ihfftn", input, *several("ihfftn", input, s, dim), norm, False).conj()
 
 
 @composite(f"fft_ihfft2{_TWO}", **_FFT)
 def ihfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
     """Apply ``ihfftn`` along two dimensions."""
-    return _half("ihfft2", input, *_several("ihfft2", input, s, dim), norm, False).conj()
+    return _half("ihfft2", input, *several("ihfft2", input, s, dim), norm, False).conj()
 
 
 # ------------------------------------------------------------------------------------------------ frequencies, shifts

@@ -127,7 +127,7 @@ def _exchange(values: list[Expr], low: int, high: int, *, downwards: bool, names
 
 
 def positions_nest(rank: int, twice: bool, index: DType) -> Program:
-    """Write the positions in keys to a strided ``out0``; with ``twice``, those that ``before`` holds at them."""
+    """Write the first positions in keys to a strided ``out0``; with ``twice``, those that ``before`` holds at them."""
     nest = ProgramBuilder("sort_positions", index)
     nest.buffer("out0", int64, writable=True)
     nest.buffer("keys", int64)
@@ -159,6 +159,7 @@ class _Sort:
         if not others:
             self.sizes, outer = (), [(), ()]
         self.steps = [(*outer[k], steps[k][axis]) for k in range(2)]
+        self.wanted = out.shape[axis]
         self.total = math.prod(self.sizes) * self.padded
         reach = sum((n - 1) * abs(s) for n, s in zip(shape, steps[1], strict=True))
         self.index = index_dtype(state, (self.total, reach))
@@ -182,7 +183,7 @@ class _Sort:
             keys.insert(0, made)
         last = (self.rank, len(keys) == 2, self.index)
         launch(self.state, ("sort_positions", *last), partial(positions_nest, *last), Strategy.SERIAL,
-               [self.out, *keys], [*geometry, *self.steps[0]])
+               [self.out, *keys], [*self.sizes, self.wanted, self.padded, *self.steps[0]])
 
     def sort(self, keys: Any) -> None:
         """Run all stages: stage s sorts parts of ``2 ** s`` keys, every other part in descending order."""
@@ -206,8 +207,8 @@ class _Sort:
                [self.total >> steps, gap, bit])
 
 
-def sorted_positions(state: DeviceState, array: Any, dtype: DType, axis: int, descending: bool) -> Any:
-    """Return a new array of the input's shape with the positions of elements along ``axis``, in stable order.
+def sorted_positions(state: DeviceState, array: Any, dtype: DType, axis: int, descending: bool, count: int = -1) -> Any:
+    """Return a new array with the positions of the first ``count`` elements along ``axis`` (-1: all) in stable order.
 
     Raises:
         ShapeError: A row has more elements than a key can count.
@@ -216,10 +217,11 @@ def sorted_positions(state: DeviceState, array: Any, dtype: DType, axis: int, de
     if shape and shape[axis] >= 1 << 31:
         raise ShapeError("sort", f"{shape[axis]} elements along dim {axis}", "a row has at most 2147483647 elements",
                          "sort parts of it")
-    out = state.runtime.empty(shape, int64, state.stream)
-    if 0 in shape:
-        return out
     if not shape:
         return sorted_positions(state, array.reshape((1,)), dtype, 0, descending).reshape(())
+    wanted = shape if count < 0 else (*shape[:axis], count, *shape[axis + 1:])
+    out = state.runtime.empty(wanted, int64, state.stream)
+    if 0 in shape or not count:
+        return out
     _Sort(state, out, array, axis, dtype, descending).run()
     return out

@@ -14,6 +14,7 @@ import numpy as np
 from tensocket_core.device import DeviceState
 from tensocket_core.launch.programs import launch
 from tensocket_plugins.contract.dtypes import DType, int32, int64
+from tensocket_plugins.contract.launch_recorder import is_recording
 from tensocket_plugins.ir.build.nest import ProgramBuilder, parallel
 from tensocket_plugins.ir.nodes import (
     Assign,
@@ -113,9 +114,10 @@ def differing_bits(array: Any, dtype: DType) -> tuple[int, bool]:
     """Return how many of the lowest bits of elements' orders can differ, and whether the highest of these is a sign.
 
     For integers on the host, it reads the smallest and largest value: all values share the upper bits that both share.
+    Launches that are recorded depend on no values.
     """
     bits = 8 * dtype.itemsize
-    if dtype.kind in ("int", "uint") and type(array) is np.ndarray and array.size:
+    if dtype.kind in ("int", "uint") and type(array) is np.ndarray and array.size and not is_recording():
         shared = int(array.min()) ^ int(array.max())
         return (bits, True) if shared < 0 or shared >> 31 else (max(shared.bit_length(), 1), False)
     return (max(bits, 32), True) if dtype.kind != "bool" else (bits, False)

@@ -7,14 +7,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from tensocket_core import functions
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.results import named_result
 from tensocket_core.geometry import normalize_axis
-from tensocket_core.keys import dtype_bit
+from tensocket_core.keys import DTYPE_MASK, DTYPE_OF, dtype_bit
 from tensocket_core.promotion import promote_types
-from tensocket_core.tensor import wrap
+from tensocket_core.tensor import Tensor, wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
+from tensocket_plugins.contract.launch_recorder import is_recording
 
 from ..indexing.gather_scatter import checked_index, gather_valid
 from ..kinds.composite import composite
@@ -23,9 +25,11 @@ from ..kinds.programs import Programs
 from ..scans.scans import gather_found
 from .bitonic_kernel import sorted_positions
 from .searchsorted_kernel import search_rows
+from .selection_kernel_cpu import Rule, selected_positions
 from .topk_kernel_cpu import top_positions
 
 _FIRST: Final = Programs("topk", cpu=True, simt=False)
+_SELECTION: Final = Programs("select", cpu=True, simt=False)
 
 
 def _order(x: Any, dim: int, descending: bool, count: int) -> Any:
@@ -42,13 +46,12 @@ def _order(x: Any, dim: int, descending: bool, count: int) -> Any:
 
 def _generated_order(input: Any, dim: int, descending: bool, count: int) -> Any:
     state, dtype = input._device_state, input.dtype
-    if input.ndim and 0 < count <= input.shape[dim] and _FIRST.of(state) and input._array.size:
+    if input.ndim and 0 < count <= input.shape[dim] and _FIRST.of(state) and input._array.size and not is_recording():
         array = top_positions(state, input._array, dtype, dim, count, descending)
         if array is not None:
             return wrap(array, state.key | dtype_bit(dtypes.int64)).movedim(-1, dim).contiguous()
-    array = sorted_positions(state, input._array, dtype, dim, descending)
-    result = wrap(array, state.key | dtype_bit(dtypes.int64))
-    return result if count < 0 or not input.ndim else result.narrow(dim, 0, count).contiguous()
+    array = sorted_positions(state, input._array, dtype, dim, descending, count)
+    return wrap(array, state.key | dtype_bit(dtypes.int64))
 
 
 def _order_shape(input: Any, dim: int, descending: bool, count: int) -> Any:
@@ -62,7 +65,42 @@ order: Final[SequenceOperator] = SequenceOperator(
     "argsort(Tensor input, int dim, bool descending, int count) -> Tensor",
     "Positions in stable order: the first ``count``, or all for -1.", _order, _generated_order, kinds="bif",
     shape=_order_shape, result="int64", label="sort", method=False, function=False,
-    many=_MANY)
+    many=_MANY, replayable=True)
+
+
+def _rank(numbers: Any, size: int, rule: Rule, rank: int) -> Any:
+    """Return the rank that a rule selects in rows of ``size`` elements, of which ``numbers`` are not NaN."""
+    if rule == "kth":
+        return numbers * 0 + rank
+    if rule == "nanmedian":
+        return (numbers - (numbers > 0) * 1) // 2
+    return numbers + (numbers == size) * ((size - 1) // 2 - size)
+
+
+def _selected(x: Any, dim: int, rule: Rule, rank: int) -> Any:
+    places = np.argsort(x, dim, kind="stable")
+    wanted = _rank((x == x).sum(dim, keepdims=True), x.shape[dim], rule, rank)
+    return np.take_along_axis(places, wanted, dim).astype(np.int64, copy=False)
+
+
+def _generated_selection(input: Any, dim: int, rule: Rule, rank: int) -> Any:
+    state = input._device_state
+    if _SELECTION.of(state):
+        array = selected_positions(state, input._array, input.dtype, dim, rule, rank)
+        return wrap(array, state.key | dtype_bit(dtypes.int64))
+    places = functions.argsort(input, dim)
+    if rule == "kth" or not input.dtype.is_floating_point:
+        return places.narrow(dim, _rank(input.shape[dim], input.shape[dim], rule, rank), 1).contiguous()
+    numbers = (input == input).sum(dim, True)
+    return call(gather_valid, places, dim, _rank(numbers, input.shape[dim], rule, rank))
+
+
+#: See ``selection_kernel_cpu.Rule``; the input has at least one dimension, and ``dim`` has elements.
+selection: Final[SequenceOperator] = SequenceOperator(
+    "select_position(Tensor input, int dim, str rule, int rank) -> Tensor",
+    "Positions of the elements of a rank in stable order, with size 1 along dim.", _selected, _generated_selection,
+    kinds="bif", shape=lambda x, dim, rule, rank: (*x[:dim], 1, *x[dim + 1:]), result="int64", label="median",
+    method=False, function=False, many=1, replayable=True)
 
 #: Results of ``sort`` and ``topk``, under PyTorch's names.
 SortResult: Final = named_result("sort", ("values", "indices"))
@@ -137,8 +175,51 @@ places: Final[SequenceOperator] = SequenceOperator(
     many=_WANTED, counted=1)
 
 
+def _search_path(key: int, state: Any, next_path: Any) -> Any:
+    """Return ``search(edges, values, side)`` for a vector of edges and few values of its dtype; None without NumPy."""
+    dtype = DTYPE_OF.get(key & DTYPE_MASK)
+    if dtype is None or not dtype.native or dtype.kind not in ("bool", "int", "uint", "float"):
+        return None
+    result = state.key | dtype_bit(dtypes.int64)
+
+    def search(edges: Any, values: Any, right: bool) -> Any:
+        x, y = edges._array, values._array
+        if x.ndim != 1 or y.size >= _WANTED:
+            return None
+        return wrap(np.asarray(x.searchsorted(y, "right" if right else "left"), np.int64), result)
+
+    return search
+
+
+def _searchsorted_path(key: int, state: Any, next_path: Any) -> Any:
+    search = _search_path(key, state, next_path)
+
+    def host_searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False,
+                          side: str | None = None, sorter: Any = None) -> Any:
+        if type(input) is Tensor and side is None and sorter is None and not out_int32:
+            found = search(sorted_sequence, input, right)
+            if found is not None:
+                return found
+        return next_path(sorted_sequence, input, out_int32=out_int32, right=right, side=side, sorter=sorter)
+
+    return search and host_searchsorted
+
+
+def _bucketize_path(key: int, state: Any, next_path: Any) -> Any:
+    search = _search_path(key, state, next_path)
+
+    def host_bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+        if type(input) is Tensor and not out_int32:
+            found = search(boundaries, input, right)
+            if found is not None:
+                return found
+        return next_path(input, boundaries, out_int32=out_int32, right=right)
+
+    return search and host_bucketize
+
+
 @composite("searchsorted(Tensor sorted_sequence, Operand input, *, bool out_int32=False, bool right=False, "
-           "str? side=None, Tensor? sorter=None) -> Tensor", method=False)
+           "str? side=None, Tensor? sorter=None) -> Tensor", method=False, host_path=_searchsorted_path)
 def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False,
                  side: str | None = None, sorter: Any = None) -> Any:
     """Return where to insert ``input`` into the sorted last dimension of ``sorted_sequence``; right: after equals.
@@ -169,7 +250,7 @@ def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, r
 
 
 @composite("bucketize(Operand input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
-           method=False)
+           method=False, host_path=_bucketize_path)
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
     """Return the index of the interval between boundaries that contains each element."""
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)

@@ -257,9 +257,17 @@ def _among(elements: Any, tests: Any) -> Any:
     return (call(gather_valid, known, 0, found) == flat).reshape(tuple(wanted.shape))
 
 
+
+def _occurs(x: Any, y: Any) -> Any:
+    return (x.reshape((-1, 1)) == y.reshape(-1)).any(1).reshape(x.shape) if x.size * y.size <= _PAIRS else np.isin(x, y)
+
+
+#: Most pairs of elements that NumPy compares in less time than it sorts them.
+_PAIRS: Final = 1 << 12
+
 membership: Final[SequenceOperator] = SequenceOperator(
     "isin(Tensor elements, Tensor test_elements) -> Tensor", "Whether elements occur among others.",
-    lambda x, y: np.isin(x, y), _among, shape=same_shape, result="bool", kinds="bif", method=False, function=False)
+    _occurs, _among, shape=same_shape, result="bool", kinds="bif", method=False, function=False)
 
 
 @composite("isin(Operand elements, Operand test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",

@@ -29,8 +29,6 @@ class OperatorMethods:
     squeeze: Callable[..., Any] = _f.squeeze
     basic_index: Callable[..., Any] = _f.method_basic_index
     alias: Callable[..., Any] = _f.method_alias
-    clone: Callable[..., Any] = _f.clone
-    embed_index: Callable[..., Any] = _f.method_embed_index
     diagonal: Callable[..., Any] = _f.diagonal
     copy_: Callable[..., Any] = _f.method_copy_
     fill_: Callable[..., Any] = _f.method_fill_
@@ -43,6 +41,8 @@ class OperatorMethods:
     all: Callable[..., Any] = _f.all
     argmax: Callable[..., Any] = _f.argmax
     argmin: Callable[..., Any] = _f.argmin
+    clone: Callable[..., Any] = _f.clone
+    embed_index: Callable[..., Any] = _f.method_embed_index
     relu: Callable[..., Any] = _f.relu
     relu_backward: Callable[..., Any] = _f.method_relu_backward
     gelu_backward: Callable[..., Any] = _f.method_gelu_backward
@@ -319,8 +319,6 @@ class OperatorMethods:
     nonzero: Callable[..., Any] = _f.nonzero
     index_put: Callable[..., Any] = _f.index_put
     index_put_: Callable[..., Any] = _f.method_index_put_
-    tril: Callable[..., Any] = _f.tril
-    triu: Callable[..., Any] = _f.triu
     trace: Callable[..., Any] = _f.trace
     roll: Callable[..., Any] = _f.roll
     tile: Callable[..., Any] = _f.tile
@@ -354,6 +352,8 @@ class OperatorMethods:
     scatter_add_: Callable[..., Any] = _f.method_scatter_add_
     __getitem__: Callable[..., Any] = _f.__getitem__
     __setitem__: Callable[..., Any] = _f.__setitem__
+    tril: Callable[..., Any] = _f.tril
+    triu: Callable[..., Any] = _f.triu
     max: Callable[..., Any] = _f.max
     min: Callable[..., Any] = _f.min
     var: Callable[..., Any] = _f.var

@@ -47,12 +47,6 @@ class OperatorMethods:
     def alias(self) -> Tensor:
         """The same tensor as a new object."""
 
-    def clone(self, *, memory_format: Any = None) -> Tensor:
-        """A copy with elements in the same order in memory, or as a memory format says."""
-
-    def embed_index(self, shape: _int | Sequence[_int], index: Any) -> Tensor:
-        """Zeros of a shape, with input at a basic index."""
-
     def diagonal(self, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
         """The elements whose index along dim2 is that along dim1 plus offset, as a last dimension."""
 
@@ -88,6 +82,12 @@ class OperatorMethods:
 
     def argmin(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """Position of the smallest element, the first of equals; over all dimensions it counts row-major."""
+
+    def clone(self, *, memory_format: Any = None) -> Tensor:
+        """A copy with elements in the same order in memory, or as a memory format says."""
+
+    def embed_index(self, shape: _int | Sequence[_int], index: Any) -> Tensor:
+        """Zeros of a shape, with input at a basic index."""
 
     def relu(self, *, out: Any = None) -> Tensor:
         """max(input, 0)."""
@@ -923,12 +923,6 @@ class OperatorMethods:
     def index_put_(self, indices: Any, values: Operand, accumulate: _bool = False) -> Tensor:
         """Write (or add) values at index tensors, in place."""
 
-    def tril(self, diagonal: _int = 0, *, out: Any = None) -> Tensor:
-        """Return the lower triangles of matrices, up to a diagonal; zeros elsewhere."""
-
-    def triu(self, diagonal: _int = 0, *, out: Any = None) -> Tensor:
-        """Return the upper triangles of matrices, from a diagonal on; zeros elsewhere."""
-
     def trace(self) -> Tensor:
         """Sum the diagonal of a matrix."""
 
@@ -1069,6 +1063,12 @@ class OperatorMethods:
 
     def __setitem__(self, index: Any, value: Any) -> Any:
         """Perform ``input[index] = value``."""
+
+    def tril(self, diagonal: _int = 0, *, out: Any = None) -> Tensor:
+        """Return the lower triangles of matrices, up to a diagonal; zeros elsewhere."""
+
+    def triu(self, diagonal: _int = 0, *, out: Any = None) -> Tensor:
+        """Return the upper triangles of matrices, from a diagonal on; zeros elsewhere."""
 
     def max(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, other: Any = None, out: Any = None) -> Any:
         """Return the largest element; (values, indices) along an int ``dim``; with a tensor, the elementwise maximum."""

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from tensocket_core.device import PENDING
 from tensocket_core.dispatch.modes import STATE
 from tensocket_core.dispatch.overrides import call_torch_function, overridden
-from tensocket_core.keys import AUTOGRAD
+from tensocket_core.keys import AUTOGRAD, LAZY, WRAPPER
 from tensocket_core.tensor import tensor_methods
+from tensocket_plugins.contract.dtypes import ALL
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError
+from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
 
 from ..interop import dlpack, pickling
 from ..interop.exported import fix_size
 from ..interop.namespace import array_namespace
 from ..interop.numpy import check_resolved, from_ufunc, to_array
+
+#: Bits of tensors that need a check or a conversion on the way to NumPy.
+_INDIRECT: Final = AUTOGRAD | LAZY | WRAPPER | sum(1 << dtype.bit for dtype in ALL if not dtype.native)
 
 
 @tensor_methods
@@ -58,6 +64,10 @@ class InteropMethods:
             AutogradError: The tensor requires grad.
             ExchangeError: The tensor is a conjugated or negated view.
         """
+        array: np.ndarray[Any, Any] = self._array
+        if type(array) is np.ndarray and not (force or self._key & _INDIRECT or VALUE_OBSERVERS or PENDING):
+            fix_size(array)
+            return array
         if not force:
             if self._key & AUTOGRAD and STATE.grad_enabled:
                 raise AutogradError("numpy", "a tensor that requires grad", "NumPy arrays have no gradients",
@@ -69,7 +79,7 @@ class InteropMethods:
         if not self.dtype.native:
             raise ArgumentTypeError("numpy", f"a tensor of dtype {self.dtype.name}", "NumPy has no such dtype",
                                     "call .float().numpy()")
-        array: np.ndarray[Any, Any] = self._host()
+        array = self._host()
         fix_size(array)
         return array
 

@@ -23,7 +23,7 @@ from tensocket_core.geometry import normalize_axis
 from tensocket_core.keys import AUTOGRAD, DIM0, WRAPPER, dtype_bit
 from tensocket_core.promotion import get_default_dtype
 from tensocket_core.strides import format_strides
-from tensocket_core.tensor import Tensor, tensor_methods
+from tensocket_core.tensor import Size, Tensor, tensor_methods
 from tensocket_plugins.contract.arrays import Block, DeviceArray, Storage
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, MissingDataError, UnsupportedOperator
@@ -31,6 +31,7 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, MissingDataErro
 from .. import creation
 
 _new = object.__new__
+_tuple = tuple.__new__
 
 #: Methods that are not operators but that ``__torch_function__`` intercepts. Properties are read directly.
 METHODS: Final = (
@@ -74,7 +75,10 @@ class SubclassHooks:
         """Return the shape, or the size of one dimension."""
         if self._key & WRAPPER and overridden(self):
             return call_torch_function("size", SubclassHooks.size, (self,), (self,) if dim is None else (self, dim), {})
-        return self.shape if dim is None else self._array.shape[normalize_axis("size", dim, self.ndim)]
+        shape = self._array.shape
+        if dim is None:
+            return _tuple(Size, shape)
+        return shape[dim if type(dim) is int and 0 <= dim < len(shape) else normalize_axis("size", dim, len(shape))]
 
     @classmethod
     def _make_subclass(cls, *given: Any, **policies: Any) -> Any:

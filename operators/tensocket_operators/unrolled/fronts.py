@@ -30,12 +30,11 @@ from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
 from tensocket_plugins.kit.bounded import BoundedCache
 
 from .launches import launched, may_launch
-from .notes import OTHER, Notes, compiled_view, invoked, tensors_in
+from .notes import OTHER, Notes, invoked, tensors_in
 from .stand_ins import UnrollError
 
 if TYPE_CHECKING:
     from ..kinds.composite import Composite
-    from ..kinds.view import View
 
 Closure = Callable[..., Any]
 #: Equal calls after which a composite is unrolled, and after which its launches are recorded; most attempts that fail,
@@ -167,42 +166,6 @@ def _outline(value: Any) -> Any:
     if type(value) in _LISTS:
         return tuple([_outline(x) for x in value])
     return (value._key, value._array.shape) if hasattr(value, "_key") else frozen(value)
-
-
-class _Views(_Front):
-    """The views of one closure, as machine code. A view does not depend on modes, which act above its closure."""
-
-    def __init__(self, view: Any, key: int, run: Closure) -> None:
-        super().__init__(view, run)
-        self._key, self._plain = key, run
-
-    def closure(self) -> Closure:
-        """Return the function with the operator's parameters."""
-        given = ", ".join(self._composite.schema.names)
-        scope: dict[str, Any] = {"__name__": __name__, "_newest": self.newest, "_other": OTHER, "_call": self.call}
-        text = (f"def unrolled({given}):\n    made = _newest[0]({given})\n"
-                f"    return _call({given}) if made is _other else made\n")
-        exec(compile(text, __file__, "exec"), scope)
-        return scope["unrolled"]  # type: ignore[no-any-return]
-
-    def call(self, *args: Any) -> Any:
-        """Serve a call with other arguments than the newest one."""
-        made = OTHER if self._failed > _FAILURES else self.find((*args, args[0]._array.strides), args, renew=True)
-        return self._run(*args) if made is OTHER else made
-
-    def _record(self, key: Any, args: tuple[Any, ...]) -> None:
-        notes = Notes(self._composite, self._run)
-        notes.begin(args, args)
-        made = compiled_view(self._key, args[0], self._run(*args), _decline)
-        if made is None:
-            self._failed += 1
-        else:
-            self._known[key] = notes.only(made)
-
-
-def unrolled_view(view: View, key: int, run: Closure) -> Closure:
-    """Return a closure that makes views as machine code; ``run`` makes all others."""
-    return _Views(view, key, run).closure()
 
 
 # ---------------------------------------------------------------------------------------------------- recording

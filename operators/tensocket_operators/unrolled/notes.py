@@ -10,15 +10,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tensocket_core.dispatch.layers import highest
 from tensocket_core.dispatch.modes import ACTIVE, STATE, run_with_modes, thread_state
 from tensocket_core.dispatch.trace import Tracer
 from tensocket_core.geometry import memory_of
-from tensocket_core.keys import DIM0
 from tensocket_core.launch.arguments import frozen, identical
-from tensocket_core.launch.entries import ENABLED, wrapper_layout
 from tensocket_core.tensor import Tensor
-from tensocket_plugins.contract.plans import ViewPlan
 
 from .stand_ins import StandIn, UnrollError, plain, stand_in
 
@@ -175,20 +171,15 @@ class Notes(Tracer):
             except Exception as error:
                 raise UnrollError("an operator raises an error") from error
         return self._shown(result, self._note(
-            self._call(operator, key, texts, given, result),
+            self._call(operator, key, texts),
             changes="generator" in operator.schema.names or self._writes(operator, given)))
 
-    def _call(self, operator: Any, key: int, texts: Sequence[str], args: tuple[Any, ...], result: Any) -> str:
+    def _call(self, operator: Any, key: int, texts: Sequence[str]) -> str:
         """Return the text of a call."""
         if self._mask is not None:
             return f"modes({self._named(operator)}, {key}, ({''.join(f'{text}, ' for text in texts)}))"
-        find, resolve = operator.table.get, operator.resolve
-        if operator.kind == "view":
-            rest = args[1:]
-            view = compiled_view(key, args[0], result, lambda x: (find(key) or resolve(key))(x, *rest))
-            if view is not None:
-                return f"{self._named(view)}({texts[0]})"
-        return f"({self._named(find)}({key}) or {self._named(resolve)}({key}))({invoked(operator, texts)})"
+        find, resolve = self._named(operator.table.get), self._named(operator.resolve)
+        return f"({find}({key}) or {resolve}({key}))({invoked(operator, texts)})"
 
     def _writes(self, operator: Any, args: tuple[Any, ...]) -> bool:
         """Whether an operator writes to memory of the composite's arguments."""
@@ -255,15 +246,6 @@ class Notes(Tracer):
         self._places.clear()  # the function holds no tensor of the recorded call
         return self.scope["repeated"]  # type: ignore[no-any-return]
 
-    def only(self, made: Closure) -> Closure:
-        """Return a function that hands the first argument to ``made``, if the others are those of the recorded call."""
-        lines = [f"def only({', '.join(self.names)}):", *[f"    {line}" for line in self.takes],
-                 f"    if not ({' and '.join(self.values) or True}): return other", "    return made(a0)", ""]
-        self.scope["made"] = made
-        exec(compile("\n".join(lines), __file__, "exec"), self.scope)
-        self._places.clear()
-        return self.scope["only"]  # type: ignore[no-any-return]
-
     def _released(self, last: str) -> list[list[str]]:
         """Return the lines, each followed by the release of the results that no later line uses."""
         parts: list[list[str]] = []
@@ -273,23 +255,6 @@ class Notes(Tracer):
             parts.append([line, *([f"del {', '.join(sorted(found - used))}"] if found - used else [])])
             used |= found
         return [*reversed(parts), [last]]
-
-
-def compiled_view(key: int, source: Any, result: Any, next_path: Closure) -> Closure | None:
-    """Return machine code that makes the same view of any tensor with the layout of ``source``, if the device can.
-
-    Args:
-        key: The key of the call.
-        source: The tensor.
-        result: Its view, or any other result of an operator.
-        next_path: Serves tensors of other layouts, and views that have a ``_fixed_view``.
-    """
-    if not ENABLED or highest(key) is not None or type(result) is not Tensor or result._fixed_view is not None or (
-            result._base is not (source if source._base is None else source._base)) or not (
-            source._array.size and source._device_state.runtime.profile.host_resident):
-        return None
-    plan = ViewPlan(wrapper_layout(result._key & ~DIM0), "_base", "_fixed_view", source._array, result._array)
-    return source._device_state.runtime.compile_plan(plan, next_path)  # type: ignore[no-any-return]
 
 
 def invoked(operator: Any, texts: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensocket_plugins.contract.errors import KernelError
+from tensocket_plugins.kit.bounded import BoundedCache
 
 from ..code.executable import make_entry
 from ..code.pointers import address_of
@@ -57,7 +58,7 @@ class BatchCaller:
             args: Its arguments; those that are not ``PerMatrix`` are the same for all calls.
         """
         held = [_memory(arg) for arg in args]
-        places = [address_of(array) for array in held]
+        places = [place for _, place in held]
         steps = [arg.array.nbytes // count if isinstance(arg, PerMatrix) and count else 0 for arg in args]
         entry = self._entry(len(args))
         if entry is not None:
@@ -79,13 +80,20 @@ class BatchCaller:
         return self._entries[arity]
 
 
-def _memory(arg: Argument) -> NDArray[Any]:
-    """Return an argument as an array, because Fortran takes all arguments by reference."""
-    if isinstance(arg, PerMatrix):
-        return arg.array
-    if isinstance(arg, bytes):
-        return np.frombuffer(arg, np.uint8)
-    return np.array(arg, np.int64) if isinstance(arg, int) else arg
+#: Most numbers and letters that stay in memory, by value; routines only read them. Cleared when it is full.
+_CONSTANTS: Final[BoundedCache[int | bytes, tuple[NDArray[Any], int]]] = BoundedCache(1024)
+
+
+def _memory(arg: Argument) -> tuple[NDArray[Any], int]:
+    """Return an argument as an array, because Fortran takes all arguments by reference, and its address."""
+    if isinstance(arg, (int, bytes)):
+        known = _CONSTANTS.get(arg)
+        if known is None:
+            array = np.array(arg, np.int64) if isinstance(arg, int) else np.frombuffer(arg, np.uint8)
+            known = _CONSTANTS[arg] = array, address_of(array)
+        return known
+    array = arg.array if isinstance(arg, PerMatrix) else arg
+    return array, address_of(array)
 
 
 def _text(arity: int) -> str:

@@ -132,9 +132,10 @@ class Lapack:
         solve = self._routine("trsv" if right.shape[-1] == 1 else "trsm", matrix, 0)
         if solve is None or right.dtype != matrix.dtype:
             return NotImplemented
-        lead = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
+        lead = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2]) if matrix.ndim > 2 or right.ndim > 2 else ()
         n, k = right.shape[-2:]
-        made = np.array(np.broadcast_to(right, (*lead, n, k)), order="C", copy=True)
+        wide = np.broadcast_to(right, (*lead, n, k)) if lead else right
+        made = np.array(wide, order="C", copy=True)
         if not made.size:
             return made
         turned = matrix.strides[-2] == matrix.itemsize != matrix.strides[-1]

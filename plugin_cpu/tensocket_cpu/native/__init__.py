@@ -7,5 +7,7 @@ from .joins import make_join
 from .layout import LAYOUT, Layout, find_layout
 from .products import make_product
 from .replay import ReplayCompiler
+from .views import ViewCompiler
 
-__all__ = ["LAYOUT", "Layout", "ReplayCompiler", "find_layout", "make_entry", "make_join", "make_product"]
+__all__ = ["LAYOUT", "Layout", "ReplayCompiler", "ViewCompiler", "find_layout", "make_entry", "make_join",
+           "make_product"]

@@ -22,7 +22,7 @@ WRITEABLE: Final = 0x0400
 #: Index of ``PyArray_NewFromDescr`` in NumPy's table of C functions, the same since NumPy 1.0.
 _NEW_FROM_DESCR: Final = 94
 #: Index of ``PyArray_SetBaseObject``, the same since NumPy 1.7.
-_SET_BASE: Final = 282
+_SET_BASE_OBJECT: Final = 282
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,14 @@ class Layout:
     Attributes:
         type: Offset of any object's type.
         data, rank, shape, strides, dtype, flags: Offsets of an array's fields.
-        new_array, set_base: ``PyArray_NewFromDescr`` and ``PyArray_SetBaseObject``.
+        new_array: ``PyArray_NewFromDescr``.
+        set_base: ``PyArray_SetBaseObject``.
         call: ``PyObject_Vectorcall``.
         retain, release: ``Py_IncRef`` and ``Py_DecRef``.
         tuple_size, tuple_new, tuple_set: ``PyTuple_Size``, ``PyTuple_New`` and ``PyTuple_SetItem``.
         list_new, list_get, list_set: ``PyList_New``, ``PyList_GetItem`` and ``PyList_SetItem``.
         new_integer: ``PyLong_FromLongLong``.
-        get_attribute: ``PyObject_GetAttr``.
+        get_attribute, set_attribute: ``PyObject_GetAttr`` and ``PyObject_SetAttr``.
         is_subtype: ``PyType_IsSubtype``.
         as_integer: ``PyLong_AsLongLongAndOverflow``.
         new_object: The function that ``object.__new__`` calls.
@@ -67,6 +68,7 @@ class Layout:
     list_set: int
     new_integer: int
     get_attribute: int
+    set_attribute: int
     is_subtype: int
     as_integer: int
     new_object: int
@@ -122,20 +124,22 @@ def _new_array_works(layout: Layout) -> bool:
 
 
 def _set_base_works(layout: Layout) -> bool:
-    """Whether the function in NumPy's table makes an array keep the owner of another one alive."""
-    assign = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(layout.set_base)
+    """Whether the functions in NumPy's table make an array on the memory of another one."""
     create = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p,
                                ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(layout.new_array)
-    retain = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(layout.retain)
-    owner = np.zeros(4, np.float32)
-    part, before = owner[1:], sys.getrefcount(owner)
-    retain(id(owner.dtype))
-    made = create(np.ndarray, id(owner.dtype), 1, ctypes.addressof((ctypes.c_ssize_t * 1)(3)), None,
-                  part.__array_interface__["data"][0], WRITEABLE, None)
-    retain(id(part))  # the function takes over one reference
-    right = assign(made, id(part)) == 0 and made.base is owner and sys.getrefcount(owner) == before + 1
-    del made
-    return right and sys.getrefcount(owner) == before
+    retain = ctypes.PYFUNCTYPE(None, ctypes.py_object)(layout.retain)
+    set_base = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.py_object)(layout.set_base)
+    owner = np.arange(6, dtype=np.float32).reshape(2, 3)
+    shape, strides = (ctypes.c_ssize_t * 2)(3, 2), (ctypes.c_ssize_t * 2)(4, 12)
+    for flags in (WRITEABLE, 0):
+        retain(owner.dtype)
+        made = create(np.ndarray, id(owner.dtype), 2, ctypes.addressof(shape), ctypes.addressof(strides),
+                      owner.ctypes.data, flags, None)
+        retain(owner)
+        right = set_base(made, owner) == 0 and np.array_equal(made, owner.T) and np.shares_memory(made, owner)
+        if not right or made.base is None or made.flags.writeable != bool(flags) or made.flags.owndata:
+            return False
+    return True
 
 
 #: The number by which ``PyType_GetSlot`` knows ``tp_new``.
@@ -152,13 +156,14 @@ def _functions() -> dict[str, int]:
     named = {"call": api.PyObject_Vectorcall, "retain": api.Py_IncRef, "release": api.Py_DecRef,
              "tuple_size": api.PyTuple_Size, "tuple_new": api.PyTuple_New,
              "tuple_set": api.PyTuple_SetItem, "new_integer": api.PyLong_FromLongLong,
-             "get_attribute": api.PyObject_GetAttr,
              "list_new": api.PyList_New, "list_get": api.PyList_GetItem, "list_set": api.PyList_SetItem,
+             "get_attribute": api.PyObject_GetAttr, "set_attribute": api.PyObject_SetAttr,
              "is_subtype": api.PyType_IsSubtype, "as_integer": api.PyLong_AsLongLongAndOverflow}
     found = {name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in named.items()}
     api.PyType_GetSlot.restype = ctypes.c_void_p
     api.PyType_GetSlot.argtypes = [ctypes.py_object, ctypes.c_int]
-    return found | {"new_array": _word(table + _WORD * _NEW_FROM_DESCR), "set_base": _word(table + _WORD * _SET_BASE),
+    return found | {"new_array": _word(table + _WORD * _NEW_FROM_DESCR),
+                    "set_base": _word(table + _WORD * _SET_BASE_OBJECT),
                     "new_object": api.PyType_GetSlot(object, _TP_NEW)}
 
 
@@ -202,8 +207,8 @@ def find_layout() -> Layout | None:
     except (AttributeError, ValueError):  # this NumPy has its table elsewhere
         return None
     right = all(_reads_right(array, layout) for array in _specimens())
-    right = right and _new_array_works(layout) and _set_base_works(layout)
-    right = right and _new_object_works(layout) and _reads_sequences(layout)
+    right = right and _new_array_works(layout) and _new_object_works(layout) and _reads_sequences(layout)
+    right = right and _set_base_works(layout)
     return layout if right else None
 
 

@@ -140,7 +140,7 @@ class Recording:
         self._pieces = _pieces([x for call in recorder.calls for x in call.arrays])
         written: set[tuple[str, int]] = set()
         self.launches = [self._launch(call, written) for call in recorder.calls]
-        if any(("result", number) not in written for number in range(len(made.arrays))):
+        if any(x.size and ("result", number) not in written for number, x in enumerate(made.arrays)):
             raise RecordingRefused("a result that no kernel wrote")
         self.zeros = [self._zero(x, number) for x, number, _ in recorder.zeros]
         self.ranges = [self._range(known, operands) for known in recorder.ranges]

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tensocket_plugins.contract.arrays import contiguous_strides
 from tensocket_plugins.contract.launch_recorder import ReplayForbiddenError, record_launches
 from tensocket_plugins.contract.plans import RecordedCall, ReplayPlan, WrapperLayout
 from tensocket_plugins.kit.host_kernels_quiet import quiet
@@ -203,7 +204,7 @@ def _recorded(function: Function, operands: Sequence[Array | None], wants_kernel
     except ReplayForbiddenError:
         return None, False
     if made is None or not recorder.whole or not (
-            0 < len(recorder.calls) <= _CALLS and 0 < len(made.arrays) <= RESULTS):
+            len(recorder.calls) <= _CALLS and 0 < len(made.arrays) <= RESULTS):
         return None, False
     if not all(_small(x) and _whole(x) for x in made.arrays) or before != _bytes(operands):
         return None, False
@@ -244,7 +245,8 @@ def _table(code: _Code, known: Recording, operands: Mapping[int, Array | None], 
         w.part(Head.OPERANDS, [w.operand(k, x) for k, x in operands.items()])
         w.part(Head.TRAILING, [[k, id(value)] for k, value in trailing.items()])
         w.part(Head.RESULTS, [w.result(x, wrapper) for x, wrapper in zip(made.arrays, made.wrappers, strict=True)])
-        kernels, patches = zip(*[w.kernel(launch, fixed, len(operands)) for launch in known.launches], strict=True)
+        pairs = [w.kernel(launch, fixed, len(operands)) for launch in known.launches]
+        kernels, patches = [kernel for kernel, _ in pairs], [patch for _, patch in pairs]
         w.part(Head.KERNELS, kernels)
         w.part(Head.PATCHES, [patch for some in patches for patch in some])
         w.part(Head.RANGES, [w.range(item) for item in known.ranges if item.checked])
@@ -280,8 +282,14 @@ def _agrees(call: Callable[[], Any], wanted: RecordedCall, operands: Sequence[Ar
         return False
     found = [getattr(item, name) for item in (given if wanted.is_tuple else (given,))]
     return before == _bytes(operands) and len(found) == len(wanted.arrays) and all(
-        x.dtype == y.dtype and x.shape == y.shape and x.strides == y.strides and x.tobytes() == y.tobytes()
+        x.dtype == y.dtype and x.shape == y.shape and _strides(x) == _strides(y) and x.tobytes() == y.tobytes()
         for x, y in zip(found, wanted.arrays, strict=True))
+
+
+def _strides(x: Array) -> tuple[int, ...]:
+    """Return the strides of an array in elements; NumPy makes empty arrays with strides of 0, which mean row-major."""
+    steps = tuple([s // x.itemsize for s in x.strides])
+    return steps if x.size or any(steps) else contiguous_strides(x.shape)
 
 
 def _seconds(call: Callable[[], Any]) -> float:
@@ -299,8 +307,8 @@ def _bytes(operands: Sequence[Array | None]) -> list[bytes | None]:
 
 
 def _small(x: Array) -> bool:
-    """Whether an array is neither empty nor large, and has no negative strides."""
-    return type(x) is np.ndarray and 0 < span(x) <= _BYTES and min(x.strides, default=0) >= 0
+    """Whether an array is not large, and has no negative strides."""
+    return type(x) is np.ndarray and span(x) <= _BYTES and min(x.strides, default=0) >= 0
 
 
 def _whole(x: Array) -> bool:

@@ -1,209 +1,182 @@
-"""Views of arrays of one layout, in wrappers, as built-in functions of the interpreter.
+"""Views as built-in functions: the geometry of calls that came before, in a table that machine code looks up.
 
-A table holds the layouts of array and view; one function of machine code, the same for all tables, checks the array,
-makes the view and the object around it. Both objects share one counter of changes. It hands arrays of other layouts to
-the next path.
+The function describes a call by words (``view_code``) and looks for a record with the same words. A call without one
+goes to the next path; then the plan's function tells what the next path makes of such calls, and a record of that is
+compared once with what the machine code makes of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from enum import IntEnum
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.plans import ViewPlan
+from tensocket_plugins.contract.plans import RecordedView, ViewPlan
 
 from ..code.pointers import address_of
 from .entries import Words, make_method
-from .layout import WRITEABLE, Layout
-from .wrappers import open_wrapper, slot_offsets
+from .layout import WRITEABLE
+from .view_code import NAME, PLACES, Head, Kind, Record, Result, view_text
+from .view_words import WORDS
+from .wrappers import slot_offsets
 from .writer import Text
 
 if TYPE_CHECKING:
     from ..code.compiler import Compiler
+    from .layout import Layout
 
-Array = Any
-_NAME: Final = "tensocket_view"
-_EMPTY: Final = ()
-#: Bits of an array's flags that a view takes over: writeable and aligned.
-_KEPT: Final = WRITEABLE | 0x0100
-_MASK: Final = (1 << 64) - 1
-
-
-class _Head(IntEnum):
-    """Words at the beginning of a table, in order; the values of the slots follow."""
-
-    NEXT_PATH = 0
-    DTYPE = 1
-    RANK = 2
-    SIZES = 3
-    STRIDES = 4
-    VIEW_DTYPE = 5
-    VIEW_RANK = 6
-    VIEW_SIZES = 7
-    VIEW_STRIDES = 8
-    SHIFT = 9
+#: The most records of a table; when it is full, they go. A third of the places stays free, so that a search is short.
+_RECORDS: Final = 80
+#: How often a table is emptied; after that, new calls take the next path.
+_ROUNDS: Final = 16
+#: The most calls that came once, and the most that cannot be noted; after that, new calls take the next path at once.
+_ONCE: Final = 1024
+_REFUSED: Final = 256
 
 
-def make_view(compiler: Compiler, layout: Layout, plan: ViewPlan, next_path: Callable[..., Any]
-              ) -> Callable[..., Any] | None:
-    """Compile a view; return None if the machine code does not make the same view."""
-    offsets = slot_offsets(plan.wrapper)
-    if offsets is None or plan.base not in offsets or plan.wrapper.counter not in offsets or not (
-            hasattr(plan.wrapper.kind, plan.mark)):
-        return None
-    w = Text()
-    w.addresses = [0] * (len(_Head) + len(plan.wrapper.slots))
-    text = _text(w, layout, plan, offsets)
-    address, library = compiler.compile_once(text, _NAME)
-    source, view = plan.array, plan.view
-    sizes = [np.array([*x.shape, *x.strides, 0], np.int64) for x in (source, view)]
-    places = [(address_of(x), address_of(x) + 8 * y.ndim) for x, y in zip(sizes, (source, view), strict=True)]
-    words = [id(next_path), id(source.dtype), source.ndim, *places[0], id(view.dtype), view.ndim, *places[1],
-             address_of(view) - address_of(source)]
-    values = [value if view.ndim else value_0d for _, value, value_0d in plan.wrapper.slots]
-    table = Words(len(w.addresses), np.uint64)
-    table[:] = [word & _MASK for word in (*words, *map(id, values), *w.addresses[len(words) + len(values):])]
-    table.alive = next_path, plan.mark, sizes, source.dtype, view.dtype, values, library, plan.wrapper
-    made = make_method(_NAME, address, table)
-    return made if _agrees(made, plan) else None
+class ViewCompiler:
+    """Compiles the functions of views for one device; their machine code is the same for all plans of a class."""
+
+    def __init__(self, compiler: Callable[[], Compiler], layout: Layout) -> None:
+        self._compiler, self._layout = compiler, layout
+        self._codes: dict[type, tuple[int, list[int], Any] | None] = {}
+
+    def compile(self, plan: ViewPlan, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Return the function; None for a wrapper of an unknown layout."""
+        kind = plan.wrapper.kind
+        if kind not in self._codes:
+            self._codes[kind] = self._code(plan)
+        code = self._codes[kind]
+        return None if code is None else ViewTable(plan, code, next_path).function
+
+    def _code(self, plan: ViewPlan) -> tuple[int, list[int], Any] | None:
+        offsets = slot_offsets(plan.wrapper)
+        if offsets is None:
+            return None
+        w = Text()
+        w.addresses = [0] * len(Head)
+        text = view_text(w, self._layout, plan, offsets)
+        (address,), library = self._compiler().compile_text(NAME, text, [NAME])
+        return address, w.addresses[len(Head):], (library, plan.wrapper, plan.mark)
 
 
-def _agrees(made: Callable[..., Any], plan: ViewPlan) -> bool:
-    """Whether calls make the plan's view, of an object that has no counter yet, and of a view of it."""
-    wrapper = plan.wrapper
-    first: Any = object.__new__(wrapper.kind)
-    second: Any = object.__new__(wrapper.kind)
-    for given, base in ((first, None), (second, first)):
-        for name, value, _ in wrapper.slots:
-            setattr(given, name, value)
-        setattr(given, wrapper.array, plan.array)
-        setattr(given, plan.base, base)
-        setattr(given, wrapper.counter, None if base is None else getattr(first, wrapper.counter))
-        views = [made(given), made(given)]
-        counter = getattr(first, wrapper.counter)
-        if counter != [0] or not all(
-                type(x) is wrapper.kind and getattr(x, wrapper.counter) is counter and getattr(x, plan.base) is first
-                and _same(getattr(x, wrapper.array), plan.view)
-                and all(getattr(x, name) is (value if plan.view.ndim else value_0d)
-                        for name, value, value_0d in wrapper.slots if name not in (wrapper.counter, plan.base))
-                for x in views):
+class ViewTable:
+    """The records of one function.
+
+    Args:
+        plan: The plan.
+        code: The address of the machine code, the addresses that it uses, and the owner of both.
+        next_path: Serves all other calls.
+
+    Attributes:
+        function: The function.
+    """
+
+    def __init__(self, plan: ViewPlan, code: tuple[int, list[int], Any], next_path: Callable[..., Any]) -> None:
+        address, functions, owner = code
+        self._plan, self._next_path = plan, next_path
+        self._words, self._missed = np.zeros((2, WORDS), np.uint64)
+        self._places = np.zeros(PLACES, np.uint64)
+        self._records: list[Any] = []
+        self._once: set[int] = set()
+        self._rounds = self._noted = self._refused = 0
+        miss = self._miss
+        table = self._table = Words(len(Head) + len(functions), np.uint64)
+        table[len(Head):] = functions
+        table[Head.NEXT_PATH], table[Head.MISS], table[Head.OVERRIDES] = id(next_path), id(miss), id(plan.overrides)
+        table[Head.PLACES], table[Head.WORDS] = address_of(self._places), address_of(self._words)
+        table[Head.MISSED_WORDS] = address_of(self._missed)
+        table.alive = plan, next_path, miss, owner, self._places, self._words, self._missed
+        self.function = make_method(NAME, address, table)
+
+    def _miss(self, *args: Any, **named: Any) -> Any:
+        """Serve a call without a record, and add one."""
+        count, key, misses = [int(self._table[k]) for k in (Head.COUNT, Head.HASH, Head.MISSES)]
+        if key not in self._once:  # a call that comes once, such as one of a loop over rows, is not worth a record
+            self._once.add(key)
+            if len(self._once) > _ONCE:
+                self._stop()
+            self._noted = misses
+            return self._next_path(*args, **named)
+        words, is_own = self._missed[:count].copy(), misses != self._noted
+        self._noted = misses
+        result = self._next_path(*args, **named)
+        if is_own:
+            self._learn(words, key, args, named)
+        return result
+
+    def _stop(self) -> None:
+        """Let calls without a record take the next path at once."""
+        self._table[Head.MISS] = id(self._next_path)
+
+    def _learn(self, words: Any, key: int, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        plan = self._plan
+        found = plan.function(*args, **named)
+        if found is NotImplemented:
+            self._refused += 1
+            if self._refused == _REFUSED:
+                self._stop()
+            return
+        if found is args[0]:
+            record = self._record(words, key, Kind.SAME, [])
+        elif found is None:
+            record = self._record(words, key, Kind.OTHER, [])
+        else:
+            views = found if isinstance(found, tuple) else (found,)
+            record = self._record(words, key, Kind.VIEWS if isinstance(found, tuple) else Kind.VIEW,
+                                  [_result(x, getattr(args[0], plan.wrapper.array)) for x in views])
+        # Arguments whose identity the words hold stay alive.
+        kind = plan.wrapper.kind
+        record.alive = record.alive, [x for x in (*args, *named.values()) if not isinstance(x, kind)], found
+        self._insert(key, record)
+        if record[Record.KIND] > Kind.SAME and not self._agrees(found, args, named):
+            record[Record.KIND] = Kind.OTHER
+
+    def _record(self, words: Any, key: int, kind: Kind, results: Sequence[Any]) -> Words:
+        table = Words(len(Record), np.uint64)
+        rows = np.array([row for row, _ in results], np.uint64)
+        table[:] = [key, len(words), address_of(words), kind, len(results),
+                    address_of(rows) if results else 0, id(table)]
+        table.alive = words, rows, [owners for _, owners in results]
+        return table
+
+    def _insert(self, key: int, record: Words) -> None:
+        if len(self._records) == _RECORDS:
+            self._places[:] = 0
+            self._records = []
+            self._rounds += 1
+            if self._rounds == _ROUNDS:
+                self._stop()
+        self._records.append(record)
+        place = key % PLACES
+        while self._places[place]:
+            place = (place + 1) % PLACES
+        self._places[place] = address_of(record)
+
+    def _agrees(self, wanted: Any, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
+        """Whether the machine code makes the views that the plan's function made."""
+        made = self.function(*args, **named)
+        if isinstance(wanted, tuple) != (type(made) is tuple):
             return False
-    return True
+        plan = self._plan
+        return all(_same(getattr(x, plan.wrapper.array), y.array) and getattr(x, plan.key) == y.key
+                   for x, y in zip(made if type(made) is tuple else (made,),
+                                   wanted if isinstance(wanted, tuple) else (wanted,), strict=True))
 
 
-def _same(x: Array, y: Array) -> bool:
-    base: Any = y
-    while type(base.base) is np.ndarray:
-        base = base.base
-    return type(x) is np.ndarray and x.base is base and address_of(x) == address_of(y) and (
-        x.dtype, x.shape, x.strides, x.flags.num) == (y.dtype, y.shape, y.strides, y.flags.num)
+def _result(view: RecordedView, source: Any) -> tuple[list[int], Any]:
+    """Return the words of a view's record, and the owners of their addresses."""
+    array = view.array
+    shape, strides = np.array(array.shape, np.int64), np.array(array.strides, np.int64)
+    offset = (address_of(array) - address_of(source)) & (1 << 64) - 1
+    words = [id(array.dtype), array.ndim, address_of(shape), address_of(strides), offset,
+             WRITEABLE if array.flags.writeable or not source.flags.writeable else 0, id(view.key),
+             0 if view.mark is None else id(view.mark)]
+    assert len(words) == len(Result)
+    return words, (shape, strides, view)
 
 
-def _text(w: Text, layout: Layout, plan: ViewPlan, offsets: dict[str, int]) -> str:
-    """Return the function's LLVM IR."""
-    wrapper = plan.wrapper
-    w.do(f"  %table = load ptr, ptr {w.op(f'getelementptr i8, ptr %self, i64 {layout.data}')}")
-    w.branch([w.op("icmp eq ptr %names, null"), w.op("icmp eq i64 %count, 1")])
-    item = w.item("%args", 0, "ptr")
-    array = open_wrapper(w, layout, wrapper, offsets[wrapper.array], item)
-    counter, base = (w.field(item, offsets[name], "ptr") for name in (wrapper.counter, plan.base))
-    rank = w.op(f"sext i32 {w.field(array, layout.rank, 'i32')} to i64")
-    w.branch([w.op(f"icmp ne ptr {counter}, null"), w.op(f"icmp ne ptr {base}, null"),
-              w.op(f"icmp eq ptr {w.field(array, layout.type, 'ptr')}, {w.known(id(np.ndarray))}"),
-              w.op(f"icmp eq ptr {w.field(array, layout.dtype, 'ptr')}, {w.item('%table', _Head.DTYPE, 'ptr')}"),
-              w.op(f"icmp eq i64 {rank}, {w.item('%table', _Head.RANK, 'i64')}")])
-    for field, head in ((layout.shape, _Head.SIZES), (layout.strides, _Head.STRIDES)):
-        _compare(w, w.field(array, field, "ptr"), w.item("%table", head, "ptr"), rank)
-    base = _base(w, layout, plan, base, item)
-    _make(w, layout, array)
-    _wrap(w, layout, plan, offsets, item, base)
-    w.do("slow:")
-    answer = w.op(f"call ptr {w.known(layout.call)}(ptr {w.item('%table', _Head.NEXT_PATH, 'ptr')}, ptr %args, "
-                  "i64 %count, ptr %names)")
-    w.do(f"ret ptr {answer}")
-    return "\n".join([f"define ptr @{_NAME}(ptr %self, ptr %args, i64 %count, ptr %names) {{", "entry:",
-                      "  %axis.at = alloca i64", *w.lines, "}", ""])
-
-
-def _compare(w: Text, found: str, wanted: str, count: str) -> None:
-    """Go to ``slow`` unless the words at two addresses are equal."""
-    following, body, done = w.label(), w.label(), w.label()
-    w.do("store i64 0, ptr %axis.at")
-    w.do(f"br label %{following}")
-    w.do(f"{following}:")
-    axis = w.op("load i64, ptr %axis.at")
-    w.do(f"br i1 {w.op(f'icmp slt i64 {axis}, {count}')}, label %{body}, label %{done}")
-    w.do(f"{body}:")
-    w.branch([w.op(f"icmp eq i64 {w.item(found, axis, 'i64')}, {w.item(wanted, axis, 'i64')}")])
-    w.do(f"store i64 {w.op(f'add i64 {axis}, 1')}, ptr %axis.at")
-    w.do(f"br label %{following}")
-    w.do(f"{done}:")
-
-
-def _base(w: Text, layout: Layout, plan: ViewPlan, base: str, item: str) -> str:
-    """Return the base of a view of ``item``; go to ``slow`` if ``item`` is a view that has a mark."""
-    none, own, other, ready = w.known(id(None)), w.label(), w.label(), w.label()
-    w.do(f"br i1 {w.op(f'icmp eq ptr {base}, {none}')}, label %{own}, label %{other}")
-    w.do(f"{own}:")
-    w.do(f"br label %{ready}")
-    w.do(f"{other}:")
-    mark = w.op(f"call ptr {w.known(layout.get_attribute)}(ptr {item}, ptr {w.known(id(plan.mark))})")
-    w.branch([w.op(f"icmp ne ptr {mark}, null")], otherwise="failed")
-    w.do(f"call void {w.known(layout.release)}(ptr {mark})")
-    unmarked = w.label()
-    w.branch([w.op(f"icmp eq ptr {mark}, {none}")], unmarked)
-    w.do(f"br label %{ready}")
-    w.do(f"{ready}:")
-    return w.op(f"phi ptr [{item}, %{own}], [{base}, %{unmarked}]")
-
-
-def _make(w: Text, layout: Layout, array: str) -> None:
-    """Make the view ``%made`` of an array; return null if there is no memory for it."""
-    dtype = w.item("%table", _Head.VIEW_DTYPE, "ptr")
-    start = w.op(f"add i64 {w.field(array, layout.data, 'i64')}, {w.item('%table', _Head.SHIFT, 'i64')}")
-    flags = w.op(f"and i32 {w.field(array, layout.flags, 'i32')}, {_KEPT}")
-    rank = w.op(f"trunc i64 {w.item('%table', _Head.VIEW_RANK, 'i64')} to i32")
-    w.do(f"call void {w.known(layout.retain)}(ptr {dtype})")
-    w.do(f"%made = call ptr {w.known(layout.new_array)}(ptr {w.known(id(np.ndarray))}, ptr {dtype}, i32 {rank}, ptr "
-         f"{w.item('%table', _Head.VIEW_SIZES, 'ptr')}, ptr {w.item('%table', _Head.VIEW_STRIDES, 'ptr')}, ptr "
-         f"{w.op(f'inttoptr i64 {start} to ptr')}, i32 {flags}, ptr null)")
-    w.branch([w.op("icmp ne ptr %made, null")], otherwise="failed")
-    w.do(f"call void {w.known(layout.retain)}(ptr {array})")  # which the view takes over
-    status = w.op(f"call i32 {w.known(layout.set_base)}(ptr %made, ptr {array})")
-    w.branch([w.op(f"icmp eq i32 {status}, 0")], otherwise="drop")
-
-
-def _wrap(w: Text, layout: Layout, plan: ViewPlan, offsets: dict[str, int], item: str,
-          base: str) -> None:
-    """Return an object around ``%made`` that shares the counter of ``item``, which gets one if it has none."""
-    wrapper, place = plan.wrapper, w.op(f"getelementptr i8, ptr {item}, i64 {offsets[plan.wrapper.counter]}")
-    counter, none = w.op(f"load ptr, ptr {place}"), w.known(id(None))
-    first, ready = w.label(), w.label()
-    w.do(f"br i1 {w.op(f'icmp eq ptr {counter}, {none}')}, label %{first}, label %{ready}")
-    w.do(f"{first}:")
-    made = w.op(f"call ptr {w.known(layout.list_new)}(i64 1)")
-    w.branch([w.op(f"icmp ne ptr {made}, null")], otherwise="drop")
-    zero = w.op(f"call ptr {w.known(layout.new_integer)}(i64 0)")  # small integers exist already
-    w.op(f"call i32 {w.known(layout.list_set)}(ptr {made}, i64 0, ptr {zero})")
-    w.do(f"store ptr {made}, ptr {place}")
-    w.do(f"call void {w.known(layout.release)}(ptr {none})")
-    w.do(f"br label %{ready}")
-    w.do(f"{ready}:")
-    answer = w.op(f"call ptr {w.known(layout.new_object)}(ptr {w.known(id(wrapper.kind))}, "
-                  f"ptr {w.known(id(_EMPTY))}, ptr null)")
-    w.branch([w.op(f"icmp ne ptr {answer}, null")], otherwise="drop")
-    held = {name: w.item("%table", len(_Head) + k, "ptr") for k, (name, _, _) in enumerate(wrapper.slots)}
-    held |= {wrapper.counter: w.op(f"load ptr, ptr {place}"), plan.base: base}
-    for name, value in held.items():
-        w.do(f"call void {w.known(layout.retain)}(ptr {value})")
-        w.do(f"store ptr {value}, ptr {w.op(f'getelementptr i8, ptr {answer}, i64 {offsets[name]}')}")
-    w.do(f"store ptr %made, ptr {w.op(f'getelementptr i8, ptr {answer}, i64 {offsets[wrapper.array]}')}")
-    w.do(f"ret ptr {answer}")
-    w.do("drop:")
-    w.do(f"call void {w.known(layout.release)}(ptr %made)")
-    w.do("br label %failed")
-    w.do("failed:")
-    w.do("ret ptr null")
+def _same(found: Any, wanted: Any) -> bool:
+    return bool(found.dtype is wanted.dtype and found.shape == wanted.shape and found.strides == wanted.strides
+                and address_of(found) == address_of(wanted) and found.flags.writeable == wanted.flags.writeable)

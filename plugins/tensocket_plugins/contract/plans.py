@@ -2,9 +2,10 @@
 
 An ``EntryPlan`` is a program with symbolic sizes and serves small dense operands of any shape; a ``ProductPlan`` is a
 product by the vendor's library; a ``JoinPlan`` copies small arrays into one; a ``ReplayPlan`` holds a function whose
-launches the device records for operands of known layouts; a ``ViewPlan`` is a view of such arrays; a ``ListPlan`` is a
-program over lists of arrays; a ``TapePlan`` is a sequence of launches that were noted before; a ``WordsPlan`` compares
-words of memory. A ``ProgramPlan`` names a program by what it follows from, for caches of compiled programs.
+launches the device records for operands of known layouts; a ``ViewPlan`` makes views of its first argument; a
+``ListPlan`` is a program over lists of arrays; a ``TapePlan`` is a sequence of launches that were noted before; a
+``WordsPlan`` compares words of memory. A ``ProgramPlan`` names a program by what it follows from, for caches of
+compiled programs.
 """
 
 from __future__ import annotations
@@ -175,27 +176,48 @@ class ReplayPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class ViewPlan:
-    """A view of arrays of one layout, in wrappers.
-
-    The compiled function is ``f(x)``. It returns a new object around the view, which shares the counter of changes with
-    ``x``; it makes the counter ``[0]`` if ``x`` has none. The view's base is that of ``x``, or ``x`` itself if it has
-    none. It serves arrays of the plan's dtype, shape and strides, and hands all others to its next path; also an ``x``
-    that has a base and a mark.
+class RecordedView:
+    """One view that a call of a ``ViewPlan``'s function makes.
 
     Attributes:
-        wrapper: Layout of the view's object; the values of counter and base do not matter.
-        base: Name of the slot with the object that another one is a view of; None in other objects.
-        mark: Name of the attribute with the mark, or None.
-        array: An array, not empty.
-        view: Its view.
+        array: The array of the view.
+        key: The object in the slot ``key`` of the view.
+        mark: The attribute ``mark`` of the view; None if it has none.
     """
 
+    array: Array
+    key: Any
+    mark: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ViewPlan:
+    """A function that returns views of its first argument, or this argument itself.
+
+    The geometry of the views follows from dtype, shape and strides of the first argument and from the other arguments:
+    integers, tuples and lists of them, other objects around arrays, of which the layouts matter, and objects by their
+    identity. The device notes it for the calls that come, and makes the views of later calls like them.
+
+    The compiled function is called as the next path is. A new view has the counter of the first argument, which gets
+    one if it has none, and the same base, or the argument itself if this has none.
+
+    Attributes:
+        function: Returns the views that the next path would make of a call's arguments, as a tuple or one; the first
+            argument if the next path returns that; None if calls like this one have to go to the next path;
+            NotImplemented if objects among the arguments do not tell which calls are like this one.
+        wrapper: Layout of the objects that hold operands and results.
+        key: Name of the slot that each view sets for itself.
+        base: Name of the slot with the object that a view is a view of, or None.
+        mark: Name of an attribute, None by default. Views of a view that has another one are made by the next path.
+        overrides: A list that is not empty while calls must take the next path.
+    """
+
+    function: Callable[..., Any]
     wrapper: WrapperLayout
+    key: str
     base: str
     mark: str
-    array: Array
-    view: Array
+    overrides: list[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,5 +287,5 @@ class WordsPlan:
     unequal_values: Array
 
 
-Plan: TypeAlias = (EntryPlan | ProductPlan | JoinPlan | ReplayPlan | ViewPlan | ListPlan | ProgramPlan | TapePlan
-                   | WordsPlan)
+Plan: TypeAlias = (
+    EntryPlan | ProductPlan | JoinPlan | ReplayPlan | ViewPlan | ListPlan | ProgramPlan | TapePlan | WordsPlan)

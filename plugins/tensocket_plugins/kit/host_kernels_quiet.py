@@ -44,8 +44,9 @@ def quiet(function: F, arity: int | None = None) -> F:
     """Wrap ``function`` so that NumPy emits no floating-point warnings in this thread during a call.
 
     Args:
-        function: Takes positional arguments only; nesting is allowed.
-        arity: Number of arguments if known; by default that of a ufunc's operands.
+        function: Nesting is allowed.
+        arity: Number of positional arguments if known, else -1: the function then takes named arguments, too. By
+            default that of a ufunc's operands or of a plain function.
     """
     if _FOUND is None:
         return _guard_by_errstate(function)
@@ -62,9 +63,9 @@ def _arity(function: Callable[..., Any]) -> int | None:
 
 def _guard_by_errstate(function: F) -> F:
     @functools.wraps(function)
-    def run(*args: Any) -> Any:
+    def run(*args: Any, **named: Any) -> Any:
         with np.errstate(all="ignore"):
-            return function(*args)
+            return function(*args, **named)
 
     return cast(F, run)
 
@@ -94,10 +95,10 @@ def _guard_by_variable(function: F, arity: int | None, variable: ContextVar[Any]
         finally:
             leave(token)
 
-    def run(*args: Any) -> Any:
+    def run(*args: Any, **named: Any) -> Any:
         token = enter(value)
         try:
-            return function(*args)
+            return function(*args, **named)
         finally:
             leave(token)
 

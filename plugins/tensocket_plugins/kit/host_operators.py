@@ -14,5 +14,5 @@ HOST_OPERATORS: Final = frozenset({
 #: sorting, search, sets, random permutations.
 SEQUENCE_OPERATORS: Final = frozenset({
     "argsort", "cummax", "cummin", "cumprod", "cumsum", "isin", "logcumsumexp", "randperm", "repeat_interleave",
-    "searchsorted", "unique",
+    "searchsorted", "select_position", "unique",
 })

@@ -58,6 +58,16 @@ RECORDS: dict[str, list[Case]] = UNARY | POSITIVE | BINARY | REDUCED | {
     "clamp": [(X, -1.0, 1.0), (X, -P, P), (X, P, -P), (X, ROW - 1, ONE)],
     "where": [(MASK, X, Y), (MASK, ROW, COLUMN), (MASK, X, 2.0), (MASK, 1.0, X)],
     "reverse": [(X, (0,)), (CUBE, (0, 2))],
+    "rolled": [(X, (1,), (-1,)), (CUBE, (1, -2, 1), (-2, -1, -2))],
+    "repeated_whole": [(X, (2, 3)), (CUBE, (2, 1))],
+    "repeated_each": [(X, 2, -1), (CUBE, 3, -2)],
+    "on_diagonal": [(X, 3, 5, 1, -2, -1), (X, 5, 4, -2, -1, -3), (ROW, 3, 3, 0, -2, -1)],
+    "with_part": [(X, ROW, "select", (-2, 1)), (X, Y[:, :2], "slice", (-1, 0, 3, 2)),
+                  (CUBE, X[:, :2], "diagonal", (1, -3, -1))],
+    "blocks_on_diagonal": [([X, COLUMN],)],
+    "times_number": [(X, -1.5)],
+    "mean_of_total": [(X, INDEX)],
+    "triangle": [(X, 0, True), (CUBE, 1, False), (X, -1, True)],
     "gelu": [(X, "none"), (X, "tanh")],
     "relu_backward": [(X, Y - 1)],
     "leaky_relu_backward": [(X, Y - 1, 0.1)],
@@ -289,6 +299,19 @@ COMPOSED |= {
                        (reduced("prod", True), X, ZEROS, INDEX)],
     "scatter_reduce_": [(lambda x, y, i: (x * 1).scatter_reduce_(0, i, y, "amax"), X, Y, INDEX)],
     "segment_reduce": [(lambda x: F.segment_reduce(x, "mean", lengths=torch.tensor([x.shape[0] - 1, 1])), X)],
+    "scatter_tensor": [(lambda x, y, i: F.scatter(x, 0, i, y), X, Y[:1], INDEX[:1])],
+    "scatter_number": [(lambda x, i: F.scatter(x, 0, i, 2.5), X, INDEX)],
+    "index_fill_number": [(lambda x, i: F.index_fill(x, 0, i, -1.5), X, INDEX[0])],
+    "index_fill_tensor": [(lambda x, v, i: F.index_fill(x, 1, i, v.sum()), X, ROW, PLACES)],
+    "index_by_position": [(lambda x, i, j: x[:, i, j], CUBE, INDEX[0], PLACES)],
+    "put_by_position": [(lambda x, y, i: F.index_put(x, (None, i), y, accumulate=True), X, Y, PLACES)],
+    "put_elements": [(lambda x, y, i: F.put(x, i, y), X, ROW[:2], PLACES[:2])],
+    "gather_gradient": [(lambda g, i: call(COMPOSITES["gather_gradient"], g, (3, 3), 0, i), X, INDEX)],
+    "index_select_gradient": [
+        (lambda g, i: call(COMPOSITES["index_select_gradient"], g, (4, 3), 0, i), X, INDEX[0][:2])],
+    "take_gradient": [(lambda g, i: call(COMPOSITES["take_gradient"], g, (2, 2), i), X, INDEX)],
+    "index_gradient": [
+        (lambda g, i: call(COMPOSITES["index_gradient"], g, (2, 3), 2, i, None, None, None), X, PLACES)],
     "scatter_reduce_valid": [(lambda x, y, i: F.scatter_reduce(x, 0, i, y, "mean"), X, Y, INDEX)],
     "select_scatter": [(lambda x, y: F.select_scatter(x, y, 0, 1), X, ROW)],
     "slice_scatter": [(lambda x, y: F.slice_scatter(x, y, 1, 0, 3, 2), X, Y[:, :2])],
@@ -312,7 +335,7 @@ NO_GRADIENT = {"allclose", "apply_", "argsort", "argwhere", "bool", "bucketize",
 ELSEWHERE_RECORDS = {"cholesky", "eigh", "eigvalsh", "eig", "eigvals", "fft_c2c", "fft_c2r", "fft_r2c"}
 ROUNDED = {"bfloat16", "float", "half"}
 # A backend that is not installed everywhere, the same as to; tests of indexing.
-ELSEWHERE = {"cpu", "cuda", "getitem", "setitem", "gather_sparsely"}
+ELSEWHERE = {"cpu", "cuda", "getitem", "setitem"}
 #: A step by one unit in the last place, which differences do not see; in pointwise/test_elementary.py.
 ELSEWHERE_RECORDS |= {"nextafter", "nextafter_"}
 #: Refused, in test_underivable.

@@ -108,7 +108,7 @@ COMPOSED: dict[str, Case] = {
 }
 #: Older names, which warn; below.
 #: Its derivative only refuses, which tests of pooling ask for.
-ELSEWHERE_RECORDS = {"without_windows"}
+ELSEWHERE_RECORDS = {"without_windows", "grid_points"}
 ELSEWHERE = {"upsample", "upsample_nearest", "upsample_bilinear"}
 
 

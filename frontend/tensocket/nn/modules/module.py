@@ -10,6 +10,7 @@ from tensocket.errors import ArgumentError, ArgumentTypeError, UnsupportedOperat
 from tensocket.namespace import foreach
 from tensocket.utils.hooks import RemovableHandle
 from tensocket_compiler.calls.intercept import INTERCEPTED, THREAD
+from tensocket_core.keys import WRAPPER
 from tensocket_operators import Tensor, zeros_like
 
 from .base.conversion import Convertible
@@ -267,7 +268,10 @@ def clear_grads(tensors: Iterable[Tensor], set_to_none: bool) -> None:
     """Drop the gradients of tensors, or detach them and fill them with zeros; a sparse gradient is replaced."""
     if set_to_none:
         for tensor in tensors:
-            tensor.grad = None
+            if tensor._key & WRAPPER:
+                tensor.grad = None
+            else:
+                tensor._grad = None
         return
     gradients = []
     for tensor in tensors:

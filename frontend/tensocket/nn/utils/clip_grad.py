@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from contextlib import nullcontext
+from typing import Any
 
 from tensocket.errors import AutogradError
 from tensocket.linalg import vector_norm
@@ -17,6 +19,11 @@ Tensors = Tensor | Iterable[Tensor]
 
 def _listed(tensors: Tensors) -> list[Tensor]:
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _unrecorded(tensors: Iterable[Any]) -> Any:
+    """Return a block without recording; most gradients have no history, and their operators run faster in no mode."""
+    return no_grad() if any(tensor.requires_grad for tensor in tensors) else nullcontext()
 
 
 def get_total_norm(
@@ -60,8 +67,8 @@ def clip_grads_with_norm_(
         total_norm: The norm of all gradients.
         foreach: Ignored; there is one implementation.
     """
-    gradients = [parameter.grad for parameter in _listed(parameters) if parameter.grad is not None]
-    with no_grad():
+    gradients = [gradient for parameter in _listed(parameters) if (gradient := parameter.grad) is not None]
+    with _unrecorded((total_norm, *gradients)):
         # If the norm is small enough, the factor is one; waiting for a comparison on a device would cost more. The host
         # need not wait, and multiplies by a number, except in compiled functions: no graph contains it.
         factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
@@ -89,8 +96,8 @@ def clip_grad_norm_(
         The norm before.
     """
     given = _listed(parameters)
-    gradients = [parameter.grad for parameter in given if parameter.grad is not None]
-    with no_grad():
+    gradients = [gradient for parameter in given if (gradient := parameter.grad) is not None]
+    with _unrecorded(gradients):
         total = get_total_norm(gradients, norm_type, error_if_nonfinite, foreach)
         clip_grads_with_norm_(given, max_norm, total, foreach)
     return total

@@ -25,7 +25,7 @@ from .pad_kernel_cpu import border_array
 from .windows import constant_pad, laid_like
 
 
-@composite("constant_pad_nd(Tensor input, any pad, Scalar value=0) -> Tensor", method=False)
+@composite("constant_pad_nd(Tensor input, any pad, Scalar value=0) -> Tensor", replayable=True, method=False)
 def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
     """Return a copy padded by ``pad[0]`` and ``pad[1]`` elements in the last dimension, then in the one before it ...
 
@@ -69,7 +69,8 @@ def _bordered(input: Any, axis: int, low: int, high: int, mode: str) -> Any:
     return functions.cat(parts, axis) if len(parts) > 1 else parts[0]
 
 
-@composite("pad(Tensor input, any pad, str mode='constant', Scalar? value=None) -> Tensor", method=False,
+@composite("pad(Tensor input, any pad, str mode='constant', Scalar? value=None) -> Tensor", replayable=True,
+           method=False,
            namespace="nn.functional")
 def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     """Return a tensor with a border.
@@ -125,7 +126,7 @@ def _border(state: Any, input: Any, pad: tuple[int, ...], mode: str) -> Any:
     shape = (*source.shape[:lead], *(n + low + high for n, low, high in zip(
         source.shape[lead:], pad[-2::-2], pad[::-2], strict=True)))
     out = state.runtime.empty(shape, dtype, state.stream)
-    if 0 in shape or not border_array(state, out, source, pad, mode, None, dtype):
+    if 0 not in shape and not border_array(state, out, source, pad, mode, None, dtype):
         return _pad_border(input.detach(), pad, mode)
     return wrap(out, state.key | dtype_bit(dtype))
 
@@ -161,6 +162,7 @@ border: Final[Custom] = Custom(
     _border,
     method=False,
     function=False,
+    replayable=True,
     derivative=Derivative(input=_border_gradient),
 )
 
@@ -193,7 +195,7 @@ def _image(operator: str, input: Any, factor: int) -> tuple[tuple[int, ...], int
     return tuple(lead), channels, height, width
 
 
-@composite("pixel_shuffle(Tensor input, int upscale_factor) -> Tensor", method=False)
+@composite("pixel_shuffle(Tensor input, int upscale_factor) -> Tensor", replayable=True, method=False)
 def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     """Return [.., C * r * r, H, W] as [.., C, H * r, W * r]: groups of r * r channels become squares of pixels."""
     lead, channels, height, width = _image("pixel_shuffle", input, upscale_factor)
@@ -208,7 +210,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     return separate(laid_like(split.permute(order).reshape(shape), input._array), input)
 
 
-@composite("pixel_unshuffle(Tensor input, int downscale_factor) -> Tensor", method=False)
+@composite("pixel_unshuffle(Tensor input, int downscale_factor) -> Tensor", replayable=True, method=False)
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     """Return [.., C, H * r, W * r] as [.., C * r * r, H, W]: the inverse of ``pixel_shuffle``."""
     lead, channels, height, width = _image("pixel_unshuffle", input, downscale_factor)
@@ -223,7 +225,8 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     return separate(laid_like(split.permute(order).reshape(shape), input._array), input)
 
 
-@composite("channel_shuffle(Tensor input, int groups) -> Tensor", method=False, aliases=("native_channel_shuffle",))
+@composite("channel_shuffle(Tensor input, int groups) -> Tensor", replayable=True, method=False,
+           aliases=("native_channel_shuffle",))
 def channel_shuffle(input: Any, groups: int) -> Any:
     """Interleave the channels of [B, C, ..]: the first of every group, then the second of every group ...
 

@@ -6,6 +6,7 @@ All of them are linear in their tensor or select from it, and the gradient of ea
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -14,9 +15,10 @@ from tensocket_core import functions
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
 from tensocket_core.formats import channels_last, channels_last_3d, memory_format
-from tensocket_core.geometry import contiguous
+from tensocket_core.geometry import as_strided, contiguous, element_strides
 from tensocket_core.keys import dtype_bit
 from tensocket_core.launch.copies import copy_elements, from_host
+from tensocket_core.launch.fill import fill_array
 from tensocket_core.strides import empty_strided_array, format_strides, public_strides, suggested_format
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
@@ -154,16 +156,36 @@ def _fold_by_parts(state: Any, input: Any, windows: tuple[Taps, ...], shape: tup
 
 
 def _unfold(state: Any, input: Any, windows: tuple[Taps, ...]) -> Any:
-    """Gather windows as columns, for gradients of ``fold_columns`` with windows that leave the image."""
+    """Return windows as columns: copies of a strided view if they are evenly spaced, else gathered elements."""
     dims, x = len(windows), input.detach()
     lead = tuple(x.shape[:x.ndim - dims])
     if not state.holds_data:
         return x.new_zeros((*lead, *[window.taps for window in windows], *[window.outputs for window in windows]))
+    even = [window.even for window in windows if window.even is not None]
+    if len(even) == dims:
+        return _unfold_evenly(state, x, even, windows, lead)
     size = math.prod(window.size for window in windows)
     flat = call(constant_pad, x.reshape((*lead, size)), (0, 1), 0)
     order = (*range(dims, 2 * dims), *range(dims))
     places = _flat_positions(windows).transpose(order)
     return flat.index_select(-1, _table(state, places.reshape(-1))).reshape((*lead, *places.shape))
+
+
+def _unfold_evenly(state: Any, input: Any, even: Sequence[tuple[int, int, int]], windows: tuple[Taps, ...],
+                   lead: tuple[int, ...]) -> Any:
+    """Copy windows out of the padded image; ``even`` has their strides, dilations and paddings."""
+    pad: list[int] = []
+    for (stride, dilation, low), window in zip(reversed(even), reversed(windows), strict=True):
+        pad += low, (window.outputs - 1) * stride + (window.taps - 1) * dilation + 1 - low - window.size
+    source = (_pad(state, input, tuple(pad), 0) if any(n > 0 for n in pad) else input)._array
+    shape = (*lead, *[window.taps for window in windows], *[window.outputs for window in windows])
+    steps = element_strides(source)
+    inner = list(zip(steps[len(lead):], even, strict=True))
+    strides = (*steps[:len(lead)], *[s * dilation for s, (_, dilation, _) in inner],
+               *[s * stride for s, (stride, _, _) in inner])
+    out = state.runtime.empty(shape, input.dtype, state.stream)
+    copy_elements(state, out, input.dtype, as_strided(source, shape, strides, 0), input.dtype)
+    return _wrapped(state, out, input.dtype)
 
 
 #: Maps [n.., kernel.., outputs..] to [n.., sizes..].
@@ -278,7 +300,7 @@ def _pad(state: Any, input: Any, pad: tuple[int, ...], value: Any) -> Any:
     if pad and 0 not in source.shape and border_array(state, out, source, pad, "constant", value, dtype):
         return result
     if any(low > 0 or high > 0 for low, high in sides):
-        result.fill_(value)
+        fill_array("constant_pad_nd", state, out, value, dtype)
     inner = tuple([slice(max(low, 0), n - max(high, 0)) for n, (low, high) in zip(shape, sides, strict=True)])
     kept = tuple([slice(max(-low, 0), n - max(-high, 0)) for n, (low, high) in zip(source.shape, sides, strict=True)])
     copy_elements(state, out[inner], dtype, source[kept], dtype)

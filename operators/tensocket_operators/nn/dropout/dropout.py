@@ -79,7 +79,8 @@ def _at_once(key: int, state: DeviceState, next_path: Callable[..., Any]) -> Cal
     return dropped
 
 
-@composite("dropout(Tensor input, float p=0.5, bool train=True) -> Tensor~", method=False, host_path=_at_once)
+@composite("dropout(Tensor input, float p=0.5, bool train=True) -> Tensor~", method=False, host_path=_at_once,
+           by_layout=False)
 def dropout(input: Any, p: float = 0.5, train: bool = True) -> Any:
     """Zero elements with probability ``p`` and divide the others by 1 - p; the identity when not training.
 
@@ -128,7 +129,7 @@ def _channels(operator: str, input: Any) -> tuple[int, ...]:
     return (*input.shape[:2], *(1 for _ in range(input.ndim - 2)))
 
 
-@composite("feature_dropout(Tensor input, float p, bool train) -> Tensor~", method=False)
+@composite("feature_dropout(Tensor input, float p, bool train) -> Tensor~", method=False, by_layout=False)
 def feature_dropout(input: Any, p: float, train: bool) -> Any:
     """Drop whole channels; input is [N, C, ...].
 
@@ -162,7 +163,7 @@ def _alpha(operator: str, input: Any, p: float, train: bool, channels: bool) -> 
     return input * (mask.to(input.dtype) * scale) + shift
 
 
-@composite("alpha_dropout(Tensor input, float p=0.5, bool train=False) -> Tensor~", method=False)
+@composite("alpha_dropout(Tensor input, float p=0.5, bool train=False) -> Tensor~", method=False, by_layout=False)
 def alpha_dropout(input: Any, p: float = 0.5, train: bool = False) -> Any:
     """Apply dropout that keeps mean 0 and variance 1: dropped elements become selu's limit at -inf; all are scaled.
 
@@ -173,7 +174,8 @@ def alpha_dropout(input: Any, p: float = 0.5, train: bool = False) -> Any:
     return _alpha("alpha_dropout", input, p, train, channels=False)
 
 
-@composite("feature_alpha_dropout(Tensor input, float p=0.5, bool train=False) -> Tensor~", method=False)
+@composite("feature_alpha_dropout(Tensor input, float p=0.5, bool train=False) -> Tensor~", method=False,
+           by_layout=False)
 def feature_alpha_dropout(input: Any, p: float = 0.5, train: bool = False) -> Any:
     """Apply alpha_dropout to whole channels; input is [N, C, ...].
 

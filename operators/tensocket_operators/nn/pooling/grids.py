@@ -10,13 +10,20 @@ from typing import Any, Final
 from tensocket_core import functions
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.derivative import Derivative
+from tensocket_core.dispatch.modes import ACTIVE
 from tensocket_core.dispatch.registry import COMPOSITES
+from tensocket_core.keys import dtype_bit
+from tensocket_core.tensor import wrap
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from ...kinds.composite import composite
+from ...kinds.programs import Programs
+from ...kinds.view import Custom
+from .grid_kernel_cpu import grid_points
 
 _MODES: Final = ("bilinear", "nearest", "bicubic")
+_KERNEL: Final = Programs("grid_sample", cpu=True, simt=False)
 _PADDINGS: Final = ("zeros", "border", "reflection")
 
 
@@ -116,6 +123,30 @@ def _cubic(flat: Any, points: list[Any], sizes: tuple[int, ...], padding: str, a
     return _summed(flat, factors, index)
 
 
+def _at_once(points: Any, sizes: tuple[int, ...], mode: str, padding: str, align_corners: bool) -> Any:
+    """Return the weights and positions of elements around the points by one kernel; None if it cannot compute them.
+
+    Guard: a processor with a code generator, float32 or float64, no gradient of the points, no mode or transform.
+    """
+    state, dtype = points._device_state, points.dtype
+    if ACTIVE or not _KERNEL.of(state) or dtype not in (dtypes.float32, dtypes.float64) or (
+            points._key != state.key | dtype_bit(dtype)):
+        return None
+    return call(_corners, points, sizes, mode, padding, align_corners)
+
+
+def _found_corners(state: Any, points: Any, sizes: tuple[int, ...], mode: str, padding: str,
+                   align_corners: bool) -> tuple[Any, Any]:
+    weights, index = grid_points(state, points.contiguous()._array, points.dtype, sizes, mode, padding, align_corners)
+    return wrap(weights, points._key), wrap(index, state.key | dtype_bit(dtypes.int64))
+
+
+_corners: Final = Custom(
+    "grid_points(Tensor points, int[] sizes, str mode, str padding, bool align_corners) -> (Tensor, Tensor)",
+    "Weights and positions of the elements around the points of a grid, on processors.", _found_corners,
+    method=False, function=False, replayable=True)
+
+
 def _sampled(operator: str, input: Any, grid: Any, mode: str, padding: str, align_corners: bool) -> Any:
     dims = input.ndim - 2
     if dims not in (2, 3) or grid.ndim != dims + 2 or grid.shape[-1] != dims or grid.shape[0] != input.shape[0] or (
@@ -131,9 +162,13 @@ def _sampled(operator: str, input: Any, grid: Any, mode: str, padding: str, alig
                          "both have one dtype", "convert with .to(dtype)")
     batch, channels, *sizes = input.shape
     points = grid.reshape((batch, math.prod(grid.shape[1:-1]), dims))
+    flat = input.reshape((batch, channels, math.prod(sizes)))
+    found = _at_once(points, tuple(sizes), mode, padding, align_corners)
+    if found is not None:
+        result = call(COMPOSITES["gather_points"], flat, *found, flat.shape[2])
+        return result.reshape((batch, channels, *grid.shape[1:-1]))
     # The last coordinate of a point belongs to the first dimension.
     lines = [_unnormalized(points.select(-1, dims - 1 - d), n, align_corners) for d, n in enumerate(sizes)]
-    flat = input.reshape((batch, channels, math.prod(sizes)))
     if mode == "bicubic":
         result = _cubic(flat, lines, tuple(sizes), padding, align_corners)
     else:
@@ -145,7 +180,7 @@ def _sampled(operator: str, input: Any, grid: Any, mode: str, padding: str, alig
 
 
 @composite("grid_sample(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', "
-           "bool? align_corners=None) -> Tensor", method=False, namespace="nn.functional")
+           "bool? align_corners=None) -> Tensor", method=False, namespace="nn.functional", replayable=True)
 def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
                 align_corners: bool | None = None) -> Any:
     """Sample an image at the points of a grid.
@@ -182,19 +217,19 @@ _NUMBERED: Final = ("(Tensor input, Tensor grid, int interpolation_mode, int pad
                     "-> Tensor")
 
 
-@composite(f"grid_sampler{_NUMBERED}", method=False)
+@composite(f"grid_sampler{_NUMBERED}", method=False, replayable=True)
 def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
     """Run ``grid_sample`` in two or three dimensions, with modes given by number."""
     return _by_number("grid_sampler", input, grid, input.ndim - 2, interpolation_mode, padding_mode, align_corners)
 
 
-@composite(f"grid_sampler_2d{_NUMBERED}", method=False)
+@composite(f"grid_sampler_2d{_NUMBERED}", method=False, replayable=True)
 def grid_sampler_2d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
     """Run ``grid_sample`` of [B, C, H, W], with modes given by number."""
     return _by_number("grid_sampler_2d", input, grid, 2, interpolation_mode, padding_mode, align_corners)
 
 
-@composite(f"grid_sampler_3d{_NUMBERED}", method=False)
+@composite(f"grid_sampler_3d{_NUMBERED}", method=False, replayable=True)
 def grid_sampler_3d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
     """Run ``grid_sample`` of [B, C, D, H, W], with modes given by number."""
     return _by_number("grid_sampler_3d", input, grid, 3, interpolation_mode, padding_mode, align_corners)

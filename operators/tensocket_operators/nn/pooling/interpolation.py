@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError, UndefinedDtype
 
+from ...kinds.array_paths import REAL, array_path
 from ...kinds.composite import composite
 from ...shapes.views import sizes
 from ..convolution.windows import laid_like
@@ -148,8 +150,24 @@ def _nearest_gradient(grad: Any, shape: Any, factors: tuple[float | None, ...], 
     return resampled(grad, transposed(ordered([nearest_taps(n, m, f, exact) for n, m, f in lines])))
 
 
+#: Elements of the result up to which NumPy takes them faster than kernels are launched.
+_FEW: Final = 1 << 14
+
+
+def _taken(image: Any, wanted: tuple[int, ...], factors: tuple[float | None, ...], exact: bool) -> Any:
+    """Return the nearest elements of a small image without gaps."""
+    if not image.flags.c_contiguous or math.prod(image.shape[:2]) * math.prod(wanted) > _FEW:
+        return NotImplemented
+    result = image
+    for k, (m, factor) in enumerate(zip(wanted, factors, strict=True)):
+        if m != image.shape[2 + k] or factor is not None:
+            result = result.take(nearest_places(image.shape[2 + k], m, factor, exact), 2 + k)
+    return result.copy() if result is image else result
+
+
 @composite("nearest_elements(Tensor input, any wanted, any factors, bool exact) -> Tensor", method=False,
-           function=False, derivative=Derivative(input=lambda grad, input_shape, factors, exact: (
+           function=False, host_path=array_path(_taken, accepts=(*REAL, dtypes.uint8)),
+           derivative=Derivative(input=lambda grad, input_shape, factors, exact: (
                _nearest_gradient(grad, input_shape, factors, exact))))
 def nearest_elements(input: Any, wanted: tuple[int, ...], factors: tuple[float | None, ...], exact: bool) -> Any:
     """Resize an image by copying the nearest elements of the input."""

@@ -204,7 +204,7 @@ def _windows(operator: str, sizes: tuple[int, ...], kernel_size: Any, dilation: 
 
 
 @composite("im2col(Tensor input, any kernel_size, any dilation=1, any padding=0, any stride=1) -> Tensor",
-           method=False, namespace="nn.functional")
+           method=False, namespace="nn.functional", replayable=True)
 def im2col(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     """Return the windows of [B, C, H, W] or [C, H, W] as columns: [B, C * kernel, windows]."""
     kernel, outputs, windows = _windows("unfold", spatial("unfold", input, 2), kernel_size, dilation, padding, stride)
@@ -213,7 +213,7 @@ def im2col(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
 
 
 @composite("col2im(Tensor input, any output_size, any kernel_size, any dilation=1, any padding=0, any stride=1) "
-           "-> Tensor", method=False, namespace="nn.functional")
+           "-> Tensor", method=False, namespace="nn.functional", replayable=True)
 def col2im(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     """Add up columns [B, C * kernel, windows] to an image [B, C, H, W].
 

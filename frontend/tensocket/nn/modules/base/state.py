@@ -156,15 +156,16 @@ class ModuleState(ModuleTree):
         found, problems = _IncompatibleKeys([], []), list[str]()
         loading = _Loading(state_dict, strict, assign, found, problems, self._loads_plainly())
         loading.run(self, loading.state, "")
-        own = [name for name, _ in self.named_parameters()]
         if strict:
             problems[:0] = _describe_keys(found)
         if problems:
             raise StateDictError("load_state_dict", "\n\t".join(
                 [f"Error(s) in loading state_dict for {type(self).__name__}:", *problems]),
-                "names and shapes must be the module's own", _advice(found, own, strict))
-        for place, name, value, current in loading.pending:
-            _store(place, name, value, current, assign)
+                "names and shapes must be the module's own",
+                _advice(found, [name for name, _ in self.named_parameters()], strict))
+        with no_grad():
+            for place, name, value, current in loading.pending:
+                _store(place, name, value, current, assign)
         return found
 
     def _upgrade_state(self, state_dict: dict[str, Any], prefix: str, metadata: dict[str, Any]) -> None:

@@ -1,0 +1,46 @@
+"""Counts in bins of equal width: the kernel for processors and the composition of the reference device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensocket as ts
+
+
+def _values(dtype: str) -> Any:
+    x = np.random.default_rng(0).uniform(-1.2, 3.4, 500).astype(dtype)
+    x[:40] = np.linspace(0, 3, 40)  # on and beside the edges
+    x[40:45] = np.nan, np.inf, -np.inf, 3.0, -0.0
+    return x
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("bins", [1, 3, 10, 39, 100])
+def test_counts_are_those_of_the_edges(bins: int, dtype: str) -> None:
+    x = _values(dtype)
+    edges = ts.linspace(0, 3, bins + 1, dtype=getattr(ts, dtype), device="cpu").numpy()
+    place = np.clip(np.searchsorted(edges, x, "right") - 1, 0, bins - 1)
+    wanted = np.bincount(place[(x >= 0) & (x <= 3)], minlength=bins)
+    for device in ("cpu", "ref"):
+        assert ts.histc(ts.tensor(x, device=device), bins, 0, 3).tolist() == wanted.tolist()
+        counts, found = ts.histogram(ts.tensor(x, device=device), bins, range=(0.0, 3.0))
+        assert counts.tolist() == wanted.tolist()
+        assert found.tolist() == edges.tolist()
+
+
+def test_weights_add_in_order() -> None:
+    x, w = _values("float32"), np.random.default_rng(1).standard_normal(500).astype(np.float32)
+    made = [ts.histogram(ts.tensor(x, device=d), 7, range=(0.0, 3.0), weight=ts.tensor(w, device=d)).hist.tolist()
+            for d in ("cpu", "ref")]
+    assert made[0] == made[1]
+
+
+def test_elements_themselves_give_the_range() -> None:
+    x = np.random.default_rng(2).standard_normal((20, 30)).astype(np.float32)
+    for device in ("cpu", "ref"):
+        assert ts.histc(ts.tensor(x, device=device).T, 5).tolist() == np.histogram(x.astype(np.float64), 5)[0].tolist()
+    assert ts.histc(ts.tensor(2.0), 4).tolist() == [0.0, 0.0, 1.0, 0.0]
+    assert ts.histc(ts.zeros(0), 3, 0, 1).tolist() == [0.0, 0.0, 0.0]
