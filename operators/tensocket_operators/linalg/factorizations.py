@@ -19,9 +19,9 @@ from tensocket_core.geometry import broadcast_shapes
 from tensocket_plugins.contract.dtypes import int32
 from tensocket_plugins.contract.errors import DtypeError, LinAlgError, ShapeError
 
+from ..array_paths import array_path
 from ..differentiation.delayed import without_derivative
 from ..indexing.selection import positions
-from ..kinds.array_paths import array_path
 from ..kinds.composite import composite
 from ..kinds.host_library import HostOperator
 from ..reductions.value_checks import value_range

@@ -16,8 +16,8 @@ from tensocket_core.limits import finfo
 from tensocket_plugins.contract.errors import DtypeError, ShapeError
 from tensocket_plugins.kit import host_linalg
 
+from ..array_paths import array_path
 from ..indexing.selection import positions
-from ..kinds.array_paths import array_path
 from ..kinds.composite import composite
 from ..kinds.host_library import HostOperator, same_shape
 from ..reductions.value_checks import any_true

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from tensocket_plugins.kit import host_linalg
 from ..optional import require
 
 Array = np.ndarray[Any, Any]
+#: Rows up to which a list is permuted faster than an array.
+_FEW: Final = 64
 #: Shape and dtype of one result for one matrix.
 Output = tuple[tuple[int, ...], Any]
 
@@ -129,8 +131,12 @@ def _in_pairs(swaps: list[int]) -> bool:
 
 def permutation(swaps: Array, rows: int) -> Array:
     """Return the original matrix's row numbers in the order of the factors, computed from the row exchanges."""
+    if swaps.ndim == 1 and swaps.size <= _FEW and all(0 < other <= rows for other in swaps.tolist()):
+        single = list(range(rows))
+        for k, other in enumerate(swaps.tolist()):
+            single[k], single[other - 1] = single[other - 1], single[k]
+        return np.array(single, np.int64)
     _check_swaps("lu_unpack", swaps, rows, blocks=False)
-
     flat = swaps.reshape((math.prod(swaps.shape[:-1]), swaps.shape[-1]))
     order, each = np.tile(np.arange(rows), (flat.shape[0], 1)), np.arange(flat.shape[0])
     for k, others in enumerate(flat.T - 1):

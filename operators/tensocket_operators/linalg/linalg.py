@@ -11,8 +11,8 @@ from tensocket_core.geometry import normalize_axes, normalize_axis
 from tensocket_core.promotion import promote_types
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
+from ..array_paths import array_path
 from ..indexing.selection import crossed, positions
-from ..kinds.array_paths import array_path
 from ..kinds.composite import composite
 from ..reductions.reductions import length
 from ..reductions.value_checks import promoted_for_arithmetic

@@ -13,8 +13,8 @@ from tensocket_core.dispatch.results import named_result
 from tensocket_core.geometry import normalize_axes
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
+from ..array_paths import array_path
 from ..indexing.selection import positions
-from ..kinds.array_paths import array_path
 from ..kinds.composite import composite
 from ..kinds.view import Custom
 from . import decompositions as parts

@@ -15,7 +15,7 @@ import numpy as np
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.kit import host_linalg
 
-from ..kinds.array_paths import REAL
+from ..array_paths import REAL
 from . import lapack
 
 Array = np.ndarray[Any, Any]

@@ -14,8 +14,8 @@ from tensocket_core.geometry import broadcast_shapes
 from tensocket_core.limits import finfo
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, LinAlgError, ShapeError
 
+from ..array_paths import array_path
 from ..indexing.selection import positions
-from ..kinds.array_paths import array_path
 from ..kinds.composite import composite
 from ..kinds.host_library import HostOperator
 from ..reductions.value_checks import any_true

@@ -92,7 +92,7 @@ def _median_of_all(name: Rule, input: Any) -> Any:
     return functions.where(same, flat, 0).sum() / same.sum()
 
 
-@composite("median(Tensor input, int? dim=None, bool keepdim=False) -> any")
+@composite("median(Tensor input, int? dim=None, bool keepdim=False) -> any", replayable=True)
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the median, the lower of two middle elements; along a dimension (values, indices). NaN if an element is.
 
@@ -106,7 +106,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return MedianResult(*_median("median", input, dim, keepdim, "median"))
 
 
-@composite("nanmedian(Tensor input, int? dim=None, bool keepdim=False) -> any")
+@composite("nanmedian(Tensor input, int? dim=None, bool keepdim=False) -> any", replayable=True)
 def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the median of the elements that are not NaN; NaN where all are NaN. The results are those of ``median``.
 

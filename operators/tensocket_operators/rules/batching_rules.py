@@ -18,7 +18,6 @@ from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ShapeError, TransformError
 
-from ..kinds.arranged import Arranged
 from ..kinds.inplace import InPlace
 from ..kinds.normalized_row import RowOperator
 from ..kinds.pointwise import Pointwise
@@ -28,6 +27,7 @@ from ..kinds.view import View
 from ..linalg.kind import MatMul
 from ..pointwise.inplace import basic_put_, copy_
 from ..shapes import views
+from ..shapes.arranged import Arranged
 from ..shapes.views import sizes
 
 

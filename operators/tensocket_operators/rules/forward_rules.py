@@ -25,11 +25,11 @@ from tensocket_core.transforms.tangents import (
 from tensocket_plugins.contract.arrays import DeviceArray, contiguous_strides
 from tensocket_plugins.contract.errors import ShapeError
 
-from ..kinds.arranged import Arranged
 from ..kinds.inplace import InPlace
 from ..kinds.pointwise import Pointwise
 from ..kinds.view import View
 from ..linalg.kind import MatMul
+from ..shapes.arranged import Arranged
 
 
 def _multiplies(operator: Any, args: tuple[Any, ...], result: Any) -> bool:

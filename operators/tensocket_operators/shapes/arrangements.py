@@ -15,8 +15,8 @@ from tensocket_core.launch.fill import fill_array
 from tensocket_core.tensor import wrap
 from tensocket_plugins.contract.errors import ShapeError
 
-from ..kinds.arranged import Arranged
 from ..kinds.view import Custom
+from .arranged import Arranged
 from .views import sliced
 
 Shape = tuple[int, ...]

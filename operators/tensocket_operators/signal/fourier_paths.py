@@ -1,4 +1,4 @@
-"""Arguments of Fourier transforms, and shortcuts that compute with arrays; see ``kinds/array_paths.py``.
+"""Arguments of Fourier transforms, and shortcuts that compute with arrays; see ``array_paths.py``.
 
 The functions over arguments read only the shape of the input, which is a tensor or an array.
 """
@@ -16,7 +16,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, DimensionError, ShapeError
 
-from ..kinds.array_paths import REAL, array_path
+from ..array_paths import REAL, array_path
 from . import pocketfft
 
 

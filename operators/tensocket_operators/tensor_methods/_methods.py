@@ -461,6 +461,14 @@ class OperatorMethods:
     corrcoef: Callable[..., Any] = _f.corrcoef
     renorm: Callable[..., Any] = _f.renorm
     renorm_: Callable[..., Any] = _f.method_renorm_
+    cumsum: Callable[..., Any] = _f.cumsum
+    cumprod: Callable[..., Any] = _f.cumprod
+    cummax: Callable[..., Any] = _f.cummax
+    cummin: Callable[..., Any] = _f.cummin
+    diff: Callable[..., Any] = _f.diff
+    argsort: Callable[..., Any] = _f.argsort
+    sort: Callable[..., Any] = _f.sort
+    topk: Callable[..., Any] = _f.topk
     median: Callable[..., Any] = _f.median
     nanmedian: Callable[..., Any] = _f.nanmedian
     mode: Callable[..., Any] = _f.mode
@@ -473,11 +481,6 @@ class OperatorMethods:
     hash_tensor: Callable[..., Any] = _f.hash_tensor
     logcumsumexp: Callable[..., Any] = _f.logcumsumexp
     bincount: Callable[..., Any] = _f.bincount
-    cumsum: Callable[..., Any] = _f.cumsum
-    cumprod: Callable[..., Any] = _f.cumprod
-    cummax: Callable[..., Any] = _f.cummax
-    cummin: Callable[..., Any] = _f.cummin
-    diff: Callable[..., Any] = _f.diff
     diag_embed: Callable[..., Any] = _f.diag_embed
     diag: Callable[..., Any] = _f.diag
     diagflat: Callable[..., Any] = _f.diagflat
@@ -526,9 +529,6 @@ class OperatorMethods:
     unsafe_split_with_sizes: Callable[..., Any] = _f.unsafe_split_with_sizes
     stft: Callable[..., Any] = _f.stft
     istft: Callable[..., Any] = _f.istft
-    argsort: Callable[..., Any] = _f.argsort
-    sort: Callable[..., Any] = _f.sort
-    topk: Callable[..., Any] = _f.topk
     unique: Callable[..., Any] = _f.unique
     unique_consecutive: Callable[..., Any] = _f.unique_consecutive
     polygamma: Callable[..., Any] = _f.method_polygamma_self

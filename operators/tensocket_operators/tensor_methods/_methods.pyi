@@ -1548,6 +1548,39 @@ class OperatorMethods:
     def renorm_(self, p: Scalar, dim: _int, maxnorm: Scalar) -> Tensor:
         """Apply ``renorm`` in place."""
 
+    def cumsum(self, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
+        """Return the running sums along a dimension, each including its element; int64 for integers and bools."""
+
+    def cumprod(self, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
+        """Return the running products along a dimension, each including its element; int64 for integers and bools."""
+
+    def cummax(self, dim: _int, *, axis: Any = None, out: Any = None) -> Any:
+        """Return the running maximum along a dimension and its position, the last of equal elements."""
+
+    def cummin(self, dim: _int, *, axis: Any = None, out: Any = None) -> Any:
+        """Return the running minimum along a dimension and its position, the last of equal elements."""
+
+    def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
+        """Return the n-th differences of adjacent elements along a dimension; exclusive or for bools.
+
+        Raises:
+            ShapeError: The tensor has no dimensions.
+            ArgumentError: n is negative.
+        """
+
+    def argsort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, axis: Any = None) -> Tensor:
+        """Return the positions of the sorted elements along a dimension; always stable, NaN counts as the largest."""
+
+    def sort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, axis: Any = None, out: Any = None) -> Any:
+        """Sort along a dimension; return elements and their positions. Always stable, NaN counts as the largest."""
+
+    def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, axis: Any = None, out: Any = None) -> Any:
+        """Return the k largest (or smallest) elements along a dimension, in order, and their positions.
+
+        Raises:
+            ArgumentError: The dimension has fewer elements than k.
+        """
+
     def median(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
         """Return the median, the lower of two middle elements; along a dimension (values, indices). NaN if an element is.
 
@@ -1637,26 +1670,6 @@ class OperatorMethods:
         Raises:
             ArgumentError: An element or minlength is negative.
             ShapeError, UndefinedDtype: The arguments are not as described.
-        """
-
-    def cumsum(self, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
-        """Return the running sums along a dimension, each including its element; int64 for integers and bools."""
-
-    def cumprod(self, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
-        """Return the running products along a dimension, each including its element; int64 for integers and bools."""
-
-    def cummax(self, dim: _int, *, axis: Any = None, out: Any = None) -> Any:
-        """Return the running maximum along a dimension and its position, the last of equal elements."""
-
-    def cummin(self, dim: _int, *, axis: Any = None, out: Any = None) -> Any:
-        """Return the running minimum along a dimension and its position, the last of equal elements."""
-
-    def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
-        """Return the n-th differences of adjacent elements along a dimension; exclusive or for bools.
-
-        Raises:
-            ShapeError: The tensor has no dimensions.
-            ArgumentError: n is negative.
         """
 
     def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
@@ -1903,19 +1916,6 @@ class OperatorMethods:
             ArgumentError: Arguments are out of range or contradict each other, or the sum of squared windows vanishes.
             DtypeError: The spectra are not complex.
             ShapeError: The spectra or the window have a wrong shape.
-        """
-
-    def argsort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, axis: Any = None) -> Tensor:
-        """Return the positions of the sorted elements along a dimension; always stable, NaN counts as the largest."""
-
-    def sort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, axis: Any = None, out: Any = None) -> Any:
-        """Sort along a dimension; return elements and their positions. Always stable, NaN counts as the largest."""
-
-    def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, axis: Any = None, out: Any = None) -> Any:
-        """Return the k largest (or smallest) elements along a dimension, in order, and their positions.
-
-        Raises:
-            ArgumentError: The dimension has fewer elements than k.
         """
 
     def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None, *, axis: Any = None) -> Any:

@@ -13,7 +13,7 @@ from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError, UndefinedDtype
 
-from ...kinds.array_paths import REAL, array_path
+from ...array_paths import REAL, array_path
 from ...kinds.composite import composite
 from ...shapes.views import sizes
 from ..convolution.windows import laid_like

@@ -11,7 +11,7 @@ from tensocket_core.launch.fill import fill_array
 from tensocket_core.strides import empty_strided_array, format_strides, public_strides, suggested_format
 from tensocket_core.tensor import wrap
 
-from .view import Custom
+from ..kinds.view import Custom
 
 
 class Arranged(Custom):
