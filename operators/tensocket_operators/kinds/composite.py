@@ -145,6 +145,11 @@ class Composite(LadderOperator):
         """Return the paths for a key without layers."""
         return self._climb(key, self._body(key), self.paths)
 
+    def how(self, state: DeviceState, dtype: DType) -> str:
+        """Return the name of the fastest path; unrolled calls compute as the function does."""
+        name = super().how(state, dtype)
+        return self.how_composed(state, dtype) if name == Unrolled.name else name
+
     def how_composed(self, state: DeviceState, dtype: DType) -> str:
         """Return ``composite``: the operators that the function calls compute."""
         return "composite"

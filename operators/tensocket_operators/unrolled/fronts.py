@@ -9,20 +9,20 @@ That is the same as the composite by construction. Its Python code has seen only
 so that it would make the same calls; each of these takes its operator's table, as the composite's own call would, and
 thus draws random numbers, writes, makes views and records gradients itself. A composite that reads elements, storage or
 history of a tensor, warns, catches errors of an operator, changes modes, or uses tensors of other origin is not
-unrolled. If an operator raises an error, the composite runs instead and raises its own.
+unrolled. If an operator raises an error, the composite runs instead and raises its own; if the layout of a result turns
+out to depend on values, the composite runs from then on.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
-from functools import partial
-from types import FrameType
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_core.dispatch.modes import ACTIVE, STATE, thread_state
-from tensocket_core.launch.arguments import frozen
 from tensocket_core.promotion import DEFAULT_DTYPE
 from tensocket_core.recording import OVERRIDDEN_KERNELS, RECORDING_SLOW_PATHS
 from tensocket_plugins.contract.launch_recorder import RECORDERS
@@ -30,7 +30,7 @@ from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS
 from tensocket_plugins.kit.bounded import BoundedCache
 
 from .launches import launched, may_launch
-from .notes import OTHER, Notes, invoked, tensors_in
+from .notes import OTHER, Notes, invoked, outline, tensors_in
 from .stand_ins import UnrollError
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ LAUNCHED_CALLS = 1000
 _FAILURES: Final = 4
 _UNROLLED: Final = 64
 _MISSED: Final = 1000
+#: Most elements of the tensors among the arguments, which are copied.
+_ELEMENTS: Final = 1 << 20
 _LISTS: Final = (list, tuple)
 
 
@@ -69,7 +71,7 @@ class _Front:
     def __init__(self, composite: Composite, run: Closure) -> None:
         self._composite, self._run = composite, run
         self._plain = run
-        # By shapes and values of the arguments; emptied when they are full.
+        # By modes, shapes and values of the arguments; emptied when they are full.
         self._known: BoundedCache[Any, Closure] = BoundedCache(_UNROLLED)
         self._seen: BoundedCache[Any, int] = BoundedCache(_MISSED)
         self._missed = self._failed = 0
@@ -77,29 +79,15 @@ class _Front:
         self.newest: list[Closure] = [_decline]
 
     def closure(self) -> Closure:
-        """Return the function with the composite's own parameters."""
-        code = self._composite.body.__code__
-        names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
-        positional, named = names[:code.co_argcount], names[code.co_argcount:]
-        variadic = self._composite.variadic
-        at = self._composite.schema.names.index(variadic) if variadic else 0
-        order = [*positional[:at], variadic, *positional[at:], *named] if variadic else [*names]
-        heads = [*positional, *([f"*{variadic}"] if variadic else ["*"] if named else []), *named]
+        """Return a function with the composite's own parameters, which tries the newest unrolled call first."""
         scope: dict[str, Any] = {
             "__name__": __name__, "_newest": self.newest, "_other": OTHER, "_call": self.call, "_ACTIVE": ACTIVE,
             "_RECORDERS": RECORDERS, "_OBSERVERS": VALUE_OBSERVERS,
             "_DTYPE": DEFAULT_DTYPE, "_dtype": self._dtype, "_run": self._run}
-        given = ", ".join(order)
-        text = (f"def unrolled({', '.join(heads)}):\n"
-                "    if not (_ACTIVE or _RECORDERS or _OBSERVERS) and _DTYPE[0] is _dtype:\n"
-                f"        made = _newest[0]({given})\n        if made is not _other: return made\n"
-                f"    return _call({given})\n")
-        text += f"def plain({given}):\n    return _run({invoked(self._composite, order)})\n"
-        exec(compile(text, __file__, "exec"), scope)
-        self._plain = scope["plain"]
-        made = scope["unrolled"]
-        made.__name__ = self._composite.body.__name__  # which names the entries behind it
-        made.__defaults__, made.__kwdefaults__ = self._composite.body.__defaults__, self._composite.body.__kwdefaults__
+        exec(_front_code(self._composite), scope)
+        self._plain, made, body = scope.pop("plain"), scope.pop("unrolled"), self._composite.body
+        made.__name__ = body.__name__  # which names the entries behind it
+        made.__defaults__, made.__kwdefaults__ = body.__defaults__, body.__kwdefaults__
         return made  # type: ignore[no-any-return]
 
     def call(self, *args: Any) -> Any:
@@ -107,20 +95,20 @@ class _Front:
         if (ACTIVE and STATE.mask is None) or RECORDERS or VALUE_OBSERVERS or self._failed > _FAILURES:
             return self._composite.invoke(self._run, args)
         mode = (STATE.mask if ACTIVE else None), DEFAULT_DTYPE[0]
-        made = self.find((mode, *args), args, renew=mode == (None, self._dtype))
+        made = self.find(mode, args)
         return self._composite.invoke(self._run, args) if made is OTHER else made
 
-    def find(self, facts: tuple[Any, ...], args: tuple[Any, ...], *, renew: bool) -> Any:
-        """Serve a call from the recorded ones, or note it; ``renew``: try its function first from now on."""
+    def find(self, mode: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
+        """Serve a call from the recorded ones, or note it."""
         try:
-            key = _outline(facts)
+            key = mode, outline(args)
             found = self._known.get(key)
         except (TypeError, AttributeError):  # an argument of unknown type
             return OTHER
         if found is not None:
             made = found(*args)
             if made is not OTHER:
-                if renew:
+                if mode == (None, self._dtype) and self._known.get(key) is found:
                     self.newest[0] = found
                 return made
         count = self._seen[key] = self._seen.get(key, 0) + 1
@@ -133,82 +121,116 @@ class _Front:
 
     def _record(self, key: Any, args: tuple[Any, ...]) -> None:
         """Unroll a call; if that fails too often, calls go to the composite."""
-        found = _noted(self._composite, self._run, args)
+        found = _noted(self._composite, self._run, args, partial(self._compiled, key, args))
         if found is None:
             self._failed += 1
-            return
-        notes, result = found
+        else:
+            self._known[key] = found
+
+    def _compiled(self, key: Any, args: tuple[Any, ...], notes: Notes, result: Any) -> Closure:
+        """Return the function of a call's notes."""
         count: list[str] = []
         if may_launch(notes, args):
             notes.scope["left"], notes.scope["promote"] = [LAUNCHED_CALLS], partial(self._promote, key, notes)
             count = ["left[0] -= 1", f"if left[0] == 0: promote({', '.join(notes.names)})"]
-        self._known[key] = notes.function(result, count)
+        return notes.function(result, self._forget, count)
+
+    def _forget(self) -> None:
+        """Send all calls to the composite from now on: layouts of its operators depend on values."""
+        self._failed = _FAILURES + 1
+        self._known.clear()
+        self.newest[0] = self._plain
 
     def _promote(self, key: Any, notes: Notes, *args: Any) -> None:
-        """Let machine code serve further calls with such arguments, if it can."""
-        notes.scope.pop("promote")
+        """Let machine code serve further calls with such arguments, if it can. Threads may do so at once."""
         made = self._known.get(key)
         code = None if made is None else launched(notes, self._composite, self._run, made, args)
-        if code is not None:
-            self._known[key] = self.newest[0] = code
+        if code is not None and made is not None:
+            self._known[key] = code
+            if self.newest[0] is made:
+                self.newest[0] = code
+
+
+@cache
+def _front_code(composite: Composite) -> CodeType:
+    """Return the code of the front of a composite, and of a call of the composite by position."""
+    code = composite.body.__code__
+    names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+    positional, named = names[:code.co_argcount], names[code.co_argcount:]
+    variadic = composite.variadic
+    at = composite.schema.names.index(variadic) if variadic else 0
+    order = [*positional[:at], variadic, *positional[at:], *named] if variadic else [*names]
+    heads = [*positional, *([f"*{variadic}"] if variadic else ["*"] if named else []), *named]
+    given = ", ".join(order)
+    text = (f"def unrolled({', '.join(heads)}):\n"
+            "    if not (_ACTIVE or _RECORDERS or _OBSERVERS) and _DTYPE[0] is _dtype:\n"
+            f"        made = _newest[0]({given})\n        if made is not _other: return made\n"
+            f"    return _call({given})\n"
+            f"def plain({given}):\n    return _run({invoked(composite, order)})\n")
+    return compile(text, __file__, "exec")
 
 
 def _decline(*args: Any) -> Any:
     return OTHER
 
 
-def _outline(value: Any) -> Any:
-    """Return a key for calls with arguments of equal shapes and values.
-
-    Raises:
-        TypeError: An argument is of a type that may change while it is the same object.
-    """
-    if type(value) in _LISTS:
-        return tuple([_outline(x) for x in value])
-    return (value._key, value._array.shape) if hasattr(value, "_key") else frozen(value)
-
-
 # ---------------------------------------------------------------------------------------------------- recording
 
 
-def _noted(composite: Composite, run: Closure, args: tuple[Any, ...]) -> tuple[Notes, Any] | None:
-    """Run a composite on stand-ins for its arguments; return its operators and its result, or None.
+def _noted(composite: Composite, run: Closure, args: tuple[Any, ...],
+           compiled: Callable[[Notes, Any], Closure]) -> Closure | None:
+    """Run a composite on stand-ins for its arguments; return the function of its operators, or None.
 
-    The run changes no argument and no random stream.
+    The run changes no argument and no random stream, and nothing holds a tensor of it afterwards.
     """
-    from ..random.positions import fork_rng_states, rng_states  # a module of records, which kinds define
+    from ..random.generator import draws_aside  # a module of records, which kinds define
 
-    notes = Notes(composite, run)
-    try:
-        mutated = [p.mutated for p in composite.schema.parameters]
-        given = [_copied(x, writes) for x, writes in zip(args, mutated, strict=True)]
-        kept = [(x, x._version) for value, writes in zip(given, mutated, strict=True) if not writes
-                for x in tensors_in(value)]
-        shown = notes.begin(given, args)
-        with fork_rng_states(rng_states()), thread_state(tracer=notes), _Unwarned():
-            result = composite.invoke(run, tuple(shown))
-        # Statistics of a layer, for example, are written although the schema does not say so.
-        return None if any(x._version != version for x, version in kept) else (notes, result)
-    except (Exception, UnrollError):  # whatever the run raised, the call itself raises its own errors
+    if sum(x._array.size for x in tensors_in(args)) > _ELEMENTS:
         return None
+    with draws_aside() as drawn:
+        notes = Notes(composite, run, drawn)
+        try:
+            given = tuple(map(_copied, args))
+            kept = _versions(composite, given)
+            shown = notes.begin(given, args)
+            with thread_state(tracer=notes), _Unwarned():
+                result = composite.invoke(run, tuple(shown))
+            return compiled(notes, result) if kept == _versions(composite, given) else None
+        except (Exception, UnrollError):  # whatever the run raised, the call itself raises its own errors
+            return None
+        finally:
+            notes.forget()
 
 
-def _copied(value: Any, written: bool) -> Any:
-    """Return an argument on memory of its own; one that is not ``written`` itself if a copy has another layout."""
+def _versions(composite: Composite, args: Sequence[Any]) -> list[int]:
+    """Return the numbers of changes of the arguments that a composite does not declare to write to."""
+    return [x._version for value, parameter in zip(args, composite.schema.parameters, strict=True)
+            if not parameter.mutated for x in tensors_in(value)]
+
+
+def _copied(value: Any) -> Any:
+    """Return an argument on memory of its own.
+
+    Raises:
+        UnrollError: A copy has another layout.
+    """
     if type(value) in _LISTS:
-        return type(value)([_copied(x, written) for x in value])
+        return type(value)(map(_copied, value))
     if not hasattr(value, "_key"):
         return value
     made = value.clone()
-    if made._array.strides == value._array.strides:
-        return made
-    if written:
+    if made._array.strides != value._array.strides:
+        made = value.new_empty_strided(value.shape, value.stride()).copy_(value)
+    if made._array.strides != value._array.strides or made._key != value._key:
         raise UnrollError("a copy has another layout")
-    return value
+    return made
 
 
 class _Unwarned:
-    """A block in which this thread's warnings end the recording before they are issued."""
+    """A block in which this thread's warnings end the recording before they are issued.
+
+    The filters of ``warnings`` belong to all threads; a profile function is the thread's own.
+    """
 
     def __enter__(self) -> None:
         sys.setprofile(self._note)
@@ -220,5 +242,3 @@ class _Unwarned:
     def _note(frame: FrameType, event: str, value: Any) -> None:
         if value is warnings.warn or (event == "call" and frame.f_code is getattr(warnings.warn, "__code__", None)):
             raise UnrollError("the function warns")
-
-

@@ -63,18 +63,20 @@ def launched(notes: Notes, composite: Composite, run: Closure, made: Closure, ar
     state = BY_KEY[args[tensors[0]]._key & DEVICE_MASK]
     code = compiled_launches(state, partial(_launching, composite, run), args, tensors, made, same=same,
                              wants_kernels=state.runtime.profile.host_resident)
-    if code is None or (notes.result_class is None and all(x is None or type(x) in _SINGLE for x in same.values())):
+    single = all(x is None or type(x) in _SINGLE for x in same.values())
+    if code is None or (notes.result_class is None and not notes.distinct and single):
         return code
     # Machine code compares objects: it gets those of the recorded call in place of equal ones.
     scope = {**notes.scope, "code": code, "other": OTHER, **{f"same{k}": x for k, x in same.items()}}
     given = ", ".join([f"same{k}" if k in same else name for k, name in enumerate(notes.names)])
     lines = [f"def lead({', '.join(notes.names)}):", *[f"    {line}" for line in notes.takes],
-             f"    if not ({' and '.join(notes.values) or True}): return other", f"    made = code({given})"]
+             f"    if not ({' and '.join([*notes.distinct, *notes.values]) or True}): return other",
+             f"    made = code({given})"]
     if notes.result_class is not None:
         scope["make"] = getattr(notes.result_class, "_make", notes.result_class)
         lines.append("    if type(made) is tuple: return make(made)")
     exec(compile("\n".join([*lines, "    return made", ""]), __file__, "exec"), scope)
-    return scope["lead"]  # type: ignore[no-any-return]
+    return scope.pop("lead")  # type: ignore[no-any-return]
 
 
 class _Launches(Tracer):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dis
 import sys
 from collections.abc import Callable
 from functools import cache
-from types import CodeType, FrameType
+from types import FunctionType
 from typing import Any, Final
 
 from tensocket_core import geometry, strides
@@ -14,14 +13,15 @@ from tensocket_core.dispatch import modes
 from tensocket_core.dispatch.overrides import disabled_torch_function
 from tensocket_core.tensor import Tensor
 
-#: Attributes of handles that are part of the layout; ``flags`` is one if the next attribute is of the second set.
-_LAYOUT: Final = frozenset({"shape", "strides", "size", "ndim", "itemsize", "dtype", "nbytes"})
-_FLAGS: Final = frozenset({"c_contiguous", "f_contiguous"})
-#: Attributes that hold the state of one tensor rather than facts that all tensors of a layout share.
-_STATE: Final = frozenset({"__dict__", "_base", "_fixed_view", "_grad", "_grad_fn", "_version_counter", "_views"})
 #: Attributes that a function may set, of new tensors: they cease to be views.
 _CUT: Final = frozenset({"_base", "_fixed_view", "_version_counter"})
-_FILLERS: Final = frozenset({"CACHE", "EXTENDED_ARG"})
+#: Slots and facts of classes that keys, layouts and types determine.
+_FACTS: Final = frozenset({"__class__", "__doc__", "__module__", "_class_key", "_dispatches", "_key", "_level",
+                           "_overrides"})
+#: Members of classes whose tensors operators treat as they treat plain ones.
+_HARMLESS: Final = frozenset({
+    "__annotations__", "__deepcopy__", "__dict__", "__doc__", "__module__", "__new__", "__reduce_ex__", "__repr__",
+    "__torch_function__", "__weakref__", "_class_key", "_dispatches", "_overrides", "_plain_repr"})
 #: Modules whose functions take handles of any device, with strides in elements, and read nothing but layouts.
 _GEOMETRY: Final = frozenset({id(vars(geometry)), id(vars(strides))})
 
@@ -31,7 +31,7 @@ class UnrollError(BaseException):
 
 
 class Outline:
-    """A stand-in for a handle: what follows from its layout."""
+    """A stand-in for a handle, as of a device with its own memory: what follows from its layout."""
 
     __slots__ = ("_elements", "dtype", "ndim", "shape", "size")
 
@@ -53,19 +53,19 @@ class Outline:
 class StandIn(Tensor):
     """A stand-in for a tensor: its key and its layout; operators receive the tensor itself (``plain``).
 
-    Python code reaches elements, storage and history of a tensor through attributes of its class only, and these read
-    the slots. So it is enough to watch the slots.
+    Python code reaches elements, storage, history and the attributes of one tensor through slots, which refuse to be
+    read. Methods and properties are those of all tensors, and read the slots in turn.
     """
 
     __slots__ = ("_cut_note", "_plain")
     __torch_function__ = disabled_torch_function
 
     def __getattribute__(self, name: str) -> Any:
-        if name == "_array" and not _reads_layout(sys._getframe(1)):
+        if name == "_array":
             return Outline(plain(self)._array)
-        if name in _STATE and sys._getframe(1).f_globals is not vars(modes):  # modes settle results of operators
-            raise UnrollError(f"the function reads {name}")
-        return object.__getattribute__(self, name)
+        if _shown(name) or (name in _CUT and sys._getframe(1).f_globals is vars(modes)):  # it settles results
+            return object.__getattribute__(self, name)
+        raise UnrollError(f"the function reads {name}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _CUT or value is not None:
@@ -73,11 +73,27 @@ class StandIn(Tensor):
         object.__getattribute__(self, "_cut_note")(self, name)
 
 
+@cache
+def _shown(name: str) -> bool:
+    """Whether an attribute is one of the class: a method, a property, or a fact that keys and types determine."""
+    for each in Tensor.__mro__:
+        if name in vars(each):
+            found = vars(each)[name]
+            return name in _FACTS or isinstance(found, (FunctionType, property, classmethod, staticmethod))
+    return False
+
+
+@cache
+def is_plain_class(kind: type) -> bool:
+    """Whether stand-ins can take the place of tensors of a class: it changes no method that a function could call."""
+    return issubclass(kind, Tensor) and not kind._class_key and all(
+        name in _HARMLESS for each in kind.__mro__[:kind.__mro__.index(Tensor)] for name in vars(each))
+
+
 def stand_in(tensor: Tensor, cut_note: Callable[[StandIn, str], None]) -> StandIn:
     """Return a stand-in for a tensor; ``cut_note`` is called if a function makes an attribute None."""
     made = object.__new__(StandIn)
     put = object.__setattr__
-    put(made, "_array", tensor._array)
     put(made, "_key", tensor._key)
     put(made, "_base", None)
     put(made, "_plain", tensor)
@@ -88,16 +104,3 @@ def stand_in(tensor: Tensor, cut_note: Callable[[StandIn, str], None]) -> StandI
 def plain(shown: StandIn) -> Tensor:
     """Return the tensor behind a stand-in."""
     return object.__getattribute__(shown, "_plain")  # type: ignore[no-any-return]
-
-
-def _reads_layout(frame: FrameType) -> bool:
-    first, second = _followers(frame.f_code, frame.f_lasti)
-    return first in _LAYOUT or (first == "flags" and second in _FLAGS)
-
-
-@cache
-def _followers(code: CodeType, offset: int) -> tuple[str, str]:
-    """Return the names of the attributes that the two instructions behind an offset read; empty for all others."""
-    behind = [x for x in dis.get_instructions(code) if x.offset > offset and x.opname not in _FILLERS][:2]
-    first, second, *_ = [str(x.argval) if x.opname in ("LOAD_ATTR", "LOAD_METHOD") else "" for x in behind] + ["", ""]
-    return first, second
