@@ -22,6 +22,7 @@ from functools import cache, partial
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final
 
+from tensocket_core.dispatch.fallback import uncounted
 from tensocket_core.dispatch.modes import ACTIVE, STATE, thread_state
 from tensocket_core.promotion import DEFAULT_DTYPE
 from tensocket_core.recording import OVERRIDDEN_KERNELS, RECORDING_SLOW_PATHS
@@ -181,7 +182,7 @@ def _noted(composite: Composite, run: Closure, args: tuple[Any, ...],
            compiled: Callable[[Notes, Any], Closure]) -> Closure | None:
     """Run a composite on stand-ins for its arguments; return the function of its operators, or None.
 
-    The run changes no argument and no random stream, and nothing holds a tensor of it afterwards.
+    The run changes no argument, no random stream and no ledger, and nothing holds a tensor of it afterwards.
     """
     from ..random.generator import draws_aside  # a module of records, which kinds define
 
@@ -193,7 +194,7 @@ def _noted(composite: Composite, run: Closure, args: tuple[Any, ...],
             given = tuple(map(_copied, args))
             kept = _versions(composite, given)
             shown = notes.begin(given, args)
-            with thread_state(tracer=notes), _Unwarned():
+            with thread_state(tracer=notes), uncounted(), _Unwarned():
                 result = composite.invoke(run, tuple(shown))
             return compiled(notes, result) if kept == _versions(composite, given) else None
         except (Exception, UnrollError):  # whatever the run raised, the call itself raises its own errors
