@@ -164,6 +164,8 @@ MUTANTS: dict[str, list[Mutant]] = {
         Mutant("capture.options:OptionReads.number_at", "return self._number(place.number)", "return table[key]", "rates"),
         Mutant("calls.results:Results._maker", "return lambda arguments, arrays, made: arguments[position]", "return lambda arguments, arrays, made: arguments[0]", "results"),
         Mutant("calls.results:Results._maker", "position = self._arguments.get(id(leaf))", "position = None", "several_outputs"),
+        Mutant("calls.results:_view_maker", "captured if position is None else arguments[position]", "captured if position is None else arguments[0].clone()", "views"),
+        Mutant("calls.results:_view_maker", "made._fixed_view = mark", "pass", "views"),
         Mutant("calls.variant:Variant.__call__", "counter[0] += increase", "pass", "module_state"),
         Mutant("calls.variant:Variant.__call__", "slot.assign(arrays, slot.position in memory, made)", "pass", "buffer_replaced"),
         Mutant("calls.effects:Slot.memory", "if _references(tensor) != _HELD + 1 or", "if", "sgd"),

@@ -8,6 +8,7 @@ import pytest
 import tensocket as torch
 from tensocket_core.device import open_device
 from tensocket_core.dispatch.registry import clear_tables
+from tensocket_core.launch import entries
 from tensocket_core.launch.drafts import Draft
 from tensocket_core.launch.programs import launch
 from tensocket_plugins.contract.drafts import drafting, is_drafting
@@ -127,6 +128,7 @@ def test_recorded_runs_draft(plans):
     assert sum(variant.hits for variant in f._compiled.variants) == 2
 
 
+@pytest.mark.skipif(not entries.ENABLED, reason="machine code is turned off")
 def test_entries_wait_until_the_recorded_run_is_over(state, monkeypatch):
     made = []
     compile_plan = state.runtime.compile_plan

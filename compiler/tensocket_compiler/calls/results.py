@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tensocket_core.autograd.record import version_of
+from tensocket_core.geometry import memory_of, memory_offset
 from tensocket_core.keys import AUTOGRAD
 from tensocket_core.pytree import TreeSpec, tree_flatten, tree_unflatten
 from tensocket_core.tensor import Tensor
@@ -19,6 +20,8 @@ _new = object.__new__
 #: Values that a function may return as the same objects in each call.
 FIXED = (type(None), bool, int, float, complex, str, bytes)
 Maker = Callable[[Sequence[Any], Sequence[Any], list[Any]], Any]
+#: Makes a view of the tensor arguments of a call.
+MakeView = Callable[[Sequence[Any]], Any]
 
 
 class Results:
@@ -44,7 +47,7 @@ class Results:
         leaves, self._structure = tree_flatten(result)
         self._single = self._structure.is_leaf()
         self._arguments = {id(x): k for k, x in enumerate(arguments)}
-        self._captured = {id(x) for x in captured}
+        self._captured = {id(x): x for x in captured}
         self._recorder: Recorder | None = recorder
         self.regions: list[Region] = []
         self.live: list[Any] = []
@@ -52,9 +55,12 @@ class Results:
         self.live_numbers: list[int] = []
         #: The numbers of the tensors that calls make, by identity.
         self._made: dict[int, int] = {}
-        self._makers = [self._maker(leaf) for leaf in leaves]
+        self._views: list[Any] = []
+        self._makers = [self._maker(leaf, arguments) for leaf in leaves]
+        if self.live and any(x._key & AUTOGRAD for x in self._views):
+            raise CannotRecord("it returns a view with a graph beside new tensors with one")
 
-    def _maker(self, leaf: Any) -> Maker:
+    def _maker(self, leaf: Any, arguments: Sequence[Any]) -> Maker:
         """Return ``make(arguments, arrays, made)``, which returns this part of the result."""
         if not hasattr(leaf, "_key"):
             if type(leaf) not in FIXED:
@@ -65,7 +71,14 @@ class Results:
             return lambda arguments, arrays, made: arguments[position]
         if id(leaf) in self._captured:
             return lambda arguments, arrays, made: leaf
-        return self.new_tensor(leaf)
+        assert self._recorder is not None, "all results are known before the graph is built"
+        view = _view_of(leaf, self._recorder, arguments, self._captured)
+        if view is None:
+            return self.new_tensor(leaf)
+        if any(leaf is x for x in self._views):
+            raise CannotRecord("it returns a view twice")
+        self._views.append(leaf)
+        return lambda arguments, arrays, made: view(arguments)
 
     def new_tensor(self, tensor: Any) -> Maker:
         """Return ``make(arguments, arrays, made)`` for a tensor that the call made; it adds the tensor to a list.
@@ -113,7 +126,7 @@ class Results:
 
     def finish(self) -> None:
         """Let go of the captured call."""
-        self._recorder, self.live = None, []
+        self._recorder, self.live, self._views = None, [], []
 
     def __call__(self, arguments: Sequence[Any], arrays: Sequence[Any], made: list[Any]) -> Any:
         """Return the result of a call from its tensor arguments and the arrays that the graph made.
@@ -157,3 +170,62 @@ def own_region(tensor: Any, recorder: Recorder, others: Sequence[Region]) -> Reg
     if any(x.buffer is region.buffer for x in others):
         raise CannotRecord("it returns tensors that share memory")
     return region
+
+
+def _view_of(view: Any, recorder: Recorder, arguments: Sequence[Any], captured: Mapping[int, Any]) -> MakeView | None:
+    """Return how calls make a view that a run returned; None if it is not a view of a tensor that was there before.
+
+    Such a view needs no memory and no operation of a graph. The operators that made it run on the arguments of each
+    call, so that its base, its version counter and its node are those that the function's own view would have.
+
+    Args:
+        view: The result.
+        recorder: The recorder of the run.
+        arguments: The tensor arguments of the run.
+        captured: Other tensors that were there before, by identity.
+
+    Raises:
+        CannotRecord: The operators make another tensor than the run did.
+    """
+    steps, source = [], view
+    while (made := recorder.views.get(id(source))) is not None:
+        _, operator, (source, *args), keywords = made
+        steps.append((operator, tuple(args), keywords))
+    position = next((k for k, x in enumerate(arguments) if x is source), None)
+    if not steps or (position is None and id(source) not in captured):
+        return None
+    if view._key & AUTOGRAD and _is_written(recorder, view):
+        raise CannotRecord("it returns a view with a graph of a tensor that it modifies")
+    make = _view_maker(steps[::-1], position, None if position is not None else source, view._fixed_view)
+    if not _is_same(make(arguments), view):
+        raise CannotRecord("it returns a view that its operators don't make again")
+    return make
+
+
+def _view_maker(steps: Sequence[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]], position: int | None,
+                captured: Any, mark: Any) -> MakeView:
+    """Return the function that takes the steps from an argument, or from a captured tensor, and sets the mark."""
+    def make(arguments: Sequence[Any]) -> Any:
+        made = captured if position is None else arguments[position]
+        for operator, args, keywords in steps:
+            made = operator(made, *args, **keywords)
+        if made._fixed_view is not mark:  # functions that return several views mark them
+            made._fixed_view = mark
+        return made
+    return make
+
+
+def _is_written(recorder: Recorder, view: Any) -> bool:
+    buffer = recorder.region(view).buffer
+    return any(region.buffer is buffer for operation in recorder.recording.operations for region in operation.writes)
+
+
+def _is_same(made: Any, view: Any) -> bool:
+    """Whether two views show the same elements, and have equal histories and no attributes of their own."""
+    one, other, attributes = made._array, view._array, made.__dict__.keys() | view.__dict__.keys()
+    counters = made._version_counter, view._version_counter  # a detached tensor has one of its own
+    return bool(type(made) is type(view) is Tensor and made._key == view._key and made._base is view._base
+                and type(made._grad_fn) is type(view._grad_fn) and view._grad is None and attributes <= OF_RUNTIME
+                and (counters[0] is counters[1] or type(counters[0]) is type(counters[1]) is not list)
+                and one.shape == other.shape and one.strides == other.strides
+                and memory_of(one) is memory_of(other) and memory_offset(one) == memory_offset(other))

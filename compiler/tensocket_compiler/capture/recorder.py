@@ -162,6 +162,8 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.recording = Recording()
         self.options = OptionReads(places, self.number, self.recording.reasons)
+        #: The views that operators made, with the operators and their arguments, by identity.
+        self.views: dict[int, tuple[Any, Any, tuple[Any, ...], dict[str, Any]]] = {}
         #: Number of operations at the beginning that none may come between.
         self.fixed = 0
         #: Number of operations before the last call that runs apart.
@@ -298,7 +300,8 @@ class Recorder(TorchDispatchMode):
         else:
             fresh = [x for x in made if self.recording.memory.find(plain_array(x)) is None]
             if not fresh:
-                return  # only views
+                self._note_view(func, args, kwargs, result)
+                return
             if len(fresh) != len(made):
                 raise CannotRecord(f"{func.name} returned a view beside a new tensor")
             results = writes = tuple([self._made(func, x, args, kwargs) for x in made])
@@ -317,6 +320,13 @@ class Recorder(TorchDispatchMode):
             self._written.add(region.buffer.number)
         operation.number = len(self.recording.operations)
         self.recording.operations.append(operation)
+
+    def _note_view(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        """Note the call that made a view of its first argument."""
+        others = _flat([*args[1:], *kwargs.values()])
+        if hasattr(result, "_key") and result is not args[0] and not any(
+                hasattr(x, "_key") or type(x) is SymFloat for x in others):
+            self.views[id(result)] = result, func, args, kwargs
 
     @staticmethod
     def check_shapes(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: list[Any]) -> None:

@@ -171,10 +171,33 @@ def _arguments_in_containers(world: World) -> Iterator[Any]:
 
 
 #: The programs by name.
+def _views(world: World) -> Iterator[Any]:
+    """Tell of results that are views of an argument or of a captured tensor, with changes through them."""
+    kept = world.floats(3, 4)
+    run = world.compile(lambda x: (x[0], x.t(), kept[1], x.unbind(), x * 2))
+    for _ in range(2 * CALLS):
+        x = world.floats(3, 4)
+        row, turned, part, rows, new = run(x)
+        row.add_(1)
+        kept.mul_(0.5)
+        yield x, turned, part, rows, new, x._version, turned._version, kept, part._version
+    through = world.compile(lambda x: (x[1], x.T))
+    halves, changed = world.compile(lambda x: x.chunk(2)), world.compile(lambda x: x.mul_(2)[0])
+    for _ in range(2 * CALLS):
+        x = world.floats(3, 4).requires_grad_()
+        one, other = through(x)
+        (one.sum() + (other * other).sum()).backward()
+        yield gradients(x), one, other
+        y = x * 2
+        yield call(lambda y: halves(y)[0].add_(1), y)
+        changed(y).sum().backward()
+        yield gradients(x), y
+
+
 PROGRAMS: Final[dict[str, Stateful]] = {
     "arguments_share": Stateful(_arguments_share, 3, quick=True), "arguments_change": Stateful(_arguments_change, 10),
     "arguments_with_graphs": Stateful(_arguments_with_graphs, 10), "several_outputs": Stateful(_several_outputs, 12),
     "changes_before_backward": Stateful(_changes_before_backward, 12), "results": Stateful(_results, 8),
     "sizes_by_turns": Stateful(_sizes_by_turns, 5), "recursive_calls": Stateful(_recursive_calls, 18),
-    "arguments_in_containers": Stateful(_arguments_in_containers, 8, quick=True),
+    "arguments_in_containers": Stateful(_arguments_in_containers, 8, quick=True), "views": Stateful(_views, 5),
 }
