@@ -17,7 +17,7 @@ from tensocket_core.tensor import Tensor
 _CUT: Final = frozenset({"_base", "_fixed_view", "_version_counter"})
 #: Slots and facts of classes that keys, layouts and types determine.
 _FACTS: Final = frozenset({"__class__", "__doc__", "__module__", "_class_key", "_dispatches", "_key", "_level",
-                           "_overrides"})
+                           "_overrides", "is_sparse"})
 #: Members of classes whose tensors operators treat as they treat plain ones.
 _HARMLESS: Final = frozenset({
     "__annotations__", "__deepcopy__", "__dict__", "__doc__", "__module__", "__new__", "__reduce_ex__", "__repr__",
