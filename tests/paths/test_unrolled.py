@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+import threading
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ import pytest
 
 import tensocket as torch
 from tensocket_core.dispatch.registry import COMPOSITES
+from tensocket_operators.kinds.composite import composite
 from tensocket_operators.unrolled import fronts as unrolled
+from tensocket_operators.unrolled.notes import outline
 
 F = torch.nn.functional
 pytestmark = pytest.mark.usefixtures("fresh_tables")
@@ -258,3 +261,130 @@ def test_values_that_change_with_every_call_are_not_recorded() -> None:
         np.testing.assert_array_equal(torch.rsub(x, k).numpy(), k - x.numpy())
     (closure,) = COMPOSITES["rsub"].table.values()
     assert not closure.__globals__["_call"].__self__._known
+
+
+def test_layouts_that_values_decide_are_those_of_each_call() -> None:
+    for seed in range(CALLS):
+        for values in np.random.default_rng(seed).integers(0, 3, (4, 5)):
+            x = torch.tensor(values)
+            np.testing.assert_array_equal(torch.unique(x).numpy(), np.unique(values))
+            np.testing.assert_array_equal(torch.argwhere(x).numpy(), np.argwhere(values))
+            parts = torch.tensor_split(x, torch.tensor([int(values[0])]))
+            assert [part.tolist() for part in parts] == [part.tolist() for part in np.split(values, [values[0]])]
+
+
+@pytest.fixture
+def padded() -> Iterator[Any]:
+    """A composite whose own code cannot know that the layout of an operator inside depends on values."""
+
+    @composite("padded_positive(Tensor input) -> Tensor", method=False)
+    def padded_positive(input: Any) -> Any:
+        """Return the positive elements, then as many zeros."""
+        found = input.masked_select(input > 0)
+        return torch.cat([found, torch.zeros(found.shape[0], dtype=found.dtype)])
+
+    yield COMPOSITES["padded_positive"]
+    del COMPOSITES["padded_positive"]
+
+
+def test_a_layout_that_turns_out_to_depend_on_values(padded: Any) -> None:
+    for seed in (*[0] * CALLS, *range(3 * CALLS)):
+        values = grid(5, seed=seed)
+        found = values[values > 0]
+        np.testing.assert_array_equal(padded(torch.tensor(values)).numpy(), [*found, *np.zeros(len(found))])
+
+
+def test_lists_without_end_are_not_recorded() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(TypeError, match="levels"):
+        outline(endless)
+    x = torch.zeros(3)
+    for _ in range(CALLS):
+        with pytest.raises(TypeError):
+            x[endless]
+
+
+def test_memory_and_its_readers_are_no_part_of_keys() -> None:
+    for value in (torch.Generator(), torch.zeros(2).untyped_storage(), print, np.zeros(2)):
+        with pytest.raises(TypeError):
+            outline((value,))
+    assert outline((1, True, None)) != outline((True, 1, None))
+    assert outline(([1], 0.0)) != outline(((1,), 0.0)) != outline(((1,), -0.0))
+
+
+def test_hooks_on_saved_tensors_see_only_the_calls() -> None:
+    x, seen = torch.tensor(grid(3, 4), requires_grad=True), []
+    with torch.autograd.graph.saved_tensors_hooks(lambda value: seen.append(value) or value, lambda value: value):
+        counts = []
+        for _ in range(CALLS):
+            F.mse_loss(x, x * 2)
+            counts.append(len(seen))
+    assert len(set(np.diff(counts))) == 1
+
+
+def test_subclasses_keep_their_methods(noted: dict[str, bool]) -> None:
+    class Doubling(torch.Tensor):
+        __torch_function__ = torch._C._disabled_torch_function_impl
+
+        def permute(self, *dims: Any) -> Any:
+            return torch.Tensor.permute(self, *dims) * 2
+
+    x = torch.tensor(grid(3, 4)).as_subclass(Doubling)
+    expected = COMPOSITES["movedim"].body(x, 0, 1)
+    for _ in range(CALLS):
+        assert torch.equal(torch.movedim(x, 0, 1), expected)
+    assert not noted.get("movedim", False)
+
+
+def test_threads_record_and_change_the_default_dtype_at_once() -> None:
+    whole, failures = torch.tensor([1, 2, 3]), []
+
+    def run(seed: int) -> None:
+        for k in range(20 * CALLS):
+            x, y = (torch.tensor(grid(2 + seed % 2, 3, seed=2 * k + j)) for j in range(2))
+            if abs(F.mse_loss(x, y).item() - ((x.numpy() - y.numpy()) ** 2).mean()) > 1e-12:
+                failures.append((seed, k))
+            if torch.kron(whole, whole).tolist() != np.kron([1, 2, 3], [1, 2, 3]).tolist():
+                failures.append((seed, k))
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_launches_of_another_default_dtype_serve_no_other_calls() -> None:
+    x, y = torch.tensor([1, 2, 3]), torch.tensor(0.5, dtype=torch.float16)
+    for first, second in ((torch.float64, torch.float32), (torch.float32, torch.float64)):
+        for dtype in (*[first] * CALLS, second, first, second):
+            torch.set_default_dtype(dtype)
+            try:
+                assert torch.true_divide(x, 2).mean().dtype == dtype
+                assert torch.std(x / 2).dtype == dtype
+                assert torch.kron(x, y).dtype == torch.float16
+            finally:
+                torch.set_default_dtype(torch.float32)
+
+
+def test_nothing_remains_of_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy, copies = unrolled._copied, []
+
+    def watched(value: Any) -> Any:
+        made = copy(value)
+        copies.append(weakref.ref(made)) if hasattr(made, "_key") else None
+        return made
+
+    monkeypatch.setattr(unrolled, "_copied", watched)
+    gc.disable()
+    try:
+        for run in (lambda x: torch.allclose(x, x), lambda x: x.as_strided((2,), (1,)), lambda x: x.var(1)):
+            x, before = torch.tensor(grid(3, 4)), len(copies)
+            for _ in range(4 * CALLS):
+                run(x)
+            assert len(copies) > before
+            assert not [x for x in copies if x() is not None]
+    finally:
+        gc.enable()

@@ -263,9 +263,9 @@ class Notes(Tracer):
 
         Args:
             text: The call.
-            result: What it returned.
+            result: Its result.
             changes: Whether the composite cannot run again behind it.
-            check: What later calls compare: the ``"layout"`` of the results, their ``"key"``, or nothing.
+            check: Facts that later calls compare: the ``"layout"`` of the results, their ``"key"``, or nothing.
         """
         if changes and self._effect is None:
             self._effect = len(self._steps)
@@ -290,7 +290,7 @@ class Notes(Tracer):
         """Compile the text.
 
         Args:
-            result: What the composite returned.
+            result: The result of the composite.
             depends: Called if a layout turns out to depend on values.
             count: Lines behind the conditions.
         """
