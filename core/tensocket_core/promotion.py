@@ -28,7 +28,7 @@ WIDE_UNSIGNED: Final = frozenset({dtypes.uint16, dtypes.uint32, dtypes.uint64})
 
 def get_default_dtype() -> DType:
     """Return the dtype of floating-point factories and of Python floats."""
-    return _DEFAULT[0]
+    return DEFAULT_DTYPE[0]
 
 
 def _checked_default(operator: str, dtype: Any, given: str) -> DType:
@@ -44,7 +44,8 @@ def _first_default() -> DType:
     return _checked_default(_DTYPE_VARIABLE, dtypes.BY_NAME.get(name), f"the value {name!r}")
 
 
-_DEFAULT: Final[list[DType]] = [_first_default()]
+#: The default dtype, in a list of one.
+DEFAULT_DTYPE: Final[list[DType]] = [_first_default()]
 
 
 def set_default_dtype(dtype: Any) -> None:
@@ -53,7 +54,7 @@ def set_default_dtype(dtype: Any) -> None:
     Raises:
         ArgumentTypeError: ``dtype`` is not a floating-point dtype, or float8.
     """
-    _DEFAULT[0] = _checked_default("set_default_dtype", dtype, repr(dtype))
+    DEFAULT_DTYPE[0] = _checked_default("set_default_dtype", dtype, repr(dtype))
 
 
 @contextmanager
@@ -63,12 +64,12 @@ def default_dtype(dtype: Any) -> Iterator[None]:
     Raises:
         ArgumentTypeError: ``dtype`` is not a floating-point dtype, or float8.
     """
-    before = _DEFAULT[0]
+    before = DEFAULT_DTYPE[0]
     set_default_dtype(dtype)
     try:
         yield
     finally:
-        _DEFAULT[0] = before
+        DEFAULT_DTYPE[0] = before
 
 
 @cache
@@ -132,9 +133,9 @@ def _with_parts(dtype: DType) -> DType:
 def number_dtype(category: int) -> DType:
     """Return the dtype of a Python number of a category when no tensor decides."""
     if category == 2:
-        return _DEFAULT[0]
+        return DEFAULT_DTYPE[0]
     if category == 3:
-        return _DEFAULT[0].to_complex()
+        return DEFAULT_DTYPE[0].to_complex()
     return dtypes.bool_ if category == 0 else dtypes.int64
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import warnings
 from typing import Any, Final
 
+from tensocket_core.dispatch.registry import clear_tables
 from tensocket_core.recording import SlowPathReason
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UnsupportedOperator
 
@@ -38,7 +39,8 @@ class Setting:
         self.fill = True
 
     def update(self, *, required: bool, warn_only: bool, fill: bool) -> None:
-        """Change the setting."""
+        """Change the setting. Closures that were made for another one end."""
+        clear_tables()
         if required != self.required:
             _SLOW_PATHS[:] = [SlowPathReason()] if required else []
         self.required, self.warn_only, self.fill = required, warn_only, fill

@@ -11,6 +11,8 @@ from tensocket_core.launch.entries import ENABLED
 from tensocket_core.launch.path import LADDER, LadderOperator, Signature
 from tensocket_core.launch.replay import CALLS, ELEMENTS
 
+from .unrolled.fronts import CALLS as UNROLLED_CALLS
+
 Args = tuple[Any, ...]
 
 
@@ -88,6 +90,14 @@ def _plan_refused(operator: LadderOperator, call: Signature, args: Args) -> str:
     return "so few elements that planning does not pay, or layouts that have to be checked or converted first"
 
 
+def _not_unrolled(operator: LadderOperator, call: Signature) -> str:
+    return "the operator is not a function over others"
+
+
+def _unrolled_refused(operator: LadderOperator, call: Signature, args: Args) -> str:
+    return f"unrolled after {UNROLLED_CALLS} equal calls, if the function reads nothing but layouts"
+
+
 def _no_code(call: Signature) -> str:
     return "" if call.state.runtime.target is not None else "the device has no code generator"
 
@@ -107,5 +117,6 @@ REASONS: Final[dict[str, PathReasons]] = {
     "entry": PathReasons(_no_entry, _entry_refused),
     "host kernel": PathReasons(_no_host_kernel, _host_kernel_refused),
     "replay": PathReasons(_no_replay, _replay_refused),
+    "unrolled": PathReasons(_not_unrolled, _unrolled_refused),
     "plan": PathReasons(_no_plan, _plan_refused),
 }

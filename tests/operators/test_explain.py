@@ -37,7 +37,7 @@ def test_a_device_with_its_own_memory_replays_launches() -> None:
         x.cumsum(1), torch.softmax(x, 1)
     for function, *args in ((x.cumsum, 1), (torch.softmax, x, 1)):
         function_itself, kernels, *_ = explain(function, *args)
-        assert (function_itself.path, kernels.path) == ("compose", "replay")
+        assert (function_itself.path, kernels.path) == ("unrolled", "replay")
 
 
 def test_promotion_decides_with_every_call() -> None:

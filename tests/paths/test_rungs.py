@@ -15,8 +15,9 @@ import tensocket as ts
 import tensocket.nn.functional as F
 from tensocket_core.device import open_device
 from tensocket_core.dispatch.registry import OPERATORS, clear_tables
-from tensocket_core.launch import entries
+from tensocket_core.launch import entries, replay
 from tensocket_operators.kinds import noted_views
+from tensocket_operators.unrolled import fronts as unrolled
 
 from . import rungs
 
@@ -62,10 +63,12 @@ def _records() -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Entries that count calls are compiled in the first one; none of them outlives the test."""
+    """Entries that count calls are compiled in the first one, launches of composites are recorded in the second one."""
     state = open_device("cpu")
     before = dict(state.native_entries)
     monkeypatch.setattr(entries, "_CALLS", 1)
+    monkeypatch.setattr(unrolled, "LAUNCHED_CALLS", 2)
+    monkeypatch.setattr(replay, "PATIENCE", 3)
     monkeypatch.setattr(noted_views, "_CALLS", 1)
     clear_tables()
     yield

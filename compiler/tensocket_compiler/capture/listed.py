@@ -20,7 +20,7 @@ from tensocket_core.device import _THREAD as _DEVICE_THREAD
 from tensocket_core.dispatch.autocast import REGISTERED
 from tensocket_core.dispatch.fallback import FALLBACKS
 from tensocket_core.dispatch.modes import INHERITED
-from tensocket_core.promotion import _DEFAULT
+from tensocket_core.promotion import DEFAULT_DTYPE
 from tensocket_core.pytree_nodes import NODES
 from tensocket_core.recording import OVERRIDDEN_KERNELS, RECORDING_SLOW_PATHS
 from tensocket_core.tensor import Tensor
@@ -36,7 +36,7 @@ HOLDERS: Final[dict[str, Any]] = {
     "device": _DEVICE_THREAD,
     "saving": _SAVING_THREAD,
     "library": _RUNNING,
-    "default_dtype": _DEFAULT,
+    "default_dtype": DEFAULT_DTYPE,
     "default_device": _PROCESS_DEFAULT,
     "answering_device": _ANSWERING,
     "slow_recording": RECORDING_SLOW_PATHS,

@@ -8,6 +8,7 @@ from typing import Any, Final
 from tensocket_plugins.contract.errors import AutogradError
 
 from ..dispatch.derivative import Derivative
+from ..dispatch.modes import ACTIVE, STATE
 from ..keys import AUTOGRAD, DIFFERENTIABLE
 from .node import PACKED
 from .record import attach, edge_of, retained_by, transfer_retained_grad, version_of
@@ -27,6 +28,12 @@ def one_of_many(function: str) -> tuple[str, str, str]:
 
 def fix_views(views: tuple[Any, ...], function: str) -> tuple[Any, ...]:
     """Mark views from a function with several results: recorded calls must not modify them."""
+    if ACTIVE and STATE.tracer is not None:
+        return STATE.tracer.helper(_fix_views, (views, function))  # type: ignore[no-any-return]
+    return _fix_views(views, function)
+
+
+def _fix_views(views: tuple[Any, ...], function: str) -> tuple[Any, ...]:
     reason = one_of_many(function)
     for view in views:
         if view._fixed_view is None:

@@ -6,13 +6,15 @@ Nothing runs on the host silently. ``set_fallback`` opts in; declared host kerne
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, UnsupportedOperator
-from tensocket_plugins.contract.forks import Rank, held_over_forks
+from tensocket_plugins.contract.forks import Rank, by_thread, held_over_forks
 
 from ..device import open_device
 from .call import call
@@ -45,6 +47,8 @@ class LedgerRecord:
 
 _LOCK: Final = held_over_forks(threading.Lock(), Rank.LEAVES)
 _LEDGER: Final[dict[tuple[str, str, str, str], list[int]]] = {}
+#: Threads whose uses do not count.
+_UNCOUNTED: Final[set[int]] = by_thread(set())
 _TARGET: Final[list[str | None]] = [None]
 #: Boxed fallbacks ``fallback(operator, *args)`` by layer or device name. One of a layer serves all operators, one of a
 #: device serves those that the device does not run.
@@ -75,8 +79,20 @@ def fallback_device() -> str | None:
     return _TARGET[0]
 
 
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """Run a block whose uses of the host do not count: they are not part of the program."""
+    _UNCOUNTED.add(get_ident())
+    try:
+        yield
+    finally:
+        _UNCOUNTED.discard(get_ident())
+
+
 def note(operator: str, dtype: str, device: str, kind: str, nbytes: int) -> None:
     """Count one use of the host."""
+    if _UNCOUNTED and get_ident() in _UNCOUNTED:
+        return
     with _LOCK:
         row = _LEDGER.setdefault((operator, dtype, device, kind), [0, 0])
         row[0] += 1

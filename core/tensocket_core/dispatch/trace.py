@@ -96,6 +96,15 @@ class Tracer:
         return self.step("call", operator.name, describe_key(key), operator.path(key), args,
                          lambda: operator.invoke(kernel, args))
 
+    def factory(self, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Trace and run a call of a factory."""
+        return self.step("factory", function.__name__, "", "", (*args, *keywords.values()),
+                         lambda: function(*args, **keywords))
+
+    def helper(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Run a function that only sets the state of tensors; it is not part of a trace."""
+        return function(*args)
+
 
 #: The tracer of threads that have none of their own.
 DEFAULT: Final = Tracer("stderr", None) if ENABLED else None

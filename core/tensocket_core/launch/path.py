@@ -17,9 +17,9 @@ from tensocket_plugins.contract.kernels import Kernel
 
 from ..device import DeviceState
 from ..dispatch.operator import Operator
-from ..keys import DIM0, dtype_bit
+from ..keys import DIM0, SCALAR_MASK, dtype_bit
 from .entries import EntrySpec, build_entry
-from .replay import replayed
+from .replay import replayed, replayed_forms
 
 Closure = Callable[..., Any]
 
@@ -100,7 +100,10 @@ class Replay:
         """Return a closure that records launches and replays them."""
         if not operator.replays(call):
             return None
-        return replayed(call.state, operator.schema.tensors, len(operator.schema.names), next_path)
+        tensors, count = operator.schema.tensors, len(operator.schema.names)
+        if call.key & SCALAR_MASK:
+            return replayed_forms(call.state, tensors, count, next_path)
+        return replayed(call.state, tensors, count, next_path, wants_kernels=operator.replays_kernels)
 
 
 class Planned:
@@ -130,16 +133,22 @@ def climb(operator: LadderOperator, call: Signature, compose: Closure, paths: Se
     return found
 
 
+def _declined(*args: Any) -> None:
+    """Stand for the next path, to find out whether an operator has a faster one."""
+
+
 class LadderOperator(Operator):
     """An operator whose calls take the ladder. A kind implements ``compose`` and the methods that other paths call.
 
     Attributes:
         paths: The paths above ``compose``, fastest first.
         replayable: Whether calls only launch kernels, so that they can be replayed; see ``launch.replay``.
+        replays_kernels: Whether kernels take the place of a host library in replays.
     """
 
     paths: tuple[Path, ...] = LADDER
     replayable = False
+    replays_kernels = False
 
     def build(self, key: int, state: DeviceState) -> Closure:
         """Build the closure for a key: all paths that can serve its calls, each with the next one behind it."""
@@ -186,6 +195,12 @@ class LadderOperator(Operator):
     def replays(self, call: Signature) -> bool:
         """Whether calls with this signature only launch kernels, so that they can be replayed."""
         return self.replayable
+
+    def rounds_alike(self, call: Signature) -> bool:
+        """Whether plan and reference make the bits of the faster paths; true if there are none."""
+        resident = call.state.runtime.profile.host_resident
+        return not resident or all(path(call, _declined) in (None, _declined)
+                                   for path in (self.entry_closure, self.host_closure))
 
     def planned_path(self, call: Signature, next_path: Closure) -> Closure | None:
         """Return the closure over planned launches; None if the kind makes no plans."""

@@ -38,6 +38,8 @@ Closure = Callable[..., Any]
 #: arguments of one closure (``benchmarks/overhead.py``: a recording costs as much as some thousand replays save).
 CALLS: Final = 3
 _TRIES: Final = 4
+#: The calls, if NumPy serves them otherwise: kernels have to be compiled then.
+PATIENCE = 1000
 _RECORDED: Final = 256
 #: Most elements of the first operand.
 ELEMENTS: Final = 1 << 14
@@ -45,7 +47,8 @@ ELEMENTS: Final = 1 << 14
 _LEARNING: Final[set[int]] = by_thread(set())
 
 
-def replayed(state: DeviceState, tensor_positions: Sequence[int], count: int, run: Closure) -> Closure:
+def replayed(state: DeviceState, tensor_positions: Sequence[int], count: int, run: Closure, *,
+             wants_kernels: bool = False) -> Closure:
     """Return a closure that replays the launches of ``run``, a closure for a key of one device without layers.
 
     Args:
@@ -53,9 +56,11 @@ def replayed(state: DeviceState, tensor_positions: Sequence[int], count: int, ru
         tensor_positions: Positions of the arguments that are tensors or None; the first one is a tensor.
         count: Number of arguments, all positional.
         run: Serves every call that no recording serves.
+        wants_kernels: See ``ReplayPlan``.
     """
     if not ENABLED or state.runtime.target is None:
         return run
+    lead, patience = tensor_positions[0], PATIENCE if wants_kernels else CALLS
     others = [k for k in range(count) if k not in tensor_positions]
     pick: Callable[[Any], Any] = itemgetter(*others) if others else _decline
     # Recordings by the first operand's shape and the non-tensor arguments; emptied when it is full.
@@ -70,7 +75,10 @@ def replayed(state: DeviceState, tensor_positions: Sequence[int], count: int, ru
         if result is not None:
             return result
         try:
-            key = args[0]._array.shape, pick(args)
+            array = args[lead]._array
+            if array.size > ELEMENTS:
+                return run(*args)
+            key = array.shape, pick(args)
             found = layouts.get(key)
             if found is None or not found.takes(args):
                 found = _find_recordings(layouts, key, {k: args[k] for k in others})
@@ -82,11 +90,26 @@ def replayed(state: DeviceState, tensor_positions: Sequence[int], count: int, ru
                 last = found.newest
                 return result
         found.missed += 1
-        if found.missed > CALLS * _TRIES or args[0]._array.size > ELEMENTS:
+        late = found.missed - patience
+        if late < 0 or late > CALLS * _TRIES:
             return run(*args)
-        if found.missed % CALLS == 0:
-            _record(state, found, tensor_positions, run, args)
+        if late % CALLS == 0:
+            _record(state, found, tensor_positions, run, args, wants_kernels)
         return _learn(run, args)
+
+    return replay
+
+
+def replayed_forms(state: DeviceState, operands: Sequence[int], count: int, run: Closure) -> Closure:
+    """Return a closure as ``replayed`` does, for operands that are tensors or numbers, as each call has it."""
+    forms: dict[tuple[int, ...], Closure] = {}
+
+    def replay(*args: Any) -> Any:
+        form = tuple([k for k in operands if hasattr(args[k], "_key")])
+        found = forms.get(form)
+        if found is None:
+            found = forms[form] = replayed(state, form, count, run, wants_kernels=True) if form else run
+        return found(*args)
 
     return replay
 
@@ -162,8 +185,26 @@ def _decline(*args: Any) -> None:
 
 
 def _record(state: DeviceState, found: _Recordings, positions: Sequence[int], run: Closure,
-            args: tuple[Any, ...]) -> None:
+            args: tuple[Any, ...], wants_kernels: bool) -> None:
     """Record a call for its layouts, if the device can."""
+    made = compiled_launches(state, run, args, positions, found.newest, same=found.same, wants_kernels=wants_kernels)
+    if made is not None:
+        found.newest = made
+
+
+def compiled_launches(state: DeviceState, run: Closure, args: Sequence[Any], positions: Sequence[int],
+                      next_path: Closure, *, same: dict[int, Any], wants_kernels: bool = False) -> Closure | None:
+    """Record the launches of a call, and return a function that repeats them; None if the device cannot.
+
+    Args:
+        state: The device.
+        run: The call.
+        args: Its arguments.
+        positions: Positions of those that are tensors or None.
+        next_path: Serves all calls with tensors of other layouts, and with other objects.
+        same: The other arguments, by position.
+        wants_kernels: See ``ReplayPlan``.
+    """
     operands = {k: args[k] for k in positions}
     keys = [0 if x is None else x._key & ~(AUTOGRAD | DIM0) for x in operands.values()]
 
@@ -185,10 +226,8 @@ def _record(state: DeviceState, found: _Recordings, positions: Sequence[int], ru
         return current
 
     arrays = {k: None if x is None else x._array for k, x in operands.items()}
-    plan = plans.ReplayPlan(function, arrays, found.same, stream)
+    plan = plans.ReplayPlan(function, arrays, same, stream, wants_kernels)
     try:
-        made = state.runtime.compile_plan(plan, found.newest)
+        return state.runtime.compile_plan(plan, next_path)
     except Exception:  # a recording runs on other contents, which may be invalid; ``run`` raises the call's own errors
-        return
-    if made is not None:
-        found.newest = made
+        return None

@@ -129,8 +129,7 @@ def _traced(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[
     if tracer is None:
         return function(*args, **keywords)
     with thread_state(tracer=None):
-        return tracer.step("factory", function.__name__, "", "", (*args, *keywords.values()),
-                           lambda: function(*args, **keywords))
+        return tracer.factory(function, args, keywords)
 
 
 def dispatch_factory(function: Callable[..., Any], *args: Any, rest: dict[str, Any] | None = None,

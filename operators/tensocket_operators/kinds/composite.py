@@ -18,17 +18,10 @@ from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.operator import HostPath
 from tensocket_core.dispatch.registry import COMPOSITES
 from tensocket_core.keys import AUTOGRAD, DEVICE_MASK, LAZY
-from tensocket_core.launch.path import (
-    FUNCTION_LADDER,
-    HostKernel,
-    LadderOperator,
-    Path,
-    Replay,
-    Signature,
-    climb,
-)
+from tensocket_core.launch.path import Entry, HostKernel, LadderOperator, Path, Replay, Signature, climb
 from tensocket_plugins.contract.dtypes import DType
 
+from ..unrolled.fronts import unrolled
 from .noted_views import NotedViews
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,6 +58,21 @@ class _ReplayByPosition(Replay):
         return run_variadic
 
 
+class Unrolled:
+    """The operators of an earlier call with the same layouts and arguments, without the function between them."""
+
+    name = "unrolled"
+
+    def build(self, operator: LadderOperator, call: Signature, next_path: Callable[..., Any]
+              ) -> Callable[..., Any] | None:
+        """Return the closure that unrolls calls."""
+        return unrolled(operator, next_path) if isinstance(operator, Composite) else None
+
+
+#: The ladder of composites: a replay is one call, an unrolled call several.
+COMPOSITE_LADDER: Final[tuple[Path, ...]] = (Replay(), Entry(), HostKernel(), Unrolled())
+
+
 class Composite(LadderOperator):
     """An operator that is a function over others.
 
@@ -77,7 +85,7 @@ class Composite(LadderOperator):
     """
 
     kind = "composite"
-    paths = FUNCTION_LADDER
+    paths = COMPOSITE_LADDER
 
     def __init__(self, schema: str, body: Callable[..., Any], *, host_path: HostPath | None = None,
                  replayable: bool = False, by_layout: bool = True,
@@ -96,6 +104,11 @@ class Composite(LadderOperator):
         if replayable and (code.co_kwonlyargcount or self.variadic):
             self.paths = tuple([_ReplayByPosition() if type(path) is Replay else path for path in self.paths])
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a call is nothing but the calls of the operators inside, for every key."""
+        return self.derivative is None and self.host_path is None and not self.replayable and not self.overrides
+
     def _register(self) -> None:
         if self.name in COMPOSITES:
             raise ValueError(f"composite {self.name!r} is defined twice")
@@ -104,7 +117,7 @@ class Composite(LadderOperator):
     def recorded(self, key: int) -> Callable[..., Any]:
         """Return the function: autograd records the calls inside it. With its own derivative, these run unrecorded."""
         if self.derivative is None:
-            return self._climb(key, self._body(key), (HostKernel(),))[0][1]
+            return self._climb(key, self._body(key), (HostKernel(), Unrolled()))[0][1]
         below = key & ~AUTOGRAD
         run = self._climb(below, _unrecorded(self._body(key), self.schema.lists), self.paths)[0][1]
         if self.positional == len(self.schema.names):
@@ -131,6 +144,11 @@ class Composite(LadderOperator):
     def rungs(self, key: int, state: DeviceState) -> list[tuple[str, Callable[..., Any]]]:
         """Return the paths for a key without layers."""
         return self._climb(key, self._body(key), self.paths)
+
+    def how(self, state: DeviceState, dtype: DType) -> str:
+        """Return the name of the fastest path; unrolled calls compute as the function does."""
+        name = super().how(state, dtype)
+        return self.how_composed(state, dtype) if name == Unrolled.name else name
 
     def how_composed(self, state: DeviceState, dtype: DType) -> str:
         """Return ``composite``: the operators that the function calls compute."""

@@ -64,6 +64,8 @@ _DERIVED_LIMIT: Final = 2048
 #: Types of extra arguments that are passed to kernels.
 _EXTRAS: Final = (int, float, complex)
 _BOOL: Final = dtype_bit(dtypes.bool_)
+#: Key bits of numbers on the left.
+_LEFT: Final = sum(SCALAR_LEFT.values())
 _BOOLS: Final = dtype_bit(dtypes.bool_) | SCALAR[bool] | SCALAR_LEFT[bool]
 
 
@@ -176,8 +178,13 @@ class Pointwise(LadderOperator):
         return private(self.name, partial(self.run, call.state))
 
     def replays(self, call: Signature) -> bool:
-        """Whether generated kernels also serve small arrays."""
-        return self._launches(call.state) and not call.key & SCALAR_MASK
+        """Whether generated kernels also serve small arrays, or a number takes a place that entries do not serve."""
+        numbers = call.key & SCALAR_MASK
+        return bool(numbers & _LEFT or (numbers and self.condition)) or (not numbers and self._launches(call.state))
+
+    def rounds_alike(self, call: Signature) -> bool:
+        """Return True: NumPy serves only formulas that it rounds as kernels do (``exactness``)."""
+        return True
 
     def _launches(self, state: DeviceState) -> bool:
         """Whether kernels also serve small host arrays: formulas with extra arguments are many steps in NumPy."""

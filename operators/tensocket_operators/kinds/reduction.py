@@ -127,6 +127,11 @@ class Reduction(LadderOperator):
         return host_paths.reduction(kernel, everything, None if last.run is along.run else last, call.result_key,
                                     positional, next_path)
 
+    def rounds_alike(self, call: Signature) -> bool:
+        """Whether the order of the fold does not matter, or only generated kernels compute it."""
+        exact = self.compute == "bool" or not self.empty or (call.compute is not None and call.compute.category < 2)
+        return exact or super().rounds_alike(call)
+
     def entry(self, call: Signature) -> EntrySpec | None:
         """Return an entry for calls over all dimensions."""
         if call.kernel is None or call.compute is None or not self._has_entry(call):

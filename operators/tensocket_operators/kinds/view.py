@@ -202,16 +202,19 @@ def _noted(record: Callable[..., Any]) -> Callable[..., Any]:
 class Custom(LadderOperator):
     """An operator run by one function over tensors: ``function(state, *args)``. The record defines the derivative; the
     function itself works on handles or detached tensors. ``host_path`` and ``replayable`` are as in composites;
-    ``entry_path`` makes an entry, or a closure that compiles it later, with the host path behind it.
+    ``entry_path`` makes an entry, or a closure that compiles it later, with the host path behind it. ``moves`` says
+    that it only moves or converts elements, so that all paths make the same bits.
     """
 
     kind = "custom"
     paths = FUNCTION_LADDER
 
     def __init__(self, schema: str, doc: str, run: Callable[..., Any], host_path: HostPath | None = None,
-                 entry_path: HostPath | None = None, replayable: bool = False, **record: Any) -> None:
+                 entry_path: HostPath | None = None, replayable: bool = False, moves: bool = False,
+                 **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.run = run
+        self.moves = moves
         self.host_path = host_path
         self.entry_path = entry_path
         self.replayable = replayable
@@ -219,6 +222,10 @@ class Custom(LadderOperator):
     def compose(self, call: Signature) -> Callable[..., Any]:
         """Return the function bound to its device."""
         return private(self.name, partial(self.run, call.state))
+
+    def rounds_alike(self, call: Signature) -> bool:
+        """Whether the operator moves elements, or has one path."""
+        return self.moves or super().rounds_alike(call)
 
     def entry_closure(self, call: Signature, next_path: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return what ``entry_path`` makes."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import get_ident
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +15,7 @@ from tensocket_core.device import DeviceState, device_states, open_device
 from tensocket_core.launch.fill import from_values
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
-from tensocket_plugins.contract.forks import Rank, held_over_forks
+from tensocket_plugins.contract.forks import Rank, by_thread, held_over_forks
 from tensocket_plugins.contract.launch_recorder import forbid_replay
 
 _SEED_LIMIT: Final = 1 << 64
@@ -120,10 +123,26 @@ def _generator_at(device: Any, seed: int, offset: int) -> Generator:
 
 
 _GENERATORS: Final[dict[int, Generator]] = {}
+#: By thread that draws from generators of its own, these generators.
+_ASIDE: Final[dict[int, list[Generator]]] = by_thread({})
+
+
+@contextmanager
+def draws_aside() -> Iterator[list[Generator]]:
+    """Run a block in which each draw of this thread has a new generator, and moves no other; the value lists them."""
+    me = get_ident()
+    drawn = _ASIDE[me] = []
+    try:
+        yield drawn
+    finally:
+        del _ASIDE[me]
 
 
 def generator_of(device_state: DeviceState) -> Generator:
     """Return the generator that a device's random operators use."""
+    if _ASIDE and (drawn := _ASIDE.get(get_ident())) is not None:
+        drawn.append(Generator(device_state.device))
+        return drawn[-1]
     generator = _GENERATORS.get(device_state.key)
     if generator is None:
         with _LOCK:

@@ -167,12 +167,14 @@ clone: Final = Custom(
     "A copy with elements in the same order in memory, or as a memory format says.",
     _clone,
     _clone_host_path,
+    moves=True,
     derivative=Derivative(input=lambda grad: grad),
 )
 convert: Final = Custom(
     "convert(Tensor input, any target, dtype dtype) -> Tensor",
     "A copy of another dtype or on another device.",
     _to,
+    moves=True,
     function=False,
     method=False,
     derivative=Derivative(input=lambda grad: grad),
@@ -181,6 +183,7 @@ embed_index: Final = Custom(
     "embed_index(Tensor input, int[] shape, any index) -> Tensor",
     "Zeros of a shape, with input at a basic index.",
     _embed,
+    moves=True,
     function=False,
     derivative=Derivative(input=lambda grad, index: grad.basic_index(index)),
 )
@@ -190,6 +193,7 @@ cat: Final = Custom(
     _cat,
     _cat_host_path,
     _cat_entry,
+    moves=True,
     method=False,
     aliases=("concat", "concatenate"),
     derivative=Derivative(_cat_gradient),

@@ -21,6 +21,7 @@ from tensocket_core.geometry import (
     normalize_shape,
 )
 from tensocket_core.strides import in_format, reach
+from tensocket_plugins.contract.arrays import view_strides
 from tensocket_plugins.contract.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -44,12 +45,11 @@ def reshape(input: Any, *shape: Any) -> Any:
         except (ShapeError, ArgumentTypeError, ArgumentError):
             pass  # the code below raises the error under this operator's name
     wanted = normalize_shape("reshape", sizes(shape), input._array.size)
-    try:
+    if 0 in wanted or view_strides(input._array.shape, element_strides(input._array), wanted) is not None:
         return input.view(wanted)
-    except ShapeError:
-        copied = input.clone(memory_format=contiguous_format).view(wanted)
-        copied._base = copied._fixed_view = None  # nothing else holds the copy
-        return copied
+    copied = input.clone(memory_format=contiguous_format).view(wanted)
+    copied._base = copied._fixed_view = None  # nothing else holds the copy
+    return copied
 
 
 @composite("as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor~", by_layout=False)

@@ -69,11 +69,11 @@ class ReplayCompiler:
             return None
         given = [*operands.values()]
         draws = [operands_like(given, 0)]
-        first, divided = _recorded(function, draws[0])
+        first, divided = _recorded(function, draws[0], plan.wants_kernels)
         if not isinstance(first, Recording):
             return None
         draws += [operands_like(given, kind, first.ranges) for kind in range(1, KINDS)]
-        recordings = [first, *[_recorded(function, contents)[0] for contents in draws[1:]]]
+        recordings = [first, *[_recorded(function, contents, plan.wants_kernels)[0] for contents in draws[1:]]]
         if not all(x is OTHER_BRANCH or (x is not None and first.same(x)) for x in recordings):
             return None
         if not all(x is OTHER_BRANCH or x.agrees(contents, x.made.arrays)
@@ -189,7 +189,7 @@ class _Writer:
         return [launch.entry.address, slots, launch.count], patches
 
 
-def _recorded(function: Function, operands: Sequence[Array | None]) -> tuple[Any, bool]:
+def _recorded(function: Function, operands: Sequence[Array | None], wants_kernels: bool) -> tuple[Any, bool]:
     """Record a function on operands; also return whether threads may divide its launches.
 
     The first result is a ``Recording``; ``OTHER_BRANCH`` if the function took another branch than other calls; None if
@@ -198,7 +198,9 @@ def _recorded(function: Function, operands: Sequence[Array | None]) -> tuple[Any
     before = _bytes(operands)
     try:
         with np.errstate(all="ignore"):  # some contents are NaN or infinite
-            made, recorder = record_launches(partial(function, *operands))
+            made, recorder = record_launches(partial(function, *operands), wants_kernels=wants_kernels)
+            if wants_kernels and not _equal(made, function(*operands)):
+                return None, False
     except ReplayForbiddenError:
         return None, False
     if made is None or not recorder.whole or not (
@@ -212,6 +214,21 @@ def _recorded(function: Function, operands: Sequence[Array | None]) -> tuple[Any
         return OTHER_BRANCH, False
     except RecordingRefused:
         return None, False
+
+
+def _equal(made: RecordedCall | None, other: RecordedCall | None) -> bool:
+    """Whether two calls returned the same bits, in the same layouts; all NaNs are equal."""
+    return made is not None and other is not None and len(made.arrays) == len(other.arrays) and all(
+        (x.dtype, x.shape, x.strides) == (y.dtype, y.shape, y.strides) and _bits(x) == _bits(y)
+        for x, y in zip(made.arrays, other.arrays, strict=True))
+
+
+def _bits(x: Array) -> bytes:
+    flat = np.array(x, order="C").reshape(-1)
+    parts = flat.view(flat.real.dtype)
+    if parts.dtype.kind == "f":
+        parts[np.isnan(parts)] = np.nan
+    return bytes(parts.tobytes())
 
 
 def _table(code: _Code, known: Recording, operands: Mapping[int, Array | None], trailing: Mapping[int, Any]

@@ -7,7 +7,8 @@ calls a library or branches on other values calls ``forbid_replay``: launches al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from threading import get_ident
@@ -153,6 +154,17 @@ def note_constant(array: Any) -> None:
     recorder = RECORDERS.get(get_ident()) if RECORDERS else None
     if recorder is not None:
         recorder.constants.append(array)
+
+
+@contextmanager
+def outside_recording() -> Iterator[None]:
+    """Run a block outside of this thread's recording, if any."""
+    recorder = RECORDERS.pop(get_ident(), None) if RECORDERS else None
+    try:
+        yield
+    finally:
+        if recorder is not None:
+            RECORDERS[get_ident()] = recorder
 
 
 def expect_zero(array: Any) -> None:
