@@ -52,10 +52,12 @@ def test_sums_reuse_memory(x, monkeypatch):
         np.testing.assert_allclose(x.grad.numpy(), expected(x.detach(), W), rtol=2e-5, atol=1e-5)
         return allocator.stats().allocations - before
 
-    allocations()  # the first pass also makes what stays
-    reusing = allocations()
+    def fewest():
+        return min(allocations() for _ in range(80))  # the first passes also make what stays, or record their rules
+
+    reusing = fewest()
     monkeypatch.setattr("tensocket_core.autograd.engine.add_gradients", lambda old, grad, create_graph: old + grad)
-    assert reusing < allocations()
+    assert reusing < fewest()
 
 
 @pytest.mark.usefixtures("reuse")

@@ -419,10 +419,13 @@ def test_many_steps_take_no_more_memory(device: str) -> None:
     for k in range(3 * count):  # calls are noted when they come for the second time
         step(weights, x, k)
     gc.collect()
-    before, memory, blocks = alive(), torch.memory_allocated(device), sys.getallocatedblocks()
-    for k in range(count):
-        step(weights, x, k)
-    assert alive() == before
-    assert torch.memory_allocated(device) == memory
-    assert gc.collect() < count  # kernels that are compiled leave a cycle
-    assert sys.getallocatedblocks() - blocks < 2 * count
+    before, memory, grown = alive(), torch.memory_allocated(device), []
+    for _ in range(3):
+        blocks = sys.getallocatedblocks()
+        for k in range(count):
+            step(weights, x, k)
+        assert alive() == before
+        assert torch.memory_allocated(device) == memory
+        assert gc.collect() < count  # kernels that are compiled leave a cycle
+        grown.append(sys.getallocatedblocks() - blocks)
+    assert min(grown) < count  # calls that are noted take memory once
