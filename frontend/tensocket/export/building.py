@@ -122,7 +122,8 @@ class GraphBuilder:
             node = self._make(_set_grad_enabled, call.args, {}, "_set_grad_enabled")
         else:
             name = name_of(call).rpartition("::")[2]
-            node = self._make(call.function, self._argument(call.args), self._argument(call.kwargs), name)
+            given = tuple([self._argument(x) for x in call.args])
+            node = self._make(call.function, given, self._argument(call.kwargs), name)
         if call.writes:
             has_effect = node.meta.setdefault("writes", True)
             assert has_effect

@@ -27,6 +27,8 @@ from .watched_sizes import symbolic_sizes
 LITERALS: Final = frozenset({"tensor", "as_tensor", "asarray", "from_numpy", "new_tensor", "frombuffer"})
 #: Operators that choose elements: those of slices and integers are recorded by their parts.
 _INDEXING: Final = frozenset({"getitem", "setitem"})
+#: Moves between devices, whose results have the shape of their argument.
+_MOVES: Final = frozenset({"cpu", "cuda", "to"})
 
 
 class StopExport(BaseException):  # programs must not catch it as an error of theirs
@@ -219,7 +221,7 @@ class ExportRecorder(TorchDispatchMode):
             return func(*args, **kwargs)
 
     def _check_shapes(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        if func.name in LITERALS:
+        if func.name in LITERALS or func.name in _MOVES:
             return
         try:
             Recorder.check_shapes(func, args, kwargs, list(_tensors(result)))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tensocket_compiler.graph.names import PUBLIC
 from tensocket_core.tensor import Size
+from tensocket_operators.namespaces import FUNCTIONS_OF_GRAPHS
 
 
 class SymbolicSize(int):
@@ -50,7 +51,7 @@ class TensorValue:
         self.shape = tuple.__new__(Size, sizes)
         self.dtype, self.device = tensor.dtype, tensor.device
         self.requires_grad = bool(tensor.requires_grad)
-        self._stride = tuple(tensor.stride())
+        self._stride = () if tensor.is_sparse else tuple(tensor.stride())
 
     def size(self, dim: int | None = None) -> Any:
         """Return the sizes, or one of them."""
@@ -80,11 +81,30 @@ class TensorValue:
         return f"FakeTensor(..., size=({sizes}){dtype}{grad})"
 
 
-def sym_size(input: Any, dim: int) -> int:
-    """Return the size of a dimension: the operator ``aten.sym_size.int`` of graphs."""
-    return int(input.size(dim))
+class _SymSize:
+    """The operator ``aten.sym_size.int`` of graphs, which returns the size of a dimension."""
+
+    __name__ = "sym_size.int"
+    name = "sym_size"
+
+    @property
+    def int(self) -> _SymSize:
+        """This operator, which has one overload."""
+        return self
+
+    def __call__(self, input: Any, dim: Any) -> Any:
+        """Return the size of a dimension."""
+        return input.size(dim)
+
+    def __repr__(self) -> str:
+        return "<operator sym_size(Tensor input, int dim) -> int>"
+
+    def __reduce__(self) -> str:
+        return "sym_size"
 
 
+sym_size: Final = _SymSize()
+FUNCTIONS_OF_GRAPHS["sym_size"] = sym_size
 PUBLIC.add_name("torch.ops.aten.sym_size.int", sym_size)
 
 
