@@ -9,8 +9,8 @@ from tensocket._C import _set_grad_enabled
 from tensocket.fx.graph import Graph
 from tensocket.fx.node import Node
 from tensocket_compiler.graph.purity import has_side_effect
-from tensocket_core.dispatch.registry import OPERATORS
 from tensocket_operators import Tensor
+from tensocket_operators.namespaces import built_in
 
 from . import symbols
 from .capture import Captured
@@ -64,7 +64,7 @@ class GraphBuilder:
             self._assert(guard)
         for path, slot in self._captured.assigned.items():
             node = next(self._nodes[at] for at, x in enumerate(self._captured.sources) if x.path == path)
-            self._make(OPERATORS["copy_"], (node, self._node(slot.number)), {}, "copy__default")
+            self._make(built_in("copy_"), (node, self._node(slot.number)), {}, "copy__default")
         self._output()
         erase_unused(self.graph)
         self.graph.lint()
@@ -97,7 +97,7 @@ class GraphBuilder:
             self._nodes[number] = node
         for number, node in literals:
             # Each call gets numbers of its own, because the program may write to them.
-            self._nodes[number] = self._make(OPERATORS["clone"], (node,), {}, "lift_fresh_copy")
+            self._nodes[number] = self._make(built_in("clone"), (node,), {}, "lift_fresh_copy")
             self._nodes[number].meta["val"] = node.meta["val"]
 
     def _placeholder(self, name: str, value: Any) -> Node:
@@ -122,8 +122,8 @@ class GraphBuilder:
             node = self._make(_set_grad_enabled, call.args, {}, "_set_grad_enabled")
         else:
             name = name_of(call).rpartition("::")[2]
-            given = tuple([self._argument(x) for x in call.args])
-            node = self._make(call.function, given, self._argument(call.kwargs), name)
+            node = self._indexed(call) or self._make(call.function, self._arguments(call),
+                                                     self._argument(call.kwargs), name)
         if call.writes:
             has_effect = node.meta.setdefault("writes", True)
             assert has_effect
@@ -131,6 +131,40 @@ class GraphBuilder:
         node.meta["torch_fn"] = (f"{node.name}_1", f"OpOverload.{name_of(call)}")
         node.meta["val"] = self._value_of(call.result)
         self._know(call.result, node)
+
+    def _arguments(self, call: Call) -> tuple[Any, ...]:
+        """Return the arguments of a call; where the schema has integers, sequences are lists, as in PyTorch's graphs."""
+        given = [self._argument(x) for x in call.args]
+        schema = getattr(call.function, "schema", None)
+        kinds = [] if schema is None else [p.type for p in schema.parameters]
+        return tuple([list(x) if type(x) is tuple and kind.startswith("int") else x
+                      for x, kind in zip(given, [*kinds, *[""] * len(given)], strict=False)])
+
+    def _indexed(self, call: Call) -> Node | None:
+        """Return the node of a read by slices and integers, as calls of select, slice and unsqueeze; None for others."""
+        if name_of(call) != "basic_index" or not all(
+                x is None or x is ... or type(x) in (int, Follows, slice) for x in call.args[1]):
+            return None
+        node, dim = self._argument(call.args[0]), 0
+        index = list(call.args[1])
+        rank = len(self._captured.run.shape(call.args[0].number))
+        if ... in index:
+            at = next(k for k, x in enumerate(index) if x is ...)
+            index[at:at + 1] = [slice(None)] * (rank - sum(x is not None for x in index) + 1)
+        made = node
+        for item in index:
+            if item is None:
+                made = self._make(built_in("unsqueeze"), (made, dim), {}, "unsqueeze")
+            elif isinstance(item, slice):
+                if item != slice(None):
+                    bounds = [self._argument(x) for x in (item.start, item.stop)]
+                    step = () if item.step is None else (self._argument(item.step),)
+                    made = self._make(built_in("slice"), (made, dim, *bounds, *step), {}, "slice")
+            else:
+                made = self._make(built_in("select"), (made, dim, self._argument(item)), {}, "select")
+                continue
+            dim += 1
+        return made if made is not node else self._make(built_in("alias"), (node,), {}, "alias")
 
     def _make(self, target: Any, args: Any, kwargs: Any, name: str) -> Node:
         return self.graph.create_node("call_function", target, args, kwargs, name=name)
@@ -160,16 +194,12 @@ class GraphBuilder:
             return self.number(value.expression)
         if isinstance(value, (tuple, list)):
             items = [self._argument(x) for x in value]
-            return items if isinstance(value, list) or self._is_shape(value) else tuple(items)
+            return items if isinstance(value, list) else tuple(items)
         if isinstance(value, dict):
             return {k: self._argument(x) for k, x in value.items()}
         if isinstance(value, slice):
             return slice(*[self._argument(x) for x in (value.start, value.stop, value.step)])
         return value
-
-    def _is_shape(self, value: Any) -> bool:
-        """Whether a tuple holds sizes only; PyTorch's graphs have lists of them."""
-        return bool(value) and all(type(x) is int or isinstance(x, Follows) for x in value)
 
     def number(self, expression: Any) -> Any:
         """Return the node of a number that follows from sizes; plain numbers unchanged."""

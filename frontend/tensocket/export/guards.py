@@ -63,9 +63,9 @@ def is_needed(guard: Comparison) -> bool:
     while high + 1 <= last and high + 1 not in wrong:
         high += 1
     limit = root.high if high == last else high
-    if root.kind != "named" and limit > low and {low, root.given} & {root.given}:
+    if root.kind != "named" and low < limit and low <= root.given <= limit:
         root.low, root.high = low, limit
-        return True
+        return limit > last
     raise _violation(guard, root, low, limit)
 
 

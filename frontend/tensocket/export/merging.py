@@ -54,15 +54,18 @@ class Merger:
                 longer = max(run, first, key=lambda x: len(x.calls))
                 raise _differs(f"{longer.calls[len(self.calls)].function.name} is called for some sizes only",
                                longer.calls[len(self.calls)].place)
-            self._check_literals(run)
+            self._check_constants(run)
 
-    def _check_literals(self, run: Run) -> None:
+    def _check_constants(self, run: Run) -> None:
+        """Check that the tensors which no call made are the same ones, or have the same elements."""
         first = self.runs[0]
+        made = {slot.number for call in first.calls for slot in _slots(call.result)}
         for number in range(first.inputs, len(first.tensors)):
             one, other = first.tensors[number], run.tensors[number]
-            if number in first.literals and not (one.shape == other.shape and one.dtype is other.dtype
-                                                 and one.numpy().tobytes() == other.numpy().tobytes()):
-                raise _differs("a tensor of numbers has other elements", "")
+            same = one is other or number in made or (number in first.literals and one.dtype is other.dtype
+                                                      and repr(one.tolist()) == repr(other.tolist()))
+            if not same:
+                raise _differs("a tensor of numbers has other elements, or is made without an operator", "")
 
     def _call(self, calls: tuple[Call, ...]) -> Call:
         one = calls[0]

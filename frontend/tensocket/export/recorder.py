@@ -15,8 +15,10 @@ from tensocket_core.autograd.engine import current_pass
 from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.overrides import TorchFunctionMode
 from tensocket_core.dispatch.protocol import TorchDispatchMode
+from tensocket_core.geometry import memory_of
 from tensocket_core.keys import AUTOGRAD
 from tensocket_operators import Tensor
+from tensocket_operators.differentiation.function import INTERCEPTORS
 from tensocket_plugins.contract.drafts import drafting
 from tensocket_plugins.contract.value_observers import VALUE_OBSERVERS, unobserved
 
@@ -25,8 +27,6 @@ from .watched_sizes import symbolic_sizes
 
 #: Factories whose results are the elements that they get.
 LITERALS: Final = frozenset({"tensor", "as_tensor", "asarray", "from_numpy", "new_tensor", "frombuffer"})
-#: Operators that choose elements: those of slices and integers are recorded by their parts.
-_INDEXING: Final = frozenset({"getitem", "setitem"})
 #: Moves between devices, whose results have the shape of their argument.
 _MOVES: Final = frozenset({"cpu", "cuda", "to"})
 
@@ -110,17 +110,22 @@ class ExportRecorder(TorchDispatchMode):
     """Mode that records the operators which its block calls; composite ones stay whole.
 
     Args:
-        inputs: The tensors that the graph gets as inputs.
+        inputs: The tensors that the graph gets as inputs: those that the module holds, then the arguments.
+        sources: Number of tensors that the module holds.
         preserve: Sees each tensor that a call is about to write.
         symbolic: Whether sizes that the program reads are symbolic.
         traces: Whether calls have the program's frames.
     """
 
-    def __init__(self, inputs: list[Any], preserve: Callable[[Any], None], *, symbolic: bool = False,
+    #: Tells the runtime and programs that an export runs.
+    exports = True
+
+    def __init__(self, inputs: list[Any], sources: int, preserve: Callable[[Any], None], *, symbolic: bool = False,
                  traces: bool = False) -> None:
         super().__init__()
         self.run = Run(tensors=list(inputs), inputs=len(inputs))
         self.depth = 0
+        self._sources = sources
         self._numbers = {id(x): number for number, x in reversed(list(enumerate(inputs)))}
         self._preserve, self._symbolic, self._traces = preserve, symbolic, traces
         self._symbols: list[Any] = []
@@ -136,7 +141,16 @@ class ExportRecorder(TorchDispatchMode):
     def slot(self, tensor: Any) -> Slot:
         """Return the slot of a tensor; the first use of one from before the run makes a constant."""
         number = self._numbers.get(id(tensor))
-        return self._know(tensor) if number is None else Slot(number)
+        if number is None:
+            self._check_constant(tensor)
+            return self._know(tensor)
+        return Slot(number)
+
+    def _check_constant(self, tensor: Any) -> None:
+        """Refuse a tensor on the memory of one that the run made, or got as an argument: no operator made it."""
+        memory = memory_of(tensor._array)
+        if any(isinstance(x, Tensor) and memory_of(x._array) is memory for x in self.run.tensors[self._sources:]):
+            self.stop("a view that no operator made", "the graph has no place for it", "use detach() or view()")
 
     def _know(self, tensor: Any) -> Slot:
         number = self._numbers[id(tensor)] = len(self.run.tensors)
@@ -170,6 +184,14 @@ class ExportRecorder(TorchDispatchMode):
         self._grad = STATE.grad_enabled
         began = self._grad
         VALUE_OBSERVERS[me] = self
+
+        def refuse_function(kind: Any, args: tuple[Any, ...]) -> Any:
+            if get_ident() == me and STATE.grad_enabled:
+                self.stop(f"a call of {kind.__name__}.apply", "the graph has no place for the backward pass of an "
+                          "autograd.Function", "export in a no_grad block, or compute with operators")
+            return NotImplemented
+
+        INTERCEPTORS.append(refuse_function)
         try:
             with drafting(), symbolic_sizes(self if self._symbolic else None), self, self._functions:
                 yield
@@ -177,11 +199,12 @@ class ExportRecorder(TorchDispatchMode):
         except StopExport as stopped:
             raise stopped.error from None
         finally:
+            INTERCEPTORS.remove(refuse_function)
             VALUE_OBSERVERS.pop(me, None)
 
     def keeps(self, operator: Any, args: tuple[Any, ...]) -> bool:
-        """Whether a composite is one call: all are, except for indexing by slices and integers."""
-        return operator.name not in _INDEXING or _has_tensor(args[1])
+        """Whether a composite is one call: all are, except for reads by slices and integers."""
+        return operator.name != "getitem" or _has_tensor(args[1])
 
     def __torch_dispatch__(self, func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (),
                            kwargs: dict[str, Any] | None = None) -> Any:
@@ -209,7 +232,7 @@ class ExportRecorder(TorchDispatchMode):
             return result
         self.run.calls.append(Call(func, given, named, None, list(self._symbols), caller(), self._trace(),
                                    bool(written)))
-        self.run.calls[-1].result = self.slots(args[0] if func.name == "setitem" else result, self._know)
+        self.run.calls[-1].result = None if func.name == "setitem" else self.slots(result, self._know)
         return result
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -58,9 +58,10 @@ class Root:
         return max(2, self.low)
 
     def others(self) -> list[int]:
-        """Return sizes of further runs, nearest first."""
+        """Return sizes of further runs, nearest first; 0 and 1 are among them only if no others are in the range."""
         near = [*range(self.base + 1, self.base + _REACH), *range(self.base - 1, 1, -1)]
-        return [x for x in near if self.in_range(x)]
+        found = [x for x in near if self.in_range(x)]
+        return found or [x for x in (1, 0) if self.in_range(x) and x != self.base]
 
 
 class SizePlan:
