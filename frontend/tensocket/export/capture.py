@@ -87,7 +87,6 @@ def capture(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_
     """
     arguments = _named(module, args, kwargs)
     plan = SizePlan(leaves_of(arguments, dynamic_shapes))
-    unified = False
     while True:
         try:
             return _captured(module, args, kwargs, plan, [name for name, _ in arguments])
@@ -95,11 +94,7 @@ def capture(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_
             hints = [root for root in error.roots if root.kind == "AUTO"]
             if not hints:
                 raise
-            if len({root.base for root in hints}) == 1 < len(hints) and not unified:
-                unified = True
-                plan.unify(hints)
-            else:
-                plan.fix(hints)
+            plan.settle(hints)
 
 
 def _named(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -223,8 +223,10 @@ class ExportRecorder(TorchDispatchMode):
         given, named = self.slots(args), self.slots(kwargs)
         for x in written:
             self._preserve(x)
+        versions = [(x, x._version) for x in _tensors([args, *kwargs.values()])]
         with unobserved():
             result = self._call(func, args, kwargs)
+        written += [x for x, version in versions if x._version != version]
         if not written:
             self._check_shapes(func, args, kwargs, result)
         if func.name in LITERALS:

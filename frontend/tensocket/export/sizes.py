@@ -28,6 +28,7 @@ class Root:
         given: The size in the arguments of ``export``.
         low: The smallest size.
         high: The largest size.
+        unified: Whether other sizes of the arguments are this one, too.
     """
 
     symbol: str
@@ -37,6 +38,7 @@ class Root:
     given: int
     low: int
     high: float
+    unified: bool = False
 
     def __repr__(self) -> str:
         return self.symbol
@@ -128,6 +130,18 @@ class SizePlan:
 
     # ---- AUTO
 
+    def settle(self, roots: list[Root]) -> None:
+        """Let sizes without names depend on each other if they are equal in the arguments, else be those."""
+        left = list(roots)
+        while left:
+            root = left.pop(0)
+            same = [x for x in left if x.given == root.given and not root.unified]
+            left = [x for x in left if x not in same]
+            if same:
+                self.unify([root, *same])
+            else:
+                self.fix([root])
+
     def fix(self, roots: Iterable[Root]) -> None:
         """Let sizes be those of the arguments."""
         gone = list(roots)
@@ -139,6 +153,7 @@ class SizePlan:
     def unify(self, roots: list[Root]) -> None:
         """Let sizes be the first one of some."""
         first, *rest = roots
+        first.unified = True
         first.low, first.high = max(x.low for x in roots), min(x.high for x in roots)
         for place, expression in list(self.sizes.items()):
             if any(x is expression for x in rest):

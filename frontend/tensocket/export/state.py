@@ -30,6 +30,11 @@ class ModuleState:
             for path, m in self._modules.items()]
         self._contents: dict[int, tuple[Any, Any]] = {}
         self._versions: dict[int, tuple[list[int], int]] = {}
+        for m in self._modules.values():
+            # Operators like batch_norm write to buffers that their schemas do not mark.
+            for x in [*m._buffers.values(), *[x for x in vars(m).values() if isinstance(x, Tensor)]]:
+                if x is not None and not x.is_sparse:
+                    self.preserve(x)
 
     def preserve(self, tensor: Any) -> None:
         """Save the elements of a tensor that the run is about to write, and its version."""
