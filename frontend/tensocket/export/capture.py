@@ -16,7 +16,7 @@ from .merging import Merger
 from .recorder import Call, ExportRecorder, Run, Slot
 from .sizes import Root, SizePlan
 from .state import undone
-from .symbols import Comparison, SizeOf, sizes_in, substitute
+from .symbols import COMPARISONS, Comparison, SizeOf, sizes_in, substitute
 
 
 @dataclass(slots=True)
@@ -232,7 +232,8 @@ def _sort_guards(made: Captured) -> None:
         if not [*sizes_in(left), *sizes_in(right)]:
             continue
         if reads_inputs_only(plain, table):
-            rooted = Comparison(guard.name, *[substitute(x, lambda s: table[s]) for x in (left, right)], guard.place)
+            rooted = Comparison(guard.name, substitute(left, table.__getitem__), substitute(right, table.__getitem__),
+                                guard.place)
             if is_needed(rooted):
                 _check_others(made, plain, sizes_in_roots(rooted.left) + sizes_in_roots(rooted.right))
                 made.guards.append(rooted)
@@ -243,11 +244,9 @@ def _sort_guards(made: Captured) -> None:
 
 def _check_others(made: Captured, guard: Comparison, roots: list[Root]) -> None:
     """Check that a comparison held in the runs with other sizes, too."""
-    from .symbols import COMPARISONS
-
     lefts, rights = made.merger.values_of(guard.left), made.merger.values_of(guard.right)
     if lefts is not None and rights is not None and not all(
-            [COMPARISONS[guard.name][0](a, b) for a, b in zip(lefts, rights, strict=True)]):
+            COMPARISONS[guard.name][0](a, b) for a, b in zip(lefts, rights, strict=True)):
         unique = list(dict.fromkeys(roots))
         if guard.name == "eq" and len(unique) == 2:
             one, other = unique

@@ -41,7 +41,7 @@ class Dim:
     STATIC: Final = _DimHint("STATIC")
 
     def __init__(self, name: str, *, min: int | None = None, max: int | None = None) -> None:
-        if not (isinstance(name, str) and name.isidentifier()):
+        if not str(name).isidentifier():
             raise ExportError("Dim", f"the name {name!r}", f"Dim name must be a valid identifier, got {name}",
                               "use letters, digits and underscores")
         self.__name__ = name
@@ -73,7 +73,7 @@ class Dim:
         return self._derived(1, -other, "-", other)
 
     def __mul__(self, other: int) -> _DerivedDim:
-        if isinstance(other, int) and other <= 0:
+        if type(other) is int and other <= 0:
             raise ExportError("Dim", f"{other} * {self.__name__}", "Attempted to multiply a dim with a number that is "
                               "not positive (sizes would not grow with the dim)", "use a positive factor")
         return self._derived(other, 0, "*", other)
@@ -97,7 +97,9 @@ class _DerivedDim(Dim):
     def __init__(self, root: Dim, factor: int, offset: int, of: Dim) -> None:
         if isinstance(of, _DerivedDim):
             factor, offset = of.factor * factor, of.offset * factor + offset
-        self._root, self.factor, self.offset = root, factor, offset
+        self._root = root
+        self.factor: int = factor
+        self.offset: int = offset
         text = root.__name__ if factor == 1 else f"{factor}*{root.__name__}"
         self.__name__ = text if not offset else f"{text} {'+' if offset > 0 else '-'} {abs(offset)}"
         self.min, self.max = factor * root.min + offset, factor * root.max + offset

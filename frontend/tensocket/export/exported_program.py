@@ -266,8 +266,8 @@ def _unlifted(program: ExportedProgram, check_guards: bool) -> GraphModule:
             graph.output(_own(node.args[0], nodes))
         elif node.op != "placeholder":
             nodes[node] = graph.node_copy(node, lambda x: nodes[x])
-    spec = program.call_spec
-    graph._codegen = _PyTreeCodeGen(_PyTreeInfo(_names(program), spec.in_spec, spec.out_spec))
+    call = program.call_spec
+    graph._codegen = _PyTreeCodeGen(_PyTreeInfo(_names(program), call.in_spec, call.out_spec))
     made = _make_graph_module(root, graph, "GraphModule", graph_module_cls=_ExportedModule)
     for path, value in attributes.items():
         _place(made, path, value, program.graph_signature)

@@ -1,4 +1,4 @@
-"""Signatures of exported graphs: which input is a parameter, a buffer, a constant or an argument, and so for outputs."""
+"""Signatures of exported graphs: which input is a parameter, a buffer, a constant or an argument; so for outputs."""
 
 from __future__ import annotations
 
@@ -238,9 +238,9 @@ class ExportGraphSignature:
 
     def replace_all_uses(self, old: str, new: str) -> None:
         """Give the inputs and outputs of one node to another."""
-        for spec in [*self.input_specs, *self.output_specs]:
-            if spec.arg.name == old:
-                spec.arg.name = new
+        for arg in [*[x.arg for x in self.input_specs], *[x.arg for x in self.output_specs]]:
+            if arg.name == old:
+                arg.name = new
 
     def __str__(self) -> str:
         inputs, outputs = "\n".join(map(str, self.input_specs)), "\n".join(map(str, self.output_specs))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tensocket.errors import ExportError
@@ -108,8 +109,7 @@ class Merger:
     def values_of(self, expression: Any) -> tuple[Any, ...] | None:
         """Return the values of an expression in all runs; None if it has none."""
         try:
-            return tuple([evaluate(expression, lambda size, run=run: run.shape(size.tensor)[size.dim])
-                          for run in self.runs])
+            return tuple([evaluate(expression, partial(_size_in, run)) for run in self.runs])
         except (ArithmeticError, ValueError, IndexError):
             return None
 
@@ -140,7 +140,7 @@ class Merger:
             if any(x != one for x in rest):
                 raise fail()
             return one
-        if isinstance(one, (tuple, list)) and type(one) is not str:
+        if isinstance(one, (tuple, list)):
             if any(type(x) is not type(one) or len(x) != len(one) for x in rest):
                 raise fail()
             items = [self.value(x, candidates, fail) for x in zip(*values, strict=True)]
@@ -191,6 +191,10 @@ def _fitted(numbers: tuple[Any, ...], candidates: list[Any]) -> Iterator[Any]:
                 factor = numbers[0] // products[0]
                 if all(factor * p == n for p, n in zip(products, numbers, strict=True)):
                     yield ("mul", ("mul", one, other), factor)
+
+
+def _size_in(run: Run, size: SizeOf) -> int:
+    return run.shape(size.tensor)[size.dim]
 
 
 def _slots(value: Any) -> Iterator[Slot]:

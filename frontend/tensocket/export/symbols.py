@@ -132,7 +132,7 @@ class SymFloat(SymNumber, float):
         return value
 
     def __bool__(self) -> bool:
-        return bool(self != 0)
+        return bool(self.__ne__(0))
 
     def __int__(self) -> int:
         value = float.__int__(self)
@@ -223,12 +223,12 @@ for _kind in (SymInt, SymFloat):
         _define_unary(_kind, _name)
     for _name in COMPARISONS:
         _define_comparison(_kind, _name)
-    _kind.__round__ = _round  # type: ignore[attr-defined]
-    _kind.__divmod__ = _divmod  # type: ignore[attr-defined]
+    setattr(_kind, "__round__", _round)
+    setattr(_kind, "__divmod__", _divmod)
 _define(SymInt, "lshift")
 _define(SymInt, "rshift")
-SymInt.__hash__ = int.__hash__  # type: ignore[method-assign, assignment]
-SymFloat.__hash__ = float.__hash__  # type: ignore[method-assign, assignment]
+SymInt.__hash__ = int.__hash__  # type: ignore[method-assign]
+SymFloat.__hash__ = float.__hash__  # type: ignore[method-assign]
 
 
 # ------------------------------------------------------------------------------------------------ expressions

@@ -61,7 +61,7 @@ def _numel(self: Any) -> Any:
 def _len(self: Any) -> int:
     """Return the first size; Python takes nothing but a plain integer, so that the run is right only for this one."""
     found = _recorder_of(self)
-    return _plain_len(self) if found is None or not self._array.shape else _shape(self)[0]._plain()
+    return int(_plain_len(self) if found is None or not self._array.shape else _shape(self)[0]._plain())
 
 
 _SYMBOLIC: Final[dict[str, Any]] = {"shape": property(_shape), "size": _size, "numel": _numel, "nelement": _numel,

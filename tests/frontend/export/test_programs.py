@@ -288,7 +288,8 @@ def test_equal_and_derived_dims():
                      dynamic_shapes={"x": {0: batch}, "y": {0: 2 * batch}})
     assert str(program.range_constraints) == "{s77: VR[0, 32], 2*s77: VR[0, 64]}"
     assert program.module()(torch.ones(7, 2), torch.ones(14, 2)).sum().item() == 28
-    program = export(module(lambda x, y: x + y), (torch.randn(6, 2), torch.randn(6, 2)), dynamic_shapes=[{0: batch}] * 2)
+    program = export(module(lambda x, y: x + y), (torch.randn(6, 2), torch.randn(6, 2)),
+                     dynamic_shapes=[{0: batch}] * 2)
     assert program.module()(torch.ones(7, 2), torch.ones(7, 2)).sum().item() == 28
     shifted = export(module(lambda x, y: x + y[1:]), (torch.randn(6, 2), torch.randn(7, 2)),
                      dynamic_shapes=({0: batch}, {0: batch + 1}))
