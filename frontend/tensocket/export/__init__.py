@@ -95,8 +95,8 @@ def register_dataclass(cls: type, *, serialized_type_name: str | None = None) ->
         ExportError: The class is not a dataclass.
     """
     if not dataclasses.is_dataclass(cls):
-        raise ExportError("register_dataclass", f"{cls}", f"Only dataclasses can be registered with this function: {cls}",
-                          "decorate the class with dataclass")
+        raise ExportError("register_dataclass", f"{cls}", "Only dataclasses can be registered with this "
+                          f"function: {cls}", "decorate the class with dataclass")
     names = [x.name for x in dataclasses.fields(cls) if x.init]
 
     def flatten(value: Any) -> tuple[list[Any], Any]:

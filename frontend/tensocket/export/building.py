@@ -133,7 +133,7 @@ class GraphBuilder:
         self._know(call.result, node)
 
     def _arguments(self, call: Call) -> tuple[Any, ...]:
-        """Return the arguments of a call; where the schema has integers, sequences are lists, as in PyTorch's graphs."""
+        """Return the arguments of a call; sequences of integers are lists, as in PyTorch."""
         given = [self._argument(x) for x in call.args]
         schema = getattr(call.function, "schema", None)
         kinds = [] if schema is None else [p.type for p in schema.parameters]
@@ -141,7 +141,7 @@ class GraphBuilder:
                       for x, kind in zip(given, [*kinds, *[""] * len(given)], strict=False)])
 
     def _indexed(self, call: Call) -> Node | None:
-        """Return the node of a read by slices and integers, as calls of select, slice and unsqueeze; None for others."""
+        """Return a read by slices and integers as calls of select, slice and unsqueeze; None for other calls."""
         if name_of(call) != "basic_index" or not all(
                 x is None or x is ... or type(x) in (int, Follows, slice) for x in call.args[1]):
             return None

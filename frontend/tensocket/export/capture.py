@@ -154,7 +154,8 @@ def _run(module: Any, in_spec: Any, plan: SizePlan, sizes: dict[Root, int], sour
     tensors = [source.tensor for source in sources]
     with undone(module) as state:
         inputs = [leaf if isinstance(leaf, Tensor) else None for leaf in leaves]
-        recorder = ExportRecorder([*tensors, *inputs], len(tensors), state.preserve, symbolic=bool(plan.roots), traces=first)
+        recorder = ExportRecorder([*tensors, *inputs], len(tensors), state.preserve, symbolic=bool(plan.roots),
+                                  traces=first)
         args, kwargs = tree_unflatten(leaves, in_spec)
         with recorder.recording():
             result = module(*args, **kwargs)

@@ -158,7 +158,7 @@ class Leaf:
     Attributes:
         name: Name of its placeholder.
         source: How messages call it, as ``x['a'][0]``.
-        value: What ``export`` got.
+        value: The value that ``export`` got.
         dims: For a tensor, one entry for each dimension: a Dim, a hint or None.
     """
 

@@ -54,7 +54,7 @@ class CustomObjArgument:
 
 @dataclass
 class ConstantArgument:
-    """A constant: an argument that is no tensor, or a result that is the same in each call."""
+    """A constant: an argument other than a tensor, or a result that is the same in each call."""
 
     name: str
     value: int | float | bool | str | None

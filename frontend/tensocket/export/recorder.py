@@ -35,7 +35,7 @@ class StopExport(BaseException):  # programs must not catch it as an error of th
     """Ends a run that has no place in a graph.
 
     Attributes:
-        error: What the caller of ``export`` gets.
+        error: The error that the caller of ``export`` gets.
     """
 
     def __init__(self, error: ExportError) -> None:
@@ -89,7 +89,7 @@ class Run:
         literals: Numbers of the tensors that the program makes of elements.
         inputs: Number of tensors that are inputs; they have the first numbers.
         notes: The comparisons of sizes.
-        result: What the function returned.
+        result: The value that the function returned.
         assigned: Tensors that the function assigned to buffers, by path.
     """
 
@@ -150,7 +150,7 @@ class ExportRecorder(TorchDispatchMode):
         """Refuse a tensor on the memory of one that the run made, or got as an argument: no operator made it."""
         memory = memory_of(tensor._array)
         if any(isinstance(x, Tensor) and memory_of(x._array) is memory for x in self.run.tensors[self._sources:]):
-            self.stop("a view that no operator made", "the graph has no place for it", "use detach() or view()")
+            self._stop("a view that no operator made", "the graph has no place for it", "use detach() or view()")
 
     def _know(self, tensor: Any) -> Slot:
         number = self._numbers[id(tensor)] = len(self.run.tensors)
@@ -187,7 +187,7 @@ class ExportRecorder(TorchDispatchMode):
 
         def refuse_function(kind: Any, args: tuple[Any, ...]) -> Any:
             if get_ident() == me and STATE.grad_enabled:
-                self.stop(f"a call of {kind.__name__}.apply", "the graph has no place for the backward pass of an "
+                self._stop(f"a call of {kind.__name__}.apply", "the graph has no place for the backward pass of an "
                           "autograd.Function", "export in a no_grad block, or compute with operators")
             return NotImplemented
 
@@ -212,7 +212,7 @@ class ExportRecorder(TorchDispatchMode):
         kwargs = {name: _plain(x) for name, x in (kwargs or {}).items()}
         args = _plain(args)
         if current_pass() is not None:
-            self.stop("a backward pass", "a graph of an exported program contains no backward pass",
+            self._stop("a backward pass", "a graph of an exported program contains no backward pass",
                       "call backward() on the results of the exported program")
         schema = getattr(func, "schema", None)
         written = [] if schema is None else [
@@ -251,7 +251,7 @@ class ExportRecorder(TorchDispatchMode):
         try:
             Recorder.check_shapes(func, args, kwargs, list(_tensors(result)))
         except CannotRecord as error:
-            self.stop(f"a call of {func.name}", f"sizes of results follow from sizes of arguments, but {error}",
+            self._stop(f"a call of {func.name}", f"sizes of results follow from sizes of arguments, but {error}",
                       "compute this outside of the exported program, or with a mask")
 
     def _note_grad(self, enabled: bool) -> None:
@@ -265,7 +265,7 @@ class ExportRecorder(TorchDispatchMode):
         frames = [x for x in traceback.extract_stack() if not any(f"/{name}/" in x.filename for name in RUNTIME)]
         return "".join(traceback.format_list(frames[-1:]))
 
-    def stop(self, given: str, rule: str, advice: str) -> None:
+    def _stop(self, given: str, rule: str, advice: str) -> None:
         """End the run.
 
         Raises:
@@ -277,7 +277,7 @@ class ExportRecorder(TorchDispatchMode):
 
     def note_read(self, source: Any) -> None:
         """End the run: the graph would hold what the elements are now."""
-        self.stop("a read of elements of a tensor", "the graph must be the same for all elements, so that "
+        self._stop("a read of elements of a tensor", "the graph must be the same for all elements, so that "
                   "item(), bool(tensor), float(tensor), tolist() and the like have no place in it",
                   "choose with torch.where, or pass the number as an argument")
 

@@ -223,8 +223,8 @@ for _kind in (SymInt, SymFloat):
         _define_unary(_kind, _name)
     for _name in COMPARISONS:
         _define_comparison(_kind, _name)
-    setattr(_kind, "__round__", _round)
-    setattr(_kind, "__divmod__", _divmod)
+    for _name, _method in (("round", _round), ("divmod", _divmod)):
+        setattr(_kind, f"__{_name}__", _method)
 _define(SymInt, "lshift")
 _define(SymInt, "rshift")
 SymInt.__hash__ = int.__hash__  # type: ignore[method-assign]

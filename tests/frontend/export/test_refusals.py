@@ -9,6 +9,7 @@ from tensocket import nn
 from tensocket.errors import ExportError
 from tensocket.export import ConstraintViolation, Dim, GuardError, export, register_dataclass
 from tensocket.export.graph_signature import TensorArgument
+from tensocket.export.recorder import ExportRecorder
 from tensocket.export.verifier import SpecViolationError
 
 HERE = r"test_refusals\.py:\d+"
@@ -46,14 +47,19 @@ def backward(x):
 
 
 @pytest.mark.parametrize(("function", "text"), [
-    (lambda x: x * x.sum().item(), f"a read of elements of a tensor at .*{HERE}.*the graph must be the same for all"),
+    (lambda x: x * x.sum().item(), rf"a read of elements of a tensor at .*{HERE} — "
+     r"the graph must be the same for all elements, so that item\(\), bool\(tensor\), float\(tensor\), tolist\(\) and the "
+     r"like have no place in it"),
     (lambda x: x if x.sum() > 0 else -x, f"a read of elements of a tensor at .*{HERE}"),
     (lambda x: x * x.tolist()[0][0], f"a read of elements of a tensor at .*{HERE}"),
-    (lambda x: x.nonzero(), f"a call of nonzero at .*{HERE} — sizes of results follow from sizes"),
+    (lambda x: x.nonzero(), f"a call of nonzero at .*{HERE} — sizes of results "
+     "follow from sizes of arguments, but the shape"),
     (lambda x: x[x > 0], f"a call of getitem at .*{HERE} — sizes of results follow from sizes"),
     (backward, f"a backward pass at .*{HERE} — a graph of an exported program contains no backward pass"),
-    (Doubled.apply, "a call of Doubled.apply at .* — the graph has no place for the backward pass"),
-    (lambda x: object(), "a program that returns a object — results are tensors")])
+    (Doubled.apply, "a call of Doubled.apply at .* — the graph has no place for the backward pass of an "
+     "autograd.Function"),
+    (lambda x: object(), "a program that returns a object — results are tensors, numbers, str, None, and containers of "
+     "these")])
 def test_refused_programs(function, text):
     model = nn.Module()
     model.forward = function
@@ -73,10 +79,12 @@ def test_refused_programs(function, text):
     (lambda x: x[: int(x.shape[0] * 0.5)], r"6 <= L\['x'\].size\(\)\[0\] and L\['x'\].size\(\)\[0\] <= 7"),
     (lambda x: torch.cat([x[i:i + 1] for i in range(x.shape[0])]),
      rf"depends on sizes at .*{HERE} — with other dynamic sizes, \w+ is called for some sizes, \w+ for others"),
-    (lambda x: x * sum(range(x.shape[0])), f"at .*{HERE} — with other dynamic sizes, mul gets arguments that do not"),
+    (lambda x: x * sum(range(x.shape[0])), f"at .*{HERE} — with other dynamic sizes, mul gets arguments that do not "
+     "follow from sizes, but the graph must be the same for all sizes in their ranges"),
     (lambda x: x.unbind(0)[0], f"at .*{HERE} — with other dynamic sizes, unbind gets arguments that do not"),
     (lambda x: x * torch.tensor(float(sum(range(x.shape[0])))), "a tensor of numbers has other elements"),
-    (lambda x: [x] * (1 + sum(range(x.shape[0]))), "whose result has another structure for other sizes"),
+    (lambda x: [x] * (1 + sum(range(x.shape[0]))), "whose result has another structure for other sizes — "
+     "the structure of the result is the same in all calls"),
     (lambda x: (x, sum(range(x.shape[0]))), "its result has a number that does not follow from sizes")])
 def test_refused_sizes(function, text):
     with pytest.raises(ExportError, match=text):
@@ -98,16 +106,19 @@ def test_a_dynamic_dim_must_change():
 
 
 @pytest.mark.parametrize(("shapes", "text"), [
-    ({"z": {0: Dim("b")}}, r"its top-level keys must be the arg names \['x'\] of `inputs`, but here they are \['z'\]"),
+    ({"z": {0: Dim("b")}}, r"When `dynamic_shapes` is specified as a dict, "
+     r"its top-level keys must be the arg names \['x'\] of `inputs`, but here they are \['z'\]"),
     ({"x": {0: 3}}, r"Static shape constraint of 3 does not match input size of 6, for L\['x'\].size\(\)\[0\]"),
     ({"x": {2: Dim("b")}}, "name dimensions that the tensor has"),
-    ({"x": {0: "b"}}, "a size is a Dim, Dim.AUTO"),
-    ({"x": 5}, "a shape is a dict from dimensions, or a tuple"),
-    ((None, None), "dynamic_shapes is a dict by argument"),
+    ({"x": {0: "b"}}, "a size is a Dim, Dim.AUTO, Dim.DYNAMIC, Dim.STATIC, None or the size itself"),
+    ({"x": 5}, "a shape is a dict from dimensions, or a tuple with one entry for each"),
+    ((None, None), r"dynamic_shapes is a dict by argument, or a tuple or list with one entry for each of \['x'\]"),
     ({"x": {0: Dim("b", min=7)}}, r"a size of 6 for b — Constraints violated \(b\)! the range is 7 <= b"),
     ({"x": {0: 4 * Dim("b")}}, r"a size of 6 for x.size\(\)\[0\] = 4\*b — no integer b gives it"),
-    ({"x": {0: (b := Dim("b")), 1: b}}, "sizes with b=6 and b=2"),
-    ({"x": {0: Dim("b"), 1: Dim("b", max=9)}}, "Found different definitions")])
+    ({"x": {0: (b := Dim("b")), 1: b}}, r"Constraints violated \(b\)! The values of b = L\['x'\]\.size\(\)\[0\] and of "
+     r"L\['x'\]\.size\(\)\[1\] must fit together"),
+    ({"x": {0: Dim("b"), 1: Dim("b", max=9)}}, r"Found different definitions Dim\('b', min=0, max=inf\) and "
+     r"Dim\('b', min=0, max=9\) for the same symbolic dimension")])
 def test_refused_dynamic_shapes(shapes, text):
     with pytest.raises(ExportError, match=text):
         export(module(lambda x: x * 2), (torch.randn(6, 2),), dynamic_shapes=shapes)
@@ -118,20 +129,24 @@ def test_dynamic_shapes_have_the_structure_of_the_arguments():
         def forward(self, x, n):
             return x["a"] * n
 
-    with pytest.raises(ExportError, match=r"`inputs\['x'\]` is a <class 'dict'>, but `dynamic_shapes\['x'\]` is not"):
+    with pytest.raises(ExportError, match=r"Detected mismatch between the structure of `inputs` and `dynamic_shapes`: "
+                       r"`inputs\['x'\]` is a <class 'dict'>, but `dynamic_shapes\['x'\]` is not"):
         export(Dicts(), ({"a": torch.ones(2)}, 3), dynamic_shapes={"x": {0: Dim("b")}, "n": None})
-    with pytest.raises(ExportError, match="only sizes of tensors are dynamic"):
+    with pytest.raises(ExportError, match="only sizes of tensors are dynamic; other arguments are constants of the graph"):
         export(Dicts(), ({"a": torch.ones(2)}, 3), dynamic_shapes={"x": {"a": None}, "n": Dim("n")})
 
 
 @pytest.mark.parametrize(("make", "text"), [
     (lambda: Dim("a b"), "Dim name must be a valid identifier, got a b"),
     (lambda: Dim("b", min=5, max=2), "Cannot create Dim with inconsistent min and max"),
-    (lambda: Dim("b") * 0, "Attempted to multiply a dim with a number that is not positive"),
-    (lambda: Dim("b") + 0.5, "where an integer was expected"),
-    (lambda: export(lambda x: x, (1,)), "Expected `mod` to be an instance of `torch.nn.Module`"),
-    (lambda: export(nn.ReLU(), [torch.ones(2)]), "Expecting `args` to be a tuple"),
-    (lambda: register_dataclass(int), "Only dataclasses can be registered")])
+    (lambda: Dim("b") * 0, r"Attempted to multiply a dim with a number that is not positive "
+     r"\(sizes would not grow with the dim\)"),
+    (lambda: Dim("b") + 0.5, r"Attempted to combine a Dim with 0\.5, where an integer was expected\. "
+     r"\(Only increasing linear operations with integer coefficients are supported\.\)"),
+    (lambda: export(lambda x: x, (1,)), "Expected `mod` to be an instance of `torch.nn.Module`, got "
+     "<class 'function'>"),
+    (lambda: export(nn.ReLU(), [torch.ones(2)]), "Expecting `args` to be a tuple of example positional inputs, got <class 'list'>"),
+    (lambda: register_dataclass(int), "Only dataclasses can be registered with this function: <class 'int'>")])
 def test_refused_arguments(make, text):
     with pytest.raises(ExportError, match=text):
         make()
@@ -200,7 +215,8 @@ def test_assigned_attributes_are_refused():
             return x
 
     model = Assigning()
-    with pytest.raises(ExportError, match=r"The tensor attribute self\.last was assigned during export"):
+    with pytest.raises(ExportError, match=r"The tensor attribute self\.last was assigned during export\. Such "
+                       "attributes must be registered as buffers"):
         export(model, (torch.ones(2),))
     assert not hasattr(model, "last")
 
@@ -209,9 +225,9 @@ def test_programs_are_not_called_and_modules_do_not_train():
     program = export(nn.Linear(2, 2), (torch.ones(1, 2),))
     with pytest.raises(ExportError, match="Unable to call ExportedProgram directly"):
         program(torch.ones(1, 2))
-    with pytest.raises(ExportError, match=r"Calling train\(\) is not supported yet"):
+    with pytest.raises(ExportError, match=r"Calling train\(\) is not supported yet\."):
         program.module().train()
-    with pytest.raises(ExportError, match=r"Calling eval\(\) is not supported yet"):
+    with pytest.raises(ExportError, match=r"Calling eval\(\) is not supported yet\."):
         program.module().eval()
 
 
@@ -236,3 +252,12 @@ def test_errors_of_programs_come_through():
 
     with pytest.raises(ZeroDivisionError, match="of the program"):
         export(module(broken), (torch.ones(2),))
+
+
+def test_views_that_no_operator_made_are_refused():
+    x = torch.ones(2)
+    view = x.view(1, 2)
+    recorder = ExportRecorder([x], 0, lambda tensor: None)
+    with pytest.raises(ExportError, match="a view that no operator made at .* — the graph has no place for it"), \
+            recorder.recording():
+        view * 2
