@@ -48,8 +48,8 @@ def backward(x):
 
 @pytest.mark.parametrize(("function", "text"), [
     (lambda x: x * x.sum().item(), rf"a read of elements of a tensor at .*{HERE} — "
-     r"the graph must be the same for all elements, so that item\(\), bool\(tensor\), float\(tensor\), tolist\(\) and the "
-     r"like have no place in it"),
+     r"the graph must be the same for all elements, so that item\(\), bool\(tensor\), float\(tensor\), tolist\(\) and "
+     r"the like have no place in it"),
     (lambda x: x if x.sum() > 0 else -x, f"a read of elements of a tensor at .*{HERE}"),
     (lambda x: x * x.tolist()[0][0], f"a read of elements of a tensor at .*{HERE}"),
     (lambda x: x.nonzero(), f"a call of nonzero at .*{HERE} — sizes of results "
@@ -132,7 +132,8 @@ def test_dynamic_shapes_have_the_structure_of_the_arguments():
     with pytest.raises(ExportError, match=r"Detected mismatch between the structure of `inputs` and `dynamic_shapes`: "
                        r"`inputs\['x'\]` is a <class 'dict'>, but `dynamic_shapes\['x'\]` is not"):
         export(Dicts(), ({"a": torch.ones(2)}, 3), dynamic_shapes={"x": {0: Dim("b")}, "n": None})
-    with pytest.raises(ExportError, match="only sizes of tensors are dynamic; other arguments are constants of the graph"):
+    with pytest.raises(ExportError, match="only sizes of tensors are dynamic; other arguments are constants "
+                       "of the graph"):
         export(Dicts(), ({"a": torch.ones(2)}, 3), dynamic_shapes={"x": {"a": None}, "n": Dim("n")})
 
 
@@ -145,7 +146,8 @@ def test_dynamic_shapes_have_the_structure_of_the_arguments():
      r"\(Only increasing linear operations with integer coefficients are supported\.\)"),
     (lambda: export(lambda x: x, (1,)), "Expected `mod` to be an instance of `torch.nn.Module`, got "
      "<class 'function'>"),
-    (lambda: export(nn.ReLU(), [torch.ones(2)]), "Expecting `args` to be a tuple of example positional inputs, got <class 'list'>"),
+    (lambda: export(nn.ReLU(), [torch.ones(2)]), "Expecting `args` to be a tuple of example "
+     "positional inputs, got <class 'list'>"),
     (lambda: register_dataclass(int), "Only dataclasses can be registered with this function: <class 'int'>")])
 def test_refused_arguments(make, text):
     with pytest.raises(ExportError, match=text):
@@ -258,6 +260,6 @@ def test_views_that_no_operator_made_are_refused():
     x = torch.ones(2)
     view = x.view(1, 2)
     recorder = ExportRecorder([x], 0, lambda tensor: None)
-    with pytest.raises(ExportError, match="a view that no operator made at .* — the graph has no place for it"), \
+    with pytest.raises(ExportError, match=r"a view that no operator made at .* — the graph has no place for it"), \
             recorder.recording():
         view * 2
