@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import operator
 from typing import Any
 
@@ -102,6 +103,8 @@ class GraphBuilder:
 
     def _placeholder(self, name: str, value: Any) -> Node:
         node = self.graph.create_node("placeholder", name, name=name)
+        if node.name != name and hasattr(builtins, name) and name not in [x.name for x in self.graph.nodes]:
+            node.name = name  # as in PyTorch, an argument may be called input
         node.target = node.name
         node.meta["val"] = value
         return node

@@ -232,6 +232,17 @@ def test_containers_of_arguments_and_results():
     assert result.left[1]["k"][1:] == (None, 5, "text")
 
 
+def test_arguments_keep_their_names():
+    class Odd(nn.Module):
+        def forward(self, input, *more, **named):
+            return input * more[0] + named["q"]
+
+    one = torch.ones(2)
+    program = export(Odd(), (one, one * 3), {"q": one})
+    assert program.graph_signature.user_inputs == ("input", "more_0", "q")
+    assert program.module()(one, one * 2, q=one).tolist() == [3, 3]
+
+
 def test_literals_are_new_in_each_call():
     def add_up(x):
         total = torch.tensor([1.0, 2.0])
