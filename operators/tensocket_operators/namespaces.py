@@ -32,7 +32,7 @@ def _factory(name: str) -> AtenOverloads | None:
     return None if function is None else factory(function)
 
 
-#: Functions that are no operators, which graphs call by names in ``aten``, by these names.
+#: Functions other than operators that graphs call by names in ``aten``, by these names.
 FUNCTIONS_OF_GRAPHS: Final[dict[str, Any]] = {}
 
 
