@@ -213,10 +213,10 @@ def _blame(module: Any, in_spec: Any, plan: SizePlan, sources: list[Source], siz
         except Exception:
             return specialized(guilty, given)
         first, *rest = guilty
-        texts = [f"The values of {x.label} = {x.source} and {first.label} = {first.source} must always be equal"
-                 for x in rest]
-        return ConstraintViolation(guilty, given, ". ".join(texts), "Suggested fixes: "
-                                   + ", ".join([f"{x.label} = {first.label}" for x in rest]))
+        others = ", ".join([f"{x.label} = {x.source}" for x in rest])
+        return ConstraintViolation(
+            guilty, given, f"The values of {others} and {first.label} = {first.source} must always be equal",
+            "Suggested fixes: " + ", ".join([f"{x.label} = {first.label}" for x in rest]))
     return specialized(guilty, given)
 
 

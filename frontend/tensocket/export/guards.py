@@ -83,10 +83,11 @@ def _violation(guard: Comparison, root: Root, low: int, high: float) -> Constrai
 
 def specialized(roots: list[Root], given: str) -> ConstraintViolation:
     """Return the error for sizes that must be those of the arguments."""
-    texts = [f"You marked {root.label} as dynamic but your code specialized it to be a constant ({root.base}). If "
-             "you're using Dim.DYNAMIC, replace it with either Dim.STATIC or Dim.AUTO" for root in roots]
+    labels, sizes = ", ".join([root.label for root in roots]), ", ".join([str(root.base) for root in roots])
     fixes = ", ".join([f"{root.label} = {root.base}" for root in roots])
-    return ConstraintViolation(roots, given, ". ".join(texts), f"Suggested fixes: {fixes}")
+    return ConstraintViolation(
+        roots, given, f"You marked {labels} as dynamic but your code specialized it to be a constant ({sizes}). If "
+        "you're using Dim.DYNAMIC, replace it with either Dim.STATIC or Dim.AUTO", f"Suggested fixes: {fixes}")
 
 
 def sizes_in_roots(expression: Any) -> list[Root]:

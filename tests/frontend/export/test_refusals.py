@@ -101,7 +101,9 @@ def test_sizes_that_must_be_equal():
 
 
 def test_a_dynamic_dim_must_change():
-    with pytest.raises(ConstraintViolation, match=r"Constraints violated \(L\['x'\]\.size\(\)\[0\]\)"):
+    with pytest.raises(ConstraintViolation, match=r"Constraints violated \(L\['x'\]\.size\(\)\[0\]\)! You marked "
+                       r"L\['x'\]\.size\(\)\[0\] as dynamic but your code specialized it to be a constant \(6\)\. If "
+                       "you're using Dim.DYNAMIC, replace it with either Dim.STATIC or Dim.AUTO"):
         export(module(lambda x: x + torch.ones(6, 1)), (torch.randn(6, 2),), dynamic_shapes={"x": {0: Dim.DYNAMIC}})
 
 
@@ -244,7 +246,32 @@ def test_the_verifier_sees_what_does_not_fit():
     with pytest.raises(SpecViolationError, match="the signature has other in its place"):
         program.validate()
     program.graph_signature.input_specs.pop()
-    with pytest.raises(SpecViolationError, match="the inputs of the signature are"):
+    with pytest.raises(SpecViolationError, match=r"the inputs of the signature are \['p_weight', 'p_bias'\]"):
+        program.validate()
+
+
+def test_the_verifier_looks_for_buffers_constants_and_other_nodes():
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("kept", torch.ones(2))
+            self.plain = torch.ones(2)
+
+        def forward(self, x):
+            return x + self.kept + self.plain
+
+    program = export(Layer(), (torch.ones(2),))
+    kept = program.state_dict.pop("kept")
+    with pytest.raises(SpecViolationError, match="buffers are in the state dict, or among the constants"):
+        program.validate()
+    program.state_dict["kept"] = kept
+    plain = program.constants.pop("plain")
+    with pytest.raises(SpecViolationError, match="constants are among the constants"):
+        program.validate()
+    program.constants["plain"] = plain
+    call = next(node for node in program.graph.nodes if node.op == "call_function")
+    call.op, call.target = "call_method", "add"
+    with pytest.raises(SpecViolationError, match="nodes are inputs, calls of functions and the output"):
         program.validate()
 
 
