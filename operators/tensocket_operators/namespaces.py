@@ -32,6 +32,10 @@ def _factory(name: str) -> AtenOverloads | None:
     return None if function is None else factory(function)
 
 
+#: Functions other than operators that graphs call by names in ``aten``, by these names.
+FUNCTIONS_OF_GRAPHS: Final[dict[str, Any]] = {}
+
+
 class Overloads:
     """Operators of one name, each of which is called with its overload's name."""
 
@@ -61,7 +65,7 @@ class Namespace:
 
     def __getattr__(self, name: str) -> Any:
         full = f"{self.name}::{name}"
-        found = built_in(name) if self.name == BUILT_IN else OPERATORS.get(full)
+        found = built_in(name) or FUNCTIONS_OF_GRAPHS.get(name) if self.name == BUILT_IN else OPERATORS.get(full)
         if found is None and any(known.startswith(f"{full}.") for known in OPERATORS):
             return Overloads(full)
         if found is None or name.startswith("__"):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from tensocket_plugins.contract.errors import ArgumentError
+from tensocket_plugins.contract.value_observers import is_exporting
 
 from ..capture.listed import register_unreplayable
 from .intercept import alone
@@ -64,8 +65,8 @@ SWITCHES: Final[list[object]] = []
 
 
 def is_compiling() -> bool:
-    """Whether the caller runs inside of a compiled function: then a graph may stand for it in later calls."""
-    return RUNNING.compiled > 0 and not RUNNING.disabled
+    """Whether the caller runs inside of a compiled or exported function: a graph may stand for it in later calls."""
+    return (RUNNING.compiled > 0 and not RUNNING.disabled) or is_exporting()
 
 
 @contextmanager

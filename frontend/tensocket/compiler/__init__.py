@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from tensocket.nn import Module
 from tensocket_compiler.calls.function import reset
 from tensocket_compiler.calls.settings import Disabled, is_compiling
+from tensocket_plugins.contract.value_observers import is_exporting
 
 from . import config
 from .backends import get_default_backend, list_backends, set_default_backend
@@ -18,11 +19,6 @@ from .stance import set_stance
 
 _Value = TypeVar("_Value")
 is_dynamo_compiling = is_compiling
-
-
-def is_exporting() -> bool:
-    """Return False: nothing is being exported."""
-    return False
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True) -> Any:

@@ -37,6 +37,11 @@ class ValueObserver(Protocol):
 VALUE_OBSERVERS: Final[dict[int, ValueObserver]] = by_thread({})
 
 
+def is_exporting() -> bool:
+    """Whether a run of this thread is captured for an exported program."""
+    return bool(VALUE_OBSERVERS) and getattr(VALUE_OBSERVERS.get(get_ident()), "exports", False)
+
+
 def note_read(source: Any) -> None:
     """Tell this thread's observer, if any, that elements of ``source`` are read."""
     observer = VALUE_OBSERVERS.get(get_ident()) if VALUE_OBSERVERS else None

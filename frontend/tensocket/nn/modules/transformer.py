@@ -13,6 +13,7 @@ from tensocket.errors import ArgumentError, ShapeError
 from tensocket.nn import functional as F
 from tensocket.nn import init
 from tensocket_operators import Tensor, full, is_grad_enabled
+from tensocket_plugins.contract.value_observers import is_exporting
 
 from .activation import GELU, ReLU
 from .container import ModuleList
@@ -52,12 +53,12 @@ def _get_activation_fn(activation: str) -> Activation:
 
 def _get_seq_len(src: Tensor, batch_first: bool) -> int | None:
     """Return the number of steps."""
-    return int(src.shape[1 if batch_first and src.dim() == 3 else 0]) if src.dim() in (2, 3) else None
+    return src.shape[1 if batch_first and src.dim() == 3 else 0] if src.dim() in (2, 3) else None
 
 
 def _detect_is_causal_mask(mask: Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
-    """Whether a mask is the causal one; if ``is_causal`` is given, trust it."""
-    if is_causal is not None or mask is None:
+    """Whether a mask is the causal one; if ``is_causal`` is given, trust it. Exported programs read no elements."""
+    if is_causal is not None or mask is None or is_exporting():
         return bool(is_causal)
     causal = _generate_square_subsequent_mask(mask.shape[-2] if size is None else size, mask.device)
     return tuple(mask.shape) == tuple(causal.shape) and bool((_scores(mask) == causal).all())
@@ -262,7 +263,7 @@ class TransformerEncoder(Module):
         """Return ``src``, as a nested tensor if padding can be skipped, and the padding mask that remains."""
         first: Any = self.layers[0]
         if (padding is None or mask is not None or not getattr(self, "use_nested_tensor", False) or first.training
-                or src.dim() != 3 or src.is_nested or is_autocast_enabled() or not FAST_PATH[0]
+                or src.dim() != 3 or src.is_nested or is_autocast_enabled() or not FAST_PATH[0] or is_exporting()
                 or (is_grad_enabled() and any(x.requires_grad for x in (src, *first.parameters())))):
             return src, padding
         conversion = import_module("tensocket.nested.conversion")

@@ -1,0 +1,198 @@
+"""Guards: comparisons of sizes that a run made, and the checks of the inputs of an exported program."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensocket.errors import ExportError, TensocketError
+from tensocket.nn import Module
+from tensocket_operators import Tensor
+
+from .sizes import Root, SizePlan, bounds_of
+from .symbols import COMPARISONS, Comparison, evaluate, interval, sizes_in, text_of
+
+#: Sizes that are tried one by one.
+_TRIED: Final = 4096
+
+
+class GuardError(TensocketError, AssertionError, RuntimeError):
+    """An argument of an exported program that its graph is not right for."""
+
+
+class ConstraintViolation(ExportError):
+    """A program that is not the same for all sizes in the ranges of its dims.
+
+    Attributes:
+        roots: The sizes that it depends on.
+    """
+
+    def __init__(self, roots: list[Root], given: str, rule: str, advice: str) -> None:
+        names = ", ".join([root.label for root in roots])
+        super().__init__("export", given, f"Constraints violated ({names})! {rule}", advice)
+        self.roots = roots
+
+
+def holds(guard: Comparison, sizes: dict[Root, int]) -> bool:
+    """Whether a comparison of sizes of inputs holds for some of them; one that cannot be computed does not."""
+    try:
+        left, right = (evaluate(x, lambda root: sizes[root]) for x in (guard.left, guard.right))
+    except (ArithmeticError, ValueError):
+        return False
+    return bool(COMPARISONS[guard.name][0](left, right))
+
+
+def is_needed(guard: Comparison) -> bool:
+    """Whether a comparison of sizes of inputs must be checked at each call; it may narrow the range of an unnamed dim.
+
+    Raises:
+        ConstraintViolation: It does not hold for a part of the range of a dim.
+    """
+    roots = list(dict.fromkeys([*sizes_in_roots(guard.left), *sizes_in_roots(guard.right)]))
+    if _is_certain(guard):
+        return False
+    if len(roots) != 1:
+        return True
+    root = roots[0]
+    last = int(min(root.high, max(root.low + _TRIED, root.base + _TRIED)))
+    wrong = {x for x in range(root.low, last + 1) if not holds(guard, {root: x})}
+    if not {x for x in wrong if x > 1}:
+        return bool(wrong) or root.high > last
+    low = high = root.base
+    while low - 1 >= root.low and low - 1 not in wrong:
+        low -= 1
+    while high + 1 <= last and high + 1 not in wrong:
+        high += 1
+    limit = root.high if high == last else high
+    if root.kind != "named" and low < limit and low <= root.given <= limit:
+        root.low, root.high = low, limit
+        return limit > last
+    raise _violation(guard, root, low, limit)
+
+
+def _violation(guard: Comparison, root: Root, low: int, high: float) -> ConstraintViolation:
+    given = f"a program that compares sizes{guard.place}"
+    if low == high:
+        return specialized([root], given)
+    bounds = [f"{low} <= {root.source}" if low else "", "" if high == float("inf") else f"{root.source} <= {high}"]
+    texts = [f"{name}={value}" for name, value in (("min", low), ("max", high)) if value not in (0, float("inf"))]
+    return ConstraintViolation(
+        [root], given, f"Not all values of {root.label} = {root.source} in the specified range {bounds_of(root)} "
+        f"satisfy the generated guard {' and '.join([x for x in bounds if x])}",
+        f"Suggested fixes: {root.label} = Dim('{root.label}', {', '.join(texts)})")
+
+
+def specialized(roots: list[Root], given: str) -> ConstraintViolation:
+    """Return the error for sizes that must be those of the arguments."""
+    labels, sizes = ", ".join([root.label for root in roots]), ", ".join([str(root.base) for root in roots])
+    fixes = ", ".join([f"{root.label} = {root.base}" for root in roots])
+    return ConstraintViolation(
+        roots, given, f"You marked {labels} as dynamic but your code specialized it to be a constant ({sizes}). If "
+        "you're using Dim.DYNAMIC, replace it with either Dim.STATIC or Dim.AUTO", f"Suggested fixes: {fixes}")
+
+
+def sizes_in_roots(expression: Any) -> list[Root]:
+    """Return the roots that an expression reads."""
+    if isinstance(expression, Root):
+        return [expression]
+    return [x for part in expression[1:] for x in sizes_in_roots(part)] if isinstance(expression, tuple) else []
+
+
+def _is_certain(guard: Comparison) -> bool:
+    """Whether the bounds of both sides tell that a comparison holds."""
+    left, right = (interval(x, lambda root: root.span) for x in (guard.left, guard.right))
+    if left is None or right is None:
+        return False
+    return {"lt": left[1] < right[0], "le": left[1] <= right[0], "gt": left[0] > right[1], "ge": left[0] >= right[1],
+            "eq": left[0] == left[1] == right[0] == right[1],
+            "ne": left[1] < right[0] or left[0] > right[1]}[guard.name]
+
+
+def reads_inputs_only(guard: Comparison, known: Any) -> bool:
+    """Whether all sizes of a comparison are in a table."""
+    return all(size in known for side in (guard.left, guard.right) for size in sizes_in(side))
+
+
+class InputGuards(Module):
+    """The checks of a program's inputs: forms, ranges of sizes, constants and comparisons.
+
+    Args:
+        plan: The inputs and their sizes.
+        guards: Comparisons of sizes of inputs.
+    """
+
+    def __init__(self, plan: SizePlan, guards: list[Comparison]) -> None:
+        super().__init__()
+        self._sources = [leaf.source for leaf in plan.leaves]
+        self._expected = [_form(leaf.value) if isinstance(leaf.value, Tensor) else leaf.value for leaf in plan.leaves]
+        self._sizes, self._roots, self._guards = dict(plan.sizes), list(plan.roots), list(guards)
+        #: The place of each root among the inputs, and its expression there.
+        self._origins = {root: next((at, k, e) for (at, k), e in plan.sizes.items() if root in sizes_in_roots(e))
+                         for root in self._roots}
+        for root, place in list(self._origins.items()):
+            self._origins[root] = next(((at, k, e) for (at, k), e in plan.sizes.items() if e is root), place)
+
+    def forward(self, *inputs: Any) -> None:
+        """Check inputs.
+
+        Raises:
+            GuardError: One is not as the graph needs it.
+        """
+        for at, (value, expected) in enumerate(zip(inputs, self._expected, strict=True)):
+            if isinstance(expected, _Form):
+                self._check_tensor(at, value, expected)
+            elif type(value) is not type(expected) or value != expected:
+                raise self._failed(at, repr(value), f"{self._sources[at]} == {expected!r}")
+        found = {root: self._root_size(inputs, *self._origins[root]) for root in self._roots}
+        names = {root: f"{self._sources[at]}.size()[{k}]" for root, (at, k, _) in self._origins.items()}
+        for root in self._roots:
+            at = self._origins[root][0]
+            if found[root] < root.low:
+                raise self._failed(at, _shown(inputs[at]), f"{names[root]} >= {root.low}")
+            if found[root] > root.high:
+                raise self._failed(at, _shown(inputs[at]), f"{names[root]} <= {root.high}")
+        for (at, k), expression in self._sizes.items():
+            if inputs[at].size(k) != evaluate(expression, lambda root: found[root]):
+                text = text_of(expression, lambda root: names[root])
+                raise self._failed(at, _shown(inputs[at]), f"{self._sources[at]}.size()[{k}] == {text}")
+        for guard in self._guards:
+            if not holds(guard, found):
+                left, right = (text_of(x, lambda root: names[root]) for x in (guard.left, guard.right))
+                roots = sizes_in_roots(guard.left) + sizes_in_roots(guard.right)
+                at = self._origins[roots[0]][0]
+                raise self._failed(at, _shown(inputs[at]), f"{left} {COMPARISONS[guard.name][1]} {right}")
+
+    def _root_size(self, inputs: tuple[Any, ...], at: int, k: int, expression: Any) -> int:
+        size = int(inputs[at].size(k))
+        offset = evaluate(expression, lambda root: 0)
+        return int((size - offset) // (evaluate(expression, lambda root: 1) - offset))
+
+    def _check_tensor(self, at: int, value: Any, expected: _Form) -> None:
+        source = self._sources[at]
+        if not isinstance(value, Tensor):
+            raise self._failed(at, repr(value), f"isinstance({source}, torch.Tensor)")
+        if value.dim() != len(expected.shape):
+            raise self._failed(at, _shown(value), f"len({source}.size()) == {len(expected.shape)}")
+        if value.dtype is not expected.dtype:
+            raise self._failed(at, f"{value.dtype}", f"{source}.dtype == {expected.dtype}")
+        for k, size in enumerate(expected.shape):
+            if (at, k) not in self._sizes and value.size(k) != size:
+                raise self._failed(at, _shown(value), f"{source}.size()[{k}] == {size}")
+
+    def _failed(self, at: int, given: str, guard: str) -> GuardError:
+        return GuardError("export", f"{self._sources[at]} = {given}", f"Guard failed: {guard}",
+                          "pass what the program was exported for, or export it with dynamic_shapes")
+
+
+class _Form:
+    """Shape and dtype of an input."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape, self.dtype = shape, dtype
+
+
+def _form(tensor: Any) -> _Form:
+    return _Form(tuple(tensor.shape), tensor.dtype)
+
+
+def _shown(tensor: Any) -> str:
+    return f"a tensor of shape {tuple(tensor.shape)}"

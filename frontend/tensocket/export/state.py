@@ -1,0 +1,114 @@
+"""The state of a module during a capture: everything that a run changed comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from tensocket.errors import ExportError
+from tensocket_compiler.execute.runner import whole_tensor
+from tensocket_core.dispatch.overrides import version_counter
+from tensocket_core.geometry import memory_of
+from tensocket_operators import Tensor
+from tensocket_operators.random.positions import fork_rng_states, rng_states
+
+_TABLES: Final = ("_parameters", "_buffers", "_modules")
+
+
+class ModuleState:
+    """The attributes of a module and of those below it, and the elements of tensors that a run writes.
+
+    Args:
+        module: The module.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self._modules = dict(module.named_modules(remove_duplicate=False))
+        self._attributes = [(path, m, dict(vars(m)), {
+            name: (value, _copied(value)) for name, value in vars(m).items() if type(value) in (dict, list, set)})
+            for path, m in self._modules.items()]
+        self._contents: dict[int, tuple[Any, Any]] = {}
+        self._versions: dict[int, tuple[list[int], int]] = {}
+        for m in self._modules.values():
+            # Operators like batch_norm write to buffers that their schemas do not mark.
+            for x in [*m._buffers.values(), *[x for x in vars(m).values() if isinstance(x, Tensor)]]:
+                if x is not None and not x.is_sparse:
+                    self.preserve(x)
+
+    def preserve(self, tensor: Any) -> None:
+        """Save the elements of a tensor that the run is about to write, and its version."""
+        memory = memory_of(tensor._array)
+        if id(memory) not in self._contents:
+            whole = whole_tensor(memory if isinstance(memory, type(tensor._array)) else tensor._array,
+                                 tensor._device_state)
+            self._contents[id(memory)] = whole, whole.clone()
+        counter = version_counter(tensor)
+        self._versions.setdefault(id(counter), (counter, counter[0]))
+
+    def assigned(self) -> dict[str, Any]:
+        """Return the tensors that the run assigned to buffers, by path.
+
+        Raises:
+            ExportError: It assigned a tensor to another attribute.
+        """
+        found: dict[str, Any] = {}
+        for path, m, before, copies in self._attributes:
+            prefix = f"{path}." if path else ""
+            for name, value in m._buffers.items():
+                if value is not copies["_buffers"][1].get(name):
+                    found[prefix + name] = value
+            for name, value in vars(m).items():
+                if isinstance(value, Tensor) and value is not before.get(name):
+                    raise ExportError(
+                        "export", f"a module that assigns a tensor to self.{prefix}{name}", f"The tensor attribute "
+                        f"self.{prefix}{name} was assigned during export. Such attributes must be registered as "
+                        "buffers", f"use register_buffer({name!r}, ...) in its constructor")
+        return found
+
+    def undo(self) -> None:
+        """Restore everything."""
+        for whole, contents in self._contents.values():
+            whole.copy_(contents)
+        for counter, value in self._versions.values():
+            counter[0] = value
+        for _, m, before, copies in self._attributes:
+            attributes = m.__dict__
+            for name in attributes.keys() - before.keys():
+                del attributes[name]
+            for name, value in before.items():
+                if attributes.get(name) is not value:
+                    attributes[name] = value
+            for container, contents in copies.values():
+                _restore(container, contents)
+
+
+@contextmanager
+def undone(module: Any) -> Iterator[ModuleState]:
+    """Undo what a block changes: attributes of modules, elements of tensors, positions of random streams."""
+    from tensocket import no_grad
+
+    state = ModuleState(module)
+    try:
+        with fork_rng_states(rng_states()):
+            yield state
+    finally:
+        with no_grad():
+            state.undo()
+
+
+def _copied(container: Any) -> Any:
+    return type(container)(container)
+
+
+def _restore(container: Any, contents: Any) -> None:
+    if type(container) is list:
+        if len(container) != len(contents) or any(a is not b for a, b in zip(container, contents, strict=True)):
+            container[:] = contents
+    elif type(container) is set:
+        if container != contents:
+            container.clear()
+            container.update(contents)
+    elif list(container) != list(contents) or any(container[k] is not v for k, v in contents.items()):
+        container.clear()
+        container.update(contents)

@@ -1,0 +1,148 @@
+"""Values of nodes: forms of tensors whose sizes have names, and the operator that reads a size."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensocket_compiler.graph.names import PUBLIC
+from tensocket_core.tensor import Size
+from tensocket_operators.namespaces import FUNCTIONS_OF_GRAPHS
+
+
+class SymbolicSize(int):
+    """A size that changes from call to call: an example of it, printed by its name.
+
+    Attributes:
+        name: The name, an expression of symbols.
+    """
+
+    name: str
+
+    def __new__(cls, value: int, name: str) -> SymbolicSize:
+        """Return a size."""
+        made = super().__new__(cls, value)
+        made.name = name
+        return made
+
+    def __reduce__(self) -> Any:
+        return SymbolicSize, (int.__index__(self), self.name)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    __str__ = __repr__
+
+
+class TensorValue:
+    """The form of a tensor.
+
+    Args:
+        sizes: The sizes, of which some have names.
+        tensor: An example.
+
+    Attributes:
+        shape: The sizes.
+        dtype: The dtype.
+        device: The device.
+        requires_grad: Whether it requires a gradient.
+    """
+
+    def __init__(self, sizes: list[int], tensor: Any) -> None:
+        self.shape = tuple.__new__(Size, sizes)
+        self.dtype, self.device = tensor.dtype, tensor.device
+        self.requires_grad = bool(tensor.requires_grad)
+        self._stride = () if tensor.is_sparse else tuple(tensor.stride())
+
+    def size(self, dim: int | None = None) -> Any:
+        """Return the sizes, or one of them."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def dim(self) -> int:
+        """Return the number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def numel(self) -> int:
+        """Return the number of elements of the example."""
+        return self.shape.numel()
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Return the strides of the example, or one of them."""
+        return self._stride if dim is None else self._stride[dim]
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(map(str, self.shape)) + ("," if len(self.shape) == 1 else "")
+        dtype = "" if str(self.dtype).endswith("float32") else f", dtype=torch.{str(self.dtype).rpartition('.')[2]}"
+        grad = ", requires_grad=True" if self.requires_grad else ""
+        return f"FakeTensor(..., size=({sizes}){dtype}{grad})"
+
+
+class _SymSize:
+    """The operator ``aten.sym_size.int`` of graphs, which returns the size of a dimension."""
+
+    __name__ = "sym_size.int"
+    name = "sym_size"
+
+    @property
+    def int(self) -> _SymSize:
+        """This operator, which has one overload."""
+        return self
+
+    def __call__(self, input: Any, dim: Any) -> Any:
+        """Return the size of a dimension."""
+        return input.size(dim)
+
+    def __repr__(self) -> str:
+        return "<operator sym_size(Tensor input, int dim) -> int>"
+
+    def __reduce__(self) -> str:
+        return "sym_size"
+
+
+sym_size: Final = _SymSize()
+FUNCTIONS_OF_GRAPHS["sym_size"] = sym_size
+PUBLIC.add_name("torch.ops.aten.sym_size.int", sym_size)
+
+
+class Symbol:
+    """A name of a size among the range constraints."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return str(other) == self.name if isinstance(other, (Symbol, str)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class ValueRanges:
+    """A range of sizes.
+
+    Attributes:
+        lower: The smallest size.
+        upper: The largest size; infinity without a limit.
+    """
+
+    def __init__(self, lower: int, upper: float) -> None:
+        self.lower, self.upper = lower, upper
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ValueRanges) and (self.lower, self.upper) == (other.lower, other.upper)
+
+    def __hash__(self) -> int:
+        return hash((self.lower, self.upper))
+
+    def __contains__(self, size: int) -> bool:
+        return self.lower <= size <= self.upper
+
+    def __repr__(self) -> str:
+        return f"VR[{self.lower}, {'int_oo' if self.upper == float('inf') else self.upper}]"

@@ -1,0 +1,90 @@
+"""Standard architectures as exported programs: with other batch sizes, results, gradients and buffers are theirs."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+import tensocket as torch
+from tensocket.errors import ExportError
+from tensocket.export import Dim, export
+
+FOLDER = Path(__file__).parents[2] / "architectures"
+MODULES = {"torch": "tensocket", **{f"torch.{name}": f"tensocket.{name}" for name in (
+    "nn", "nn.functional", "nn.parameter", "nn.utils", "nn.utils.rnn")}}
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py")
+               if path.stem not in ("program", "make_expected", "test_architectures", "resnet"))
+#: Programs without a graph, and why.
+REFUSED = {"seq2seq": "a read of elements of a tensor at .*seq2seq.py",
+           "gcn": "a call of SparseOperator.apply at .*gcn.py"}
+
+
+@pytest.fixture
+def program(monkeypatch):
+    """The module ``program``, for which ``import torch`` gives this library."""
+    for name, ours in MODULES.items():
+        monkeypatch.setitem(sys.modules, name, importlib.import_module(ours))
+    monkeypatch.syspath_prepend(str(FOLDER))
+    names = [path.stem for path in FOLDER.glob("*.py")]
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield importlib.import_module("program")
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def exported(program, name, *, training):
+    """A model, its program with a dynamic batch, and inputs with a larger batch."""
+    model, inputs = program.make(name)
+    program.fill(model)
+    model.train(training)
+    batch = inputs[0].shape[0]
+    dim = Dim("batch", max=64)
+    dynamic = [x.dim() > 0 and x.shape[0] == batch for x in inputs]
+    made = export(model, tuple(inputs), dynamic_shapes=tuple([{0: dim} if x else None for x in dynamic]))
+    rows = torch.arange(batch + 3) % batch
+    return model, made.module(), [x[rows] if grows else x for x, grows in zip(inputs, dynamic, strict=True)]
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - set(REFUSED)))
+def test_evaluation_with_another_batch(program, name):
+    model, run, inputs = exported(program, name, training=False)
+    for mine, expected in zip(program.results(run(*inputs)), program.results(model(*inputs)), strict=True):
+        assert mine.shape == expected.shape
+        assert torch.equal(mine, expected)
+
+
+@pytest.mark.parametrize("name", ["alexnet", "bert", "gpt", "lstm", "mobilenet", "transformer", "unet", "vae"])
+def test_a_training_step_with_another_batch(program, name):
+    model, run, inputs = exported(program, name, training=True)
+    state = {key: x.clone() for key, x in model.state_dict().items()}
+    found = []
+    for function in (model, run):
+        model.load_state_dict(state)
+        model.zero_grad()
+        torch.manual_seed(0)
+        outputs = program.results(function(*inputs))
+        sum((x * torch.cos(torch.arange(x.numel(), dtype=x.dtype)).reshape(x.shape)).sum() for x in outputs).backward()
+        found.append({**{f"{key}.grad": p.grad for key, p in model.named_parameters() if p.grad is not None},
+                      **{key: x.clone() for key, x in model.state_dict().items()}})
+    expected, mine = found
+    assert mine.keys() == expected.keys()
+    assert len(mine) > len(state)
+    assert [key for key, x in mine.items() if not torch.equal(x, expected[key])] == []
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_programs_without_a_graph(program, name):
+    with pytest.raises(ExportError, match=REFUSED[name]):
+        exported(program, name, training=False)
+
+
+def test_sparse_programs_without_gradients(program):
+    with torch.no_grad():
+        model, inputs = program.make("gcn")
+        model.eval()
+        run = export(model, tuple(inputs)).module()
+        assert torch.equal(run(*inputs), model(*inputs))
