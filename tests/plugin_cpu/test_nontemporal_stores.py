@@ -57,7 +57,7 @@ def lines(shape, dtype, shift=0):
 @pytest.fixture
 def always(monkeypatch):
     monkeypatch.setattr(executable, "streaming_bytes", lambda: 1)
-    monkeypatch.setattr(memcpy_kernels, "streaming_bytes", lambda: 1)
+    monkeypatch.setattr(memcpy_kernels, "cache_bytes", lambda: 1)
 
 
 @pytest.mark.parametrize("result", [float32, float64, float16, bool_])

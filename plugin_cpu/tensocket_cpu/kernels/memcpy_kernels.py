@@ -21,7 +21,7 @@ from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.ir.printers.llvm_vectors import LINE
 from tensocket_plugins.kit.disk_cache import BuildStats
 
-from ..code.caches import begins_line, streaming_bytes
+from ..code.caches import begins_line, cache_bytes
 from ..code.executable import make_entry
 from ..code.pointers import address_of
 from ..threads.pool import Entry, ThreadPool
@@ -63,8 +63,11 @@ def runs(target: Array, source: Array) -> tuple[int, list[_Axis]]:
 
 
 def _gathering(target: Array, source: Array, run: int) -> str:
-    """Return the function that gathers runs of ``run`` bytes: past the caches if runs are many whole lines."""
-    many = target.nbytes + min(target.nbytes, source.nbytes) >= streaming_bytes()
+    """Return the name of the function that gathers runs of ``run`` bytes: past the caches if runs are many whole lines.
+
+    Caches help up to a larger size here than for data that is read once, because a gather may read a run several times.
+    """
+    many = target.nbytes + min(target.nbytes, source.nbytes) >= cache_bytes()
     lines = many and begins_line(target) and run % LINE == 0 and target.strides[0] % LINE == 0
     return "gather_lines" if lines else "gather_runs"
 
