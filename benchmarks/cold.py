@@ -60,8 +60,8 @@ def watch(clock: Clock) -> None:
     """Wrap the functions of all stages in a clock."""
     import tensocket_compiler.calls.function as function
     import tensocket_compiler.calls.variant as variant
-    import tensocket_core.launch.programs as programs
     import tensocket_cpu.code.compiler as compiler
+    import tensocket_plugins.ir.pipeline as pipeline
     from tensocket_compiler.capture.guards import Guards
     from tensocket_compiler.execute.runner import Runner
     from tensocket_plugins.kit.disk_cache import DiskCache
@@ -69,7 +69,7 @@ def watch(clock: Clock) -> None:
     for owner, name, stage in ((function, "observe", "observe"), (function, "find_guards", "closure"),
                                (Guards, "without", "closure"), (function, "capture", "capture"),
                                (variant, "_variant", "plan"), (variant, "Runner", "plan"),
-                               (programs, "scheduled", "schedule"), (compiler, "print_llvm", "print"),
+                               (pipeline, "scheduled", "schedule"), (compiler, "print_llvm", "print"),
                                (compiler.Compiler, "compile_text", "llvm"), (Runner, "assemble", "tape"),
                                (DiskCache, "get", "cache"), (DiskCache, "put", "cache")):
         clock.wrap(owner, name, stage)

@@ -99,14 +99,14 @@ class Clock:
 
 def _watch(clock: Clock) -> None:
     """Wrap the functions of all stages in the clock, in every module that holds them."""
-    import tensocket_core.launch.programs as programs
     import tensocket_cpu.code.compiler as compiler
     import tensocket_cpu.device as device
     import tensocket_cpu.native.entries as entries
+    import tensocket_plugins.ir.pipeline as pipeline
     from tensocket_plugins.kit.disk_cache import DiskCache
 
-    clock.wrap(programs, "verify", "verify")
-    for owner, name in ((programs, "decompose"), (programs, "schedule"), (programs, "name_shared"),
+    clock.wrap(pipeline, "verify", "verify")
+    for owner, name in ((pipeline, "decompose"), (pipeline, "schedule"), (pipeline, "name_shared"),
                         (device, "decompose"), (device.CpuDevice, "program")):
         clock.wrap(owner, name, "schedule")
     for owner in (compiler, entries):
