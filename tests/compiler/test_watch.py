@@ -124,6 +124,18 @@ def test_generators_are_refused():
     assert "runs later" in observe(f, (X,)).refusals[0].reason
 
 
+def test_only_calls_that_happen_make_numbers_of_identities():
+    def number(x, called):
+        if called:
+            return functools.partial(id(x).__add__, 1)
+        return x + 1
+
+    assert not observe(number, (X, False)).numbered
+    assert observe(number, (X, True)).numbered
+    assert observe(lambda x: next(map(id, [x])), (X,)).numbered
+    assert observe(lambda x: functools.partial(id)(x), (X,)).numbered
+
+
 def test_names_of_code():
     def f(x):
         import os.path

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dis
 import functools
 import re
-import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ class CodeNames:
 
     Attributes:
         globals: Globals and builtins.
+        values: Those that it does not just call, but may store or pass on.
         attributes: All names and words of constant texts, hence all attributes that the code can name.
         texts: Constant texts.
         imports: Modules that statements inside of the function import.
@@ -33,6 +33,7 @@ class CodeNames:
     """
 
     globals: frozenset[str]
+    values: frozenset[str]
     attributes: frozenset[str]
     texts: frozenset[str]
     imports: frozenset[str]
@@ -57,6 +58,7 @@ def _texts(constant: Any) -> Iterator[str]:
 def names_of(code: types.CodeType, trusted: bool = False) -> CodeNames:
     """Return the names in a code object; ``trusted``: it reads ``__dict__`` by names unless it lists the items."""
     found: set[str] = set()
+    values: set[str] = set()
     imports: set[str] = set()
     identity, extended, constant = False, 0, None
     raw = code.co_code
@@ -66,8 +68,12 @@ def names_of(code: types.CodeType, trusted: bool = False) -> CodeNames:
         if operation == dis.EXTENDED_ARG:
             extended = argument << 8
         elif operation in _GLOBAL:
-            shift = operation == dis.opmap["LOAD_GLOBAL"] and sys.version_info >= (3, 11)
-            found.add(code.co_names[argument >> 1 if shift else argument])
+            # The low bit of LOAD_GLOBAL says that a call of the value follows.
+            shift = operation == dis.opmap["LOAD_GLOBAL"]
+            name = code.co_names[argument >> 1 if shift else argument]
+            found.add(name)
+            if not (shift and argument & 1):
+                values.add(name)
         elif operation == dis.opmap["IMPORT_NAME"]:
             imports.add(code.co_names[argument])
         elif operation == dis.opmap["IS_OP"]:
@@ -81,7 +87,8 @@ def names_of(code: types.CodeType, trusted: bool = False) -> CodeNames:
     names = frozenset(code.co_names)
     whole = bool(names & _WHOLE_NAMES) and (not trusted or bool(names & _WHOLE_METHODS))
     tables = _tables(code) if "modules" in names else frozenset()
-    return CodeNames(frozenset(found), frozenset(attributes), texts, frozenset(imports), identity, whole, tables)
+    return CodeNames(frozenset(found), frozenset(values), frozenset(attributes), texts, frozenset(imports), identity, whole,
+                     tables)
 
 
 def _tables(code: types.CodeType) -> frozenset[str]:

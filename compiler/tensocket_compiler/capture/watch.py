@@ -299,12 +299,12 @@ def _call(seen: Observation, profile: _Profile) -> None:
 
 
 def _functions_of(namespace: dict[str, Any], names: CodeNames) -> list[Any]:
-    """Return the C functions that code names, as globals or as attributes of modules that are globals."""
+    """Return the C functions that code may pass on: globals that it does not just call, and attributes of modules."""
     found = []
     for name in names.globals:
         value = namespace.get(name, builtins_of(namespace).get(name))
         space = vars(value) if isinstance(value, types.ModuleType) else {}
-        found += [value, *(space[attribute] for attribute in names.attributes
+        found += [*([value] if name in names.values else []), *(space[attribute] for attribute in names.attributes
                            if attribute in space and space[attribute] is not WARN)]
     return [each for each in found if isinstance(each, types.BuiltinFunctionType)]
 
