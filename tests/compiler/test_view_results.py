@@ -126,15 +126,30 @@ def twice(x):
     return row, row
 
 
+def below_the_end_of_a_graph(x):
+    with torch.no_grad():
+        row = x[0]
+    return row[1:]
+
+
 @pytest.mark.parametrize(("function", "tensor", "text"), [
     (scaled, torch.ones(2, 2, requires_grad=True), "a view with a graph beside new tensors with one"),
     (lambda x: x.detach()[0], torch.ones(2, 2), "a view that its operators don't make again"),
     (twice, torch.ones(2, 2), "a view twice"),
+    (below_the_end_of_a_graph, torch.ones(2, 2, requires_grad=True), "a view of a view that ends its graph"),
 ])
 def test_others_run_eagerly(function, tensor, text):
     for _ in range(CALLS):
         assert leaves(torch.compile(function)(tensor))[0].tolist() == leaves(function(tensor))[0].tolist()
     assert text in reason(function, tensor)
+
+
+def test_no_gradient_passes_the_end_of_a_graph():
+    compiled = torch.compile(below_the_end_of_a_graph)
+    for _ in range(CALLS):
+        x = torch.ones(2, 3, requires_grad=True)
+        compiled(x).sum().backward()
+        assert x.grad is None
 
 
 def test_a_tensor_with_a_graph_that_is_modified():

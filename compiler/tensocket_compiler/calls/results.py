@@ -185,15 +185,19 @@ def _view_of(view: Any, recorder: Recorder, arguments: Sequence[Any], captured: 
         captured: Other tensors that were there before, by identity.
 
     Raises:
-        CannotRecord: The operators make another tensor than the run did.
+        CannotRecord: The operators make another tensor than the run did, or make it from one with another graph.
     """
-    steps, source = [], view
+    steps, source, ends = [], view, False
     while (made := recorder.views.get(id(source))) is not None:
+        # A view that ``no_grad`` made ends the graphs of its own views; the operators alone would make none that does.
+        ends = ends or (source is not view and bool(source._key & AUTOGRAD) and source._grad_fn is None)
         _, operator, (source, *args), keywords = made
         steps.append((operator, tuple(args), keywords))
     position = next((k for k, x in enumerate(arguments) if x is source), None)
     if not steps or (position is None and id(source) not in captured):
         return None
+    if ends:
+        raise CannotRecord("it returns a view of a view that ends its graph")
     if view._key & AUTOGRAD and _is_written(recorder, view):
         raise CannotRecord("it returns a view with a graph of a tensor that it modifies")
     make = _view_maker(steps[::-1], position, None if position is not None else source, view._fixed_view)
