@@ -117,7 +117,9 @@ def matmul(input: Any, other: Any) -> Any:
         )
     result = call(product, input.unsqueeze(0) if left == 1 else input, other.unsqueeze(1) if right == 1 else other)
     shape = tuple(result.shape)
-    return result.reshape((*shape[:-2], *(shape[-2:-1] if left > 1 else ()), *(shape[-1:] if right > 1 else ())))
+    result = result.reshape((*shape[:-2], *(shape[-2:-1] if left > 1 else ()), *(shape[-1:] if right > 1 else ())))
+    result._base = None  # Nobody else has the product, so that the result is a tensor of its own, as on every other path.
+    return result
 
 
 @composite("mm(Tensor input, Tensor mat2) -> Tensor", host_path=_product_host_path(_matrices, _matrices))

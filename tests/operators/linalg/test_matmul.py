@@ -53,6 +53,18 @@ def test_integers_wrap():
     assert (a @ a.t()).tolist() == [[(127 * 127 + 1 + 128) % 256 - 128]]
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+@pytest.mark.parametrize("shapes", [((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 2, 3), (3,)), ((3,), (2, 3, 2))])
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.usefixtures("device")
+def test_results_are_tensors_of_their_own(dtype, shapes, requires_grad):
+    left, right = (torch.ones(*shape, dtype=dtype) for shape in shapes)
+    left.requires_grad_(requires_grad and dtype is torch.float32)
+    result = left @ right
+    assert not result._is_view()
+    assert not result.detach_().requires_grad
+
+
 def test_sums_of_narrow_floats_are_kept_in_a_wider_one(make):
     # In float16, 2048 + 1 is 2048; the exact sum is 2048 + 64.
     row = make([[2048.0] + [1.0] * 64], "float16")
