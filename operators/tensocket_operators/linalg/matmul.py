@@ -118,7 +118,7 @@ def matmul(input: Any, other: Any) -> Any:
     result = call(product, input.unsqueeze(0) if left == 1 else input, other.unsqueeze(1) if right == 1 else other)
     shape = tuple(result.shape)
     result = result.reshape((*shape[:-2], *(shape[-2:-1] if left > 1 else ()), *(shape[-1:] if right > 1 else ())))
-    result._base = None  # Nobody else has the product, so that the result is a tensor of its own, as on every other path.
+    result._base = None  # Nobody else has the product: the result is a tensor of its own, as on every other path.
     return result
 
 
